@@ -7,6 +7,8 @@ import atexit
 import gc
 import os
 import sys
+import time
+from pathlib import Path
 
 SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
 # Settings that know the commands of one part only.
@@ -41,8 +43,28 @@ def _own_settings(command: str) -> str:
     return "platform_site.settings.local"
 
 
+def suites_folder() -> Path:
+    """SUITES_DIR, for a command that runs without the settings."""
+    from platform_site.settings import env
+
+    here = Path(__file__).resolve().parent
+    env.load_dotenv_files(here / ".env", here.parent / ".env")
+    return Path(env.text("SUITES_DIR", str(here / "examples" / "oci-suites")))
+
+
+def serve_mocks(arguments: list[str]) -> int:
+    """`mock serve`: it serves before Django would be imported."""
+    began = time.monotonic()
+    from apps.mocks.standalone import Command
+
+    program = f"{Path(sys.argv[0]).name} mock serve"
+    return Command(program, suites_folder, began=began).run(arguments)
+
+
 def main() -> None:
     gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
+    if sys.argv[1:3] == ["mock", "serve"]:
+        sys.exit(serve_mocks(sys.argv[3:]))
     atexit.register(gc.freeze)  # the process ends: a last collection, a tenth of a short command
     given = os.environ.get("DJANGO_SETTINGS_MODULE", "")  # noqa: TID251
     module = settings_module(sys.argv[1] if len(sys.argv) > 1 else "", given)

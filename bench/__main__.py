@@ -21,6 +21,7 @@ NAMES = (
     "api",
     "tabs",
     "frames",
+    "mocks",
     "sync_accept",
     "sync_visible",
     "sync_large",

@@ -60,8 +60,10 @@ class KeptConnections:
         resolver: Resolver = resolve,
         trust: ssl.SSLContext | None = None,
         at_once: int = 8,
+        read_s: float = READ_S,
     ) -> None:
         self._policy = policy
+        self._read_s = read_s
         self._resolver = resolver
         self._trust = trust
         self._origins: dict[tuple[str, str, int], _Origin] = {}
@@ -130,7 +132,8 @@ class KeptConnections:
         try:
             async with asyncio.timeout(CONNECT_S):
                 return _Connection(
-                    *await asyncio.open_connection(str(address), origin.port, **secured)
+                    *await asyncio.open_connection(str(address), origin.port, **secured),
+                    self._read_s,
                 )
         except TimeoutError as error:
             raise httpx.ConnectTimeout("no connection in time") from error
@@ -164,9 +167,12 @@ class _Origin:
 
 
 class _Connection:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, read_s: float
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._read_s = read_s
 
     def is_open(self) -> bool:
         return not self._reader.at_eof() and not self._writer.is_closing()
@@ -180,10 +186,10 @@ class _Connection:
         answer.parser = parser
         try:
             self._writer.write(sent)
-            async with asyncio.timeout(READ_S):
+            async with asyncio.timeout(self._read_s):
                 await self._writer.drain()
             while not answer.is_complete:
-                async with asyncio.timeout(READ_S):
+                async with asyncio.timeout(self._read_s):
                     piece = await self._reader.read(_PIECE)
                 answer.take(piece)
         except TimeoutError as error:

@@ -47,6 +47,12 @@ class ArchiveLimits:
     files: int = 512
     entries: int = 2048  # files, folders and extended headers
     file_bytes: int = 2 * 2**20
+    contract_bytes: int = 16 * 2**20  # of a file in api/
+
+    def of_file(self, name: str) -> int:
+        """Return how large an entry may be; api/ may stand in the one common top folder."""
+        folders = [part for part in name.split("/")[:-1] if part not in ("", ".")]
+        return self.contract_bytes if "api" in folders[:2] else self.file_bytes
 
 
 LIMITS: Final = ArchiveLimits()
@@ -283,8 +289,8 @@ def _entry(stream: _Inflated, entry: tarfile.TarInfo, limits: ArchiveLimits) -> 
         raise ArchiveRefused("kind", "is neither a file nor a folder", entry=entry.name)
     if is_folder and entry.size:
         raise ArchiveRefused("corrupt", "is a folder with content", entry=entry.name)
-    if entry.size > limits.file_bytes:
-        reason = f"is larger than {_mib(limits.file_bytes)}"
+    if entry.size > (limit := limits.of_file(entry.name)):
+        reason = f"is larger than {_mib(limit)}"
         raise ArchiveRefused("file_too_large", reason, entry=entry.name)
     content = _content(stream, entry)
     return _Entry(name=entry.name, is_folder=is_folder, content=content)

@@ -8,6 +8,7 @@ from surfaces.documents import (
     hydrate,
     surface_documents,
 )
+from surfaces.examples import examples_of
 from surfaces.hydration import surfaces_of
 from surfaces.model import Surface
 
@@ -15,6 +16,7 @@ __all__ = [
     "HydratedSurfaces",
     "Surface",
     "SurfaceDocument",
+    "examples_of",
     "hydrate",
     "surface_documents",
     "surfaces_of",

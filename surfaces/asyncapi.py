@@ -16,6 +16,7 @@ from surfaces.contracts import (
     bounded_body,
     wrong_type,
 )
+from surfaces.message_examples import AsyncApiExamples
 from surfaces.reading import (
     NOTHING,
     first_line,
@@ -79,6 +80,7 @@ class _Reader:
                         channel,
                         operation,
                         self._first_message(operation.get("message")),
+                        ("channels", channel, action),
                     )
 
     def third_edition(self, document: Place) -> Iterator[ContractOperation]:
@@ -96,7 +98,8 @@ class _Reader:
             if self.sources.take_operation(self.path):
                 address = text_of(channel.tree.get("address")) or named or name
                 where = Place(message, operation.file)
-                yield self._operation(name, action, address, operation, where)
+                place = ("operations", name)
+                yield self._operation(name, action, address, operation, where, place)
 
     def _members(self, document: Place, key: str) -> Iterator[tuple[str, Place]]:
         listed = document.tree.get(key)
@@ -116,7 +119,13 @@ class _Reader:
         return Place(several[0], message.file) if several else message
 
     def _operation(
-        self, operation_id: str, action: str, channel: str, operation: Place, message: Place
+        self,
+        operation_id: str,
+        action: str,
+        channel: str,
+        operation: Place,
+        message: Place,
+        place: tuple[str, ...],
     ) -> ContractOperation:
         tree = operation.tree
         return ContractOperation(
@@ -129,6 +138,7 @@ class _Reader:
             media_type="application/json",
             line=tree.line,
             column=tree.column,
+            examples=AsyncApiExamples(self.sources.documents, self.path, place),
         )
 
     def _payload(self, message: Place) -> Any:

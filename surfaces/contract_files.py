@@ -10,10 +10,8 @@ from typing import Final
 from kernel.ids import slug
 from surfaces.asyncapi import read_asyncapi
 from surfaces.contracts import Contract, Sources
-from surfaces.graphql import read_graphql
 from surfaces.openapi import read_openapi
 from surfaces.protobuf import read_protos
-from surfaces.wsdl import read_wsdl
 
 _DOCUMENTS: Final = (".yaml", ".yml", ".json")
 _GRAPHQL: Final = (".graphql", ".graphqls", ".gql")
@@ -39,8 +37,12 @@ def _documents(paths: list[str], sources: Sources) -> Iterator[Contract]:
         if path.lower().endswith(_DOCUMENTS):
             contract = _document(path, sources)
         elif path.lower().endswith(_GRAPHQL):
+            from surfaces.graphql import read_graphql  # its library is slow to import
+
             contract = read_graphql(path, sources)
         elif path.lower().endswith(".wsdl"):
+            from surfaces.wsdl import read_wsdl  # its parser is slow to import
+
             contract = read_wsdl(path, sources)
         if contract is not None:
             yield contract

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from readers import Unreadable
 from readers.tree import Kind, Tree
-from surfaces.reading import NOTHING, Warnings, read_tree
+from surfaces.json_documents import JsonDocuments
+from surfaces.model import ContractExamples
+from surfaces.reading import MAX_CONTRACTS, MAX_MOCKS, NOTHING, Warnings, read_tree
 
 MAX_OPERATIONS: Final = 5_000  # of a suite
 MAX_BODY: Final = 4_096  # characters of a sample
@@ -33,7 +38,7 @@ class ContractOperation:
     """An operation of a contract.
 
     `path` is the template of a REST path, a channel or `package.Service/Method`. `body` is a
-    sample of the request, None if it has none.
+    sample of the request, None if it has none. `examples` are what it answers.
     """
 
     operation_id: str
@@ -47,6 +52,7 @@ class ContractOperation:
     streaming: str = ""
     line: int = 0
     column: int = 0
+    examples: ContractExamples | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,27 +71,41 @@ class Contract:
 class Sources:
     """The files of a suite, each document read once.
 
-    `room` is how many characters may still be read, `operations` how many may still be
-    found, and `sampled` how many values samples may still have.
+    `contract_room` and `mock_room` are how many bytes of api/ and mock/ may still be read,
+    `operations` how many may still be found, and `sampled` how many values samples may still have.
     """
 
     files: Mapping[str, bytes]
     warnings: Warnings
-    room: int
+    contract_room: int = MAX_CONTRACTS
+    mock_room: int = MAX_MOCKS
     operations: int = MAX_OPERATIONS
     sampled: int = MAX_SAMPLED
     cue_files: int = MAX_CUE_FILES
     trees: dict[str, Tree] = field(default_factory=dict)
+    documents: JsonDocuments = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.documents = JsonDocuments(self.files)
 
     def text(self, path: str) -> str:
         """Return the text of a file; "" once too much was read."""
         content = self.files.get(path, b"")
-        if len(content) > self.room:
-            detail = "contracts and mocks beyond 8 MiB are not read"
-            self.warnings.add_at("limit_exceeded", detail, path)
+        if not self._take(path, len(content)):
+            limit = "contracts beyond 32 MiB" if path.startswith("api/") else "mocks beyond 8 MiB"
+            self.warnings.add_at("limit_exceeded", f"{limit} are not read", path)
             return ""
-        self.room -= len(content)
         return content.decode(errors="replace")
+
+    def _take(self, path: str, size: int) -> bool:
+        """Return whether there is room for so many bytes more, and take it."""
+        if path.startswith("api/"):
+            fits = size <= self.contract_room
+            self.contract_room -= size if fits else 0
+        else:
+            fits = size <= self.mock_room
+            self.mock_room -= size if fits else 0
+        return fits
 
     def tree(self, path: str, code: str = INVALID) -> Tree:
         """Return the document of a YAML or JSON file; an unreadable one is a warning."""
@@ -95,6 +115,9 @@ class Sources:
                 self.trees[path] = read_tree(self.text(path), path)
             except Unreadable as error:
                 self.warnings.add_unreadable(code, path, error)
+            if path.startswith("api/") and not path.lower().endswith(".json"):
+                with suppress(OverflowError):  # a number of more than 64 bits: read again
+                    self.documents.encoded[path] = msgspec.json.encode(self.trees[path].plain())
         return self.trees[path]
 
     def take_operation(self, path: str) -> bool:

@@ -8,7 +8,6 @@ from typing import Final
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
-from surfaces.cue_examples import CueUnsupported, read_cue
 from surfaces.model import (
     CONDITION_SOURCES,
     Condition,
@@ -44,6 +43,8 @@ def mock_tree(path: str, sources: Sources, code: str = INVALID) -> Tree:
         detail = f"only {MAX_CUE_FILES} CUE files of a suite are read"
         sources.warnings.add_at("limit_exceeded", detail, path)
         return NOTHING
+    from surfaces.cue_examples import CueUnsupported, read_cue  # the evaluator is slow to import
+
     try:
         sources.trees[path] = read_cue(sources.text(path), path)
     except CueUnsupported as found:

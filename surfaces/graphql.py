@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from graphql import GraphQLError, parse
 from graphql.language import ast
 
 from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.graphql_samples import SchemaTypes, named_type
+from surfaces.message_examples import SampleExample
 
 PROTOCOL: Final = "GraphQL"
 PATH: Final = "/graphql"
@@ -46,12 +50,15 @@ def _operations(
             roots |= {each.operation.value: each.type.name.value for each in node.operation_types}
     kinds = {name: kind for kind, name in roots.items()}
     scalars = {*_SCALARS, *_leaf_types(document)}
+    types = SchemaTypes(document)
     for node in document.definitions:
         if not isinstance(node, _TYPES) or node.name.value not in kinds:
             continue
         for field in node.fields or ():
             if sources.take_operation(path):
-                yield _operation(kinds[node.name.value], node.name.value, field, scalars)
+                found = _operation(kinds[node.name.value], node.name.value, field, scalars)
+                sample = partial(types.answer, field)
+                yield replace(found, examples=SampleExample(path, sample))
 
 
 def _operation(
@@ -59,7 +66,7 @@ def _operation(
 ) -> ContractOperation:
     name = field.name.value
     said = field.description.value.strip().partition("\n")[0][:300] if field.description else ""
-    selection = "" if _named_type(field.type) in scalars else " { __typename }"
+    selection = "" if named_type(field.type) in scalars else " { __typename }"
     location = field.loc
     token = location.start_token if location else None
     return ContractOperation(
@@ -79,9 +86,3 @@ def _leaf_types(document: ast.DocumentNode) -> Iterator[str]:
     for node in document.definitions:
         if isinstance(node, ast.ScalarTypeDefinitionNode | ast.EnumTypeDefinitionNode):
             yield node.name.value
-
-
-def _named_type(node: ast.TypeNode) -> str:
-    while isinstance(node, ast.NonNullTypeNode | ast.ListTypeNode):
-        node = node.type
-    return node.name.value if isinstance(node, ast.NamedTypeNode) else ""

@@ -33,7 +33,7 @@ from surfaces.metadata_files import (
 from surfaces.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, Candidate, Surroundings, built
-from surfaces.reading import MAX_TEXT, Warnings, member
+from surfaces.reading import Warnings, member
 from surfaces.samples import Room
 from surfaces.warnings import PackageWarning
 
@@ -55,7 +55,7 @@ def surfaces_of(
     if not any(path.startswith(FOLDERS) for path in files):
         return (), ()
     warnings = Warnings()
-    sources = Sources(files, warnings, MAX_TEXT)
+    sources = Sources(files, warnings)
     addresses = Addresses(base_url, suite_id)
     hydration = _Hydration(sources, addresses, content_digest(files))
     return hydration.surfaces(), warnings.listed()

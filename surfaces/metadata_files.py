@@ -226,7 +226,7 @@ class _Reader:
             raise refused(tree, "fallback must be a mapping")
         status, body = member(tree, "status"), member(tree, "body")
         text = text_of(status)
-        if status is not None and not is_status(text, grpc=True):
+        if status is not None and "{{" not in text and not is_status(text, grpc=True):
             raise refused(status, f'"{text[:40]}" is not a status')
         self.found.fallback = Fallback(
             mode=_mode(tree),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
@@ -203,11 +203,18 @@ class Mock:
     problems: tuple[str, ...] = ()
 
 
+class ContractExamples(Protocol):
+    """What a contract says that an operation answers; made when asked for."""
+
+    def exchanges(self) -> tuple[Exchange, ...]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """An operation; `path` is the template of a REST path, the channel or the method's name.
 
     `streaming` is `client`, `server`, `both` or "". `mock_url` and `curl_command` are absolute.
+    `exchanges` are those of mock/; what answers is `surfaces.examples_of(operation)`.
     """
 
     operation_id: str
@@ -221,6 +228,7 @@ class Operation:
     contract_path: str = ""
     streaming: str = ""
     exchanges: tuple[Exchange, ...] = ()
+    contract_examples: ContractExamples | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

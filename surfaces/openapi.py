@@ -19,6 +19,7 @@ from surfaces.contracts import (
     bounded_body,
     wrong_type,
 )
+from surfaces.openapi_examples import OpenApiExamples
 from surfaces.reading import first_line, is_true, items, members, prose, text_of
 from surfaces.schemas import Place, References, as_text, media_sample
 
@@ -97,6 +98,7 @@ class _Reader:
             media_type=media_type,
             line=tree.line,
             column=tree.column,
+            examples=OpenApiExamples(self.sources.documents, self.path, template, method),
         )
 
     def _parameters(self, item: Place, operation: Place) -> Iterator[Parameter]:

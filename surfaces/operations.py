@@ -138,6 +138,7 @@ def built(
         contract_path=_contract_path(candidate),
         streaming=found.streaming if found else "",
         exchanges=exchanges,
+        contract_examples=found.examples if found else None,
     )
 
 

@@ -6,10 +6,12 @@ import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from readers import Unreadable
 from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.message_examples import SampleExample
 from surfaces.proto_reader import MAX_DEPTH, ProtoFile, ProtoReader
 
 PROTOCOL: Final = "gRPC"
@@ -27,6 +29,13 @@ _WELL_KNOWN: Final[Mapping[str, Any]] = {
     "google.protobuf.Any": {},
     "google.protobuf.Struct": {},
     "google.protobuf.StringValue": "string",
+    "google.protobuf.BytesValue": "",
+    "google.protobuf.BoolValue": False,
+    **{f"google.protobuf.{name}Value": 0 for name in ("Int32", "UInt32", "Float", "Double")},
+    **{f"google.protobuf.{name}Value": "0" for name in ("Int64", "UInt64")},
+    "google.protobuf.FieldMask": "",
+    "google.protobuf.Value": "string",
+    "google.protobuf.ListValue": [],
 }
 
 
@@ -76,6 +85,7 @@ def _operations(file: ProtoFile, known: _Declared, sources: Sources) -> Iterator
                 streaming=method.streaming,
                 line=line,
                 column=column,
+                examples=SampleExample(file.path, partial(known.sample, method.response, service)),
             )
 
 
@@ -92,6 +102,21 @@ class _Lines:
             self.line += self.text.count("\n", self.at, at)
             self.at = at
         return self.line, at - self.text.rfind("\n", 0, at)
+
+
+class _Room:
+    """How many fields a sample may still have."""
+
+    def __init__(self, sources: Sources | None) -> None:
+        self.sources = sources
+        self.left = _MAX_SAMPLE_FIELDS
+
+    def take(self) -> bool:
+        self.left -= 1
+        if self.sources is not None:
+            self.sources.sampled -= 1
+            return self.left >= 0 and self.sources.sampled >= 0
+        return self.left >= 0
 
 
 class _Declared:
@@ -141,12 +166,12 @@ class _Declared:
             scope = scope.rpartition(".")[0]
         return ""
 
-    def sample(self, name: str, scope: str, sources: Sources) -> Any:
-        self.left = _MAX_SAMPLE_FIELDS
-        self.sources = sources
-        return self._sample(name, scope, 0)
+    def sample(self, name: str, scope: str, sources: Sources | None = None) -> Any:
+        """Return a message in its JSON form; the room of `sources` gets less by it."""
+        room = _Room(sources)
+        return self._sample(name, scope, 0, room)
 
-    def _sample(self, name: str, scope: str, depth: int) -> Any:
+    def _sample(self, name: str, scope: str, depth: int, room: _Room) -> Any:
         if name in _SCALARS:
             return _SCALARS[name]
         if name.lstrip(".") in _WELL_KNOWN:
@@ -158,11 +183,9 @@ class _Declared:
         if depth >= _MAX_SAMPLE_DEPTH:
             return made
         for each in self.messages.get(full, ()):
-            self.left -= 1
-            self.sources.sampled -= 1
-            if self.left < 0 or self.sources.sampled < 0:
+            if not room.take():
                 break
-            value = self._sample(each.type, full, depth + 1)
+            value = self._sample(each.type, full, depth + 1, room)
             value = {"key": value} if each.key_type else value
             made[_json_name(each.name)] = [value] if each.repeated else value
         return made

@@ -16,7 +16,10 @@ from surfaces.warnings import PackageWarning
 
 MAX_WARNINGS: Final = 200
 MAX_PROSE: Final = 4_000
-MAX_TEXT: Final = 8 * 2**20  # of all contracts and mocks of a suite
+MAX_MOCKS: Final = 8 * 2**20  # of all files of mock/
+MAX_CONTRACTS: Final = 32 * 2**20  # of all files of api/
+MAX_DOCUMENT: Final = 16 * 2**20
+MAX_PLACED: Final = 512 * 2**10  # a larger JSON document is read without positions
 _COMMENT_LINE: Final = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
 NOTHING: Final = Tree(kind=Kind.NULL)
 
@@ -54,16 +57,24 @@ class Warnings:
 def read_tree(text: str, path: str) -> Tree:
     """Return the document of a YAML or JSON file; raise Unreadable.
 
-    JSON may hold lines that begin with `//`. Positions are those of the file.
+    JSON may hold lines that begin with `//`. Positions are those of the file; values of large JSON
+    have none, since finding them takes ten times as long as reading.
     """
     if PurePosixPath(path).suffix.lower() != ".json":
         return _tree(read_yaml(text))
-    text = _COMMENT_LINE.sub("", text)
-    value = read_json(text.encode())
+    text = without_comments(text)
+    value = read_json(text.encode(), max_bytes=MAX_DOCUMENT)
+    if len(text) > MAX_PLACED:
+        return tree_of(value)
     try:
         return _tree(read_yaml(text))
     except Unreadable:  # JSON that is no YAML: escaped surrogate pairs, tabs
         return tree_of(value)
+
+
+def without_comments(text: str) -> str:
+    """Return JSON without the lines that begin with `//`; line breaks stay."""
+    return _COMMENT_LINE.sub("", text) if "//" in text else text
 
 
 def tree_of(value: Any, *, at: Tree = NOTHING) -> Tree:

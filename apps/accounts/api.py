@@ -19,6 +19,7 @@ from apps.accounts.domain.external_identity import (
 )
 from apps.accounts.domain.principal import Principal, visible_workspaces
 from apps.accounts.domain.roles import Role
+from apps.accounts.domain.tokens import is_access_token
 from apps.accounts.lifespan import purge_expired
 from apps.accounts.selectors import (
     SignInProvider,
@@ -32,6 +33,7 @@ from apps.accounts.services.administrators import (
     ensure_seed_admin,
     first_administrator,
     operator,
+    operator_access_token,
 )
 from apps.accounts.services.api_tokens import (
     api_tokens_of,
@@ -131,6 +133,7 @@ __all__ = [
     "first_administrator",
     "invitations_to",
     "invite",
+    "is_access_token",
     "is_api_token",
     "issue_tokens",
     "limit_external_sign_in",
@@ -138,6 +141,7 @@ __all__ = [
     "offers_reset",
     "offers_sign_up",
     "operator",
+    "operator_access_token",
     "password_sign_in_enabled",
     "pending_second_factor",
     "principal_of",

@@ -66,6 +66,11 @@ def image_builder() -> Path:
     return EXAMPLES / "images" / "build"
 
 
+def step_env_prefixes() -> tuple[str, ...]:
+    """Return the prefixes of the variables that every step has."""
+    return settings.STEP_ENV_PREFIXES
+
+
 def use_runtime(name: str) -> None:
     """Run the backends of type `local` on this runtime, in this process, from now on."""
     settings.LOCAL_RUNTIME = name

@@ -11,8 +11,9 @@ from urllib.parse import unquote, urlencode
 from django.utils import timezone
 
 from apps.accounts.api import Principal
-from apps.console.domain import display, layout, suite_parts
+from apps.console.domain import display, layout, mock_display, suite_parts
 from apps.console.domain.markdown import FileLink, markdown_html
+from apps.console.domain.mock_explorer import call_form
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION
 from apps.suites import api as suites
@@ -92,6 +93,8 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
         if "README.md" in contents
         else "",
         "surfaces": [suite_parts.surface_brief(each) for each in suite["apiSurfaces"]],
+        "mock_surfaces": [each["id"] for each in suite["apiSurfaces"]],
+        "mock_outcomes": mock_display.outcomes(),
         "imports": any(path in contents for path in suites.DEPENDENCY_FILES),
         "dependencies": _dependency_tree(suite),
         "problem": problem,
@@ -166,6 +169,7 @@ def operation_fragment(suite_id: str, surface_id: str, operation_id: str) -> dic
                 "operation": operation,
                 "mock": operation["mockMetadata"],
                 "is_mocked": "mockPath" in operation,
+                "form": call_form(operation),
             }
     raise OperationNotFound("there is no operation of that id")
 
@@ -225,7 +229,16 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         ],
         "tests": [one for one in run["artifacts"] if "testSummary" in one],
         "announcement": announcement(run),
+        "mock_surfaces": mock_surfaces(run["suite"]),
+        "mock_outcomes": mock_display.outcomes(),
     }
+
+
+def mock_surfaces(suite: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the API surfaces that the nodes of a run's suite, or it itself, serve."""
+    own = {surface["id"] for surface in suite.get("apiSurfaces", ())}
+    served = {name for node in suite.get("topology", ()) for name in node.get("surfaces", ())}
+    return sorted(own | served)
 
 
 def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:

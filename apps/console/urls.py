@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import account, catalog, profiles, run_list, settings, team, views
+from apps.console import account, catalog, mocks, profiles, run_list, settings, team, views
 from apps.console.domain.settings_sections import SECTIONS
 
 app_name = "console"
@@ -35,8 +35,17 @@ urlpatterns = [
         views.suite_operation,
         name="suite-operation",
     ),
+    path(
+        "suites/<str:suite_id>/surfaces/<str:surface_id>/operations/<str:operation_id>/explain",
+        mocks.explain,
+        name="explain-mock",
+    ),
+    path("suites/<str:suite_id>/mocks", mocks.shared_space, name="suite-mocks"),
+    path("suites/<str:suite_id>/mocks/reset", mocks.reset_shared_space, name="reset-suite-mocks"),
     path("executions/<str:run_id>", views.run, name="run"),
     path("executions/<str:run_id>/panels", views.run_panels, name="run-panels"),
+    path("executions/<str:run_id>/mocks", mocks.run_spaces, name="run-mocks"),
+    path("executions/<str:run_id>/mocks/reset", mocks.reset_run_space, name="reset-run-mocks"),
     path("team", team.team, name="team"),
     *(path(f"team/{action}", team.change, {"action": action}) for action in team.ACTIONS),
     path("invitation", team.invitation, name="invitation"),

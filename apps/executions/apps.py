@@ -11,10 +11,11 @@ class ExecutionsConfig(AppConfig):
     lifespan_parts: ClassVar = {"sweeper": "apps.executions.services.sweep.SweeperPart"}
 
     def ready(self) -> None:
-        from apps.mocks.api import space_sources  # after all apps are loaded
+        from apps.mocks.api import run_readers, space_sources  # after all apps are loaded
         from apps.suites.api import suite_users
 
         path = "apps.executions.selectors.runs.uses_suite"
         suite_users.register_path("executions", path)
+        run_readers.register_path("executions", "apps.executions.selectors.runs.get_execution")
         spaces = "apps.executions.selectors.mock_spaces.RUN_SPACES"
         space_sources.register_path("run", spaces)

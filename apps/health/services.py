@@ -27,6 +27,7 @@ from apps.operations.api import (
     is_draining,
     is_store_away,
     is_store_writable,
+    living_servers,
     redis_url,
 )
 from kernel import background, clock, telemetry
@@ -187,16 +188,38 @@ def check_datastore() -> ProbeResult:
 
 
 def check_cache() -> ProbeResult:
+    """Redis answers; without one, several control-plane processes have mock state apart."""
     url = redis_url()
     if not url:
+        servers = _known_servers()
+        if servers > 1:
+            return ProbeResult(
+                ready=False,
+                detail=f"each of {servers} control-plane processes keeps the state of mocks for"
+                " itself; they share it through Redis",
+            )
         return ProbeResult(ready=True, detail="not configured", disabled=True)
     from redis import RedisError  # slow to import: only where there is one
 
     try:
         _redis(url).ping()
     except RedisError as error:
-        return ProbeResult(ready=False, detail=f"no answer ({type(error).__name__})")
+        return ProbeResult(
+            ready=False,
+            detail=f"no answer ({type(error).__name__}); each process keeps the state of mocks"
+            " for itself",
+        )
     return ProbeResult(ready=True)
+
+
+def _known_servers() -> int:
+    """Return how many servers live, 0 while the store cannot say."""
+    try:
+        return living_servers()
+    except Exception as error:
+        if not is_store_away(error):
+            raise
+        return 0
 
 
 def check_telemetry() -> ProbeResult:

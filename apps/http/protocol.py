@@ -1,6 +1,7 @@
 """uvicorn's HTTP/1.1 protocol, whose refusals of what it cannot parse are problem documents.
 
 `uvicorn --http apps.http.protocol:ProblemProtocol …`; no request reaches the application then.
+It also takes answers that an application has prepared as a whole (`kernel.prepared_answers`).
 """
 
 from __future__ import annotations
@@ -8,14 +9,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from httptools import HttpParserInvalidMethodError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from kernel import ids
 from kernel.errors import PlatformError
+from kernel.prepared_answers import EXTENSION
 from kernel.problems import problem_document
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
@@ -50,6 +53,40 @@ class ProblemProtocol(HttpToolsProtocol):
         else:
             self.transport.write(_answer(NotUnderstood("the request cannot be understood"), ""))
         self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.scope["extensions"] = {EXTENSION: {"send": partial(_send_prepared, cycle)}}
+        super()._start_asgi_task(cycle, app)
+
+
+def _send_prepared(cycle: RequestResponseCycle, head: bytes, body: bytes) -> bool:
+    """Send a whole answer at once, as `cycle.send` does in two messages and with checks."""
+    if cycle.flow.write_paused or cycle.response_started:
+        return False
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    cycle.message_event.set()
+    if cycle.disconnected:
+        return True
+    end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+    cycle.transport.write(b"".join([head, _encoded(cycle.default_headers), end, body]))
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
+
+
+_encoded_headers: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
+
+
+def _encoded(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """Return the server's own headers, Date among them: uvicorn makes a new list each second."""
+    global _encoded_headers  # noqa: PLW0603 - a cache of one
+    known, encoded = _encoded_headers
+    if known is not headers:
+        encoded = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+        _encoded_headers = headers, encoded
+    return encoded
 
 
 def _answer(error: PlatformError, path: str) -> bytes:

@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
+from apps.mocks.access import require_reader as require_space_reader
+from apps.mocks.access import require_writer as require_space_writer
+from apps.mocks.access import run_readers
 from apps.mocks.addresses import mock_url
 from apps.mocks.domain.bodies import parsed_body
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
+from apps.mocks.domain.documents import call_document, counter_document, record_document
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall
 from apps.mocks.domain.paths import parse_path, text_of_value, value_at
 from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from apps.mocks.services.inspection import (
-    ExplainedCall,
     SpaceState,
+    StatePatch,
     clear_journal,
     explain_call,
     journal_delay_s,
+    patch_state,
     read_journal,
     read_state,
     remove_state,
@@ -27,6 +33,7 @@ from apps.mocks.services.resets import forget_spaces, reset_space
 from apps.mocks.spaces import space_sources
 
 __all__ = [
+    "CallFilter",
     "CallOutcome",
     "Counter",
     "ExplainedCall",
@@ -37,22 +44,30 @@ __all__ = [
     "SpaceNotActive",
     "SpaceSource",
     "SpaceState",
+    "StatePatch",
     "StateRecord",
     "StateStore",
     "SuiteNotFound",
     "SurfaceNotFound",
     "ask_ready",
+    "call_document",
     "clear_journal",
+    "counter_document",
     "explain_call",
     "forget_spaces",
     "journal_delay_s",
     "mock_url",
     "parse_path",
     "parsed_body",
+    "patch_state",
     "read_journal",
     "read_state",
+    "record_document",
     "remove_state",
+    "require_space_reader",
+    "require_space_writer",
     "reset_space",
+    "run_readers",
     "space_sources",
     "text_of_value",
     "value_at",

@@ -10,31 +10,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks import answers
-from apps.mocks.answers import CORS, SECURITY, Headers
+from apps.mocks import http_responses
 from apps.mocks.call_notes import CallNotes, answer_of
-from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
+from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.exchange import HttpExchange, raw_path
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import SECURITY, Headers
 from apps.mocks.incoming import (
     ClientLeft,
     Receive,
     RequestHeaders,
     Scope,
     Send,
-    has_body,
-    noted_headers,
+    has_usual_body,
     parsed_query,
     read_body,
     request_id_of,
     wait_connected,
 )
-from apps.mocks.journal.entries import NotedCall
-from apps.mocks.plane_setup import Gate, PlaneSetup, Record
+from apps.mocks.known_routes import KnownRoutes, Route
+from apps.mocks.plane_setup import AccessRules, PlaneSetup
+from apps.mocks.ready_answers import ReadyAnswers
 from apps.mocks.refusals import (
     MethodNotAllowed,
     NothingHere,
@@ -45,7 +44,7 @@ from apps.mocks.refusals import (
     SuiteNotFound,
     SurfaceNotFound,
 )
-from apps.mocks.resolver import original_call, resolved_document
+from apps.mocks.resolver import listed_headers, original_call, resolved_document
 from apps.mocks.spaces import LiveSpace
 from kernel.errors import PlatformError
 
@@ -54,8 +53,13 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("partita.mocks")
 PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
-_ROUTES: Final = 4_096  # paths whose operation is remembered
 _PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
+_LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
+    "rest": (_PARTS - 1, _PARTS),
+    "grpc": (_PARTS,),
+    "async": (_PARTS,),
+    "ready": (_PARTS - 1,),
+}
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
     "rest": (),
     "grpc": ("POST", "OPTIONS"),
@@ -64,109 +68,49 @@ _METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
 }
 
 
-@dataclass(slots=True, eq=False)
-class _Route:
-    """The operation of a path, valid as long as the space has this content."""
-
-    space: LiveSpace
-    operation: CompiledOperation
-    params: Mapping[str, str]
-    below: str
-    common: Headers
-    ready: _Ready | None
-
-
-@dataclass(slots=True, eq=False)
-class _Ready:
-    """An answer that depends on nothing, with what the journal and the metrics say of it."""
-
-    status: int
-    headers: Headers
-    cors_headers: Headers
-    body: bytes
-    record: Record
-    surface_id: str
-    operation_id: str
-    example: str
-    outcome: CallOutcome
-
-
 class MockPlane:
     """The ASGI application; mount it in front for paths that begin with PREFIXES."""
 
     def __init__(self, setup: PlaneSetup) -> None:
         self._setup = setup
         self._spaces = setup.spaces
-        self._journal = setup.journal
-        self._routes: dict[tuple[str, bytes], _Route] = {}
+        self._routes = KnownRoutes(setup.spaces)
         self._notes = CallNotes(setup)
-        self._gate = Gate(setup)
+        self._access = AccessRules(setup)
         self._security = [*SECURITY]
         if setup.strict_transport_security:
             value = setup.strict_transport_security.encode()
             self._security.append((b"strict-transport-security", value))
+        self._ready = ReadyAnswers(setup, self._notes, self._security)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.monotonic()
         given = dict(scope["headers"])
-        route = self._routes.get((scope["method"], scope.get("raw_path", b"")))
+        route = self._routes.find(scope, started)
         if (
             route is not None
-            and route.ready is not None
-            and self._spaces.get(route.space.text, started) is route.space
-            and not has_body(given)
+            and (ready := self._ready.prepared(route.operation).ready) is not None
             and b"traceparent" not in given
+            and has_usual_body(given)
             and not self._setup.is_draining()
-            and self._gate.may_call(route.space.name, given)
+            and self._access.may_call(route.space.name, given)
         ):
-            await self._send_ready(route, route.ready, scope, send, started, given)
+            call = (scope, receive, send)
+            await self._ready.send(ready, route, call, given=given, started=started)
             return
         exchange = HttpExchange(
             scope, receive, send, started=started, given=given, request_id=request_id_of(given)
         )
-        await self._serve(exchange)
+        await self._serve(exchange, route)
 
-    async def _send_ready(
-        self,
-        route: _Route,
-        ready: _Ready,
-        scope: Scope,
-        send: Send,
-        started: float,
-        given: Mapping[bytes, bytes],
-    ) -> None:
-        headers = ready.cors_headers if b"origin" in given else ready.headers
-        start = {
-            "type": "http.response.start",
-            "status": ready.status,
-            "headers": [*headers, (b"x-request-id", request_id_of(given))],
-        }
-        await send(start)
-        body = b"" if scope["method"] == "HEAD" else ready.body
-        await send({"type": "http.response.body", "body": body})
-        duration_ms = (time.monotonic() - started) * 1000
-        ready.record(duration_ms)
-        note = NotedCall(
-            self._journal.next_id(),
-            time.time(),
-            scope["method"],
-            route.below,
-            ready.surface_id,
-            ready.operation_id,
-            ready.example,
-            ready.outcome,
-            ready.status,
-            duration_ms,
-            noted_headers(scope["headers"], given, self._setup.own_cookies),
-            b"",
-        )
-        self._journal.add(route.space.text, note)
-
-    async def _serve(self, exchange: HttpExchange) -> None:
+    async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
         """Answer; an exception becomes a problem document (the fault barrier)."""
         span = exchange.begin_span()
         try:
-            await self._answer(exchange)
+            if route is None:
+                await self._answer(exchange)
+            else:
+                await self._answer_known(exchange, route)
         except ClientLeft:
             return
         except PlatformError as error:
@@ -184,6 +128,14 @@ class MockPlane:
             if span is not None:
                 exchange.end_span(span)
 
+    async def _answer_known(self, exchange: HttpExchange, route: Route) -> None:
+        if self._setup.is_draining():
+            raise ShuttingDown
+        exchange.kind = "rest"
+        if not self._access.may_call(route.space.name, exchange.given):
+            raise SecretRequired
+        await self._simulate(exchange, route)
+
     async def _answer(self, exchange: HttpExchange) -> None:
         if self._setup.is_draining():
             raise ShuttingDown
@@ -193,8 +145,7 @@ class MockPlane:
             exchange.kind = kind
             await self._resolve(exchange, parts)
             return
-        least = _PARTS if kind in ("grpc", "async") else _PARTS - 1
-        if parts[1] != "mocks" or kind not in _METHODS or len(parts) < least:
+        if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
             raise NothingHere
         exchange.kind = kind
         if exchange.method == "OPTIONS":
@@ -206,23 +157,18 @@ class MockPlane:
         if kind == "ready":
             await self._say_ready(exchange, parts)
         else:
-            await self._simulate(exchange, parts)
+            await self._simulate(exchange, await self._routed(exchange, parts))
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
-        name = self._gate.admitted(exchange.given, parts[3])
-        space = await self._spaces.barrier(str(name))
+        name = self._access.admitted(exchange.given, parts[3])
+        space = await self._spaces.load_now(str(name))
         surface = _surface_of(space, name, parts[4])
         if not surface.operations:
             raise SurfaceNotFound(parts[4])
         report = {"ready": True, "operations": len(surface.operations)}
-        await exchange.reply(*answers.document(self._security, report))
+        await exchange.reply(*http_responses.document(self._security, report))
 
-    async def _simulate(self, exchange: HttpExchange, parts: list[str]) -> None:
-        key = (exchange.method, raw_path(exchange.scope))
-        route = self._routes.get(key)
-        if route is None or not self._is_current(exchange, route):
-            route = await self._routed(exchange, parts)
-            self._remember(key, route)
+    async def _simulate(self, exchange: HttpExchange, route: Route) -> None:
         operation = exchange.operation = route.operation
         exchange.space, exchange.surface_id = route.space.text, operation.surface.surface_id
         exchange.below = route.below
@@ -231,15 +177,10 @@ class MockPlane:
         answer = operation.static or await self._setup.engine.answer(operation, request)
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
-        await self._reply(exchange, answer, route.common)
+        await self._reply(exchange, answer, self._ready.prepared(operation).common)
         self._notes.note(exchange, answer, request)
 
-    def _is_current(self, exchange: HttpExchange, route: _Route) -> bool:
-        if not self._gate.may_call(route.space.name, exchange.given):
-            raise SecretRequired
-        return self._spaces.get(route.space.text, exchange.started) is route.space
-
-    async def _routed(self, exchange: HttpExchange, parts: list[str]) -> _Route:
+    async def _routed(self, exchange: HttpExchange, parts: list[str]) -> Route:
         """Find the operation of a path; raise what is missing."""
         space, surface = await self._surface(exchange, parts)
         rest = parts[5] if len(parts) == _PARTS else ""
@@ -253,14 +194,14 @@ class MockPlane:
             operation = surface.find(unquote(rest), exchange.kind)
         if operation is None:
             raise self._unmatched(exchange, surface)
-        common = answers.operation_headers(operation, self._security)
-        ready = self._ready(operation, common)
-        return _Route(space, operation, params, exchange.below, common, ready)
+        if exchange.kind == "rest":
+            self._routes.add(parts, space, surface)
+        return Route(space, operation, params, exchange.below)
 
     async def _surface(
         self, exchange: HttpExchange, parts: list[str]
     ) -> tuple[LiveSpace, CompiledSurface]:
-        name = self._gate.admitted(exchange.given, parts[3])
+        name = self._access.admitted(exchange.given, parts[3])
         text = str(name)
         space = self._spaces.get(text, exchange.started) or await self._spaces.load(text)
         surface = _surface_of(space, name, parts[4])
@@ -273,29 +214,7 @@ class MockPlane:
         shown = f"{exchange.method} {exchange.below}"[:300]
         return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
 
-    def _remember(self, key: tuple[str, bytes], route: _Route) -> None:
-        if len(self._routes) >= _ROUTES:
-            self._routes.clear()
-        self._routes[key] = route
-
-    def _ready(self, operation: CompiledOperation, common: Headers) -> _Ready | None:
-        answer = operation.static
-        if answer is None or answer.error_code or answers.has_site_headers(answer):
-            return None
-        status, headers, body = answers.simulated(common, answer, on_site=True)
-        return _Ready(
-            status=status,
-            headers=headers,
-            cors_headers=[*headers, *CORS, (b"vary", b"Origin")],
-            body=body,
-            record=self._notes.recorder(operation.adapter, operation.dispatcher, answer.outcome),
-            surface_id=operation.surface.surface_id,
-            operation_id=operation.operation.operation_id,
-            example=answer.example,
-            outcome=answer.outcome,
-        )
-
-    def _request(self, exchange: HttpExchange, route: _Route) -> MockRequest:
+    def _request(self, exchange: HttpExchange, route: Route) -> MockRequest:
         raw_query: bytes = exchange.scope.get("query_string", b"")
         return MockRequest(
             exchange.method,
@@ -312,12 +231,12 @@ class MockPlane:
             error = PlatformError(answer.detail, code=answer.error_code)
             await exchange.refuse(error, common, answer.errors)
             return
-        on_site = bool(answer.headers) and self._gate.is_on_site(exchange.given)
-        await exchange.reply(*answers.simulated(common, answer, on_site=on_site))
+        on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
+        await exchange.reply(*http_responses.simulated(common, answer, on_site=on_site))
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
         """Answer a gateway; always 200, but for a missing secret."""
-        self._gate.require_secret(exchange.given)
+        self._access.require_secret(exchange.given)
         common = self._security
         operation: CompiledOperation | None = None
         request = None
@@ -328,7 +247,7 @@ class MockPlane:
                 exchange.below = f"/{unquote(parts[5])}"
                 raise self._unmatched(exchange, surface)
             exchange.operation = operation
-            common = answers.operation_headers(operation, self._security)
+            common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
             answer = operation.static or await self._setup.engine.answer(operation, request)
@@ -336,9 +255,9 @@ class MockPlane:
             answer = answer_of(error)
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
-        on_site = self._gate.is_on_site(exchange.given)
-        wire = resolved_document(operation, answer, headers=_listed(answer, on_site=on_site))
-        await exchange.reply(*answers.document(common, wire))
+        on_site = self._access.is_on_site(exchange.given)
+        wire = resolved_document(operation, answer, headers=listed_headers(answer, on_site=on_site))
+        await exchange.reply(*http_responses.document(common, wire))
         exchange.status = answer.status
         self._notes.note(exchange, answer, request)
 
@@ -366,7 +285,7 @@ class MockPlane:
     async def _refuse(self, exchange: HttpExchange, error: PlatformError) -> None:
         common = self._security
         if exchange.operation is not None:
-            common = answers.operation_headers(exchange.operation, self._security)
+            common = http_responses.operation_headers(exchange.operation, self._security)
         if isinstance(error, MethodNotAllowed):
             common = [*common, (b"allow", error.methods)]
         if not exchange.status:
@@ -390,12 +309,3 @@ def _operation_of(surface: CompiledSurface, text: str) -> CompiledOperation | No
         return found
     named = (surface.find(text, adapter) for adapter in ("rest", "grpc", "async"))
     return next((each for each in named if each is not None), None)
-
-
-def _listed(answer: MockAnswer, *, on_site: bool) -> dict[str, list[str]]:
-    listed: dict[str, list[str]] = {}
-    for name, value in answer.headers:
-        known = answers.wire_name(name)
-        if known is not None and not (on_site and known[1]):
-            listed.setdefault(name, []).append(value)
-    return listed

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
 from apps.mocks.incoming import RequestHeaders, noted_headers, parsed_query
 from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from apps.mocks.plane_setup import PlaneSetup, Record
@@ -23,16 +23,17 @@ class CallNotes:
     def __init__(self, setup: PlaneSetup) -> None:
         self._setup = setup
         self._journal = setup.journal
-        self._recorders: dict[tuple[str, str, str], Record] = {}
+        self._recorders: dict[tuple[str, str, CallOutcome], Record] = {}
         self._second = 0
         self._compared = 0
 
     def recorder(self, adapter: str, dispatcher: str, outcome: CallOutcome) -> Record:
         """Return who is told the durations of such calls."""
-        key = (adapter, dispatcher, outcome.value)
+        key = (adapter, dispatcher, outcome)
         found = self._recorders.get(key)
         if found is None:
-            found = self._recorders[key] = self._setup.meter(*key)
+            found = self._setup.meter(adapter, dispatcher, outcome.value)
+            self._recorders[key] = found
         return found
 
     def note(self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None) -> None:

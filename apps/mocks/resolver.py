@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from apps.mocks.domain.calls import MockAnswer
+from apps.mocks.http_responses import wire_name
 from apps.mocks.incoming import parsed_query
 
 if TYPE_CHECKING:
@@ -91,3 +92,13 @@ def resolved_document(
     if answer.error_code:
         document["error"] = {"code": answer.error_code, "detail": answer.detail}
     return document
+
+
+def listed_headers(answer: MockAnswer, *, on_site: bool) -> dict[str, list[str]]:
+    """Return the values of an answer's headers by name, without those that never go out."""
+    listed: dict[str, list[str]] = {}
+    for name, value in answer.headers:
+        known = wire_name(name)
+        if known is not None and not (on_site and known[1]):
+            listed.setdefault(name, []).append(value)
+    return listed

@@ -8,9 +8,12 @@ from typing import Any
 
 from apps.mocks import conf
 from apps.mocks.asgi import PREFIXES, MockPlane
+from apps.mocks.channel_wires import ChannelsApp
+from apps.mocks.channels import PREFIX as CHANNELS
+from apps.mocks.channels import Channels
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.plane_setup import PlaneSetup
-from apps.mocks.wiring import parts
+from apps.mocks.wiring import mock_parts
 from apps.observability.api import metrics
 from apps.operations.api import is_draining
 
@@ -20,29 +23,36 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 @lru_cache(maxsize=1)
 def plane() -> MockPlane:
     """Return the data plane of this process."""
-    made = parts()
-    return MockPlane(
-        PlaneSetup(
-            spaces=made.spaces,
-            engine=made.engine,
-            journal=made.journal,
-            meter=metrics.mock_calls.recorder,
-            is_draining=is_draining,
-            secret=conf.shared_secret(),
-            site_hosts=conf.site_hosts(),
-            own_cookies=conf.own_cookies(),
-            strict_transport_security=conf.strict_transport_security(),
-            nearest=nearest,
-        )
+    return MockPlane(plane_setup())
+
+
+def plane_setup() -> PlaneSetup:
+    """Return what the data plane, channels and the gRPC server of this process are made of."""
+    made = mock_parts()
+    return PlaneSetup(
+        spaces=made.spaces,
+        engine=made.engine,
+        journal=made.journal,
+        meter=metrics.mock_calls.recorder,
+        is_draining=is_draining,
+        secret=conf.shared_secret(),
+        site_hosts=conf.site_hosts(),
+        own_cookies=conf.own_cookies(),
+        strict_transport_security=conf.strict_transport_security(),
+        nearest=nearest,
     )
 
 
 def mocks_in_front(application: Application) -> Application:
     """Return an application that answers mocks itself and leaves the rest to another one."""
     serve = plane()
+    subscribe = ChannelsApp(Channels(plane_setup()))
 
     async def with_mocks(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(PREFIXES):
+        kind, path = scope["type"], scope.get("path", "")
+        if kind in ("http", "websocket") and path.startswith(CHANNELS):
+            await subscribe(scope, receive, send)
+        elif kind == "http" and path.startswith(PREFIXES):
             await serve(scope, receive, send)
         else:
             await application(scope, receive, send)

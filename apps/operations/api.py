@@ -36,6 +36,7 @@ from apps.operations.services.redis_client import (
     redis_key,
     shared_redis,
 )
+from apps.operations.services.server_processes import living_servers
 from apps.operations.services.store import (
     DatastoreUnavailable,
     installation_id,
@@ -69,6 +70,7 @@ __all__ = [
     "is_store_away",
     "is_store_writable",
     "lifespan_parts",
+    "living_servers",
     "mail_server",
     "print_json",
     "print_table",

@@ -14,6 +14,7 @@ class OperationsConfig(AppConfig):
     label = "system"
     lifespan_parts: ClassVar = {
         "audit": "apps.operations.lifespan.AuditRows",
+        "presence": "apps.operations.lifespan.PresencePart",
         "metrics": "apps.operations.lifespan.MetricsListener",
         "telemetry": "apps.operations.lifespan.Telemetry",
     }

@@ -12,6 +12,7 @@ from apps.observability.api import metrics, start_telemetry, stop_telemetry
 from apps.operations import conf
 from apps.operations.domain.lifecycle import LifespanPart
 from apps.operations.services.audit_trail import trail
+from apps.operations.services.server_processes import Presence
 
 
 class MetricsListener(LifespanPart):
@@ -38,6 +39,22 @@ class MetricsListener(LifespanPart):
 class AuditRows(LifespanPart):
     async def stop(self) -> None:
         await asyncio.to_thread(trail.close)
+
+
+class PresencePart(LifespanPart):
+    """Without Redis, several processes have state apart: readiness must know of them."""
+
+    def __init__(self) -> None:
+        self._presence: Presence | None = None
+
+    async def start(self) -> None:
+        if not conf.redis_url():
+            self._presence = Presence()
+            self._presence.start()
+
+    async def stop(self) -> None:
+        if self._presence is not None:
+            await asyncio.to_thread(self._presence.stop)
 
 
 class Telemetry(LifespanPart):

@@ -1,4 +1,4 @@
-"""Rows of the platform itself: identity, audit trail, generations of caches, the probe's mark."""
+"""Rows of the platform itself: identity, servers, audit, cache generations, the probe's mark."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ class ReadinessMark(models.Model):
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     written_at = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class ServerProcess(models.Model):
+    """A control-plane process without Redis, and when it was last alive."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    seen_at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
         return str(self.id)

@@ -29,6 +29,7 @@ from apps.suites.evaluator.module_loading import (
 from apps.suites.evaluator.process import MAX_SOURCE, run_evaluator
 from kernel.errors import PlatformError
 from kernel.ids import is_identifier
+from readers.folder import state_of
 
 MAX_TEXT: Final = 4 * MAX_SOURCE  # of all files of a module that are evaluated
 UNREACHABLE: Final = "registry_unreachable"  # the code of a module that may be had later
@@ -178,7 +179,7 @@ def _mark(suite: Suite, scope: str, name: str) -> tuple[str, str]:
     """Return a label and what changes with the content of its module."""
     label = f"@{scope}/{name}"
     pin = suite.dependencies.modules.get(label)
-    return label, pin or repr(workspace.state_of(_folder(scope, name)).signature)
+    return label, pin or repr(state_of(_folder(scope, name)).signature)
 
 
 def _folder(scope: str, name: str) -> Path:

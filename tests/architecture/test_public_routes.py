@@ -41,8 +41,6 @@ PUBLIC = {
     "api/v1/invitations/preview",
     "invitation",
     "static/{}",
-    "mocks/{}",
-    "internal/mock-data/{}",
     "accounts/{}/login/",
     "accounts/{}/login/callback/",
     "sign-in",

@@ -49,6 +49,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "POST /api/v1/auth/tokens": {"name": "x", "scope": "read"},
     "PUT /api/v1/workspaces/current": {"workspaceId": "00000000-0000-4000-8000-000000000000"},
     "POST /api/v1/invitations/accept": {"token": "x"},
+    "POST /api/v1/mocks/explain": {"suiteId": "hello", "surfaceId": "nothing"},
+    "PATCH /api/v1/mocks/state": {"suiteId": "hello", "key": "nothing"},
     **{
         f"POST /api/v1/agent-control/jobs/{{job}}/{what}": {**REPORT, **more}
         for what, more in REPORTS.items()
@@ -57,6 +59,11 @@ BODIES: dict[str, dict[str, Any]] = {
 QUERIES = {
     "GET /api/v1/executions/{run}/logs/search": "?q=x",
     "GET /api/v1/streams": "?stream=/api/v1/engine/overview/stream",
+    **{
+        f"{method} /api/v1/mocks/{what}": "?suiteId=hello"
+        for method in ("GET", "DELETE")
+        for what in ("state", "journal")
+    },
     "GET /api/v1/agent-control/jobs/{job}/content": "?attempt=1",
     "POST /api/v1/agent-control/jobs/{job}/artifacts": "?attempt=1&path=report.txt",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -14,6 +15,7 @@ from apps.accounts.domain.account_rules import normalized_email, workspace_slug
 from apps.accounts.domain.errors import EmailTaken, Forbidden
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
+from apps.accounts.domain.tokens import sign_access_token
 from apps.accounts.models import User
 from apps.accounts.selectors import clear_cached, find_user
 from apps.accounts.services.sign_up import create_account
@@ -24,6 +26,7 @@ from kernel.errors import NotFound, PlatformError
 
 ADMIN_NAME = "Administrator"
 ADMIN_WORKSPACE = "Admin workspace"
+_OPERATOR_TOKEN_LIFE = timedelta(minutes=1)
 
 
 class NoAdministrator(PlatformError):
@@ -88,6 +91,25 @@ def operator() -> Principal:
         role=Role.ADMIN,
         expires_at=clock.now() + timedelta(hours=1),
     )
+
+
+def operator_access_token() -> str:
+    """Return an access token of `operator()` for one minute, for commands that ask the server.
+
+    It belongs to no sign-in and cannot be renewed. Raise NoAdministrator.
+    """
+    principal = operator()
+    issued = clock.now()
+    claims: dict[str, object] = {
+        "sub": str(principal.user_id),
+        "jti": str(uuid.uuid4()),
+        "iat": int(issued.timestamp()),
+        "exp": int((issued + _OPERATOR_TOKEN_LIFE).timestamp()),
+        "workspaceId": str(principal.workspace_id),
+        "isAdmin": True,
+        "provider": "command",
+    }
+    return sign_access_token(claims, conf.jwt_secret())
 
 
 def first_administrator() -> FirstAdministrator | None:

@@ -19,7 +19,7 @@ CONTENT_SECURITY_POLICY: Final = (
     "img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
-METHODS: Final = "GET, POST, PUT, DELETE, OPTIONS"
+METHODS: Final = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 REQUEST_HEADERS: Final = (
     "Authorization, Content-Type, X-CSRFToken, X-Request-Id, Idempotency-Key, If-Match, "
     "If-None-Match, Last-Event-ID, Cache-Control, traceparent, tracestate, baggage"

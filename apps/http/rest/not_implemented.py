@@ -19,9 +19,6 @@ NOT_IMPLEMENTED: Final[Mapping[str, tuple[str, ...]]] = {
     "sandboxes/events": ("GET",),
     "sandboxes/reap-all": ("POST",),
     "sandboxes/<str:sandbox_id>/reap": ("POST",),
-    "mocks/explain": ("POST",),
-    "mocks/state": ("GET", "DELETE"),
-    "mocks/journal": ("GET", "DELETE"),
 }
 _DETAIL: Final = "this release does not have this capability yet"
 

@@ -1,4 +1,4 @@
-"""State of an operation: its keys, and what its transitions change (reference: 18.5)."""
+"""State of an operation: its keys, and what transitions change (reference: control-plane 18.5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Final
 
 from apps.mocks.domain.ports import StateRecord, StateStore
-from apps.mocks.domain.templates import AnswerTooLarge, Names, Scope, TextTemplate
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope
+from apps.mocks.domain.templates import TextTemplate
 from kernel.errors import PlatformError
 from surfaces.model import StateRules, Transition
 
@@ -46,9 +47,10 @@ class CompiledTransition:
         if _ALL in self.rule.delete:
             return None
         made = dict(fields)
-        before = scope.with_state(fields)
-        for name, template in self._sets:
-            made[name] = template.render(before)
+        if self._sets:
+            before = scope.with_state(fields)
+            for name, template in self._sets:
+                made[name] = template.render(before)
         for name in self.rule.delete:
             made.pop(name, None)
         for name, amount in self.rule.increment.items():
@@ -72,6 +74,16 @@ class CompiledState:
         self._transitions = tuple(
             CompiledTransition(each, default_key, names) for each in rules.transitions
         )
+
+    @property
+    def reads_state(self) -> bool:
+        """Return whether a mutation key depends on the state."""
+        keys = (each.key for each in self._transitions)
+        return any(key is not None and "state" in key.roots for key in keys)
+
+    def key(self, scope: Scope) -> str:
+        """Return the lookup key, "" for a blank one; raise AnswerTooLarge."""
+        return usable_key(self.lookup_key.render(scope))
 
     def transition(self, example: str) -> CompiledTransition | None:
         """Return the first transition of an example."""
@@ -98,11 +110,15 @@ def usable_key(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The record of step 3. `fields` are the defaults, overlaid by the record if there is one."""
+    """The record of step 3. `fields` are the defaults, overlaid by the record if there is one.
+
+    `was_read` is False where no part of the answer depends on the record.
+    """
 
     key: str
     record: StateRecord | None
     fields: Mapping[str, str]
+    was_read: bool = True
 
 
 NO_STATE: Final = LookedUp("", None, {})
@@ -110,7 +126,7 @@ NO_STATE: Final = LookedUp("", None, {})
 
 async def look_up(rules: CompiledState, scope: Scope, store: StateStore, space: str) -> LookedUp:
     """Return the state that a call sees; a blank key leads to the defaults."""
-    key = usable_key(rules.lookup_key.render(scope))
+    key = rules.key(scope)
     record = await store.read(space, key) if key else None
     if record is None:
         return LookedUp(key, None, rules.defaults)
@@ -144,7 +160,8 @@ async def apply(
     key = found.key if transition.key is None else usable_key(transition.key.render(scope))
     if not key:
         return None
-    record = found.record if key == found.key else await store.read(space, key)
+    is_known = found.was_read and key == found.key
+    record = found.record if is_known else await store.read(space, key)
     for _ in range(MAX_ATTEMPTS):
         version = record.version if record else 0
         fields = transition.changed(record.fields if record else rules.defaults, scope)
@@ -165,7 +182,7 @@ def increased(text: str, amount: int) -> str:
 
 
 def _refuse_large(fields: Mapping[str, str]) -> None:
-    size = sum(len(name) + len(value) for name, value in fields.items())
+    size = sum(map(len, fields)) + sum(map(len, fields.values()))
     if size <= MAX_RECORD // 4:  # four bytes are the most for one character
         return
     if (

@@ -1,22 +1,32 @@
-"""The journal, the state and explanations of calls, for REST, pages, commands and checks.
+"""What is in mock spaces, and its changes from outside: explanations, state, calls.
 
 Without Redis they are those of this process. Called from threads, never from the event loop.
+(reference: control-plane 18.1, 18.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from apps.mocks import wiring
-from apps.mocks.domain.calls import CallOutcome, JournalEntry, MockRequest
+from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.explanation import explain
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall, located
 from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
+from apps.mocks.domain.tables import CompiledSpace
 from apps.mocks.journal.redis import GATHER_S
-from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from apps.mocks.refusals import SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
+
+MAX_RECORD_BYTES: Final = 64 * 2**10
+_TRIES: Final = 20  # against mocks that change the same record meanwhile
+
+
+class RecordChanged(PlatformError):
+    code = "precondition_failed"
 
 
 def journal_delay_s() -> float | None:
@@ -24,48 +34,40 @@ def journal_delay_s() -> float | None:
 
     Without Redis, calls are in the memory of the server alone.
     """
-    parts = wiring.parts()
+    parts = wiring.mock_parts()
     if parts.link is not None:
         return 2 * GATHER_S
     return None if parts.loop is None else 0.0
 
 
-def read_journal(
-    name: SpaceName,
-    *,
-    surface_id: str = "",
-    operation_id: str = "",
-    outcome: CallOutcome | None = None,
-) -> list[JournalEntry]:
-    """Return the calls of a space, the newest first."""
-    return [
-        entry
-        for entry in wiring.parts().journal.newest(str(name))
-        if surface_id in ("", entry.surface_id)
-        and operation_id in ("", entry.operation_id)
-        and outcome in (None, entry.outcome)
-    ]
-
-
-def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
-    """Remove calls; return how many there were."""
-    journal = wiring.parts().journal
-    return wiring.wait_for(
-        lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
-    )
+class RecordNotFound(NotFound):
+    """No record has this key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceState:
-    """The records of a space by key, and its counters."""
-
     records: Sequence[StateRecord]
     counters: Sequence[Counter]
 
 
+def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -> dict[str, Any]:
+    """Return what would answer a call and why; change nothing.
+
+    With `defaults_only` no record of the state is seen. Raise SuiteNotFound or SpaceNotActive,
+    SurfaceNotFound, OperationNotFound, InvalidInput.
+    """
+
+    async def explained() -> dict[str, Any]:
+        operation, request = located(await _loaded(name), call)
+        engine = wiring.mock_parts().engine
+        return await explain(engine, operation, request, defaults_only=defaults_only)
+
+    return wiring.wait_for(explained)
+
+
 def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
-    """Return the records of a space, or the one at `key`, and its counters."""
-    state = wiring.parts().state
+    """Return the records of a space by key, and its counters."""
+    state = wiring.mock_parts().state
 
     async def read() -> SpaceState:
         records = await state.records(str(name), key=key)
@@ -74,71 +76,91 @@ def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
     return wiring.wait_for(read)
 
 
-def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int:
-    """Remove records and, without `key`, counters; return how many of both there were."""
-    state = wiring.parts().state
-    return wiring.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
+def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> list[JournalEntry]:
+    """Return the kept calls of a space, the newest first."""
+    found = wiring.mock_parts().journal.newest(str(name))
+    return [entry for entry in found if wanted is None or wanted.matches(entry)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedCall:
-    """A call to be explained: an operation by its id, or a method and a path below the surface."""
+class StatePatch:
+    """`version` is the one that must be stored, None for any; 0 stands for no record.
 
-    surface_id: str
-    operation_id: str = ""
-    method: str = ""
-    path: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
-    raw_query: str = ""
-    body: bytes = b""
-
-
-def explain_call(
-    name: SpaceName, call: ExplainedCall, *, defaults_only: bool = False
-) -> dict[str, Any]:
-    """Return how a call would be answered and why (reference: control-plane 18.1).
-
-    Changes nothing. `defaults_only`: as if no record existed. Raise SuiteNotFound, SpaceNotActive,
-    SurfaceNotFound, OperationNotFound.
+    `surface_id` is the owner of a record that the patch makes.
     """
-    made = wiring.parts()
 
-    async def explained() -> dict[str, Any]:
-        space = await made.spaces.barrier(str(name))
-        if space is None:
-            raise (
-                SuiteNotFound(name.suite_id)
-                if name.is_shared
-                else SpaceNotActive(name.execution_id)
-            )
-        surface = space.compiled.surfaces.get(call.surface_id)
-        if surface is None:
-            raise SurfaceNotFound(call.surface_id)
-        operation, request = _request(surface, call)
-        return await explain(made.engine, operation, request, defaults_only=defaults_only)
-
-    return wiring.wait_for(explained)
+    key: str
+    set: Mapping[str, str] = field(default_factory=dict)
+    delete: Collection[str] = ()
+    version: int | None = None
+    surface_id: str = ""
 
 
-def _request(
-    surface: CompiledSurface, call: ExplainedCall
-) -> tuple[CompiledOperation, MockRequest]:
-    operation = surface.operations.get(call.operation_id) if call.operation_id else None
-    method = call.method or (operation.operation.method if operation else "")
-    found = surface.route(method, call.path) if call.path else None
-    if operation is None and not call.operation_id and found is not None:
-        operation = found[0]
-    if operation is None:
-        wanted = call.operation_id or f"{method} {call.path}"
-        raise OperationNotFound(f"the surface {call.surface_id} has no operation {wanted[:300]!r}")
-    request = MockRequest(
-        method,
-        call.path or "/",
-        headers={name.lower(): value for name, value in call.headers.items()},
-        query=call.query,
-        params=found[1] if found is not None and found[0] is operation else {},
-        raw_body=call.body,
-        raw_query=call.raw_query,
+def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
+    """Set and delete fields of a record at once; make it if `surface_id` says whose it is.
+
+    Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
+    SuiteNotFound, SpaceNotActive or SurfaceNotFound for a new record.
+    """
+    state = wiring.mock_parts().state
+
+    async def patched() -> StateRecord:
+        for _ in range(_TRIES):
+            before = await state.read(str(name), patch.key)
+            version = before.version if before else 0
+            if patch.version not in (None, version):
+                raise RecordChanged(f"the record has version {version}, not {patch.version}")
+            surface_id = before.surface_id if before else await _owner(name, patch)
+            fields = _fields(before, patch)
+            if await state.change(str(name), patch.key, surface_id, version=version, fields=fields):
+                after = await state.read(str(name), patch.key)
+                if after is not None:
+                    return after
+        raise RecordChanged("mocks change this record all the time; try again")
+
+    return wiring.wait_for(patched)
+
+
+async def _owner(name: SpaceName, patch: StatePatch) -> str:
+    if not patch.surface_id:
+        detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
+        raise RecordNotFound(detail)
+    space = await _loaded(name)
+    if patch.surface_id not in space.surfaces:
+        raise SurfaceNotFound(patch.surface_id)
+    return patch.surface_id
+
+
+def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
+    kept = dict(before.fields) if before else {}
+    for name in patch.delete:
+        kept.pop(name, None)
+    kept |= patch.set
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in kept.items())
+    if size > MAX_RECORD_BYTES:
+        detail = f"a record has at most {MAX_RECORD_BYTES // 1024} KiB"
+        raise InvalidInput(
+            detail, errors=[FieldError(pointer="/set", code="invalid_value", detail=detail)]
+        )
+    return kept
+
+
+def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int:
+    """Remove records and, without `key`, counters; return how many of both there were."""
+    state = wiring.mock_parts().state
+    return wiring.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
+
+
+def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
+    """Forget calls; return how many."""
+    journal = wiring.mock_parts().journal
+    return wiring.wait_for(
+        lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
     )
-    return operation, request
+
+
+async def _loaded(name: SpaceName) -> CompiledSpace:
+    space = await wiring.mock_parts().spaces.load_now(str(name))
+    if space is not None:
+        return space.compiled
+    raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-MAX_FILES: Final = 512
+from readers.folder import MAX_FILES, MAX_PACKAGE_BYTES, broken_text_rule
+
 MAX_PATH: Final = 512
-MAX_FILE_BYTES: Final = 2 * 2**20
-MAX_PACKAGE_BYTES: Final = 64 * 2**20  # as for registries (reference: control-plane 5.2)
 TOPOLOGY_FILE: Final = "suite.star"
 WORKSPACE: Final = "workspace"
 REGISTERED: Final = "registered"
@@ -87,17 +86,4 @@ def _broken_rule(path: str, files: Mapping[str, bytes]) -> str:
     above = path.split("/")[:-1]
     if any("/".join(above[:depth]) in files for depth in range(1, len(above) + 1)):
         return "is below a path that is a file"
-    return broken_path_rule(path) or broken_text_rule(files[path])
-
-
-def broken_text_rule(content: bytes) -> str:
-    """Return why the bytes are not allowed as a file of a package, or ""."""
-    if len(content) > MAX_FILE_BYTES:
-        return "is larger than 2 MiB"
-    if b"\0" in content:
-        return "contains a NUL byte"
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        return f"is not UTF-8 at byte {error.start}"
-    return ""
+    return broken_path_rule(path) or broken_text_rule(path, files[path])

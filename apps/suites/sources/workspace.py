@@ -9,6 +9,7 @@ from typing import ClassVar
 from apps.suites import conf, workspace
 from apps.suites.domain.package import Package
 from apps.suites.sources import SourcedSuite, sources
+from readers.folder import FolderState, is_unchanged, state_of
 
 
 @sources.register("workspace")
@@ -18,7 +19,7 @@ class WorkspaceSource:
     rank: ClassVar[int] = 0
 
     def __init__(self) -> None:
-        self._states: dict[str, workspace.FolderState] = {}
+        self._states: dict[str, FolderState] = {}
 
     def suites(self) -> Sequence[SourcedSuite]:
         folders = workspace.suite_folders(conf.suites_dir())
@@ -37,20 +38,20 @@ class WorkspaceSource:
     def find(self, reference: str) -> SourcedSuite | None:
         return None
 
-    def _state(self, folder: str) -> workspace.FolderState:
+    def _state(self, folder: str) -> FolderState:
         state = self._states.get(folder)
-        if state is None or not workspace.is_unchanged(state):
-            return workspace.state_of(folder)
+        if state is None or not is_unchanged(state):
+            return state_of(folder)
         return state
 
 
-def _sourced(suite_id: str, folder: str, state: workspace.FolderState) -> SourcedSuite:
+def _sourced(suite_id: str, folder: str, state: FolderState) -> SourcedSuite:
     return SourcedSuite(
         key=folder,
         ids=(suite_id,),
         stamp=state.signature,
         read=partial(_read, folder=folder),
-        is_current=partial(workspace.is_unchanged, state),
+        is_current=partial(is_unchanged, state),
     )
 
 

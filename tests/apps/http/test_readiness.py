@@ -5,13 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from apps.health import services as readiness
 from apps.health.api import Probe, ProbeResult
 from apps.health.domain import probes as port
+from apps.operations.models import ServerProcess
+from apps.operations.services.server_processes import Presence
+from kernel import clock
 from kernel.registry import Registry
 from tests.apps.http.conftest import Ask
 
@@ -148,6 +153,7 @@ def test_the_store_is_written_and_read() -> None:
     assert readiness.check_datastore() == READY
 
 
+@pytest.mark.django_db
 def test_without_configuration_cache_and_telemetry_are_disabled(settings: Any) -> None:
     settings.REDIS_URL = ""
 
@@ -155,12 +161,41 @@ def test_without_configuration_cache_and_telemetry_are_disabled(settings: Any) -
     assert readiness.check_telemetry().disabled
 
 
+@pytest.mark.django_db
+def test_several_servers_without_redis_are_degraded(settings: Any) -> None:
+    settings.REDIS_URL = ""
+    both = [Presence(), Presence()]
+    for presence in both:
+        presence.note()
+        presence.note()
+    two = readiness.check_cache()
+    ServerProcess.objects.filter(id=both[0]._id).update(seen_at=clock.now() - timedelta(minutes=1))
+
+    assert (two.ready, two.disabled) == (False, False)
+    assert two.detail.startswith("each of 2 control-plane processes keeps the state of mocks")
+    assert readiness.check_cache().disabled
+
+
+def test_a_store_that_is_away_says_nothing_of_servers(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> int:
+        raise OperationalError("database is locked")
+
+    settings.REDIS_URL = ""
+    monkeypatch.setattr(readiness, "living_servers", away)
+
+    assert readiness.check_cache().disabled
+
+
 def test_a_cache_that_is_away_is_named_without_its_address(settings: Any) -> None:
     settings.REDIS_URL = "redis://:hunter2@127.0.0.1:1/0"
 
     result = readiness.check_cache()
 
-    assert (result.ready, result.detail) == (False, "no answer (ConnectionError)")
+    assert not result.ready
+    assert result.detail.startswith("no answer (ConnectionError)")
+    assert "127.0.0.1" not in result.detail
 
 
 def test_the_probes_of_this_app_are_registered() -> None:

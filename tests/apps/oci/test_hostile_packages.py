@@ -113,6 +113,7 @@ ARCHIVES: dict[str, tuple[str, Callable[[], bytes]]] = {
         lambda: archive(*(entry(f"d{n}/", tarfile.DIRTYPE) for n in range(10_000))),
     ),
     "file of 3 MiB": ("file_too_large", lambda: archive(sized("a", 3 * 2**20))),
+    "contract of 17 MiB": ("file_too_large", lambda: archive(sized("x/api/a", 17 * 2**20))),
     "gzip bomb of files": (
         "extracted_too_large",
         lambda: gzip.compress(tar(*((f"f{n}", b"a" * 2**21) for n in range(40))), mtime=0),

@@ -126,6 +126,10 @@ def test_a_killed_evaluation_is_tried_again_later(workspace, library, monkeypatc
         ({"suite.star": GOOD, "README.md": b"a\xffb"}, "README.md is not UTF-8 at byte 1"),
         ({"suite.star": GOOD, "tests/a.sh": b"a\0b"}, "tests/a.sh contains a NUL byte"),
         ({"suite.star": GOOD, "big.txt": b"x" * (2 * 2**20 + 1)}, "big.txt is larger than 2 MiB"),
+        (
+            {"suite.star": GOOD, "api/big.json": b" " * (16 * 2**20 + 1)},
+            "api/big.json is larger than 16 MiB",
+        ),
         ({"suite.star": GOOD} | {f"f{n}": "" for n in range(512)}, "at most 512"),
         ({"suite.star": GOOD, "metadata.yaml": "id: other"}, "not the suite's id"),
         ({"suite.star": GOOD, "metadata.yaml": "a: ["}, "did not find expected"),

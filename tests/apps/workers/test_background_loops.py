@@ -16,9 +16,18 @@ from apps.console.embedded import server as embedded
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
+from apps.mocks import served_suite
+from apps.mocks.domain.calls import CallOutcome
+from apps.mocks.journal.entries import NotedCall
+from apps.mocks.journal.redis import RedisJournal
+from apps.mocks.redis_link import RedisLink
+from apps.mocks.served_files import ServedFiles
+from apps.mocks.served_suite import ServedSuite
+from apps.mocks.spaces import Spaces
 from apps.observability import metrics
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
+from apps.operations.services.server_processes import Presence
 from apps.platform_settings import lifespan as platform_settings
 from apps.profiles import lifespan as profiles
 from apps.streams.services.hub import Hub
@@ -31,7 +40,9 @@ from kernel import background
 from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from tests.apps.workers.conftest import Stage
+from tests.architecture.sources import ROOT
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
+from tests.support.mock_planes import Planes
 from worker.control_plane.held_jobs import StopPoller
 from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.service import WorkerService
@@ -258,6 +269,45 @@ async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[
     yield once, lambda: None
 
 
+@asynccontextmanager
+async def mock_files(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(served_suite, "LOOK_S", 0.01)
+    once = broken(ServedSuite, "check", nothing)
+    files = ServedFiles(ROOT / "examples" / "oci-suites" / "shop")
+    made = ServedSuite(files, "", kept=lambda _why, _where: None)
+    made.start(lambda _reading: None)
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
+async def mock_spaces(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(Spaces, "refresh", nothing)
+    made = Planes().spaces
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
+async def mock_journal(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(RedisJournal, "send", nothing)
+    made = RedisJournal(RedisLink("redis://127.0.0.1:1/0"), str, gather_s=0.01)
+    call = NotedCall("1", 0, "GET", "/", "a", "", "", CallOutcome.EXAMPLE, 200, 1.0, [], b"")
+    yield once, lambda: made.add("s", call)
+    made.close()
+
+
+@asynccontextmanager
+async def presence(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    once = broken(Presence, "note", nothing)
+    monkeypatch.setattr(Presence, "leave", lambda _self: None)
+    made = Presence(each_s=0.01)
+    made.start()
+    yield once, lambda: None
+    made.stop()
+
+
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
@@ -275,9 +325,13 @@ PIECES = {
     "streams-nudge-in": nudges_in,
     "stream-leases": places,
     "streams": streams,
+    "mock-spaces": mock_spaces,
+    "mock-journal": mock_journal,
+    "presence": presence,
     "registration": registration,
     "celery": celery,
     "demo": demo,
+    "mock-files": mock_files,
 }
 SUPERVISOR = ("heartbeat", "claims", "samples")
 

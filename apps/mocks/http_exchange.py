@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from apps.mocks import answers
-from apps.mocks.answers import CORS, Headers
+from apps.mocks import http_responses
+from apps.mocks.http_responses import CORS_ANSWER, Headers
 from apps.mocks.incoming import Receive, Scope, Send
 from kernel import telemetry
 from kernel.errors import PlatformError
+from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
 
 _SERVER_ERROR = 500
 
@@ -59,21 +60,21 @@ class HttpExchange:
 
     async def reply(self, status: int, headers: Headers, body: bytes) -> None:
         self.status = status
-        if self.has_origin:
-            headers = [*headers, *CORS, (b"vary", b"Origin")]
-        start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*headers, (b"x-request-id", self.request_id)],
-        }
-        await self.send(start)
+        cors = CORS_ANSWER if self.has_origin else []
+        headers = [*headers, (b"x-request-id", self.request_id), *cors]
         shown = b"" if self.method == "HEAD" else body
-        await self.send({"type": "http.response.body", "body": shown})
+        prepared = prepared_sender(self.scope)
+        if prepared is None or not prepared(
+            STATUS_LINES[status] + http_responses.lines(headers), shown
+        ):
+            start = {"type": "http.response.start", "status": status, "headers": headers}
+            await self.send(start)
+            await self.send({"type": "http.response.body", "body": shown})
 
     async def preflight(self, security: Headers, asked: bytes) -> None:
         """Answer OPTIONS; every origin may call mocks."""
         self.has_origin = False
-        await self.reply(*answers.preflight(security, asked))
+        await self.reply(*http_responses.preflight(security, asked))
 
     async def refuse(
         self,
@@ -82,7 +83,7 @@ class HttpExchange:
         errors: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Answer with a problem document."""
-        status, headers, body = answers.problem(
+        status, headers, body = http_responses.problem(
             error,
             common,
             path=unquote(self.path),
@@ -133,3 +134,12 @@ def raw_path(scope: Scope) -> bytes:
     if found is None:
         found = scope["path"].encode()
     return found.partition(b"?")[0]
+
+
+def prepared_sender(scope: Scope) -> SendPrepared | None:
+    """Return what sends a whole answer at once, where the server has it."""
+    extension = scope.get("extensions", _NONE).get(EXTENSION)
+    return extension["send"] if extension else None
+
+
+_NONE: Mapping[str, Any] = {}

@@ -28,6 +28,7 @@ CORS: Final[Headers] = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"*"),
 ]
+CORS_ANSWER: Final[Headers] = [*CORS, (b"vary", b"Origin")]
 METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 _USUAL_REQUEST_HEADERS: Final = (
     b"Authorization, Content-Type, X-Request-Id, X-Partita-Mock-Secret, traceparent, tracestate"
@@ -45,7 +46,10 @@ _NOT_SENT: Final = frozenset(  # what belongs to the connection or to the pipeli
     )
 )
 _OF_SITE: Final = frozenset(  # what an answer could change for the pages of its host
-    ("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security")
+    (
+        *("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security"),
+        *("alt-svc", "nel", "report-to", "reporting-endpoints"),
+    )
 )
 _LOWEST, _HIGHEST = 200, 599
 _NO_CONTENT, _NOT_MODIFIED = 204, 304
@@ -71,6 +75,11 @@ def wire_value(value: str) -> bytes:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         return value.encode(errors="replace")
+
+
+def lines(headers: Headers) -> bytes:
+    """Return headers as they are sent in HTTP/1.1."""
+    return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
 
 def operation_headers(operation: CompiledOperation, security: Headers) -> Headers:

@@ -1,0 +1,271 @@
+"""Calls of mock methods: from the messages of a client to the messages of an example.
+
+A method that is known and answers every call alike is served at once. Any other call is served as
+a stream of both sides, which is on the wire what every call is, because its space may have to be
+loaded before the kind of the method is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Any, Final
+
+import grpc
+
+from apps.mocks.call_notes import CallNotes, answer_of
+from apps.mocks.domain.calls import MockAnswer, MockRequest
+from apps.mocks.grpc.methods import Metadata, Method, Methods
+from apps.mocks.grpc.statuses import (
+    details_of,
+    error_status,
+    message_of,
+    origin_of,
+    sent_headers,
+    status_of,
+)
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.incoming import RequestHeaders, noted_headers
+from apps.mocks.journal.entries import NotedCall
+from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.refusals import ShuttingDown
+from kernel.errors import PlatformError
+
+logger: Final = logging.getLogger("partita.mocks")
+UNARY_S: Final = 90.0  # an example may wait for 60
+STREAM_S: Final = 600.0
+MAX_REQUESTS: Final = 10_000  # messages of one client stream
+_Unary = Callable[[bytes, Any], Awaitable[bytes]]
+
+
+class Ended(Exception):
+    """The call ends with a status that is not OK."""
+
+    def __init__(self, status: Any, message: str, trailing: Any) -> None:
+        super().__init__(message)
+        self.status, self.message, self.trailing = status, message, trailing
+
+
+class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Answers each path below every service that has no handler of its own."""
+
+    def __init__(self, setup: PlaneSetup, methods: Methods) -> None:
+        self._setup = setup
+        self._methods = methods
+        self._notes = CallNotes(setup)
+        self._at_once: dict[Method, Any] = {}
+
+    def service(self, handler_call_details: Any) -> Any:
+        path, metadata = handler_call_details.method, handler_call_details.invocation_metadata
+        method = self._methods.known(path, metadata)
+        if method is not None and method.ready is not None and not self._setup.is_draining():
+            proto = method.proto
+            if not proto.streams_requests and not proto.streams_responses:
+                handler = self._at_once.get(method)
+                return handler or self._made_at_once(method)
+        call = _Call(self, path, metadata)
+        return grpc.stream_stream_rpc_method_handler(call.stream)
+
+    def _made_at_once(self, method: Method) -> Any:
+        if len(self._at_once) >= 1_000:  # noqa: PLR2004 - methods of spaces that changed since
+            self._at_once.clear()
+        made = grpc.unary_unary_rpc_method_handler(self._ready_answer(method))
+        self._at_once[method] = made
+        return made
+
+    def _ready_answer(self, method: Method) -> _Unary:
+        """Return what serves a unary method that answers every call alike."""
+        assert method.ready is not None
+        assert method.answer is not None
+        (content,), answer, check = method.ready, method.answer, method.codec.check_request
+        headers, origin = method.headers, method.origin
+        operation, journal = method.operation, self._setup.journal
+        record = self._notes.recorder(operation.adapter, operation.dispatcher, answer.outcome)
+        space, path, own_cookies = method.space.text, method.path, self._setup.own_cookies
+        named = (operation.surface.surface_id, operation.operation.operation_id, answer.example)
+
+        async def answer_at_once(request: bytes, context: Any) -> bytes:
+            started = time.monotonic()
+            try:
+                check(request)
+            except PlatformError as error:
+                await abort(context, ended_by(error))
+            if headers:
+                await context.send_initial_metadata(headers)
+            if origin:
+                context.set_trailing_metadata(origin)
+            duration_ms = (time.monotonic() - started) * 1000
+            record(duration_ms)
+            noted = _NotedMetadata(context.invocation_metadata(), own_cookies)
+            journal.add(
+                space,
+                NotedCall(
+                    journal.next_id(), time.time(), "POST", path, *named,
+                    answer.outcome, answer.status, duration_ms, noted, b"",
+                ),
+            )  # fmt: skip
+            return content
+
+        return answer_at_once
+
+    async def answered(
+        self, method: Method, content: bytes, exchange: HttpExchange
+    ) -> tuple[MockAnswer, tuple[bytes, ...]]:
+        """Return the answer to a message and its messages; raise Ended."""
+        request = None
+        try:
+            exchange.raw_body = await method.codec.request_json(content)
+            request = MockRequest(
+                "POST",
+                method.path,
+                headers=RequestHeaders(exchange.headers, self._setup.own_cookies),
+                raw_body=exchange.raw_body,
+            )
+            answer = await self._setup.engine.answer(method.operation, request)
+            if answer.delay_ms:
+                await asyncio.sleep(answer.delay_ms / 1000)
+            status = status_of(answer)
+            messages: tuple[bytes, ...] = ()
+            if status is grpc.StatusCode.OK:
+                messages = await method.codec.answer_messages(answer.body)
+        except PlatformError as error:
+            answer, ended = answer_of(error), ended_by(error)
+            exchange.status = answer.status
+            self._notes.note(exchange, answer, request)
+            raise ended from None
+        exchange.status = answer.status
+        self._notes.note(exchange, answer, request)
+        if status is not grpc.StatusCode.OK:
+            raise _ended_by_answer(answer, status)
+        return answer, messages
+
+    async def method_of(self, path: str, metadata: Metadata) -> Method:
+        if self._setup.is_draining():
+            raise ShuttingDown
+        return await self._methods.find(path, metadata)
+
+
+class _Call:
+    """A call that is served as a stream of both sides."""
+
+    def __init__(self, handler: MockHandler, path: str, metadata: Metadata) -> None:
+        self._handler = handler
+        self._path = path
+        self._metadata = metadata
+        self._has_sent_headers = False
+
+    async def stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        try:
+            method = await self._handler.method_of(self._path, self._metadata)
+            proto = method.proto
+            streams = proto.streams_requests or proto.streams_responses
+            async with asyncio.timeout(STREAM_S if streams else UNARY_S):
+                async for content in self._contents(method, requests):
+                    for message in await self._answered(method, content, context):
+                        yield message
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the call took too long")
+        except Ended as ended:
+            await abort(context, ended)
+        except PlatformError as error:
+            await abort(context, ended_by(error))
+        except Exception:  # the edge: nothing may pass it
+            logger.exception("The call of %s failed", self._path[:300])
+            await context.abort(grpc.StatusCode.INTERNAL, "an internal error occurred")
+
+    async def _contents(
+        self, method: Method, requests: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """Yield the messages that are answered: each, or the last where one answer is due."""
+        proto = method.proto
+        answers_each = proto.streams_requests and proto.streams_responses
+        last, count = None, 0
+        async for content in requests:
+            count += 1
+            if count > MAX_REQUESTS:
+                raise Ended(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    f"a stream has at most {MAX_REQUESTS} messages",
+                    (),
+                )
+            last = content
+            if answers_each:
+                yield content
+            elif not proto.streams_requests:
+                break
+        if answers_each:
+            return
+        if last is None and not proto.streams_requests:
+            raise Ended(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message", ())
+        yield last or b""
+
+    async def _answered(self, method: Method, content: bytes, context: Any) -> Iterable[bytes]:
+        exchange = self._exchange(method)
+        answer, messages = await self._handler.answered(method, content, exchange)
+        headers = () if self._has_sent_headers else sent_headers(answer.headers)
+        if headers:
+            await context.send_initial_metadata(headers)
+        self._has_sent_headers = True
+        context.set_trailing_metadata(origin_of(answer))
+        return messages
+
+    def _exchange(self, method: Method) -> HttpExchange:
+        """Return the call as the journal and the metrics see one."""
+        headers = list(_encoded(self._metadata))
+        scope = {"method": "POST", "path": self._path, "raw_path": self._path.encode(),
+                 "headers": headers, "query_string": b""}  # fmt: skip
+        exchange = HttpExchange(
+            scope, _nothing, _nothing, started=time.monotonic(), given=dict(headers), request_id=b""
+        )
+        exchange.kind, exchange.space = "grpc", method.space.text
+        exchange.operation, exchange.surface_id = (
+            method.operation,
+            method.operation.surface.surface_id,
+        )
+        exchange.below = method.path
+        return exchange
+
+
+async def _nothing(*_arguments: Any) -> Any:
+    """Stand for the two directions of HTTP, which a call of gRPC does not have."""
+
+
+def ended_by(error: PlatformError) -> Ended:
+    status = error_status(error)
+    errors = [each.as_dict() for each in error.errors]
+    details = details_of(status.value[0], error.detail, error.problem_code, errors)
+    origin = (("x-partita-mock-error", error.problem_code),)
+    return Ended(status, error.detail, origin + details)
+
+
+def _ended_by_answer(answer: MockAnswer, status: Any) -> Ended:
+    message = message_of(answer)
+    trailing = sent_headers(answer.headers) + origin_of(answer)
+    if answer.error_code:
+        trailing += details_of(status.value[0], message, answer.error_code, answer.errors)
+    return Ended(status, message, trailing)
+
+
+async def abort(context: Any, ended: Ended) -> None:
+    await context.abort(ended.status, ended.message, ended.trailing)
+
+
+def _encoded(metadata: Metadata) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in metadata:
+        yield key.encode(), value if isinstance(value, bytes) else value.encode()
+
+
+class _NotedMetadata:
+    """The metadata of a call as headers for the journal, made when they are read."""
+
+    __slots__ = ("_metadata", "_own_cookies")
+
+    def __init__(self, metadata: Any, own_cookies: frozenset[str]) -> None:
+        self._metadata = metadata
+        self._own_cookies = own_cookies
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        headers = list(_encoded(self._metadata))
+        return iter(noted_headers(headers, dict(headers), self._own_cookies))

@@ -1,0 +1,154 @@
+"""The data plane of `mock serve`: the control plane's own, with its state in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from apps.mocks.asgi import MockPlane
+from apps.mocks.channel_wires import ChannelsApp
+from apps.mocks.channels import PREFIX, Channels
+from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.engine import Engine
+from apps.mocks.domain.nearest import nearest
+from apps.mocks.domain.ports import ProxyAnswer
+from apps.mocks.domain.tables import compile_space
+from apps.mocks.incoming import Receive, Scope, Send
+from apps.mocks.journal.entries import NotedCall
+from apps.mocks.journal.memory import MemoryJournal
+from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.served_suite import ServedSuite
+from apps.mocks.spaces import Spaces, SpacesSetup
+from apps.mocks.standalone_explain import PATH as EXPLAIN
+from apps.mocks.standalone_explain import Explanations
+from apps.mocks.state.memory import MemoryState
+
+if TYPE_CHECKING:
+    from apps.mocks.grpc.server import GrpcServer
+    from apps.mocks.proxy import GuardedProxy
+    from apps.mocks.scripts.pool import ScriptPool
+    from kernel.addresses import Network
+
+Logged = Callable[[JournalEntry], None]
+
+
+class StandalonePlane:
+    """The ASGI application of one suite. `logged` is told each call as the journal has it."""
+
+    def __init__(
+        self, served: ServedSuite, *, logged: Logged | None, allowed: Sequence[Network]
+    ) -> None:
+        state = MemoryState()
+        self._spaces = Spaces(
+            SpacesSetup(source_of=lambda _kind: served, compile=compile_space, state=state)
+        )
+        self._space = str(served.name)
+        self._scripts = _LazyScripts()
+        engine = Engine(state=state, scripts=self._scripts, proxy=_LazyProxy(allowed))
+        journal = MemoryJournal() if logged is None else _ToldJournal(logged)
+        self._setup = PlaneSetup(
+            spaces=self._spaces, engine=engine, journal=journal, nearest=nearest
+        )
+        self._mocks = MockPlane(self._setup)
+        self._channels = Channels(self._setup)
+        self._explain = Explanations(self._setup, self._space)
+        self._grpc: GrpcServer | None = None
+        self._subscriptions = ChannelsApp(self._channels)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" or scope["path"].startswith(PREFIX):
+            await self._subscriptions(scope, receive, send)
+        elif scope["path"] == EXPLAIN:
+            await self._explain(scope, receive, send)
+        else:
+            await self._mocks(scope, receive, send)
+
+    def start(self) -> None:
+        self._spaces.start()
+
+    async def start_grpc(self, host: str, port: int) -> int:
+        """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
+        from apps.mocks.grpc.server import GrpcServer, PortTaken  # slow to import
+
+        server = GrpcServer(self._setup, lambda: [self._space], host=host, port=port)
+        try:
+            await server.start()
+        except PortTaken:
+            return 0
+        self._grpc = server
+        return server.port
+
+    async def stop_grpc(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop()
+
+    def renew(self) -> None:
+        """Let the next call see the files as they were read last."""
+        self._spaces.forget(self._space)
+
+    def close_channels(self) -> None:
+        """End the subscriptions, which have no end of their own."""
+        self._channels.close()
+
+    def stop(self) -> None:
+        self._spaces.stop()
+        self._scripts.close()
+
+
+class _ToldJournal(MemoryJournal):
+    """Tells each call as it is kept."""
+
+    def __init__(self, logged: Logged) -> None:
+        super().__init__()
+        self._logged = logged
+
+    def add(self, space: str, entry: NotedCall | JournalEntry) -> None:
+        super().add(space, entry)
+        self._logged(self.entry(entry))
+
+
+class _LazyProxy:
+    """Imports what sends requests (it is slow to import) with the first that is sent."""
+
+    def __init__(self, allowed: Sequence[Network]) -> None:
+        self._allowed = allowed
+        self._proxy: GuardedProxy | None = None
+
+    async def forward(
+        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes,
+        let_through: frozenset[str],
+    ) -> ProxyAnswer:  # fmt: skip
+        if self._proxy is None:
+            from apps.mocks.proxy import GuardedProxy
+
+            self._proxy = GuardedProxy(allowed=self._allowed)
+        return await self._proxy.forward(
+            url, method=method, headers=headers, body=body, let_through=let_through
+        )
+
+
+class _LazyScripts:
+    """Imports the pool of script processes with the first script that runs."""
+
+    def __init__(self) -> None:
+        self._pool: ScriptPool | None = None
+
+    async def run(
+        self,
+        source: str,
+        *,
+        defines_function: bool,
+        request: Mapping[str, Any],
+        state: Mapping[str, str],
+    ) -> str | None:
+        if self._pool is None:
+            from apps.mocks.scripts.pool import ScriptPool
+
+            self._pool = ScriptPool()
+        return await self._pool.run(
+            source, defines_function=defines_function, request=request, state=state
+        )
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()

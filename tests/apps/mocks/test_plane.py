@@ -1,0 +1,385 @@
+"""Every route, header and code of the data plane (reference: control-plane 2, 18.1, 18.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from apps.mocks.domain.calls import CallOutcome
+from tests.support.mock_planes import Planes, planes
+
+REST = "/mocks/rest/orders/orders"
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture
+async def mocks() -> AsyncIterator[Planes]:
+    async with planes() as made:
+        yield made
+
+
+async def test_a_static_example_comes_with_the_headers_of_the_pipeline(mocks: Planes) -> None:
+    """Invariant 30."""
+    for _ in range(2):  # the second one is prepared
+        answer = await mocks.ask("GET", f"{REST}/orders")
+
+        assert (answer.status_code, answer.json()) == (200, [1, 2])
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-total"] == "2"
+        assert answer.headers["content-security-policy"] == "sandbox"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["x-partita-mock-adapter"] == "rest"
+        assert answer.headers["x-partita-mock-dispatcher"] == "example"
+        assert answer.headers["x-partita-mock-example"] == "all"
+        assert answer.headers["x-partita-mock-runtime-url"] == "/mocks/rest/orders/orders/orders"
+        assert answer.headers["x-partita-mock-resolver-url"].endswith("/orders/orders/listOrders")
+        assert re.fullmatch(
+            r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+            answer.headers["x-request-id"],
+        )
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert mocks.counted == [("rest", "example", "example")] * 2
+
+
+async def test_a_request_id_is_taken_when_it_is_well_formed(mocks: Planes) -> None:
+    for given, kept in (("abc/1.2_3-4", True), ("no spaces", False), ("x" * 129, False)):
+        for _ in range(2):
+            answer = await mocks.ask("GET", f"{REST}/orders", headers={"X-Request-Id": given})
+            assert (answer.headers["x-request-id"] == given) is kept
+
+
+async def test_pages_of_any_origin_may_call_without_credentials(mocks: Planes) -> None:
+    for _ in range(2):
+        answer = await mocks.ask("GET", f"{REST}/orders", headers={"Origin": "https://x.test"})
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert answer.headers["access-control-expose-headers"] == "*"
+        assert "access-control-allow-credentials" not in answer.headers
+
+    preflight = await mocks.ask(
+        "OPTIONS",
+        f"{REST}/orders",
+        headers={
+            "Origin": "https://x.test",
+            "Access-Control-Request-Method": "PATCH",
+            "Access-Control-Request-Headers": "x-own, authorization",
+        },
+    )
+    assert (preflight.status_code, preflight.content) == (204, b"")
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    assert "PATCH" in preflight.headers["access-control-allow-methods"]
+    assert preflight.headers["access-control-allow-headers"] == "x-own, authorization"
+
+
+async def test_head_is_a_get_without_its_body(mocks: Planes) -> None:
+    for _ in range(2):
+        answer = await mocks.ask("HEAD", f"{REST}/orders")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-length"] == "12"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/mocks/rest/nowhere/orders/orders", 404, "suite_not_found"),
+        ("GET", "/mocks/rest/-bad-/orders/orders", 404, "suite_not_found"),
+        ("GET", "/mocks/rest/orders/nowhere/orders", 404, "surface_not_found"),
+        ("GET", "/mocks/rest/orders/orders/nowhere", 404, "operation_not_found"),
+        ("PATCH", "/mocks/rest/orders/orders/orders", 404, "operation_not_found"),
+        ("GET", "/mocks/rest/orders/orders", 404, "operation_not_found"),
+        ("GET", "/mocks/rest/orders@run-9/orders/orders", 404, "space_not_active"),
+        ("GET", "/mocks/rest/orders@run-9+pay~x/orders/orders", 404, "space_not_active"),
+        ("GET", "/mocks/rest/orders/orders/orders/2", 404, "mock_no_match"),
+        ("GET", "/mocks/rest/orders/orders/picky", 400, "mock_constraint_failed"),
+        ("POST", "/mocks/grpc/orders/pay/Nothing", 404, "operation_not_found"),
+        ("POST", "/mocks/async/orders/pay/Capture", 404, "operation_not_found"),
+        ("GET", "/mocks/grpc/orders/pay/Capture", 405, "method_not_allowed"),
+        ("PUT", "/mocks/async/orders/events/orderMade", 405, "method_not_allowed"),
+        ("POST", "/mocks/ready/orders/orders", 405, "method_not_allowed"),
+        ("GET", "/mocks/ready/nowhere/orders", 404, "suite_not_found"),
+        ("GET", "/mocks/ready/orders/nowhere", 404, "surface_not_found"),
+        ("GET", "/mocks/ready/orders@run-9/orders", 404, "space_not_active"),
+        ("GET", "/mocks/ready/orders/orders/more", 404, "not_found"),
+        ("GET", "/mocks/", 404, "not_found"),
+        ("GET", "/mocks/rest/orders", 404, "not_found"),
+        ("GET", "/mocks/soap/orders/orders/x", 404, "not_found"),
+        ("GET", "/internal/mock-data/orders/orders", 404, "not_found"),
+    ],
+)
+async def test_what_partita_answers_itself_is_a_problem(
+    mocks: Planes, method: str, path: str, status: int, code: str
+) -> None:
+    answer = await mocks.ask(method, path)
+
+    body = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM)
+    assert (body["status"], body["code"], body["instance"]) == (status, code, path)
+    assert body["error"] == body["detail"]
+    assert body["requestId"] == answer.headers["x-request-id"]
+    assert answer.headers["x-partita-mock-error"] == code
+    assert answer.headers["content-security-policy"] == "sandbox"
+    assert status != 405 or "POST" in answer.headers["allow"] or "GET" in answer.headers["allow"]
+
+
+async def test_a_constraint_that_fails_is_told_by_name(mocks: Planes) -> None:
+    answer = await mocks.ask("GET", f"{REST}/picky?q=123")
+
+    assert answer.status_code == 400
+    assert len(answer.json()["errors"]) == 1
+    assert answer.headers["x-partita-mock-adapter"] == "rest"
+
+
+async def test_grpc_and_asynchronous_operations_are_plain_http(mocks: Planes) -> None:
+    paid = await mocks.ask("POST", "/mocks/grpc/orders/pay/Capture", json={"id": "1"})
+    refused = await mocks.ask("POST", "/mocks/grpc/orders/pay/Capture", json={"id": "0"})
+    seen = await mocks.ask("POST", "/mocks/async/orders/events/orderMade", json={})
+
+    assert (paid.status_code, paid.json()) == (200, {"state": "PAID"})
+    assert (refused.status_code, refused.headers["grpc-status"]) == (404, "5")
+    assert (seen.status_code, seen.json()) == (200, {"seen": True})
+    assert seen.headers["x-partita-mock-adapter"] == "async"
+
+
+async def test_state_changes_and_headers_tell_of_it(mocks: Planes) -> None:
+    first = await mocks.ask("POST", f"{REST}/orders", json={}, headers={"X-Tenant": "acme"})
+    second = await mocks.ask("POST", f"{REST}/orders", json={})
+
+    assert [first.json()["made"], second.json()["made"]] == ["0", "1"]
+    assert (first.status_code, first.headers["x-partita-mock-state-key"]) == (201, "orders")
+    assert first.headers["x-tenant"] == "acme"
+    record = await mocks.state.read("orders", "orders")
+    assert record is not None
+    assert record.fields == {"count": "2"}
+
+
+async def test_runs_and_the_shared_space_never_see_one_another(mocks: Planes) -> None:
+    """Invariant 29."""
+    for space in ("orders", "orders@run-1"):
+        answer = await mocks.ask("POST", f"/mocks/rest/{space}/orders/orders", json={})
+        assert answer.json()["made"] == "0"
+    assert len(await mocks.journal.entries("orders")) == 1
+    assert len(await mocks.journal.entries("orders@run-1")) == 1
+
+
+async def test_no_example_sets_cookies_or_policies_on_the_host_of_the_pages() -> None:
+    """Invariant 30."""
+    async with planes(site_hosts=frozenset({"partita.test"})) as mocks:
+        theirs = await mocks.ask("DELETE", f"{REST}/orders/1")
+        for host in ({"Host": "Partita.TEST:8090"}, {"X-Forwarded-Host": "partita.test"}):
+            ours = await mocks.ask("DELETE", f"{REST}/orders/1", headers=host)
+            assert ours.headers["x-own"] == "kept"
+            for name in ("set-cookie", "clear-site-data", "service-worker-allowed"):
+                assert name in theirs.headers
+                assert name not in ours.headers
+            assert "strict-transport-security" not in ours.headers
+        assert theirs.headers.get_list("content-security-policy") == ["sandbox"]
+        assert theirs.headers.get_list("x-partita-mock-example") == ["gone"]
+
+
+async def test_partitas_own_cookies_and_secret_reach_no_mock() -> None:
+    async with planes(own_cookies=frozenset({"partita_session"}), secret="s3cret-word") as mocks:
+        headers = {
+            "Cookie": "partita_session=hunter; theirs=1; csrf=2",
+            "X-Partita-Mock-Secret": "s3cret-word",
+        }
+        answer = await mocks.ask("GET", f"{REST}/picky?q=a%20b", headers=headers)
+        assert answer.status_code == 400
+        answer = await mocks.ask("GET", f"{REST}/picky?q=ab", headers=headers)
+
+        assert answer.json() == {"cookies": "theirs=1; csrf=2", "q": "ab"}
+        [entry, _] = await mocks.journal.entries("orders")
+        assert "x-partita-mock-secret" not in entry.request_headers
+        assert "hunter" not in json.dumps(dict(entry.request_headers))
+
+
+async def test_the_secret_opens_shared_spaces_and_the_resolver() -> None:
+    async with planes(secret="s3cret-word") as mocks:
+        resolver = "/internal/mock-data/orders@run-1/orders/listOrders"
+        right = {"X-Partita-Mock-Secret": "s3cret-word"}
+        for path in (f"{REST}/orders", "/mocks/ready/orders/orders", resolver):
+            for headers in ({}, {"X-Partita-Mock-Secret": "s3cret-wore"}):
+                answer = await mocks.ask("GET", path, headers=headers)
+                assert (answer.status_code, answer.json()["code"]) == (401, "mock_secret_required")
+                assert answer.headers["www-authenticate"] == "Bearer"
+            assert (await mocks.ask("GET", path, headers=right)).status_code == 200
+            assert (await mocks.ask("GET", path)).status_code == 401  # prepared answers, too
+        own = await mocks.ask("GET", "/mocks/rest/orders@run-1/orders/orders")
+        assert own.status_code == 200
+
+
+@pytest.mark.parametrize("declared", [True, False])
+async def test_a_body_beyond_the_limit_is_refused(mocks: Planes, declared: bool) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(12):
+            yield b"x" * 2**20
+
+    content: Any = b"x" * (10 * 2**20 + 1) if declared else endless()
+    answer = await mocks.ask("POST", f"{REST}/orders", content=content)
+
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+    assert (await mocks.ask("POST", f"{REST}/orders", content=b"x" * 2**20)).status_code == 201
+
+
+async def test_a_draining_server_refuses() -> None:
+    draining: list[bool] = []
+    async with planes(is_draining=lambda: bool(draining)) as mocks:
+        assert (await mocks.ask("GET", f"{REST}/orders")).status_code == 200
+        draining.append(True)
+        answer = await mocks.ask("GET", f"{REST}/orders")
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "shutting_down")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_a_delay_holds_up_nobody_else(mocks: Planes) -> None:
+    began = time.monotonic()
+    slow = asyncio.create_task(mocks.ask("PUT", f"{REST}/orders/1", json={}))
+    await asyncio.sleep(0)
+    quick = [await mocks.ask("GET", f"{REST}/orders") for _ in range(5)]
+
+    assert not slow.done()
+    assert {each.status_code for each in quick} == {200}
+    assert (await slow).json() == {"late": True}
+    assert time.monotonic() - began >= 0.4
+
+
+async def test_a_delay_ends_when_the_client_leaves(mocks: Planes) -> None:
+    sent: list[Any] = []
+    messages = [{"type": "http.disconnect"}, {"type": "http.request", "body": b""}]
+
+    async def receive() -> Any:
+        return messages.pop()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    path = f"{REST}/orders/1"
+    scope = {"type": "http", "method": "PUT", "path": path, "raw_path": path.encode()}
+    began = time.process_time()
+    await mocks.plane(
+        {**scope, "query_string": b"", "headers": [(b"content-length", b"0")]}, receive, send
+    )
+
+    assert sent == []
+    assert time.process_time() - began < 0.4
+
+
+async def test_an_answer_without_a_body_has_no_length(mocks: Planes) -> None:
+    answer = await mocks.ask("GET", f"{REST}/empty")
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert "content-length" not in answer.headers
+
+
+async def test_a_fault_is_an_internal_error_that_tells_nothing(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def break_down(*_arguments: object) -> None:
+        raise ZeroDivisionError("hunter2")
+
+    monkeypatch.setattr(type(mocks.plane._setup.engine), "answer", break_down)
+    answer = await mocks.ask("GET", f"{REST}/orders/1")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "hunter2" not in answer.text
+    assert answer.headers["x-request-id"] in caplog.text
+    assert mocks.counted == [("rest", "example", "error")]
+
+
+async def test_paths_are_decoded_and_segments_stay_apart(mocks: Planes) -> None:
+    same = await mocks.ask("GET", "/mocks/rest/orders%40run-1/orders/orders/%31")
+    other = await mocks.ask("GET", f"{REST}/orders/1%2F2")
+
+    assert same.json() == {"id": 1}
+    assert other.json()["code"] == "mock_no_match"
+
+
+async def test_the_journal_has_what_was_asked_and_how_it_was_answered(mocks: Planes) -> None:
+    await mocks.ask("GET", f"{REST}/orders")
+    await mocks.ask("GET", f"{REST}/orders/7", headers={"Authorization": "Basic hunter"})
+    body = b"hunter2" + b"x" * 20_000
+    await mocks.ask("POST", f"{REST}/orders", content=body, headers={"X-Partita-Step-Id": "buy"})
+    await mocks.ask("GET", f"{REST}/nowhere")
+
+    entries = await mocks.journal.entries("orders")
+    assert [each.operation_id for each in entries] == ["", "createOrder", "getOrder", "listOrders"]
+    nowhere, created, unmatched, listed = entries
+    assert (listed.outcome, listed.status, listed.path) == (CallOutcome.EXAMPLE, 200, "/orders")
+    assert unmatched.outcome is CallOutcome.NO_MATCH
+    assert unmatched.request_headers["authorization"] == "***"
+    assert unmatched.nearest is not None
+    assert unmatched.nearest["example"] == "one"
+    assert nowhere.nearest is not None
+    assert created.request_body.startswith("***xxx")
+    assert len(created.request_body) < 16_400
+    assert (created.step_id, created.state_key) == ("buy", "orders")
+    assert len({each.id for each in entries}) == 4
+
+
+async def test_a_gateway_gets_the_answer_as_a_document(mocks: Planes) -> None:
+    answer = await mocks.ask("GET", "/internal/mock-data/orders/orders/listOrders")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == {
+        "status": 200,
+        "mediaType": "application/json",
+        "headers": {"X-Total": ["2"]},
+        "body": json.dumps([1, 2], indent=2),
+        "adapter": "rest",
+        "dispatcher": "example",
+        "resolverUrl": "/internal/mock-data/orders/orders/listOrders",
+        "runtimeUrl": "/mocks/rest/orders/orders/orders",
+        "matchedExample": "all",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("", {"X-Partita-Original-Path": "/orders/1"}),
+        ("", {"X-Partita-Original-Path": "/mocks/rest/orders/orders/orders/1?x=1"}),
+        ("?_path=/orders/1", {}),
+        ("?_path=orders%2F1", {"X-Partita-Original-Method": "get"}),
+    ],
+)
+async def test_a_gateway_names_the_original_call(
+    mocks: Planes, path: str, headers: dict[str, str]
+) -> None:
+    url = f"/internal/mock-data/orders/orders/getOrder{path}"
+    answer = await mocks.ask("POST", url, headers=headers)
+
+    assert answer.json()["matchedExample"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("orders/orders/getOrder?_path=/orders/2", 404, "mock_no_match"),
+        ("orders/orders/nothing", 404, "operation_not_found"),
+        ("orders/nothing/getOrder", 404, "surface_not_found"),
+        ("nothing/orders/getOrder", 404, "suite_not_found"),
+        ("orders@run-9/orders/getOrder", 404, "space_not_active"),
+        ("orders/orders/pickyOrder", 400, "mock_constraint_failed"),
+    ],
+)
+async def test_a_gateway_gets_errors_as_documents_too(
+    mocks: Planes, path: str, status: int, code: str
+) -> None:
+    answer = await mocks.ask("GET", f"/internal/mock-data/{path}")
+
+    assert answer.status_code == 200
+    assert (answer.json()["status"], answer.json()["error"]["code"]) == (status, code)
+
+
+async def test_readiness_counts_the_operations(mocks: Planes) -> None:
+    answer = await mocks.ask("GET", "/mocks/ready/orders/orders")
+
+    assert (answer.status_code, answer.json()) == (200, {"ready": True, "operations": 7})
+    assert mocks.counted == []

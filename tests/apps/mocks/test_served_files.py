@@ -1,0 +1,208 @@
+"""What `mock serve` serves: which files it reads, and what an edit of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from apps.mocks.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
+from apps.mocks.served_suite import ServedSuite
+
+BASE = "http://127.0.0.1:8095"
+OPENAPI = """\
+openapi: 3.0.3
+info: {title: Pets, version: "1"}
+paths:
+  /pets:
+    get:
+      operationId: listPets
+      responses: {"200": {description: ok}}
+"""
+EXAMPLES = """\
+examples:
+  all:
+    response: {status: "200", body: [{name: Rex}]}
+"""
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return write(
+        tmp_path / "shop",
+        {
+            "suite.star": "",
+            "metadata.yaml": "title: The shop\nspec: {repository: acme/shop}\n",
+            "api/pets.yaml": OPENAPI,
+            "mock/pets/listPets.yaml": EXAMPLES,
+        },
+    )
+
+
+def operations(reading: Reading) -> dict[str, list[str]]:
+    return {
+        surface.surface_id: [each.operation_id for each in surface.operations]
+        for surface in reading.content.surfaces
+    }
+
+
+def test_a_suite_is_read_as_the_control_plane_reads_it(shop: Path):
+    files = ServedFiles(shop)
+    reading = files.read(BASE)
+
+    assert files.suite_id == "shop"
+    assert operations(reading) == {"pets": ["listPets"]}
+    content = reading.content
+    assert (content.suite_id, content.title, content.repository) == (
+        "shop",
+        "The shop",
+        "acme/shop",
+    )
+    assert content.surfaces[0].mock_host == f"{BASE}/mocks/rest/shop/pets"
+    assert [each.name for each in content.surfaces[0].operations[0].exchanges] == ["all"]
+
+
+def test_a_readme_names_a_suite_without_metadata(shop: Path):
+    (shop / "metadata.yaml").unlink()
+    (shop / "README.md").write_text("\n# Pets and more\n\nText.\n")
+
+    assert ServedFiles(shop).read(BASE).content.title == "Pets and more"
+
+
+def test_a_contract_alone_is_a_suite(tmp_path: Path):
+    place = write(tmp_path, {"pet store.yaml": OPENAPI}) / "pet store.yaml"
+    files = ServedFiles(place)
+
+    assert files.suite_id == "pet-store"
+    assert list(operations(files.read(BASE)).values()) == [["listPets"]]
+
+
+def test_a_folder_of_contracts_is_a_suite_and_its_other_files_do_not_matter(tmp_path: Path):
+    folder = write(tmp_path / "specs", {"v1/openapi.yaml": OPENAPI, "v1/notes.txt": "x"})
+    (folder / "logo.png").write_bytes(b"\0\xff")
+
+    assert list(operations(ServedFiles(folder).read(BASE)).values()) == [["listPets"]]
+
+
+def test_an_id_is_looked_up_where_no_file_has_that_name(shop: Path):
+    assert ServedFiles.find("shop", shop.parent).place == shop
+    for text in ("nowhere", "../shop", "shop/none"):
+        with pytest.raises(NothingToServe):
+            ServedFiles.find(text, shop.parent / "other")
+
+
+def test_a_file_that_breaks_a_rule_for_packages_is_named(shop: Path):
+    (shop / "mock" / "broken.yaml").write_bytes(b"a\0b")
+
+    with pytest.raises(FilesRefused) as refused:
+        ServedFiles(shop).read(BASE)
+    assert refused.value.detail == "mock/broken.yaml contains a NUL byte"
+
+
+def test_what_declares_no_operation_is_refused_with_the_reasons(tmp_path: Path):
+    place = write(tmp_path, {"openapi.yaml": "openapi: 3.0.3\npaths: [\n"}) / "openapi.yaml"
+
+    with pytest.raises(NothingToServe) as refused:
+        ServedFiles(place).read(BASE)
+    assert [(each.file, each.line) for each in refused.value.errors] == [("openapi.yaml", 3)]
+
+
+class Told:
+    """What a watched suite says."""
+
+    def __init__(self, place: Path) -> None:
+        self.reloaded: list[Reading] = []
+        self.kept: list[tuple[str, list[tuple[str | None, int | None]]]] = []
+        self.suite = ServedSuite(ServedFiles(place), BASE, kept=self._keep)
+        self.suite.start(self.reloaded.append)
+        self.suite.stop()  # the tests look themselves
+
+    def _keep(self, reason: str, places: Sequence[object]) -> None:
+        self.kept.append(
+            (reason, [(getattr(each, "file", ""), getattr(each, "line", 0)) for each in places])
+        )
+
+    def looks(self, times: int = 2) -> None:
+        for _ in range(times):
+            self.suite.check()
+
+    @property
+    def example(self) -> str:
+        return self.suite.reading.content.surfaces[0].operations[0].exchanges[0].name
+
+
+def test_an_edit_takes_effect_once_the_files_rest(shop: Path):
+    told = Told(shop)
+    before = told.suite.generations([told.suite.name])
+    write(shop, {"mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:")})
+
+    told.looks(1)
+    assert told.example == "all"
+    told.looks(1)
+    assert told.example == "every"
+    assert len(told.reloaded) == 1
+    assert told.suite.generations([told.suite.name]) != before
+    told.looks()
+    assert len(told.reloaded) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line"),
+    [
+        ("mock/pets/listPets.yaml", "examples:\n  all: {response: [\n", 3),
+        ("mock/pets/listPets.metadata.yaml", "spec:\n  fallback: {mode: never}\n", 2),
+        ("api/pets.yaml", "openapi: 3.0.3\n paths: x\n", 2),
+    ],
+)
+def test_an_edit_that_breaks_something_keeps_the_last_good_version(
+    shop: Path, path: str, text: str, line: int
+):
+    told = Told(shop)
+    write(shop, {path: text})
+    told.looks()
+
+    assert told.example == "all"
+    assert not told.reloaded
+    [(reason, places)] = told.kept
+    assert reason == "an edit breaks the suite"
+    assert (path, line) in places
+
+    write(shop, {path: "", "mock/pets/listPets.yaml": EXAMPLES, "api/pets.yaml": OPENAPI})
+    (shop / "README.md").write_text("# other\n")
+    told.looks()
+    assert len(told.reloaded) == 1
+
+
+def test_what_was_broken_from_the_start_does_not_hold_up_other_edits(shop: Path):
+    write(shop, {"mock/pets/other.metadata.yaml": "spec:\n  fallback: {mode: never}\n"})
+    told = Told(shop)
+    write(
+        shop,
+        {
+            "mock/pets/other.metadata.yaml": "\nspec:\n  fallback: {mode: never}\n",
+            "mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:"),
+        },
+    )
+    told.looks()
+
+    assert told.example == "every"
+
+
+def test_a_folder_that_goes_away_keeps_the_last_good_version(shop: Path):
+    told = Told(shop)
+    shop.rename(shop.parent / "moved")
+    told.looks()
+
+    assert told.example == "all"
+    assert len(told.kept) == 1
+    (shop.parent / "moved").rename(shop)
+    told.looks()
+    assert told.example == "all"
