@@ -19,6 +19,7 @@ from apps.accounts.domain.external_identity import (
 )
 from apps.accounts.domain.principal import Principal, visible_workspaces
 from apps.accounts.domain.roles import Role
+from apps.accounts.domain.tokens import is_access_token
 from apps.accounts.lifespan import purge_expired
 from apps.accounts.selectors import (
     SignInProvider,
@@ -132,6 +133,7 @@ __all__ = [
     "first_administrator",
     "invitations_to",
     "invite",
+    "is_access_token",
     "is_api_token",
     "issue_tokens",
     "limit_external_sign_in",

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from kernel.addresses import Network
+
+_MAX_PORT: Final = 65535
 
 
 def shared_secret() -> str:
@@ -12,9 +20,34 @@ def shared_secret() -> str:
     return str(settings.MOCK_SHARED_SECRET)
 
 
-def proxy_allow_cidrs() -> tuple[str, ...]:
+def proxy_networks() -> tuple[Network, ...]:
     """Return the private networks that proxy fallbacks may reach."""
-    return tuple(settings.MOCK_PROXY_ALLOW_CIDRS)
+    try:
+        return tuple(map(ip_network, settings.MOCK_PROXY_ALLOW_CIDRS))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"MOCK_PROXY_ALLOW_CIDRS: {error}") from None
+
+
+def own_secrets() -> frozenset[str]:
+    """Return the secrets of this installation that no proxy fallback forwards."""
+    named = (settings.MOCK_SHARED_SECRET, settings.AGENT_SHARED_SECRET, settings.JWT_SECRET)
+    return frozenset(map(str, (*named, *settings.JWT_PREVIOUS_SECRETS))) - {""}
+
+
+def grpc_address() -> tuple[str, int] | None:
+    """Return MOCK_GRPC_ADDR as host and port, None when unset; `:8092` listens everywhere."""
+    text = str(settings.MOCK_GRPC_ADDR)
+    if not text:
+        return None
+    host, _colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > _MAX_PORT:
+        raise ImproperlyConfigured(f"MOCK_GRPC_ADDR={text!r}: expected host:port")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a bare port listens everywhere
+
+
+def suites_folder() -> Path:
+    """Return where `mock serve` looks for a suite by its id."""
+    return Path(settings.SUITES_DIR)
 
 
 def redis_prefix() -> str:

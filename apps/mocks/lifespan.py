@@ -1,20 +1,59 @@
-"""Mocks in a server: the thread that refreshes spaces, connections and journal until the end."""
+"""Mocks in a server: the thread that refreshes spaces, connections and journal until the end.
+
+The listener of gRPC is a part of its own: with several web processes of one host, they share it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from apps.mocks.wiring import parts
+from django.core.exceptions import ImproperlyConfigured
+
+from apps.mocks import conf
+from apps.mocks.selectors import suites_with_protos
+from apps.mocks.serving import plane_setup
+from apps.mocks.wiring import mock_parts
 from apps.operations.api import LifespanPart
+
+if TYPE_CHECKING:
+    from apps.mocks.grpc.server import GrpcServer
 
 
 class MocksPart(LifespanPart):
     async def start(self) -> None:
-        made = parts()
+        made = mock_parts()
         made.loop = asyncio.get_running_loop()
+        made.scripts.open()
         made.spaces.start()
 
     async def stop(self) -> None:
-        made = parts()
+        made = mock_parts()
         made.loop = None
         await made.close()
+
+
+class GrpcPart(LifespanPart):
+    """Mocks by gRPC, where MOCK_GRPC_ADDR says; libraries of gRPC are imported only then."""
+
+    def __init__(self) -> None:
+        self._server: GrpcServer | None = None
+
+    async def start(self) -> None:
+        address = conf.grpc_address()
+        if address is None:
+            return
+        from apps.mocks.grpc.server import GrpcServer, PortTaken
+
+        host, port = address
+        server = GrpcServer(plane_setup(), suites_with_protos, host=host, port=port)
+        try:
+            await server.start()
+        except PortTaken as error:
+            raise ImproperlyConfigured(f"MOCK_GRPC_ADDR: {error}") from None
+        self._server = server
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None

@@ -9,19 +9,14 @@ from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.models import MockSpace
 from apps.streams.api import release_stale_connection, then_disconnect
-from apps.suites.api import current_suites, hydrated_surfaces
+from apps.suites.api import current_suites, every_suite, hydrated_surfaces
 
 
 def resets_of(spaces: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
     """Return the numbers of resets by space and surface, of those that had any."""
-    release_stale_connection()
     found: dict[str, dict[str, int]] = {}
-    rows = then_disconnect(
-        lambda: list(
-            MockSpace.objects.filter(space__in=spaces).values_list("space", "surface_id", "resets")
-        )
-    )
-    for space, surface_id, number in rows:
+    rows = MockSpace.objects.filter(space__in=list(spaces))
+    for space, surface_id, number in rows.values_list("space", "surface_id", "resets"):
         found.setdefault(space, {})[surface_id] = number
     return found
 
@@ -48,3 +43,14 @@ class SharedSpaces:
 
 
 shared_spaces: Final = SharedSpaces()
+
+
+def suites_with_protos() -> list[str]:
+    """Return the ids of the suites that have contracts of gRPC."""
+    release_stale_connection()
+    suites = then_disconnect(every_suite)
+    return sorted(
+        suite.suite_id
+        for suite in suites
+        if any(path.startswith("api/") and path.endswith(".proto") for path in suite.package.files)
+    )

@@ -7,19 +7,24 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from django.db import connection
+
+from apps.accounts.api import is_access_token, is_api_token
 from apps.mocks import conf
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.journal.redis import RedisJournal
+from apps.mocks.proxy import GuardedProxy
 from apps.mocks.redis_link import RedisLink
+from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.selectors import resets_of
 from apps.mocks.spaces import Spaces, SpacesSetup, source_named
 from apps.mocks.state.memory import MemoryState
 from apps.mocks.state.redis import RedisState, SharedState
-from apps.mocks.unavailable import NoProxy, NoScripts
 from apps.observability.api import mask_credentials
 from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
+from apps.streams.api import release_stale_connection
 from kernel.redaction import known_secrets
 
 T = TypeVar("T")
@@ -45,12 +50,17 @@ class MockParts:
                 resets=resets_of,
                 state=self.state,
                 is_away=_is_away,
+                connect=release_stale_connection,
+                disconnect=_disconnect,
             )
         )
-        self.engine = Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy())
+        self.scripts = ScriptPool()
+        proxy = GuardedProxy(allowed=conf.proxy_networks(), is_own_secret=is_own_secret)
+        self.engine = Engine(state=self.state, scripts=self.scripts, proxy=proxy)
 
     async def close(self) -> None:
-        """Send what waits for Redis and release connections and threads."""
+        """Send what waits for Redis and release connections, threads and processes."""
+        await asyncio.to_thread(self.scripts.close)
         await asyncio.to_thread(self.spaces.stop)
         if isinstance(self.journal, RedisJournal):
             await asyncio.to_thread(self.journal.close)
@@ -58,7 +68,7 @@ class MockParts:
             await self.link.close()
 
 
-def parts() -> MockParts:
+def mock_parts() -> MockParts:
     return _of(redis_url())
 
 
@@ -72,7 +82,7 @@ def wait_for(work: Callable[[], Awaitable[T]]) -> T:
 
     Scripts and connections of the server belong to its loop.
     """
-    loop = parts().loop
+    loop = mock_parts().loop
     if loop is not None and loop.is_running():
         return asyncio.run_coroutine_threadsafe(_coroutine(work), loop).result(ANSWER_S)
     return asyncio.run(_then_disconnect(work))
@@ -86,14 +96,26 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     finally:
-        link = parts().link
+        link = mock_parts().link
         if link is not None:
             await link.leave_loop()
+
+
+def is_own_secret(text: str) -> bool:
+    """Return whether a text is, or holds, a secret or a token of this installation."""
+    if is_api_token(text) or is_access_token(text) or text in conf.own_secrets():
+        return True
+    return known_secrets.mask(text) != text
 
 
 def masked(text: str) -> str:
     """Return a text without credentials."""
     return mask_credentials(known_secrets.mask(text))
+
+
+def _disconnect() -> None:
+    if not connection.in_atomic_block:  # in tests, a thread may share a transaction
+        connection.close()
 
 
 def _is_away(error: Exception) -> bool:

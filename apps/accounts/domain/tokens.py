@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +44,18 @@ def sign_access_token(claims: dict[str, object], secret: str) -> str:
 
     payload = {"iss": ISSUER, "aud": AUDIENCE, **claims}
     return jwt.encode(payload, secret, algorithm=_ALGORITHM, headers={"kid": key_id(secret)})
+
+
+def is_access_token(text: str) -> bool:
+    """Return whether a text has the form of an access token of this issuer, valid or not."""
+    parts = text.split(".")
+    if len(parts) != 3 or len(text) > _MAX_LENGTH:  # noqa: PLR2004 - head, claims, signature
+        return False
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(claims, dict) and claims.get("iss") == ISSUER
 
 
 def verify_access_token(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaims:

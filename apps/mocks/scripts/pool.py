@@ -160,6 +160,10 @@ class ScriptPool:
             if len(self._slow_until) > _MAX_SLOW:
                 self._slow_until.popitem(last=False)
 
+    def open(self) -> None:
+        """Take calls again after `close`; a new pool is open."""
+        self._closed.clear()
+
     def close(self) -> None:
         """End every process and wait until they are gone; calls under way fail."""
         with self._lock:

@@ -86,9 +86,7 @@ def test_the_problem_of_another_id_differs_only_in_the_request_id(ask: Ask) -> N
     assert first == second
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "sandboxes"), ("POST", "sandboxes/reap-all")]
-)
+@pytest.mark.parametrize(("method", "path"), [("GET", "sandboxes"), ("POST", "sandboxes/reap-all")])
 def test_a_route_that_is_still_to_come_says_so_to_those_signed_in(
     ask: Ask, signed_in: None, method: str, path: str
 ) -> None:

@@ -251,6 +251,9 @@ async def test_nothing_starts_before_the_first_call_and_everything_ends_with_the
     assert not [each for each in started if each.is_running()]
     with pytest.raises(ScriptFailed):
         await ran(pool, '"a"')
+    pool.open()
+    assert await ran(pool, '"a"') == "a"
+    pool.close()
 
 
 async def test_a_pool_that_closes_ends_the_calls_under_way():
