@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import httpx
@@ -14,8 +15,6 @@ from django.test import Client
 from apps.accounts.api import ensure_seed_admin
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.management import server
-from apps.mocks.management.verbs import spaces
 from tests.support.served_mocks import MemoryParts
 
 SHARED = SpaceName("shop")
@@ -48,9 +47,7 @@ def _server(monkeypatch: pytest.MonkeyPatch, served: MemoryParts) -> None:
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, transport: httpx.BaseTransport) -> None:
-    monkeypatch.setattr(
-        server.httpx, "Client", lambda **more: CLIENT(**more | {"transport": transport})
-    )
+    monkeypatch.setattr(httpx, "Client", lambda **more: CLIENT(**more | {"transport": transport}))
 
 
 class Shell:
@@ -153,7 +150,7 @@ def test_a_followed_journal_prints_each_call_once(
             raise KeyboardInterrupt
         served.note(SHARED, path=path)
 
-    monkeypatch.setattr(spaces.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
 
     said = shell.run("journal", "shop", "--follow", "-o", "json", code=130)
 
