@@ -97,6 +97,9 @@ examples:
 """,
     "Fixed": "examples: {fixed: {response: {headers: {X-Kind: fixed}, body: {orderId: fixed}}}}",
     "Broken": "examples: {odd: {response: {body: {nope: 1}}}}",
+    "Unmocked": """
+examples: {other: {when: [{from: header, param: x-never, value: sent}], response: {body: {}}}}
+""",
     "Slow": "spec: {delayMillis: 60000}\nexamples: {late: {response: {body: {orderId: late}}}}",
 }
 EXTRA = {
