@@ -1,7 +1,7 @@
 """What carries a channel to a client: server-sent events and WebSockets, as plain ASGI.
 
 No consumer of the channels library: that needs Django's settings, which `mock serve` does not have
-(docs/decisions/0038-channels-of-mocks-are-plain-asgi.md). (reference: control-plane 18.7)
+(docs/decisions/0039-channels-of-mocks-are-plain-asgi.md). (reference: control-plane 18.8)
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ logger = logging.getLogger("partita.mocks")
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 TOO_LARGE: Final = 1009
+ERROR: Final = 1011
 REFUSED: Final = 4000  # + the HTTP status of the problem, as for the records of runs
 CONNECTED: Final = b": connected\n\n"
 PING: Final = b": ping\n\n"
@@ -90,7 +91,7 @@ class ChannelsApp:
             raise MethodNotAllowed(b", ".join(_METHODS))
         subscription = await self.channels.subscription(exchange)
         common = operation_headers(subscription.operation, self._security)
-        with self.channels.place(subscription):
+        with self.channels.counted(subscription):
             if exchange.method == "HEAD":
                 await exchange.reply(_OK, [*common, *_STREAM], b"")
             elif _has_had_all(exchange, subscription):
@@ -185,15 +186,26 @@ async def _serve_socket(channels: Channels, exchange: HttpExchange, security: He
     accept = {"type": "websocket.accept", "headers": headers}
     try:
         subscription = await channels.subscription(exchange)
-        with channels.place(subscription):
+        with channels.counted(subscription):
             accept["headers"] = [*headers, *operation_headers(subscription.operation, [])]
             await exchange.send(accept)
-            closing = await Socket(channels, subscription).run()
+            closing = await _served(channels, subscription)
     except PlatformError as error:
         await exchange.send(accept)
         closing = _refusal(error)
     if closing is not None:
         await exchange.send(closing)
+
+
+async def _served(channels: Channels, subscription: Subscription) -> Message | None:
+    try:
+        return await Socket(channels, subscription).run()
+    except OSError:
+        raise
+    except Exception:  # the edge: nothing may pass it
+        request_id = subscription.exchange.request_id.decode()
+        logger.exception("a channel failed (request %s)", request_id)
+        return _closing(ERROR)
 
 
 def _closing(code: int, reason: str = "") -> Message:

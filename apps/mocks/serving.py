@@ -27,7 +27,7 @@ def plane() -> MockPlane:
 
 
 def plane_setup() -> PlaneSetup:
-    """Return what the data plane and its other listeners of this process are made of."""
+    """Return what the data plane, channels and the gRPC server of this process are made of."""
     made = mock_parts()
     return PlaneSetup(
         spaces=made.spaces,

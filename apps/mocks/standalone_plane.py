@@ -19,9 +19,12 @@ from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.plane_setup import PlaneSetup
 from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces, SpacesSetup
+from apps.mocks.standalone_explain import PATH as EXPLAIN
+from apps.mocks.standalone_explain import Explanations
 from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
+    from apps.mocks.grpc.server import GrpcServer
     from apps.mocks.proxy import GuardedProxy
     from apps.mocks.scripts.pool import ScriptPool
     from kernel.addresses import Network
@@ -43,19 +46,41 @@ class StandalonePlane:
         self._scripts = _LazyScripts()
         engine = Engine(state=state, scripts=self._scripts, proxy=_LazyProxy(allowed))
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
-        setup = PlaneSetup(spaces=self._spaces, engine=engine, journal=journal, nearest=nearest)
-        self._mocks = MockPlane(setup)
-        self._channels = Channels(setup)
+        self._setup = PlaneSetup(
+            spaces=self._spaces, engine=engine, journal=journal, nearest=nearest
+        )
+        self._mocks = MockPlane(self._setup)
+        self._channels = Channels(self._setup)
+        self._explain = Explanations(self._setup, self._space)
+        self._grpc: GrpcServer | None = None
         self._subscriptions = ChannelsApp(self._channels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" or scope["path"].startswith(PREFIX):
             await self._subscriptions(scope, receive, send)
+        elif scope["path"] == EXPLAIN:
+            await self._explain(scope, receive, send)
         else:
             await self._mocks(scope, receive, send)
 
     def start(self) -> None:
         self._spaces.start()
+
+    async def start_grpc(self, host: str, port: int) -> int:
+        """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
+        from apps.mocks.grpc.server import GrpcServer, PortTaken  # slow to import
+
+        server = GrpcServer(self._setup, lambda: [self._space], host=host, port=port)
+        try:
+            await server.start()
+        except PortTaken:
+            return 0
+        self._grpc = server
+        return server.port
+
+    async def stop_grpc(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop()
 
     def renew(self) -> None:
         """Let the next call see the files as they were read last."""

@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import psutil
 import pytest
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 
 from tests.apps.mocks.test_served_files import EXAMPLES, OPENAPI, write
 from tests.support.processes import ROOT, until
@@ -169,6 +173,21 @@ def test_a_contract_alone_is_served_and_said_for_people(tmp_path: Path):
         served.end()
 
 
+def test_grpc_is_served_beside_http(tmp_path: Path):
+    suite = str(ROOT / "examples" / "oci-suites" / "shop")
+    served = Served(tmp_path, suite, "--port", "0", "--grpc-port", "0", "-o", "json")
+    try:
+        facts = served.facts()
+        with grpc.insecure_channel(facts["grpc"]) as channel:
+            services = ProtoReflectionDescriptorDatabase(channel).get_services()
+        assert "shop.payments.v1.Payments" in services, services
+        taken = ended(suite, "--port", "0", "--grpc-port", facts["url"].rpartition(":")[2])
+        assert served.ends(signal.SIGINT) == 0
+    finally:
+        served.end()
+    assert (taken.returncode, taken.stdout) == (5, ""), taken.stderr
+
+
 def ended(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     return subprocess.run(
@@ -203,6 +222,26 @@ def test_the_help_has_examples_and_exit_codes():
     assert answer.returncode == 0
     assert "mock serve openapi.yaml --port 9000" in answer.stdout
     assert "exit codes: 0 stopped" in answer.stdout
+
+
+def test_the_command_of_mocks_lists_it_and_leads_there():
+    known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "mock serve openapi.yaml" in said("mock", "--help")
+    assert "exit codes: 0 stopped" in said("mock", "--traceback", "serve", "--help")
+    answer = subprocess.run(
+        [sys.executable, "manage.py", "mock", "--traceback", "serve", "no-such-suite"],
+        cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (answer.returncode, "is neither a folder" in answer.stderr) == (3, True), answer.stderr
 
 
 def test_an_id_is_a_suite_of_the_workspace(tmp_path: Path, shop: Path):

@@ -1,4 +1,4 @@
-"""What a subscriber to an async operation gets (reference: control-plane 18.7)."""
+"""What a subscriber to an async operation gets (reference: control-plane 18.8)."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ def _draws(operation: CompiledOperation) -> int:
     rules = operation.operation.mock.rules
     if isinstance(rules, SequenceRules):
         return len(rules.names)
-    return max(1, len(operation.operation.exchanges))
+    return max(1, len(operation.tables.candidates.listed))

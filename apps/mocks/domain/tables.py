@@ -18,14 +18,15 @@ from apps.mocks.domain.templates import TemplateInvalid
 from apps.mocks.domain.transitions import CompiledState
 from apps.mocks.domain.validation import Constraint, RequestSchema
 from kernel.errors import PlatformError
+from surfaces import examples_of
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
 _FALLBACK_STATUS: Final = "400"
 
 
 def exchanges_of(operation: Operation) -> tuple[Exchange, ...]:
-    """Return the examples of an operation, in the order of the file."""
-    return operation.exchanges
+    """Return the examples of an operation, in the order of the file, or those of its contract."""
+    return examples_of(operation)
 
 
 def compile_space(content: SpaceContent, name: SpaceName) -> CompiledSpace:
