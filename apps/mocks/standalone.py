@@ -17,13 +17,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 
 from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.refusals import PortTaken
 from apps.mocks.served_files import NothingToServe, Reading, ServedFiles
 from apps.mocks.served_suite import ServedSuite
 from kernel.errors import FieldError, PlatformError
@@ -52,6 +53,7 @@ examples:
   manage.py mock serve shop                       a suite of SUITES_DIR
   manage.py mock serve openapi.yaml --port 9000   a contract alone
   manage.py mock serve shop --log                 show each call and its match
+  manage.py mock serve shop --grpc-port 8092      the methods of its protos as well
   manage.py mock serve shop -o json | jq .url
 
 exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the port is in use
@@ -98,18 +100,29 @@ class Command:
             served, logged=show.call if options.log else None, allowed=options.proxy_to
         )
 
-        def started() -> None:
+        async def started() -> None:
             plane.start()
+            if options.grpc_port is not None:
+                port = await plane.listen_for_grpc(options.host, options.grpc_port)
+                show.grpc = f"{options.host}:{port}"
             served.start(reloaded)
             show.facts(served, _base_url(bound), took_s=time.monotonic() - self._began)
+
+        async def ending() -> None:
+            await plane.end_grpc()
 
         def reloaded(reading: Reading) -> None:
             plane.renew()
             _say_reloaded(reading)
 
-        server = _Server(plane, on_started=started, on_stopping=plane.close_channels)
+        server = _Server(
+            plane, on_started=started, on_stopping=plane.close_channels, on_ending=ending
+        )
         try:
             server.run(sockets=[bound])
+        except PortTaken as error:
+            _tell(f"error {error}: choose another one with --grpc-port")
+            return CONFLICT
         finally:
             served.stop()
             plane.stop()
@@ -133,6 +146,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--host",
         default="127.0.0.1",
         help="the address to listen on; default 127.0.0.1, which only this machine reaches",
+    )
+    parser.add_argument(
+        "--grpc-port",
+        type=_port,
+        metavar="PORT",
+        help="also serve gRPC, with reflection and health, on this port (0: any free one)",
     )
     parser.add_argument(
         "--proxy-to",
@@ -184,7 +203,12 @@ class _Server(uvicorn.Server):
     """Calls `on_started` once it serves; the first signal ends it, after the calls in hand."""
 
     def __init__(
-        self, app: Any, *, on_started: Callable[[], None], on_stopping: Callable[[], None]
+        self,
+        app: Any,
+        *,
+        on_started: Callable[[], Awaitable[None]],
+        on_stopping: Callable[[], None],
+        on_ending: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -203,6 +227,7 @@ class _Server(uvicorn.Server):
         )
         self._on_started = on_started
         self._on_stopping = on_stopping
+        self._on_ending = on_ending
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -219,7 +244,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        self._on_started()
+        await self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._on_ending()
+        await super().shutdown(sockets=sockets)
 
 
 def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
@@ -234,17 +263,21 @@ class _Output:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
+        self.grpc = ""
 
     def facts(self, served: ServedSuite, base_url: str, *, took_s: float) -> None:
         reading = served.reading
         if self.as_json:
-            self._line(json.dumps(_facts(served, base_url, took_s), ensure_ascii=False))
+            facts = _facts(served, base_url, took_s) | ({"grpc": self.grpc} if self.grpc else {})
+            self._line(json.dumps(facts, ensure_ascii=False))
             return
         surfaces = reading.content.surfaces
         self._line(f"{reading.content.title} ({served.files.suite_id}) on {base_url}")
         width = max(len(surface.surface_id) for surface in surfaces)
         for surface in surfaces:
             self._line(f"  {surface.surface_id:{width}}  {surface.mock_host}  {_size(surface)}")
+        if self.grpc:
+            self._line(f"gRPC with reflection on {self.grpc}")
         self._line(f"try: {_first_curl(surfaces)}")
         self._line(f"{_counted(reading)}; started in {took_s * 1000:.0f} ms, Ctrl-C ends it")
         _list(reading.warnings)

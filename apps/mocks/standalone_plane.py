@@ -22,6 +22,7 @@ from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
+    from apps.mocks.grpc.server import GrpcServer
     from apps.mocks.proxy import GuardedProxy
     from apps.mocks.scripts.pool import ScriptPool
     from kernel.addresses import Network
@@ -44,6 +45,8 @@ class StandalonePlane:
         engine = Engine(state=state, scripts=self._scripts, proxy=_LazyProxy(allowed))
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
         setup = PlaneSetup(spaces=self._spaces, engine=engine, journal=journal, nearest=nearest)
+        self._setup = setup
+        self._grpc: GrpcServer | None = None
         self._mocks = MockPlane(setup)
         self._channels = Channels(setup)
         self._subscriptions = ChannelsApp(self._channels)
@@ -56,6 +59,19 @@ class StandalonePlane:
 
     def start(self) -> None:
         self._spaces.start()
+
+    async def listen_for_grpc(self, host: str, port: int) -> int:
+        """Serve gRPC too, on the loop that runs; return its port. Raise PortTaken."""
+        from apps.mocks.grpc.server import GrpcServer
+
+        names = [self._space]
+        self._grpc = GrpcServer(self._setup, lambda: names, host=host, port=port, shares_port=False)
+        await self._grpc.start()
+        return self._grpc.port
+
+    async def end_grpc(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop()
 
     def renew(self) -> None:
         """Let the next call see the files as they were read last."""

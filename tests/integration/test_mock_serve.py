@@ -12,9 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import psutil
 import pytest
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 
 from tests.apps.mocks.test_served_files import EXAMPLES, OPENAPI, write
 from tests.support.processes import ROOT, until
@@ -211,3 +215,37 @@ def test_an_id_is_a_suite_of_the_workspace(tmp_path: Path, shop: Path):
     missing = ended("other", "--port", "0", SUITES_DIR=str(shop.parent))
     assert missing.returncode == 3
     assert str(shop.parent) in missing.stderr
+
+
+PROTO = """
+syntax = "proto3";
+package pay;
+message Order { string id = 1; }
+message Receipt { string state = 1; }
+service Payments { rpc Capture(Order) returns (Receipt); }
+"""
+
+
+def test_it_serves_grpc_on_a_port_of_its_own(tmp_path: Path):
+    files = {
+        "api/pay.proto": PROTO,
+        "mock/pay/Capture.yaml": "examples: {paid: {response: {body: "
+        "{state: '{{request.body.id}}'}}}}",
+    }
+    folder = write(tmp_path / "pay", files)
+    served = Served(tmp_path, str(folder), "--port", "0", "--grpc-port", "0", "-o", "json")
+    try:
+        facts = served.facts()
+        with grpc.insecure_channel(facts["grpc"]) as channel:
+            database = ProtoReflectionDescriptorDatabase(channel)
+            assert "pay.Payments" in database.get_services()
+            receipt = channel.unary_unary("/pay.Payments/Capture")(b"\x0a\x02o1", timeout=20)
+            assert receipt == b"\x0a\x02o1"
+        taken = facts["grpc"].rpartition(":")[2]
+        other = write(tmp_path / "other", files)
+        second = Served(other, str(folder), "--port", "0", "--grpc-port", taken)
+        assert second.process.wait(60) == 5
+        assert "--grpc-port" in second.err.read_text()
+        assert served.ends(signal.SIGTERM) == 0
+    finally:
+        served.end()

@@ -15,7 +15,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from apps.mocks.grpc.server import GrpcServer, PortTaken
+from apps.mocks.grpc.server import GrpcServer
+from apps.mocks.refusals import PortTaken
 from tests.support.grpc_mocks import (
     REFLECTION_V1,
     GrpcMocks,
