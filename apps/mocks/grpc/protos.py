@@ -53,6 +53,10 @@ class ProtoMethod:
     streams_requests: bool
     streams_responses: bool
 
+    @property
+    def is_unary(self) -> bool:
+        return not (self.streams_requests or self.streams_responses)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protos:
