@@ -1,13 +1,14 @@
 """Partita's data plane in the mock benchmark: the real plane, engine, state, journal and metrics.
 
 `uvicorn bench.mock_plane:application` serves suites that are made here, as the environment says:
-FORM (plain or stateful), OPERATIONS, SUITES.
+FORM (plain or stateful), OPERATIONS, SUITES. `python -m bench.mock_plane PORT` serves gRPC.
 """
 
 from __future__ import annotations
 
-import gc
+import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,7 +24,9 @@ from apps.mocks.state.memory import MemoryState
 from apps.observability import metrics
 from bench import mock_api
 from bench.mock_api import SURFACE, Request
+from kernel.garbage import collect_seldom
 from surfaces.hydration import surfaces_of
+from surfaces.model import Surface
 
 _SEEN: Final = 20  # suites that get requests: as many different ones however many there are
 
@@ -44,21 +47,28 @@ def requests(form: str, operations: int, suites: int) -> list[Request]:
 
 
 class _Source:
-    """A source of suites that differ in their id alone."""
+    """A source of suites that differ in their id alone; those without requests share surfaces."""
 
     def __init__(self, files: Mapping[str, bytes], suites: int) -> None:
         self._files = files
         self._ids = {f"suite{number}" for number in range(suites)}
+        self._seen = {f"suite{number}" for number in range(_SEEN)}
+        self._shared = self._surfaces("suite")
 
     def load(self, name: SpaceName) -> SpaceContent | None:
-        if name.suite_id not in self._ids:
+        suite_id = name.suite_id
+        if suite_id not in self._ids:
             return None
-        surfaces, warnings = surfaces_of(self._files, suite_id=name.suite_id, base_url="")
-        assert not warnings, warnings[:3]
+        surfaces = self._surfaces(suite_id) if suite_id in self._seen else self._shared
         return SpaceContent(
-            suite_id=name.suite_id, title=name.suite_id, repository="", generation="1",
-            surfaces=surfaces, files=self._files,
+            suite_id=suite_id, title=suite_id, repository="", generation="1", surfaces=surfaces,
+            files=self._files,
         )  # fmt: skip
+
+    def _surfaces(self, suite_id: str) -> tuple[Surface, ...]:
+        surfaces, warnings = surfaces_of(self._files, suite_id=suite_id, base_url="")
+        assert not warnings, warnings[:3]
+        return surfaces
 
     def generations(self, names: Sequence[SpaceName]) -> Mapping[SpaceName, str]:
         return {name: "1" for name in names if name.suite_id in self._ids}
@@ -71,34 +81,28 @@ class _Unused:
         raise AssertionError(name)
 
 
-def _plane(form: str, operations: int, suites: int) -> tuple[MockPlane, Spaces]:
-    make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
-    source = _Source(make(operations), suites)
+def _setup(files: Mapping[str, bytes], suites: int) -> PlaneSetup:
+    source = _Source(files, suites)
     state = MemoryState()
     spaces = Spaces(SpacesSetup(source_of=lambda _kind: source, compile=compile_space, state=state))
     unused: Any = _Unused()
     scripts: ScriptRunner = unused
     proxy: Proxy = unused
-    plane = MockPlane(
-        PlaneSetup(
-            spaces=spaces,
-            engine=Engine(state=state, scripts=scripts, proxy=proxy),
-            journal=MemoryJournal(),
-            meter=metrics.mock_calls.recorder,
-            site_hosts=frozenset({"partita.example"}),
-            own_cookies=frozenset({"partita_session", "csrftoken"}),
-        )
+    return PlaneSetup(
+        spaces=spaces,
+        engine=Engine(state=state, scripts=scripts, proxy=proxy),
+        journal=MemoryJournal(),
+        meter=metrics.mock_calls.recorder,
+        site_hosts=frozenset({"partita.example"}),
+        own_cookies=frozenset({"partita_session", "csrftoken"}),
     )
-    return plane, spaces
 
 
 class _Application:
     """The plane, with the thread that looks for changes, as a server starts it."""
 
-    def __init__(self) -> None:
-        of = os.environ
-        self._suites = int(of["SUITES"])
-        self._plane, self._spaces = _plane(of["FORM"], int(of["OPERATIONS"]), self._suites)
+    def __init__(self, setup: PlaneSetup, suites: int) -> None:
+        self._plane, self._spaces, self._suites = MockPlane(setup), setup.spaces, suites
 
     async def __call__(
         self,
@@ -120,17 +124,37 @@ class _Application:
         self._spaces.start()
         for number in range(self._suites):  # all are there and in use
             await self._spaces.load(f"suite{number}")
-        gc.collect()  # as platform_site.asgi does
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)
+        collect_seldom()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._spaces.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
 
+async def _serve_grpc(port: int) -> None:
+    from apps.mocks.grpc.server import GrpcServer
+
+    setup = _setup(mock_api.grpc_suite(), 1)
+    setup.spaces.start()
+    server = GrpcServer(setup, lambda: ["suite0"], host="127.0.0.1", port=port)
+    await server.start()
+    collect_seldom()
+    await asyncio.Event().wait()
+    await server.stop()
+
+
+def application_of(form: str, *, operations: int, suites: int) -> _Application:
+    make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
+    return _Application(_setup(make(operations), suites), suites)
+
+
 def __getattr__(name: str) -> _Application:
     """Make the application when uvicorn asks for it: requests() needs none."""
-    if name == "application":
-        return _Application()
-    raise AttributeError(name)
+    if name != "application":
+        raise AttributeError(name)
+    numbers = {each: int(os.environ[each.upper()]) for each in ("operations", "suites")}
+    return application_of(os.environ["FORM"], **numbers)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve_grpc(int(sys.argv[1])))

@@ -101,6 +101,8 @@ def grpc_servers(folder: Path) -> Iterator[Server]:
         "grpc.aio, a bare servicer", GRPC, (),
         lambda port: [*bare, str(port), str(folder / "generated")], folder / "bare",
     )  # fmt: skip
+    ours = [sys.executable, "-m", "bench.mock_plane"]
+    yield GrpcServer(OURS, GRPC, (), lambda port: [*ours, str(port)], folder / "ours")
 
 
 @contextmanager
@@ -143,7 +145,7 @@ class Row:
     @classmethod
     def of(cls, server: Server) -> Row:
         def median(name: str) -> float:
-            return statistics.median(getattr(turn, name) for turn in server.turns)
+            return statistics.median(float(getattr(turn, name)) for turn in server.turns)
 
         return cls(
             server.name, server.answers, median("cpu_us"), median("rate"), median("p50_ms"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from importlib import import_module
 
@@ -21,6 +20,7 @@ from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
 from apps.mocks.serving import mocks_in_front  # noqa: E402
 from apps.observability.logs import protect_server_logs  # noqa: E402
 from apps.operations.api import lifespan_parts, shared_redis  # noqa: E402
+from kernel.garbage import collect_seldom  # noqa: E402
 from platform_site.settings.keys import require_jwt_secret  # noqa: E402
 
 require_jwt_secret(settings.JWT_SECRET)
@@ -43,9 +43,4 @@ for registry in (lifespan_parts, probes):
         registry[name]
 shared_redis()
 import_module("jwt")
-
-# A full collection stops every stream: 190 ms with 1,000 followers, each 7 s. What is loaded by now
-# stays for good and need not be looked at; few young objects survive, so look seldom.
-gc.collect()
-gc.freeze()
-gc.set_threshold(20_000, 20, 50)
+collect_seldom()

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -58,19 +58,19 @@ class FolderState:
 
 
 def read_folder(
-    folder: str | Path, *, endings: tuple[str, ...] = ("",)
+    folder: str | Path, *, below: str = "", endings: tuple[str, ...] = ("",)
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files by path with their content; raise BrokenPackage.
 
-    Files that end otherwise than in one of `endings` count and are not read.
+    The folder is the part of its package that is `below` a path. Files that end otherwise than in
+    one of `endings` count and are not read.
     """
     room = MAX_PACKAGE_BYTES
     for found in _Walk(folder).files():
-        if not found.path.lower().endswith(endings):
-            continue
-        content = _text_of(found, room)
-        room -= len(content)
-        yield found.path, content
+        if found.path.lower().endswith(endings):
+            content = _text_of(replace(found, path=below + found.path), room)
+            room -= len(content)
+            yield below + found.path, content
 
 
 def state_of(folder: str | Path) -> FolderState:

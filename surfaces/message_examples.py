@@ -1,7 +1,6 @@
 """Examples of contracts whose operations have one kind of answer: AsyncAPI, gRPC, GraphQL.
 
-The first example answers any call; the others are asked for with the header
-`Prefer: example=<name>`. (reference: control-plane 6.2)
+The first example answers a call, all of them are published. (reference: control-plane 6.2)
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from surfaces.json_documents import JsonDocuments, Located
-from surfaces.model import Condition, Exchange, Message
+from surfaces.model import Exchange, Message
 from surfaces.schema_samples import SchemaSampler
 from surfaces.schemas import as_text
 from surfaces.template_text import literal
@@ -109,11 +108,9 @@ def _exchanges(path: str, found: Iterator[tuple[str, dict[str, str], Any]]) -> I
         while made in names:
             number += 1
             made = f"{name}-{number}"
-        when = (Condition(source="header", param="prefer", value=f"example={made}"),)
         yield Exchange(
             name=made,
             source_artifact=path,
-            when=when if names else (),
             response=Message(headers=headers, body=literal(text)),
             media_type="" if isinstance(payload, str) else _JSON,
         )

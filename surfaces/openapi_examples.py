@@ -105,6 +105,7 @@ class _Exchanges:
         self.path = path
         self.request = request
         self.names: set[str] = set()
+        self.paired: set[tuple[Condition, ...]] = set()
 
     def of(self, operation: Located) -> Iterator[Exchange]:
         for number, (status, each) in enumerate(ordered_responses(operation.members("responses"))):
@@ -125,25 +126,36 @@ class _Exchanges:
         else:
             body = body_text(self.documents, media_type, media)
         if is_first:
-            yield self._exchange(free or status, answer, body)
+            name = self._unique(free or status, status)
+            yield self._exchange(name, answer, body, example=free)
             named.pop(free, None)
         else:
-            yield self._exchange(status, answer, body, (_preferring(f"code={status}"),))
+            name = self._unique(status, status)
+            yield self._exchange(name, answer, body, (_preferring(f"code={status}"),), example=free)
         for name, (text, when) in named.items():
-            asked = f"{name}.prefer" if when else name
-            yield self._exchange(asked, answer, text, (_preferring(f"example={name}"),))
-            if when:
-                yield self._exchange(name, answer, text, when)
+            shown = self._unique(f"{name}.prefer" if when else name, status)
+            asked = _preferring(f"example={shown.removesuffix('.prefer') if when else shown}")
+            yield self._exchange(shown, answer, text, (asked,), example=name)
+            if when and when not in self.paired:  # else an earlier example answers these requests
+                self.paired.add(when)
+                paired = self._unique(name, status)
+                yield self._exchange(paired, answer, text, when, example=name)
 
     def _exchange(
-        self, name: str, answer: _Answer, body: str | None, when: tuple[Condition, ...] = ()
+        self,
+        name: str,
+        answer: _Answer,
+        body: str | None,
+        when: tuple[Condition, ...] = (),
+        *,
+        example: str = "",
     ) -> Exchange:
         return Exchange(
-            name=self._unique(name, answer.status),
+            name=name,
             source_artifact=self.path,
             when=when,
             response=Message(headers=answer.headers, body=None if body is None else literal(body)),
-            request=self.request.message(name),
+            request=self.request.message(example),
             status=answer.status,
             media_type=answer.media_type if body is not None else "",
         )

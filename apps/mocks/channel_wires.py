@@ -1,7 +1,7 @@
 """What carries a channel to a client: server-sent events and WebSockets, as plain ASGI.
 
 No consumer of the channels library: that needs Django's settings, which `mock serve` does not have
-(docs/decisions/0038-channels-of-mocks-are-plain-asgi.md). (reference: control-plane 18.7)
+(docs/decisions/0039-channels-of-mocks-are-plain-asgi.md). (reference: control-plane 18.8)
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import unquote
 
-from apps.mocks.answers import CORS, Headers, operation_headers
 from apps.mocks.channels import LOOK_S, Channels, Subscription
 from apps.mocks.domain.calls import MockAnswer
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import CORS, Headers, operation_headers
 from apps.mocks.incoming import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.refusals import MethodNotAllowed
 from kernel.errors import PlatformError
@@ -90,7 +90,7 @@ class ChannelsApp:
             raise MethodNotAllowed(b", ".join(_METHODS))
         subscription = await self.channels.subscription(exchange)
         common = operation_headers(subscription.operation, self._security)
-        with self.channels.place(subscription):
+        with self.channels.counted(subscription):
             if exchange.method == "HEAD":
                 await exchange.reply(_OK, [*common, *_STREAM], b"")
             elif _has_had_all(exchange, subscription):
@@ -185,7 +185,7 @@ async def _serve_socket(channels: Channels, exchange: HttpExchange, security: He
     accept = {"type": "websocket.accept", "headers": headers}
     try:
         subscription = await channels.subscription(exchange)
-        with channels.place(subscription):
+        with channels.counted(subscription):
             accept["headers"] = [*headers, *operation_headers(subscription.operation, [])]
             await exchange.send(accept)
             closing = await Socket(channels, subscription).run()

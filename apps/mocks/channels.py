@@ -3,7 +3,7 @@
     GET /mocks/channels/{space}/{surfaceId}/{operationId}[?interval=500ms]     (also as WebSocket)
 
 Who subscribes gets the examples of the operation that match, once or again at each interval.
-`channel_wires` carries them. A subscriber needs no credentials. (reference: control-plane 18.7)
+`channel_wires` carries them. A subscriber needs no credentials. (reference: control-plane 18.8)
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks.answers import SECURITY, Headers
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.publication import published
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import SECURITY, Headers
 from apps.mocks.incoming import RequestHeaders, parsed_query
-from apps.mocks.plane_setup import Gate, PlaneSetup
+from apps.mocks.plane_setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     NothingHere,
     OperationNotFound,
@@ -91,7 +91,7 @@ class Channels:
     def __init__(self, setup: PlaneSetup, *, limits: ChannelLimits | None = None) -> None:
         self.limits = limits or ChannelLimits()
         self._setup = setup
-        self._gate = Gate(setup)
+        self._access = AccessRules(setup)
         self.security: Headers = [*SECURITY]
         if setup.strict_transport_security:
             value = setup.strict_transport_security.encode()
@@ -118,7 +118,7 @@ class Channels:
         parts = exchange.path.removeprefix(PREFIX).split("/")
         if len(parts) != _PARTS or not all(parts):
             raise NothingHere
-        name = self._gate.admitted(exchange.given, parts[0])
+        name = self._access.admitted(exchange.given, parts[0])
         query = parsed_query(exchange.scope.get("query_string", b""))
         interval = query.pop(INTERVAL, "")
         surface_id, text = unquote(parts[1]), unquote(parts[2])
@@ -144,7 +144,7 @@ class Channels:
         )
 
     @contextmanager
-    def place(self, subscription: Subscription) -> Iterator[None]:
+    def counted(self, subscription: Subscription) -> Iterator[None]:
         """Count a connection while it is open; raise TooManyChannels."""
         space, limits = str(subscription.name), self.limits
         if self._open[space] >= limits.connections_of_space:

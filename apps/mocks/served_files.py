@@ -93,10 +93,13 @@ class ServedFiles:
         try:
             files = dict(self._contents())
         except BrokenPackage as broken:
-            at = FieldError(code="package_invalid", detail=broken.reason, file=broken.path)
-            raise FilesRefused(f"{broken.path} {broken.reason}", errors=[at]) from None
+            path = self._in_place(broken.path)
+            at = FieldError(code="package_invalid", detail=broken.reason, file=path)
+            raise FilesRefused(f"{path} {broken.reason}", errors=[at]) from None
         surfaces, warnings = surfaces_of(files, suite_id=self.suite_id, base_url=base_url)
-        shown = tuple(self._in_place(warning) for warning in warnings)
+        shown = tuple(
+            replace(each, file=each.file and self._in_place(each.file)) for each in warnings
+        )
         if not any(surface.operations for surface in surfaces):
             errors = [_as_error(warning) for warning in shown]
             raise NothingToServe(f"{self.place} declares no operation: {_WANTED}", errors=errors)
@@ -113,30 +116,27 @@ class ServedFiles:
 
     def _contents(self) -> Iterator[tuple[str, bytes]]:
         if self.is_file:
-            yield f"{_BELOW}{self.place.name}", _content(self.place)
+            yield (path := f"{_BELOW}{self.place.name}"), _content(self.place, path)
         elif self.is_suite:
             yield from read_folder(self.place)
         else:
-            for path, content in read_folder(self.place, endings=_CONTRACTS):
-                yield f"{_BELOW}{path}", content
+            yield from read_folder(self.place, below=_BELOW, endings=_CONTRACTS)
 
-    def _in_place(self, warning: PackageWarning) -> PackageWarning:
-        """Name the file as it is called where it lies."""
-        if self.is_suite or warning.file is None:
-            return warning
-        return replace(warning, file=warning.file.removeprefix(_BELOW))
+    def _in_place(self, path: str) -> str:
+        """Return a file's path as it is where it lies."""
+        return path if self.is_suite else path.removeprefix(_BELOW)
 
 
 _WANTED: Final = "expected contracts (OpenAPI, AsyncAPI, .proto, GraphQL, WSDL) or mocks"
 
 
-def _content(file: Path) -> bytes:
+def _content(file: Path, path: str) -> bytes:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise BrokenPackage(f"cannot be read: {error.strerror}", file.name) from None
-    if broken := broken_text_rule(f"{_BELOW}{file.name}", content):
-        raise BrokenPackage(broken, file.name)
+        raise BrokenPackage(f"cannot be read: {error.strerror}", path) from None
+    if broken := broken_text_rule(path, content):
+        raise BrokenPackage(broken, path)
     return content
 
 

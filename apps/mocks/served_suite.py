@@ -44,7 +44,7 @@ class ServedSuite:
         self.reading = files.read(base_url)
         self._ended = threading.Event()
         self._thread = PeriodicThread(
-            "mock-files", self.look, lambda: self._ended.wait(LOOK_S), ended=self._ended
+            "mock-files", self.check, lambda: self._ended.wait(LOOK_S), ended=self._ended
         )
 
     def load(self, name: SpaceName) -> SpaceContent | None:
@@ -63,8 +63,8 @@ class ServedSuite:
         if self._thread.is_alive():
             self._thread.join(1)
 
-    def look(self) -> None:
-        """Read the files again if they have changed and are as they were at the look before.
+    def check(self) -> None:
+        """Read the files again if they have changed and are as they were at the check before.
 
         Editors write a file in steps, and a checkout writes many.
         """

@@ -1,6 +1,6 @@
 """`mock serve`: one suite's mocks on a port of their own, without a store and without Django.
 
-`manage.py` calls `main` before it imports Django, so that the command serves within half a second.
+`manage.py` runs `Command` before it imports Django: the command serves within half a second.
 Facts go to stdout, what happens later (a reload, an edit that breaks something) to stderr.
 """
 
@@ -10,54 +10,39 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import gc
 import ipaddress
-import json
-import re
+import os
 import signal
 import socket
-import sys
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
-from apps.mocks.domain.calls import JournalEntry
-from apps.mocks.refusals import PortTaken
 from apps.mocks.served_files import NothingToServe, Reading, ServedFiles
 from apps.mocks.served_suite import ServedSuite
-from kernel.errors import FieldError, PlatformError
+from apps.mocks.standalone_arguments import parser_of
+from apps.mocks.standalone_output import (
+    Facts,
+    Output,
+    report,
+    report_error,
+    report_kept,
+    report_reload,
+)
+from kernel.errors import PlatformError
 from kernel.listeners import bound_socket
-from surfaces.model import Surface
-from surfaces.warnings import PackageWarning
 
-DEFAULT_PORT: Final = 8095
+if TYPE_CHECKING:
+    from apps.mocks.standalone_plane import StandalonePlane
+
 GRACE_S: Final = 2  # for calls that are being answered when the command is stopped
 # As those of the other commands (apps.operations.api.ExitCode), which need Django.
 OK, ERROR, USAGE, NOT_FOUND, CONFLICT = 0, 1, 2, 3, 5
-_MAX_PORT: Final = 65535
-_SHOWN_WARNINGS: Final = 20
-_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-Place = FieldError | PackageWarning
-
-_HELP: Final = (
-    "Serve the mocks of one suite on a port of their own: no store, no sign-in. "
-    "The files are watched; an edit answers the next call, and one that breaks something keeps "
-    "the last good version. Ctrl-C ends it."
-)
-_EPILOG: Final = """\
-examples:
-  manage.py mock serve examples/oci-suites/shop
-  manage.py mock serve shop                       a suite of SUITES_DIR
-  manage.py mock serve openapi.yaml --port 9000   a contract alone
-  manage.py mock serve shop --log                 show each call and its match
-  manage.py mock serve shop --grpc-port 8092      the methods of its protos as well
-  manage.py mock serve shop -o json | jq .url
-
-exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the port is in use
-"""
 
 
 class Command:
@@ -70,7 +55,9 @@ class Command:
 
     def run(self, arguments: Sequence[str]) -> int:
         """Serve until a signal; return the exit code."""
-        options = _parser(self._program).parse_args(arguments)
+        return self.serve(parser_of(self._program).parse_args(arguments))
+
+    def serve(self, options: argparse.Namespace) -> int:
         try:
             bound = bound_socket(options.host, options.port)
             bound.listen()
@@ -79,9 +66,9 @@ class Command:
         with bound:
             try:
                 files = self._found(options.suite)
-                served = ServedSuite(files, _base_url(bound), kept=_say_kept)
+                served = ServedSuite(files, _base_url(bound), kept=report_kept)
             except PlatformError as error:
-                _complain(error.problem_code, error.detail, error.errors)
+                report_error(error.problem_code, error.detail, error.errors)
                 return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
             return self._serve(served, bound, options)
 
@@ -95,90 +82,35 @@ class Command:
     def _serve(self, served: ServedSuite, bound: socket.socket, options: argparse.Namespace) -> int:
         from apps.mocks.standalone_plane import StandalonePlane
 
-        show = _Output(as_json=options.output == "json")
+        show = Output(as_json=options.output == "json")
         plane = StandalonePlane(
             served, logged=show.call if options.log else None, allowed=options.proxy_to
         )
 
-        async def started() -> None:
-            plane.start()
+        async def started() -> int:
+            grpc_port = None
             if options.grpc_port is not None:
-                port = await plane.listen_for_grpc(options.host, options.grpc_port)
-                show.grpc = f"{options.host}:{port}"
+                grpc_port = await plane.start_grpc(options.host, options.grpc_port)
+                if not grpc_port:
+                    return _cannot_listen(_taken(), options.host, options.grpc_port)
+            plane.start()
             served.start(reloaded)
-            show.facts(served, _base_url(bound), took_s=time.monotonic() - self._began)
-
-        async def ending() -> None:
-            await plane.end_grpc()
+            grpc = f"{options.host}:{grpc_port}" if grpc_port else ""
+            took_s = time.monotonic() - self._began
+            show.facts(Facts(served, _base_url(bound), grpc, took_s))
+            return OK
 
         def reloaded(reading: Reading) -> None:
             plane.renew()
-            _say_reloaded(reading)
+            report_reload(reading)
 
-        server = _Server(
-            plane, on_started=started, on_stopping=plane.close_channels, on_ending=ending
-        )
+        server = _Server(plane, on_started=started, on_stopping=plane.close_channels)
         try:
             server.run(sockets=[bound])
-        except PortTaken as error:
-            _tell(f"error {error}: choose another one with --grpc-port")
-            return CONFLICT
         finally:
             served.stop()
             plane.stop()
-        return OK
-
-
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=program,
-        description=_HELP,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "suite", help="a suite's folder, a folder of contracts, a contract, or the id of a suite"
-    )
-    parser.add_argument(
-        "--port", type=_port, default=DEFAULT_PORT, help=f"default {DEFAULT_PORT}; 0: any free one"
-    )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="the address to listen on; default 127.0.0.1, which only this machine reaches",
-    )
-    parser.add_argument(
-        "--grpc-port",
-        type=_port,
-        metavar="PORT",
-        help="also serve gRPC, with reflection and health, on this port (0: any free one)",
-    )
-    parser.add_argument(
-        "--proxy-to",
-        type=_network,
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="a private network that proxy fallbacks may reach, such as 127.0.0.1/32; repeatable",
-    )
-    parser.add_argument("--log", action="store_true", help="show each call with its match")
-    parser.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="default text"
-    )
-    return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to {_MAX_PORT})")
-    return int(text)
-
-
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        return server.exit_code
 
 
 def _base_url(bound: socket.socket) -> str:
@@ -189,13 +121,17 @@ def _base_url(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _taken() -> OSError:
+    return OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
 def _cannot_listen(error: Exception, host: str, port: int) -> int:
     reason = getattr(error, "strerror", None) or str(error)
     advice = "choose another one with --port"
     is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
     if not is_taken:
         advice = "--host must be an address of this machine, --port one that you may use"
-    _tell(f"error cannot listen on {host}:{port} ({reason}): {advice}")
+    report(f"error cannot listen on {host}:{port} ({reason}): {advice}")
     return CONFLICT if is_taken else ERROR
 
 
@@ -204,16 +140,17 @@ class _Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: Any,
+        app: StandalonePlane,
         *,
-        on_started: Callable[[], Awaitable[None]],
+        on_started: Callable[[], Awaitable[int]],
         on_stopping: Callable[[], None],
-        on_ending: Callable[[], Awaitable[None]],
     ) -> None:
+        self.exit_code = OK
+        self._plane = app
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http="apps.http.protocol:ProblemProtocol",
                 ws=_websocket_protocol,  # type: ignore[arg-type]  # called as the class would be
                 loop="uvloop",
                 lifespan="off",
@@ -227,7 +164,6 @@ class _Server(uvicorn.Server):
         )
         self._on_started = on_started
         self._on_stopping = on_stopping
-        self._on_ending = on_ending
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -244,11 +180,13 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        await self._on_started()
+        self.exit_code = await self._on_started()
+        gc.freeze()  # what serves stays for good, and no collection looks at it
+        self.should_exit = self.should_exit or self.exit_code != OK
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._on_ending()
         await super().shutdown(sockets=sockets)
+        await self._plane.stop_grpc()
 
 
 def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
@@ -256,129 +194,3 @@ def _websocket_protocol(**arguments: Any) -> asyncio.Protocol:
     from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
     return WebSocketsSansIOProtocol(**arguments)
-
-
-class _Output:
-    """What the command prints on stdout."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self.as_json = as_json
-        self.grpc = ""
-
-    def facts(self, served: ServedSuite, base_url: str, *, took_s: float) -> None:
-        reading = served.reading
-        if self.as_json:
-            facts = _facts(served, base_url, took_s) | ({"grpc": self.grpc} if self.grpc else {})
-            self._line(json.dumps(facts, ensure_ascii=False))
-            return
-        surfaces = reading.content.surfaces
-        self._line(f"{reading.content.title} ({served.files.suite_id}) on {base_url}")
-        width = max(len(surface.surface_id) for surface in surfaces)
-        for surface in surfaces:
-            self._line(f"  {surface.surface_id:{width}}  {surface.mock_host}  {_size(surface)}")
-        if self.grpc:
-            self._line(f"gRPC with reflection on {self.grpc}")
-        self._line(f"try: {_first_curl(surfaces)}")
-        self._line(f"{_counted(reading)}; started in {took_s * 1000:.0f} ms, Ctrl-C ends it")
-        _list(reading.warnings)
-
-    def call(self, entry: JournalEntry) -> None:
-        self._line(json.dumps(_call(entry), ensure_ascii=False) if self.as_json else _said(entry))
-
-    def _line(self, text: str) -> None:
-        with contextlib.suppress(BrokenPipeError):  # `… | head` has read enough; go on serving
-            sys.stdout.write(f"{_CONTROL.sub('?', text)}\n")
-            sys.stdout.flush()
-
-
-def _size(surface: Surface) -> str:
-    return f"{len(surface.operations)} operation{'s' * (len(surface.operations) != 1)}"
-
-
-def _counted(reading: Reading) -> str:
-    warnings = len(reading.warnings)
-    operations = reading.operations
-    counted = f"{operations} operation{'s' * (operations != 1)}"
-    return f"{counted}, {warnings} warning{'s' * (warnings != 1)}"
-
-
-def _first_curl(surfaces: Sequence[Surface]) -> str:
-    """Return the command of the first operation with an example, otherwise of the first."""
-    operations = [each for surface in surfaces for each in surface.operations]
-    return next((each for each in operations if each.exchanges), operations[0]).curl_command
-
-
-def _facts(served: ServedSuite, base_url: str, took_s: float) -> dict[str, Any]:
-    surfaces = served.reading.content.surfaces
-    return {
-        "suiteId": served.files.suite_id,
-        "url": base_url,
-        "files": str(served.files.place),
-        "surfaces": [
-            {"id": each.surface_id, "url": each.mock_host, "operations": len(each.operations)}
-            for each in surfaces
-        ],
-        "operations": served.reading.operations,
-        "curl": _first_curl(surfaces),
-        "warnings": [each.as_dict() for each in served.reading.warnings],
-        "startedInMs": round(took_s * 1000),
-    }
-
-
-def _call(entry: JournalEntry) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "time": entry.time.isoformat(timespec="milliseconds"),
-        "method": entry.method,
-        "path": entry.path,
-        "surfaceId": entry.surface_id,
-        "outcome": str(entry.outcome),
-        "status": entry.status,
-        "durationMs": round(entry.duration_ms, 3),
-    }
-    optional: Mapping[str, Any] = {
-        "operationId": entry.operation_id,
-        "matchedExample": entry.matched_example,
-        "stateKey": entry.state_key,
-        "nearest": entry.nearest,
-    }
-    return document | {key: value for key, value in optional.items() if value}
-
-
-def _said(entry: JournalEntry) -> str:
-    where = entry.operation_id or entry.surface_id or "-"
-    what = entry.matched_example or str(entry.outcome)
-    state = f", state {entry.state_key}" if entry.state_key else ""
-    nearest = f"; nearest: {json.dumps(dict(entry.nearest))}" if entry.nearest else ""
-    return (
-        f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
-        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}"
-    )
-
-
-def _say_reloaded(reading: Reading) -> None:
-    _tell(f"reloaded: {_counted(reading)}")
-    _list(reading.warnings)
-
-
-def _say_kept(reason: str, places: Sequence[Place]) -> None:
-    _tell(f"kept the last good version: {reason}")
-    _list(places)
-
-
-def _complain(code: str, detail: str, places: Sequence[Place]) -> None:
-    _tell(f"error {code}: {detail}")
-    _list(places)
-
-
-def _list(places: Sequence[Place]) -> None:
-    for each in places[:_SHOWN_WARNINGS]:
-        at = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
-        _tell(f"  {at}: {each.detail}" if at else f"  {each.detail}")
-    if len(places) > _SHOWN_WARNINGS:
-        _tell(f"  and {len(places) - _SHOWN_WARNINGS} more")
-
-
-def _tell(text: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        sys.stderr.write(f"{_CONTROL.sub('?', text)}\n")
-        sys.stderr.flush()

@@ -17,8 +17,11 @@ from apps.mocks.incoming import Receive, Scope, Send
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.refusals import PortTaken
 from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces, SpacesSetup
+from apps.mocks.standalone_explain import PATH as EXPLAIN
+from apps.mocks.standalone_explain import Explanations
 from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
@@ -44,32 +47,40 @@ class StandalonePlane:
         self._scripts = _LazyScripts()
         engine = Engine(state=state, scripts=self._scripts, proxy=_LazyProxy(allowed))
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
-        setup = PlaneSetup(spaces=self._spaces, engine=engine, journal=journal, nearest=nearest)
-        self._setup = setup
+        self._setup = PlaneSetup(
+            spaces=self._spaces, engine=engine, journal=journal, nearest=nearest
+        )
+        self._mocks = MockPlane(self._setup)
+        self._channels = Channels(self._setup)
+        self._explain = Explanations(self._setup, self._space)
         self._grpc: GrpcServer | None = None
-        self._mocks = MockPlane(setup)
-        self._channels = Channels(setup)
         self._subscriptions = ChannelsApp(self._channels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" or scope["path"].startswith(PREFIX):
             await self._subscriptions(scope, receive, send)
+        elif scope["path"] == EXPLAIN:
+            await self._explain(scope, receive, send)
         else:
             await self._mocks(scope, receive, send)
 
     def start(self) -> None:
         self._spaces.start()
 
-    async def listen_for_grpc(self, host: str, port: int) -> int:
-        """Serve gRPC too, on the loop that runs; return its port. Raise PortTaken."""
-        from apps.mocks.grpc.server import GrpcServer
+    async def start_grpc(self, host: str, port: int) -> int:
+        """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
+        from apps.mocks.grpc.server import GrpcServer  # slow to import
 
         names = [self._space]
-        self._grpc = GrpcServer(self._setup, lambda: names, host=host, port=port, shares_port=False)
-        await self._grpc.start()
-        return self._grpc.port
+        server = GrpcServer(self._setup, lambda: names, host=host, port=port, shares_port=False)
+        try:
+            await server.start()
+        except PortTaken:
+            return 0
+        self._grpc = server
+        return server.port
 
-    async def end_grpc(self) -> None:
+    async def stop_grpc(self) -> None:
         if self._grpc is not None:
             await self._grpc.stop()
 

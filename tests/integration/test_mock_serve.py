@@ -173,6 +173,21 @@ def test_a_contract_alone_is_served_and_said_for_people(tmp_path: Path):
         served.end()
 
 
+def test_grpc_is_served_beside_http(tmp_path: Path):
+    suite = str(ROOT / "examples" / "oci-suites" / "shop")
+    served = Served(tmp_path, suite, "--port", "0", "--grpc-port", "0", "-o", "json")
+    try:
+        facts = served.facts()
+        with grpc.insecure_channel(facts["grpc"]) as channel:
+            services = ProtoReflectionDescriptorDatabase(channel).get_services()
+        assert "shop.payments.v1.Payments" in services, services
+        taken = ended(suite, "--port", "0", "--grpc-port", facts["url"].rpartition(":")[2])
+        assert served.ends(signal.SIGINT) == 0
+    finally:
+        served.end()
+    assert (taken.returncode, taken.stdout) == (5, ""), taken.stderr
+
+
 def ended(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     return subprocess.run(
@@ -209,43 +224,25 @@ def test_the_help_has_examples_and_exit_codes():
     assert "exit codes: 0 stopped" in answer.stdout
 
 
+def test_the_command_of_mocks_lists_it_and_leads_there():
+    known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "mock serve openapi.yaml" in said("mock", "--help")
+    # options of Django before the verb: the way through Django
+    assert "exit codes: 0 stopped" in said("mock", "--traceback", "serve", "--help")
+
+
 def test_an_id_is_a_suite_of_the_workspace(tmp_path: Path, shop: Path):
     answer = ended("shop", "--host", "192.0.2.1", SUITES_DIR=str(shop.parent))
     assert answer.returncode == 1
     missing = ended("other", "--port", "0", SUITES_DIR=str(shop.parent))
     assert missing.returncode == 3
     assert str(shop.parent) in missing.stderr
-
-
-PROTO = """
-syntax = "proto3";
-package pay;
-message Order { string id = 1; }
-message Receipt { string state = 1; }
-service Payments { rpc Capture(Order) returns (Receipt); }
-"""
-
-
-def test_it_serves_grpc_on_a_port_of_its_own(tmp_path: Path):
-    files = {
-        "api/pay.proto": PROTO,
-        "mock/pay/Capture.yaml": "examples: {paid: {response: {body: "
-        "{state: '{{request.body.id}}'}}}}",
-    }
-    folder = write(tmp_path / "pay", files)
-    served = Served(tmp_path, str(folder), "--port", "0", "--grpc-port", "0", "-o", "json")
-    try:
-        facts = served.facts()
-        with grpc.insecure_channel(facts["grpc"]) as channel:
-            database = ProtoReflectionDescriptorDatabase(channel)
-            assert "pay.Payments" in database.get_services()
-            receipt = channel.unary_unary("/pay.Payments/Capture")(b"\x0a\x02o1", timeout=20)
-            assert receipt == b"\x0a\x02o1"
-        taken = facts["grpc"].rpartition(":")[2]
-        other = write(tmp_path / "other", files)
-        second = Served(other, str(folder), "--port", "0", "--grpc-port", taken)
-        assert second.process.wait(60) == 5
-        assert "--grpc-port" in second.err.read_text()
-        assert served.ends(signal.SIGTERM) == 0
-    finally:
-        served.end()

@@ -1,18 +1,18 @@
 """OpenAPI documents of well-known APIs, as packages publish them: each is a working surface.
 
-Each document is the only file of a suite, unchanged. Every operation is called for each of its
-answers, and what comes back is checked against the document by a library.
+Each document is the only file of a suite, unchanged. Every operation is called through the mock
+engine for each of its answers, and what comes back is checked against the document by a library.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -28,8 +28,13 @@ from openapi_schema_validator import (
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from apps.mocks.domain.calls import MockRequest
+from apps.mocks.domain.ports import SpaceContent
+from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.domain.tables import compile_space
 from surfaces import Surface, examples_of, hydrate
 from surfaces.model import Exchange, Operation
+from tests.support.mocks import Mocks
 from tests.support.npm import npm_files
 
 GITHUB = ("@octokit/openapi", "23.0.2", "generated/api.github.com.json")
@@ -115,17 +120,17 @@ class Contract:
                 pointer = unquote(value["$ref"].removeprefix("#"))
         return pointer
 
-    def media(self, operation: Operation, exchange: Exchange) -> str:
+    def media(self, answer: Answer) -> str:
         """Return the pointer of what the document says about the body of an answer, or ""."""
-        if "json" not in exchange.media_type:
+        if "json" not in answer.media_type:
             return ""
-        method = operation.method.lower()
-        responses = self.below("", "paths", operation.path, method, "responses")
+        method = answer.operation.method.lower()
+        responses = self.below("", "paths", answer.operation.path, method, "responses")
         named = {key.upper(): key for key in self.at(responses)}
-        for key in (exchange.status, f"{exchange.status[0]}XX", "DEFAULT"):
+        for key in (answer.status, f"{answer.status[0]}XX", "DEFAULT"):
             if key in named:
                 content = self.below(responses, named[key], "content")
-                kinds = (exchange.media_type, "*/*")
+                kinds = (answer.media_type, "*/*")
                 kind = next(each for each in kinds if each in self.at(content))
                 media = self.below(content, kind)
                 return media if "schema" in self.at(media) else ""
@@ -150,14 +155,66 @@ def contract(request) -> Contract:
     return Contract(name, path)
 
 
-def _answers(contract: Contract) -> Iterator[tuple[Operation, Exchange]]:
+@dataclass(frozen=True)
+class Answer:
+    """What the engine answers to a call that asks for one example of an operation."""
+
+    operation: Operation
+    exchange: Exchange
+    status: str
+    media_type: str
+    text: str
+
+
+async def _answers(contract: Contract) -> AsyncIterator[Answer]:
+    """Call each operation at its route, for each of its answers."""
+    content = SpaceContent(
+        suite_id="public", title="", repository="", generation="1", surfaces=(contract.surface,)
+    )
+    space = compile_space(content, SpaceName("public"))
+    compiled = space.surfaces[contract.surface.surface_id]
+    engine = Mocks(space, []).engine
     for operation in contract.surface.operations:
         for exchange in examples_of(operation):
-            yield operation, exchange
+            request = _request(operation, exchange)
+            found = compiled.route(request.method, request.path)
+            assert found is not None
+            assert found[0].operation.path == operation.path
+            request.params = found[1]
+            answer = await engine.answer(found[0], request)
+            assert (answer.error_code, answer.example) == ("", exchange.name)
+            text = answer.body.decode()
+            yield Answer(operation, exchange, str(answer.status), answer.media_type, text)
+
+
+def _request(operation: Operation, exchange: Exchange) -> MockRequest:
+    """Return a request with what the example's conditions ask for."""
+    wanted = {(each.source, each.param): each.value for each in exchange.when}
+    body: dict[str, Any] = {}
+    for (source, param), value in wanted.items():
+        if source == "body":
+            *folders, last = param.split(".")
+            below = body
+            for name in folders:
+                below = below.setdefault(name, {})
+            below[last] = value
+
+    def filled(part: re.Match[str]) -> str:
+        return quote(wanted.get(("path", part[1]), "some-value"), safe="")
+
+    return MockRequest(
+        operation.method,
+        re.sub(r"\{([^{}]*)\}", filled, operation.path),
+        headers={
+            name.lower(): value for (source, name), value in wanted.items() if source == "header"
+        },
+        query={name: value for (source, name), value in wanted.items() if source == "query"},
+        raw_body=json.dumps(body).encode() if body else b"",
+    )
 
 
 @pytest.mark.slow
-def test_a_public_document_alone_is_a_surface_whose_answers_suit_it(contract):
+async def test_a_public_document_alone_is_a_surface_whose_answers_suit_it(contract):
     surface = contract.surface
     declared = sum(
         method in ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -170,33 +227,37 @@ def test_a_public_document_alone_is_a_surface_whose_answers_suit_it(contract):
     seen: set[tuple[str, str]] = set()
     checked = of_the_document = 0
     wrong: list[str] = []
-    for operation, exchange in _answers(contract):
-        if not (media := contract.media(operation, exchange)):
+    async for answer in _answers(contract):
+        if not (media := contract.media(answer)):
             continue
         checked += 1
-        text = exchange.response.body or ""
-        if (str(contract.at(media)["schema"]), text) in seen:
+        if (key := (str(contract.at(media)["schema"]), answer.text)) in seen:
             continue
-        seen.add((str(contract.at(media)["schema"]), text))
-        value = json.loads(text)
+        seen.add(key)
+        value = json.loads(answer.text)
         error = next(contract.errors(value, f"{media}/schema"), None)
-        place = (contract.name, operation.method.lower(), operation.path, exchange.status)
+        operation = answer.operation
+        place = (contract.name, operation.method.lower(), operation.path, answer.status)
         if error is None or place in CONTRADICTIONS:
             continue
         if contract.is_declared(value, media):  # an example that breaks its own schema
             of_the_document += 1
         else:
-            wrong.append(f"{place} {exchange.name}: {error.json_path} {error.message[:200]}")
+            wrong.append(f"{place} {answer.exchange.name}: {error.json_path} {error.message[:200]}")
 
     assert wrong == []
     assert checked >= len(surface.operations) // 2
     assert of_the_document <= checked // 8
 
 
-def test_the_library_refuses_what_does_not_suit(contract):
+async def test_the_library_refuses_what_does_not_suit(contract):
     """The check above can fail: most schemas do not take any text."""
-    found = (contract.media(operation, exchange) for operation, exchange in _answers(contract))
-    schemas = [f"{media}/schema" for media in islice(filter(None, found), 50)]
+    schemas: list[str] = []
+    async for answer in _answers(contract):
+        if media := contract.media(answer):
+            schemas.append(f"{media}/schema")
+        if len(schemas) == 50:
+            break
     refused = [next(contract.errors("no such answer", each), None) is not None for each in schemas]
     assert sum(refused) > len(schemas) * 0.8
 

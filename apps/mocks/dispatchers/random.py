@@ -33,5 +33,5 @@ async def _place(seed: int | None, total: int, call: Call) -> int:
     drawn = await call.draw()
     if seed is None:
         return call.rng.randrange(total)
-    digest = hashlib.sha256(f"{seed}\0{call.identity}\0{drawn}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}\0{call.place.identity}\0{drawn}".encode()).digest()
     return int.from_bytes(digest) % total

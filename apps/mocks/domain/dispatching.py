@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.ports import ScriptRunner
+from apps.mocks.domain.ports import ScriptRunner, StateStore
 from apps.mocks.domain.responses import Response
-from apps.mocks.domain.validation import Read, RequestSchema, reader
+from apps.mocks.domain.validation import RequestSchema, reader
 from kernel.registry import Registry
 from surfaces.model import Condition, Exchange, Rules
 
@@ -36,40 +38,68 @@ class Candidate:
         self.answer: MockAnswer | None = None if schema else response.constant
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which operation of which space; draws are counted by it."""
+
+    suite_id: str
+    space: str
+    surface_id: str
+    operation_id: str
+
+    @property
+    def identity(self) -> str:
+        """Return what the operation is in every space of its suite."""
+        return f"{self.suite_id}\0{self.surface_id}\0{self.operation_id}"
+
+
 class Call:
     """What dispatchers know of a call. `state` are the fields of the record at the lookup key."""
 
-    __slots__ = ("_values", "draw", "identity", "request", "rng", "rules", "scripts", "state")
+    __slots__ = ("place", "request", "rng", "rules", "scripts", "state", "store")
 
     def __init__(  # noqa: PLR0913 - what a call consists of
         self,
         request: MockRequest,
         state: Mapping[str, str],
-        *,
+        place: Place,
         rules: Rules | None,
-        identity: str,
-        draw: Callable[[], Awaitable[int]],
+        *,
+        store: StateStore,
         scripts: ScriptRunner,
         rng: random.Random,
     ) -> None:
         self.request = request
         self.state = state
+        self.place = place
         self.rules = rules
-        self.identity = identity
-        self.draw = draw
+        self.store = store
         self.scripts = scripts
         self.rng = rng
 
+    async def draw(self) -> int:
+        """Return how often the operation has drawn, and count this draw."""
+        place = self.place
+        return await self.store.draw(place.space, place.surface_id, place.operation_id)
+
+
+_Key = tuple[str, str]  # source and parameter
+
 
 class _Group:
-    """Candidates whose conditions ask for the same parameters, by the values they ask for."""
+    """Candidates whose conditions ask for the same parameters, by the values they ask for.
 
-    __slots__ = ("by_values", "conditions", "places")
+    `key` takes the values of these from all values, in the form of the keys of `by_values`.
+    """
 
-    def __init__(self, conditions: int, places: tuple[int, ...]) -> None:
-        self.conditions = conditions
-        self.places = places
-        self.by_values: dict[tuple[str, ...], list[Candidate]] = {}
+    __slots__ = ("by_values", "key", "size")
+
+    def __init__(self, places: tuple[int, ...]) -> None:
+        self.size = len(places)
+        self.key: Callable[[Sequence[str | None]], Any] = (
+            itemgetter(*places) if places else lambda _values: ()
+        )
+        self.by_values: dict[Any, list[Candidate]] = {}
 
 
 class Candidates:
@@ -81,75 +111,68 @@ class Candidates:
     def __init__(self, listed: Sequence[Candidate]) -> None:
         self.listed = tuple(listed)
         self.by_name = {each.name: each for each in listed}
-        self._reads: list[Callable[[MockRequest, Mapping[str, str]], str | None]] = []
-        self._places: dict[tuple[str, str], int] = {}
-        groups: dict[tuple[int, tuple[int, ...]], _Group] = {}
+        asked = dict.fromkeys(_key(when) for each in listed for when in each.exchange.when)
+        of_request = [key for key in asked if key[0] != "state"]
+        self._reads = [reader(*key) for key in of_request]
+        self._fields = [param for source, param in asked if source == "state"]
+        keys = [*of_request, *(("state", name) for name in self._fields)]
+        self._places = {key: place for place, key in enumerate(keys)}
+        groups: dict[tuple[int, ...], _Group] = {}
         for each in listed:
             self._add(each, groups)
-        # most conditions first: the best match is in the first group of its size that has one
-        self._groups = sorted(groups.values(), key=lambda group: -group.conditions)
-        self.reads_state = any(source == "state" for source, _ in self._places)
-        self.is_unconditional = not self._reads
+        # most conditions first: the best match is in the first groups of one size that have any
+        self._groups = sorted(groups.values(), key=lambda group: -group.size)
+        self.reads_state = bool(self._fields)
+        self.is_unconditional = not asked
 
-    def _add(self, candidate: Candidate, groups: dict[tuple[int, tuple[int, ...]], _Group]) -> None:
+    def _add(self, candidate: Candidate, groups: dict[tuple[int, ...], _Group]) -> None:
         wanted: dict[int, str] = {}
-        asked = [(self._place(each), each.value) for each in candidate.exchange.when]
-        if any(wanted.setdefault(place, value) != value for place, value in asked):
-            return  # two values of one parameter: never matches
+        for each in candidate.exchange.when:
+            if wanted.setdefault(self._places[_key(each)], each.value) != each.value:
+                return  # two values of one parameter: never matches
         places = tuple(sorted(wanted))
-        key = (len(places), places)
-        group = groups.setdefault(key, _Group(*key))
-        group.by_values.setdefault(tuple(wanted[at] for at in places), []).append(candidate)
-
-    def _place(self, condition: Condition) -> int:
-        """Return where a parameter is among those that are read."""
-        source, param = condition.source, condition.param
-        key = (source, param.lower() if source == "header" else param)
-        if key not in self._places:
-            self._places[key] = len(self._reads)
-            self._reads.append(_reads(*key))
-        return self._places[key]
+        group = groups.setdefault(places, _Group(places))
+        key = group.key([wanted.get(place) for place in range(len(self._places))])
+        group.by_values.setdefault(key, []).append(candidate)
 
     def values(self, request: MockRequest, state: Mapping[str, str]) -> list[str | None]:
         """Return the values of all parameters that conditions ask for."""
-        return [read(request, state) for read in self._reads]
+        values = [read(request) for read in self._reads]
+        if self._fields:
+            values += [state.get(name) for name in self._fields]
+        return values
 
     def compared(
         self, candidate: Candidate, values: Sequence[str | None]
     ) -> list[tuple[Condition, str | None]]:
         """Return the conditions of a candidate, each with the value that is there."""
-        when = candidate.exchange.when
-        return [(each, values[self._place(each)]) for each in when]
+        return [(each, values[self._places[_key(each)]]) for each in candidate.exchange.when]
 
     def best(self, request: MockRequest, state: Mapping[str, str]) -> Candidate | None:
         """Return the match with the most conditions, the first in the file among equals."""
-        values = [read(request, state) for read in self._reads]
+        values = self.values(request, state)
         best: Candidate | None = None
         size = 0
         for group in self._groups:
-            if best is not None and group.conditions < size:
+            if best is not None and group.size < size:
                 break
-            key: Any = tuple([values[at] for at in group.places])  # None is the value of no example
-            found = group.by_values.get(key)
+            found = group.by_values.get(group.key(values))
             if found and (best is None or found[0].order < best.order):
-                best, size = found[0], group.conditions
+                best, size = found[0], group.size
         return best
 
     def matches(self, request: MockRequest, state: Mapping[str, str]) -> list[Candidate]:
         """Return all matches in the order of the file."""
-        values = [read(request, state) for read in self._reads]
+        values = self.values(request, state)
         found: list[Candidate] = []
         for group in self._groups:
-            key: Any = tuple([values[at] for at in group.places])
-            found += group.by_values.get(key, ())
+            found += group.by_values.get(group.key(values), ())
         return sorted(found, key=lambda each: each.order)
 
 
-def _reads(source: str, param: str) -> Callable[[MockRequest, Mapping[str, str]], str | None]:
-    if source == "state":
-        return lambda _request, state: state.get(param)
-    read: Read = reader(source, param)
-    return lambda request, _state: read(request)
+def _key(condition: Condition) -> _Key:
+    is_header = condition.source == "header"
+    return condition.source, condition.param.lower() if is_header else condition.param
 
 
 Dispatcher = Callable[[Candidates, Call], Awaitable[Candidate | None]]

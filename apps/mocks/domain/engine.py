@@ -6,7 +6,6 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -14,8 +13,8 @@ from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
 from apps.mocks.domain.dispatching import Call, Candidate
 from apps.mocks.domain.nearest import nearest_example
 from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
-from apps.mocks.domain.tables import CompiledOperation, Plan
-from apps.mocks.domain.templates import AnswerTooLarge, Scope
+from apps.mocks.domain.scope import AnswerTooLarge, Scope
+from apps.mocks.domain.tables import CompiledOperation, OperationTables
 from apps.mocks.domain.transitions import NO_STATE, LookedUp, apply, look_up
 from apps.mocks.domain.validation import check_constraints
 from apps.mocks.domain.values import NotOfType
@@ -25,6 +24,7 @@ from surfaces.model import Fallback
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType)
+_INVALID: Final = "mock_request_invalid"
 _SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
 _randomness: Final = random.Random()  # noqa: S311 - for values of mocks, not for secrets
 os.register_at_fork(after_in_child=_randomness.seed)
@@ -41,100 +41,105 @@ class Engine:
 
     async def answer(self, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
         """Return the answer to a call, with the delay to wait before it is sent."""
-        plan = operation.plan
-        if plan.broken is not None:
-            return plan.broken
+        tables = operation.tables
+        if tables.broken is not None:
+            return tables.broken
         try:
             forwarded: Forwarded = ()
-            if plan.constraints:
-                errors, forwarded = check_constraints(plan.constraints, request)
+            if tables.constraints:
+                errors, forwarded = check_constraints(tables.constraints, request)
                 if errors:
                     return constraint_failed(errors)
-            answer = await self._resolve(operation, plan, request)
+            answer = await self._resolve(operation, tables, request)
         except PlatformError as error:
             return error_answer(error)
+        except UnicodeEncodeError:  # a lone surrogate, as JSON may hold it
+            return error_answer(PlatformError("the request is not Unicode", code=_INVALID))
         return with_headers(answer, forwarded) if forwarded else answer
 
     async def _resolve(
-        self, operation: CompiledOperation, plan: Plan, request: MockRequest
+        self, operation: CompiledOperation, tables: OperationTables, request: MockRequest
     ) -> MockAnswer:
         scope = Scope(request, _EMPTY, "", self.rng)
-        found = await self.looked_up(operation, plan, scope)
-        candidate = await self.picked(operation, plan, scope)
+        found = await self.looked_up(operation, tables, scope)
+        candidate = await self.picked(operation, tables, scope)
         if candidate is None:
-            return await self._fall_back(operation, plan, scope, found)
+            return await self._fall_back(operation, tables, scope, found)
         if candidate.schema is not None and (errors := candidate.schema.errors(request)):
             return request_invalid(errors, candidate.name)
-        return await self._respond(operation, plan, candidate, scope, found)
+        return await self._respond(operation, tables, candidate, scope, found)
 
-    async def looked_up(self, operation: CompiledOperation, plan: Plan, scope: Scope) -> LookedUp:
+    async def looked_up(
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope
+    ) -> LookedUp:
         """Read the state of a call into its scope, if anything depends on it."""
-        if plan.state is None:
+        if tables.state is None:
             return NO_STATE
-        if not plan.reads_state:
-            return LookedUp(plan.state.key(scope), None, plan.state.defaults, was_read=False)
-        found = await look_up(plan.state, scope, self.state, operation.space.key)
+        if not tables.reads_state:
+            return LookedUp(tables.state.key(scope), None, tables.state.defaults, was_read=False)
+        found = await look_up(tables.state, scope, self.state, operation.space.key)
         scope.state = found.fields
         return found
 
     async def picked(
-        self, operation: CompiledOperation, plan: Plan, scope: Scope
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope
     ) -> Candidate | None:
         """Return the example that the dispatcher picks."""
-        surface_id, operation_id = operation.surface.surface_id, operation.operation.operation_id
         call = Call(
             scope.request,
             scope.state,
-            rules=operation.operation.mock.rules,
-            identity=operation.identity,
-            draw=partial(self.state.draw, operation.space.key, surface_id, operation_id),
+            tables.place,
+            operation.operation.mock.rules,
+            store=self.state,
             scripts=self.scripts,
             rng=self.rng,
         )
-        return await plan.pick(plan.candidates, call)
+        return await tables.pick(tables.candidates, call)
 
     async def respond(
-        self, operation: CompiledOperation, plan: Plan, candidate: Candidate | None,
+        self, operation: CompiledOperation, tables: OperationTables, candidate: Candidate | None,
         scope: Scope, found: LookedUp,
     ) -> MockAnswer:  # fmt: skip
         """Return the answer of an example, without a look at the request, or of the fallback."""
         if candidate is None:
-            return await self._fall_back(operation, plan, scope, found)
-        return await self._respond(operation, plan, candidate, scope, found)
+            return await self._fall_back(operation, tables, scope, found)
+        return await self._respond(operation, tables, candidate, scope, found)
 
     async def _respond(
-        self, operation: CompiledOperation, plan: Plan, candidate: Candidate,
+        self, operation: CompiledOperation, tables: OperationTables, candidate: Candidate,
         scope: Scope, found: LookedUp,
     ) -> MockAnswer:  # fmt: skip
         """Render an example and apply its transition."""
         scope.example = candidate.name
-        transition = plan.state.transition(candidate.name) if plan.state else None
+        transition = tables.state.transition(candidate.name) if tables.state else None
         if transition is None:
             return candidate.response.constant or candidate.response.answer(scope)
-        assert plan.state is not None
+        assert tables.state is not None
         answer = candidate.response.answer(scope)
         place = (operation.space.key, operation.surface.surface_id)
-        change = await apply(transition, plan.state, scope, found, self.state, place)
+        change = await apply(transition, tables.state, scope, found, self.state, place)
         answer.state_key = change.key if change else ""
         return answer
 
     async def _fall_back(
-        self, operation: CompiledOperation, plan: Plan, scope: Scope, found: LookedUp
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope, found: LookedUp
     ) -> MockAnswer:
         fallback = operation.operation.mock.fallback
         if fallback is None:
             return no_match(operation, scope)
-        if plan.fallback is not None:
-            return plan.fallback.constant or plan.fallback.answer(scope)
+        if tables.fallback is not None:
+            return tables.fallback.constant or tables.fallback.answer(scope)
         if fallback.mode == "proxy":
-            return await self._forward(plan, fallback, scope.request)
-        candidate = plan.candidates.by_name.get(fallback.example_name)
+            return await self._forward(tables, fallback, scope.request)
+        candidate = tables.candidates.by_name.get(fallback.example_name)
         if candidate is None:
             return no_match(operation, scope)
-        answer = await self._respond(operation, plan, candidate, scope, found)
+        answer = await self._respond(operation, tables, candidate, scope, found)
         return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
 
-    async def _forward(self, plan: Plan, fallback: Fallback, request: MockRequest) -> MockAnswer:
+    async def _forward(
+        self, tables: OperationTables, fallback: Fallback, request: MockRequest
+    ) -> MockAnswer:
         found = await self.proxy.forward(
             proxied_url(fallback.proxy_url, request),
             method=request.method,
@@ -142,7 +147,7 @@ class Engine:
             body=request.raw_body,
             let_through=frozenset(
                 each.rule.name.lower()
-                for each in plan.constraints
+                for each in tables.constraints
                 if each.rule.forward and each.rule.source == "header"
             ),
         )
@@ -200,7 +205,7 @@ def request_invalid(errors: Sequence[Mapping[str, Any]], example: str) -> MockAn
         status=400,
         outcome=CallOutcome.REJECTED,
         example=example,
-        error_code="mock_request_invalid",
+        error_code=_INVALID,
         detail=_sentence(errors, "the request does not fit the schema of the example"),
         errors=errors,
     )
@@ -225,9 +230,10 @@ def no_match(operation: CompiledOperation, scope: Scope) -> MockAnswer:
 
 def error_answer(error: PlatformError) -> MockAnswer:
     """Return the answer to a call that an error ends."""
+    is_rejected = isinstance(error, _REJECTED) or error.problem_code == _INVALID
     return MockAnswer(
         status=PROBLEMS[error.problem_code],
-        outcome=CallOutcome.REJECTED if isinstance(error, _REJECTED) else CallOutcome.ERROR,
+        outcome=CallOutcome.REJECTED if is_rejected else CallOutcome.ERROR,
         error_code=error.problem_code,
         detail=error.detail,
         errors=[each.as_dict() for each in error.errors],

@@ -11,8 +11,8 @@ from apps.mocks.domain.dispatching import Candidate
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import MAX_SHOWN, condition_document
 from apps.mocks.domain.ports import Counter, ProxyAnswer, StateRecord, StateStore
-from apps.mocks.domain.tables import CompiledOperation, Plan
-from apps.mocks.domain.templates import Scope
+from apps.mocks.domain.scope import Scope
+from apps.mocks.domain.tables import CompiledOperation, OperationTables
 from apps.mocks.domain.transitions import NO_STATE, LookedUp, look_up
 from kernel.errors import PlatformError
 
@@ -34,13 +34,13 @@ async def explain(
     state = _UnchangedState(engine.state, is_hidden=defaults_only)
     proxy = _UnsentProxy()
     trial = replace(engine, state=state, proxy=proxy)
-    plan = operation.plan
-    found = await _looked_up(trial, operation, plan, request)
+    tables = operation.tables
+    found = await _looked_up(trial, operation, tables, request)
     answer = await trial.answer(operation, request)
     document: dict[str, Any] = {
         "operationId": operation.operation.operation_id,
-        "constraints": _constraints(plan, request),
-        "candidates": _candidates(operation, plan, request, found.fields),
+        "constraints": _constraints(tables, request),
+        "candidates": _candidates(operation, tables, request, found.fields),
         "dispatcher": operation.dispatcher,
         "schemaErrors": list(answer.errors) if answer.error_code == _INVALID else [],
     }
@@ -50,28 +50,28 @@ async def explain(
         document["fallback"] = answer.fallback
     if found.key:
         document["stateKey"] = found.key
-    if plan.state is not None:
+    if tables.state is not None:
         document["state"] = dict(found.fields)
-    if answer.state_key and plan.state is not None:
-        document["transition"] = _transition(plan, answer, state)
+    if answer.state_key and tables.state is not None:
+        document["transition"] = _transition(tables, answer, state)
     return document | _outcome(answer, proxy)
 
 
 async def _looked_up(
-    engine: Engine, operation: CompiledOperation, plan: Plan, request: MockRequest
+    engine: Engine, operation: CompiledOperation, tables: OperationTables, request: MockRequest
 ) -> LookedUp:
-    if plan.state is None:
+    if tables.state is None:
         return NO_STATE
     scope = Scope(request, {}, "", engine.rng)
     try:
-        return await look_up(plan.state, scope, engine.state, operation.space.key)
+        return await look_up(tables.state, scope, engine.state, operation.space.key)
     except PlatformError:
         return NO_STATE  # the answer says why
 
 
-def _constraints(plan: Plan, request: MockRequest) -> list[dict[str, Any]]:
+def _constraints(tables: OperationTables, request: MockRequest) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = []
-    for each in plan.constraints:
+    for each in tables.constraints:
         value = each.read(request)
         error = each.error(value)
         document: dict[str, Any] = {"name": each.rule.name, "source": each.rule.source}
@@ -85,10 +85,13 @@ def _constraints(plan: Plan, request: MockRequest) -> list[dict[str, Any]]:
 
 
 def _candidates(
-    operation: CompiledOperation, plan: Plan, request: MockRequest, state: Mapping[str, str]
+    operation: CompiledOperation,
+    tables: OperationTables,
+    request: MockRequest,
+    state: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """Return the examples in the order in which the dispatcher considers them."""
-    candidates = plan.candidates
+    candidates = tables.candidates
     values = candidates.values(request, state)
     listed: Sequence[Candidate] = candidates.listed
     if operation.dispatcher == "example":
@@ -107,8 +110,10 @@ def _candidates(
     return documents
 
 
-def _transition(plan: Plan, answer: MockAnswer, state: _UnchangedState) -> dict[str, Any]:
-    transition = plan.state.transition(answer.example) if plan.state else None
+def _transition(
+    tables: OperationTables, answer: MockAnswer, state: _UnchangedState
+) -> dict[str, Any]:
+    transition = tables.state.transition(answer.example) if tables.state else None
     assert transition is not None, "a state key comes from a transition"
     document: dict[str, Any] = {"key": answer.state_key}
     if transition.rule.on_example:

@@ -1,4 +1,4 @@
-"""What a subscriber to an async operation gets (reference: control-plane 18.7)."""
+"""What a subscriber to an async operation gets (reference: control-plane 18.8)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.dispatching import Candidate
 from apps.mocks.domain.engine import Engine, constraint_failed, error_answer
+from apps.mocks.domain.scope import Scope
 from apps.mocks.domain.tables import CompiledOperation
-from apps.mocks.domain.templates import Scope
 from apps.mocks.domain.validation import check_constraints
 from kernel.errors import PlatformError
 from surfaces.model import SequenceRules
@@ -25,12 +25,12 @@ async def published(
     Dispatcher `example` publishes all matches in the order of the file; the others draw as often
     as there are examples. Schemas of requests are not checked: nobody has sent a message yet.
     """
-    plan = operation.plan
-    if plan.broken is not None:
-        yield plan.broken
+    tables = operation.tables
+    if tables.broken is not None:
+        yield tables.broken
         return
     try:
-        errors, _ = check_constraints(plan.constraints, request)
+        errors, _ = check_constraints(tables.constraints, request)
         if errors:
             yield constraint_failed(errors)
             return
@@ -39,8 +39,8 @@ async def published(
             for _ in range(_draws(operation)):
                 yield await _drawn(engine, operation, request)
             return
-        await engine.looked_up(operation, plan, scope)
-        found: list[Candidate | None] = [*plan.candidates.matches(request, scope.state)]
+        await engine.looked_up(operation, tables, scope)
+        found: list[Candidate | None] = [*tables.candidates.matches(request, scope.state)]
         for candidate in found or [None]:
             yield await _answer(engine, operation, request, candidate)
     except PlatformError as error:
@@ -49,9 +49,9 @@ async def published(
 
 async def _drawn(engine: Engine, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
     scope = Scope(request, _EMPTY, "", engine.rng)
-    found = await engine.looked_up(operation, operation.plan, scope)
-    candidate = await engine.picked(operation, operation.plan, scope)
-    return await engine.respond(operation, operation.plan, candidate, scope, found)
+    found = await engine.looked_up(operation, operation.tables, scope)
+    candidate = await engine.picked(operation, operation.tables, scope)
+    return await engine.respond(operation, operation.tables, candidate, scope, found)
 
 
 async def _answer(
@@ -59,8 +59,8 @@ async def _answer(
 ) -> MockAnswer:
     """Return the answer of one match; it sees the changes of state of those before it."""
     scope = Scope(request, _EMPTY, "", engine.rng)
-    found = await engine.looked_up(operation, operation.plan, scope)
-    return await engine.respond(operation, operation.plan, candidate, scope, found)
+    found = await engine.looked_up(operation, operation.tables, scope)
+    return await engine.respond(operation, operation.tables, candidate, scope, found)
 
 
 def _draws(operation: CompiledOperation) -> int:
@@ -70,4 +70,4 @@ def _draws(operation: CompiledOperation) -> int:
     rules = operation.operation.mock.rules
     if isinstance(rules, SequenceRules):
         return len(rules.names)
-    return max(1, len(operation.operation.exchanges))
+    return max(1, len(operation.tables.candidates.listed))

@@ -11,12 +11,14 @@ from typing import Final
 import msgspec
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.domain.templates import BodyTemplate, Names, Scope, TextTemplate, Value
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
+from apps.mocks.domain.templates import JSON, BodyTemplate, TextTemplate
 from apps.mocks.domain.values import compile_node, printed, reads_state, varies
 from kernel.errors import PlatformError
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
+MAX_HEADER: Final = 16 * 2**10
 _LARGEST_GRPC: Final = 16
 _LOWEST, _HIGHEST = 100, 599
 _OK, _ACCEPTED = 200, 202
@@ -40,7 +42,12 @@ def http_status(code: int) -> int:
 
 
 def header_value(text: str) -> str:
-    """Return a text as a header may hold it: without CR, LF and other control characters."""
+    """Return a text as a header may hold it: without CR, LF and other control characters.
+
+    Raise AnswerTooLarge.
+    """
+    if len(text) > MAX_HEADER:
+        raise AnswerTooLarge(f"a header of the answer has more than {MAX_HEADER:,} characters")
     return text if text.isprintable() else text.translate(_CONTROLS)
 
 
@@ -55,7 +62,7 @@ def media_type_of(body: bytes) -> str:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return "text/plain; charset=utf-8"
-    return "application/json"
+    return JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +97,10 @@ class _NodeText:
 class _NodeBody:
     """The body of a schema node, with the face of a template."""
 
-    __slots__ = ("_text", "constant")
+    __slots__ = ("_text", "constant", "media_type")
 
     def __init__(self, node: ValueNode, names: Names) -> None:
+        self.media_type = JSON if node.type in ("object", "array") else ""
         self._text = _NodeText(node, names, "")
         text = self._text.constant
         self.constant = None if text is None else text.encode(errors="replace")
@@ -108,8 +116,8 @@ class Response:
     """
 
     __slots__ = (
-        "_body", "_fixed_headers", "_fixed_status", "_headers", "_media_type", "_parts", "_status",
-        "constant", "reads_state",
+        "_body", "_body_type", "_fixed_headers", "_fixed_status", "_headers", "_media_type",
+        "_parts", "_status", "constant", "reads_state",
     )  # fmt: skip
 
     def __init__(self, parts: ResponseParts, names: Names) -> None:
@@ -122,6 +130,7 @@ class Response:
         self._fixed_status = (
             _status(self._status.constant) if self._status.constant is not None else None
         )
+        self._body_type = self._body.media_type
         self._fixed_headers: tuple[tuple[str, str], ...] | None = None
         if all(each.constant is not None for _, each in self._headers):
             self._fixed_headers = self._rendered_headers(_NO_CALL)
@@ -139,7 +148,6 @@ class Response:
         parts = self._parts
         constant = self._body.constant
         body = self._body.render(scope) if constant is None else constant
-        scope.response = body
         status = self._fixed_status
         if status is None:
             status = _status(self._status.render(scope))
@@ -152,10 +160,13 @@ class Response:
         if media_type is None:
             media_type = header_value(self._media_type.render(scope))
         headers = self._fixed_headers
+        if headers is None:
+            headers = self._rendered_headers(scope)
+        scope.response = body  # for keys and `set`; headers do not see it
         return MockAnswer(
             status=status,
-            media_type=media_type or media_type_of(body),
-            headers=self._rendered_headers(scope) if headers is None else headers,
+            media_type=media_type or self._body_type or media_type_of(body),
+            headers=headers,
             body=body,
             outcome=parts.outcome,
             example=parts.example,

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer
-from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, dispatchers
+from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, Place, dispatchers
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.responses import Response, ResponseParts
-from apps.mocks.domain.routes import Routes
+from apps.mocks.domain.routes import Routes, segments
+from apps.mocks.domain.scope import Names
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.templates import Names, TemplateInvalid
+from apps.mocks.domain.templates import TemplateInvalid
 from apps.mocks.domain.transitions import CompiledState
 from apps.mocks.domain.validation import Constraint, RequestSchema
+from kernel.errors import PlatformError
+from surfaces import examples_of
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
 _FALLBACK_STATUS: Final = "400"
 
 
 def exchanges_of(operation: Operation) -> tuple[Exchange, ...]:
-    """Return the examples of an operation, in the order of the file."""
-    return operation.exchanges
+    """Return the examples of an operation, in the order of the file, or those of its contract."""
+    return examples_of(operation)
 
 
 def compile_space(content: SpaceContent, name: SpaceName) -> CompiledSpace:
@@ -63,9 +66,23 @@ class CompiledSurface:
     def routes(self) -> Routes[CompiledOperation]:
         """Return the routes of the adapter rest."""
         made: Routes[CompiledOperation] = Routes()
-        for each in self.operations.values():
-            if each.adapter == "rest":
-                made.add(each.operation.method, each.operation.path, each)
+        for each in self.routed:
+            made.add(each.operation.method, each.operation.path, each)
+        return made
+
+    @cached_property
+    def routed(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the adapter rest."""
+        return [each for each in self.operations.values() if each.adapter == "rest"]
+
+    @cached_property
+    def by_literal(self) -> Mapping[tuple[int, str], Sequence[CompiledOperation]]:
+        """Return the operations whose path has a literal at a place."""
+        made: dict[tuple[int, str], list[CompiledOperation]] = {}
+        for each in self.routed:
+            for place in enumerate(segments(each.operation.path)):
+                if "{" not in place[1]:
+                    made.setdefault(place, []).append(each)
         return made
 
     @cached_property
@@ -86,7 +103,7 @@ class CompiledSurface:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class OperationTables:
     """How an operation answers. `broken` is the answer of one that cannot.
 
     `fallback` is the response of mode static; `reads_state` is False if no part of any answer
@@ -97,6 +114,7 @@ class Plan:
     state: CompiledState | None = None
     reads_state: bool = False
     pick: Dispatcher
+    place: Place
     candidates: Candidates
     fallback: Response | None = None
     broken: MockAnswer | None = None
@@ -114,8 +132,6 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
-        names = (space.name.suite_id, surface.surface_id, operation.operation_id)
-        self.identity = "\0".join(names)  # in every space of the suite
         self.prepared: object | None = None
 
     @property
@@ -135,16 +151,16 @@ class CompiledOperation:
         )
 
     @cached_property
-    def plan(self) -> Plan:
+    def tables(self) -> OperationTables:
         problems = self.operation.mock.problems
         if problems:
-            return _broken(problems)
+            return self._broken(problems)
         try:
-            return self._plan(self.names)
-        except TemplateInvalid as invalid:
-            return _broken((str(invalid),))
+            return self._tables(self.names)
+        except (TemplateInvalid, PlatformError) as invalid:
+            return self._broken((str(invalid),))
 
-    def _plan(self, names: Names) -> Plan:
+    def _tables(self, names: Names) -> OperationTables:
         mock = self.operation.mock
         candidates = Candidates(
             [
@@ -160,7 +176,7 @@ class CompiledOperation:
             fallback = self._static(mock.fallback, names)
         responses = [each.response for each in candidates.listed]
         responses += [fallback] if fallback else []
-        return Plan(
+        return OperationTables(
             constraints=tuple(Constraint(each) for each in mock.constraints),
             state=state,
             reads_state=mock.dispatcher == "script"
@@ -168,6 +184,7 @@ class CompiledOperation:
             or (state is not None and state.reads_state)
             or any(each.reads_state for each in responses),
             pick=dispatchers[mock.dispatcher],
+            place=self._place,
             candidates=candidates,
             fallback=fallback,
         )
@@ -201,25 +218,32 @@ class CompiledOperation:
     @cached_property
     def static(self) -> MockAnswer | None:
         """Return the answer of an operation that answers every request alike, at once."""
-        plan = self.plan
-        if plan.broken or plan.constraints or plan.state or self.dispatcher != "example":
+        tables = self.tables
+        if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
             return None
-        listed = plan.candidates.listed
+        listed = tables.candidates.listed
         if not listed:
-            return plan.fallback.constant if plan.fallback else None
-        answer = listed[0].answer if plan.candidates.is_unconditional else None
+            return tables.fallback.constant if tables.fallback else None
+        answer = listed[0].answer if tables.candidates.is_unconditional else None
         return answer if answer is not None and not answer.delay_ms else None
 
+    @property
+    def _place(self) -> Place:
+        space = self.space
+        return Place(
+            space.name.suite_id, space.key, self.surface.surface_id, self.operation.operation_id
+        )
 
-def _broken(problems: tuple[str, ...]) -> Plan:
-    """Return the plan of an operation whose metadata is wrong."""
-    return Plan(
-        pick=dispatchers["example"],
-        candidates=Candidates([]),
-        broken=MockAnswer(
-            status=500,
-            outcome=CallOutcome.ERROR,
-            error_code="mock_metadata_invalid",
-            detail=f"the mock of this operation is invalid: {'; '.join(problems[:5])}"[:2_000],
-        ),
-    )
+    def _broken(self, problems: Sequence[str]) -> OperationTables:
+        """Return the tables of an operation whose metadata is wrong."""
+        return OperationTables(
+            pick=dispatchers["example"],
+            place=self._place,
+            candidates=Candidates([]),
+            broken=MockAnswer(
+                status=500,
+                outcome=CallOutcome.ERROR,
+                error_code="mock_metadata_invalid",
+                detail=f"the mock of this operation is invalid: {'; '.join(problems[:5])}"[:2_000],
+            ),
+        )

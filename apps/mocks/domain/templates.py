@@ -8,21 +8,19 @@ What between braces is no expression is text. What the space and the operation s
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.paths import MISSING, Step, json_text, parse_path, value_at
-from kernel.errors import PlatformError
+from apps.mocks.domain.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Text, Value
 
+JSON: Final = "application/json"
 MAX_EXPRESSIONS: Final = 1_000  # of a template
-MAX_RENDERED: Final = 16 * 2**20  # characters of an answer
-_BIG: Final = 64 * 2**10  # bytes of a request from which on objects in templates are counted
+_FEW: Final = 10  # parts; a request makes none larger than itself or a record
 _QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
 _EXPRESSION: Final = re.compile(rf"""\{{\{{((?:[^"'{{}}]|{_QUOTED})*)\}}\}}""")
 _ALTERNATIVES: Final = re.compile(rf"""((?:[^"'|]|{_QUOTED})*)(\|\||\Z)""")
@@ -31,78 +29,6 @@ _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 class TemplateInvalid(ValueError):
     """A template that breaks a limit; the text says which."""
-
-
-class AnswerTooLarge(PlatformError):
-    """An answer, or a record of state, that a request makes larger than allowed."""
-
-    code = "payload_too_large"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """What templates know before a request: the roots `suite`, `operation` and `execution`."""
-
-    suite: Mapping[str, str]
-    operation: Mapping[str, str]
-    execution: Mapping[str, str]
-
-
-class Scope:
-    """What templates of one call see. `response` is the body of the answer, once it is rendered."""
-
-    __slots__ = ("_raw_text", "_response_value", "_room", "example", "request", "response", "rng", "state")  # fmt: skip  # noqa: E501
-
-    def __init__(
-        self, request: MockRequest, state: Mapping[str, str], example: str, rng: random.Random
-    ) -> None:
-        self.request = request
-        self.state = state
-        self.example = example
-        self.rng = rng
-        self.response: bytes | None = None
-        self._raw_text: str | None = None
-        self._response_value: Any = MISSING
-        self._room = MAX_RENDERED
-
-    def with_state(self, state: Mapping[str, str]) -> Scope:
-        """Return the same call as templates of a transition see it."""
-        made = Scope(self.request, state, self.example, self.rng)
-        made.response = self.response
-        return made
-
-    @property
-    def raw_text(self) -> str:
-        if self._raw_text is None:
-            self._raw_text = self.request.raw_body.decode(errors="replace")
-        return self._raw_text
-
-    @property
-    def response_value(self) -> Any:
-        """Return the body of the answer: JSON when it parses, otherwise text."""
-        if self._response_value is MISSING and self.response is not None:
-            try:
-                self._response_value = msgspec.json.decode(self.response)
-            except (msgspec.DecodeError, RecursionError):
-                self._response_value = self.response.decode(errors="replace")
-        return self._response_value
-
-    def text(self, value: Any) -> str:
-        """Return a value as templates show it: null and what is missing are empty."""
-        if isinstance(value, str):
-            return value
-        if value is MISSING or value is None:
-            return ""
-        made = json_text(value)
-        if len(made) > _BIG:
-            self._room -= len(made)
-            if self._room < 0:
-                raise AnswerTooLarge("templates make the answer too large")
-        return made
-
-
-Text = Callable[[Scope], str]
-Value = Callable[[Scope], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,34 +218,47 @@ def _alternatives(inner: str, names: Names) -> Iterator[PathReader | str]:
 class TextTemplate:
     """A template of a header, a key or a field. `constant` is its text if no request decides it."""
 
-    __slots__ = ("_parts", "_slots", "constant", "roots")
+    __slots__ = ("_only", "_parts", "_slots", "constant", "roots")
 
     def __init__(self, text: str, names: Names) -> None:
         parts = parse_template(text, names)
         self.roots = _roots(parts)
         self.constant = parts[0] if len(parts) == 1 and isinstance(parts[0], str) else None
         self._parts = [part if isinstance(part, str) else "" for part in parts]
-        self._slots = [(at, each.text) for at, each in enumerate(parts) if isinstance(each, Expression)]  # fmt: skip  # noqa: E501
+        self._slots = [
+            (at, each.text) for at, each in enumerate(parts) if isinstance(each, Expression)
+        ]
+        is_one = len(parts) == len(self._slots) == 1
+        self._only = self._slots[0][1] if is_one else None
 
     def render(self, scope: Scope) -> str:
+        if self._only is not None:
+            return self._only(scope)
         parts = self._parts.copy()
         for at, text in self._slots:
             parts[at] = text(scope)
-        if sum(map(len, parts)) > MAX_RENDERED:
-            raise AnswerTooLarge("templates make the answer too large")
+        if len(parts) > _FEW:
+            _refuse_large(parts)
         return "".join(parts)
+
+
+def _refuse_large(parts: Sequence[str | bytes]) -> None:
+    if sum(map(len, parts)) > MAX_RENDERED:
+        raise AnswerTooLarge("templates make the answer too large")
 
 
 class BodyTemplate:
     """A template of a body, rendered to bytes.
 
     In a body that is JSON, every string is a template: values are inserted as JSON escapes them.
+    `media_type` is "" where it depends on what is rendered.
     """
 
-    __slots__ = ("_parts", "_slots", "constant", "roots")
+    __slots__ = ("_parts", "_slots", "constant", "media_type", "roots")
 
     def __init__(self, text: str, names: Names) -> None:
         is_json = "{{" in text and _is_json(text)
+        self.media_type = JSON if is_json else ""
         parts = _json_parts(text, names) if is_json else parse_template(text, names)
         self.roots = _roots(parts)
         self._parts = [
@@ -336,8 +275,8 @@ class BodyTemplate:
         parts = self._parts.copy()
         for at, text in self._slots:
             parts[at] = text(scope)
-        if sum(map(len, parts)) > MAX_RENDERED:
-            raise AnswerTooLarge("templates make the answer too large")
+        if len(parts) > _FEW:
+            _refuse_large(parts)
         return b"".join(parts)
 
 

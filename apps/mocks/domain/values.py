@@ -1,4 +1,4 @@
-"""The nodes of schema examples, compiled to functions that make values (reference: 6.3)."""
+"""Schema examples, compiled to functions that make values (reference: control-plane 6.3)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from apps.mocks.domain.paths import MISSING
-from apps.mocks.domain.templates import (
-    AnswerTooLarge,
-    Names,
-    Scope,
-    TextTemplate,
-    Value,
-    compile_path,
-)
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
+from apps.mocks.domain.templates import TextTemplate, compile_path
 from kernel import clock
 from kernel.errors import FieldError, PlatformError
 from surfaces.model import Compose, Generator, Resolve, ValueNode
 
 _ALPHANUMERIC: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_TO_ALPHANUMERIC: Final = bytes(ord(_ALPHANUMERIC[n % len(_ALPHANUMERIC)]) for n in range(256))
 _NUMBER: Final = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _LAYOUT: Final = re.compile("yyyy|SSS|MM|dd|HH|mm|ss")
 _INDENTED: Final = 64 * 2**10  # bytes up to which JSON is printed over several lines
@@ -100,7 +95,7 @@ def _coerced(make: Value, node: ValueNode, pointer: str, default: Value) -> Valu
     kind = node.type
 
     def made(scope: Scope) -> Any:
-        value = make(scope)
+        value = scope.counted(make(scope))
         if value is MISSING or (value is None and kind not in ("", "null")):
             return default(scope)
         if value == "" and kind not in ("", "string"):
@@ -205,7 +200,7 @@ def _integer(source: Generator) -> Callable[[random.Random], int]:
 
 def _string(source: Generator) -> Callable[[random.Random], str]:
     length = source.length
-    return lambda rng: "".join(rng.choices(_ALPHANUMERIC, k=length))
+    return lambda rng: rng.randbytes(length).translate(_TO_ALPHANUMERIC).decode()
 
 
 def _pick(source: Generator) -> Callable[[random.Random], str]:

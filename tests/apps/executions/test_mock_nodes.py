@@ -101,8 +101,8 @@ def test_a_mock_that_nobody_asks_for_fails_too(plane: MockPlane):
 @pytest.mark.parametrize(
     ("served", "says"),
     [
-        ({}, "no API surface to serve"),
-        ({"psp": {}}, "no API surface to serve"),
+        ({}, "there is no API surface in api/ and mock/"),
+        ({"psp": {}}, "there is no API surface in api/ and mock/"),
         ({"psp": {"empty": ""}}, "API surface empty has no operation"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Channels of async operations, spoken to as ASGI speaks (reference: control-plane 18.7)."""
+"""Channels of async operations, spoken to as ASGI speaks (reference: control-plane 18.8)."""
 
 from __future__ import annotations
 

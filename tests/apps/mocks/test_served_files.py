@@ -132,7 +132,7 @@ class Told:
 
     def looks(self, times: int = 2) -> None:
         for _ in range(times):
-            self.suite.look()
+            self.suite.check()
 
     @property
     def example(self) -> str:

@@ -16,10 +16,13 @@ from apps.console.embedded import server as embedded
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
+from apps.mocks import served_suite
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.redis import RedisJournal
 from apps.mocks.redis_link import RedisLink
+from apps.mocks.served_files import ServedFiles
+from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces
 from apps.observability import metrics
 from apps.oci import lifespan as oci
@@ -37,6 +40,7 @@ from kernel import background
 from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from tests.apps.workers.conftest import Stage
+from tests.architecture.sources import ROOT
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 from tests.support.mock_planes import Planes
 from worker.control_plane.held_jobs import StopPoller
@@ -266,6 +270,17 @@ async def demo(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[
 
 
 @asynccontextmanager
+async def mock_files(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(served_suite, "LOOK_S", 0.01)
+    once = broken(ServedSuite, "check", nothing)
+    files = ServedFiles(ROOT / "examples" / "oci-suites" / "shop")
+    made = ServedSuite(files, "", kept=lambda _why, _where: None)
+    made.start(lambda _reading: None)
+    yield once, lambda: None
+    made.stop()
+
+
+@asynccontextmanager
 async def mock_spaces(_monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     once = broken(Spaces, "refresh", nothing)
     made = Planes().spaces
@@ -316,6 +331,7 @@ PIECES = {
     "registration": registration,
     "celery": celery,
     "demo": demo,
+    "mock-files": mock_files,
 }
 SUPERVISOR = ("heartbeat", "claims", "samples")
 

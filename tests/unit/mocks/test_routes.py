@@ -114,5 +114,5 @@ def test_operations_of_a_large_space_are_compiled_at_their_first_use():
     found = mocks.surface.route("GET", "/op7")
     assert found is not None
     assert found[0].static is None
-    compiled = [each for each in mocks.surface.operations.values() if "plan" in vars(each)]
+    compiled = [each for each in mocks.surface.operations.values() if "tables" in vars(each)]
     assert compiled == [found[0]]
