@@ -18,6 +18,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
 
 from apps.mocks.asgi import MockPlane
 from apps.mocks.domain.engine import Engine
@@ -358,6 +359,7 @@ async def test_no_request_that_schemathesis_draws_is_an_internal_error(
     plane: MockPlane, mode: GenerationMode
 ):
     for found in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations():
+        assert isinstance(found, Ok)
         operation = found.ok()
         if operation.path not in ("/loop", "/bomb"):
             for asked in drawn(operation, mode):
