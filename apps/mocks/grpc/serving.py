@@ -36,7 +36,6 @@ from kernel.errors import PlatformError
 logger: Final = logging.getLogger("partita.mocks")
 UNARY_S: Final = 90.0  # an example may wait for 60
 STREAM_S: Final = 600.0
-MAX_UNARY: Final = 1_000  # methods whose handlers are kept
 MAX_REQUESTS: Final = 10_000  # messages of one client stream
 _Unary = Callable[[bytes, Any], Awaitable[bytes]]
 
@@ -56,22 +55,19 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._setup = setup
         self._methods = methods
         self._notes = CallNotes(setup)
-        self._unary: dict[Method, Any] = {}
 
     def service(self, handler_call_details: Any) -> Any:
         path, metadata = handler_call_details.method, handler_call_details.invocation_metadata
         method = self._methods.known(path, metadata)
         if method is not None and method.proto.is_unary and not self._setup.is_draining():
-            return self._unary.get(method) or self._made_unary(method)
+            method.handler = method.handler or self._unary(method)
+            return method.handler
         call = _Call(self, path, metadata)
         return grpc.stream_stream_rpc_method_handler(call.stream)
 
-    def _made_unary(self, method: Method) -> Any:
-        if len(self._unary) >= MAX_UNARY:
-            self._unary.clear()
+    def _unary(self, method: Method) -> Any:
         behavior = self._answer(method) if method.ready is None else self._ready_answer(method)
-        made = self._unary[method] = grpc.unary_unary_rpc_method_handler(behavior)
-        return made
+        return grpc.unary_unary_rpc_method_handler(behavior)
 
     def _answer(self, method: Method) -> _Unary:
         """Return what serves a unary method whose answers differ."""
