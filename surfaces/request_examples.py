@@ -81,11 +81,11 @@ class RequestExamples:
                 yield Condition(
                     source=place.value["in"], param=place.value["name"], value=as_text(value)
                 )
-        for param, value in _leaves(self._bodies.get(name), "", 0):
+        for param, value in leaves(self._bodies.get(name)):
             yield Condition(source="body", param=param, value=value)
 
 
-def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the scalars of a body by their dotted path."""
     if not isinstance(value, dict) or depth >= _MAX_DEPTH:
         return
@@ -94,6 +94,6 @@ def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
             continue  # no path leads there
         below = f"{path}.{name}" if path else name
         if isinstance(each, dict):
-            yield from _leaves(each, below, depth + 1)
+            yield from leaves(each, below, depth + 1)
         elif isinstance(each, str | int | float) and len(as_text(each)) <= _MAX_VALUE:
             yield below, as_text(each)

@@ -110,11 +110,11 @@ def run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpR
 @page
 def reset_run_space(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
     wanted = request.POST.get("space", "")
-    served = (each for _, each, _ in executions.mock_spaces(principal, run_id))
+    served = [each for _, each, _ in executions.mock_spaces(principal, run_id)]
+    principal.require(Role.RUNNER)
     name = next((each for each in served if str(each) == wanted), None)
     if name is None:
         raise InvalidInput("the run has no such space")
-    mocks.require_space_writer(principal, name)
     _empty(request, name)
     return _run_spaces(request, principal, run_id)
 
@@ -124,19 +124,20 @@ def _prefix() -> str:
 
 
 def _run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
-    nodes: dict[SpaceName, list[str]] = {}
-    for node_id, name, _ in executions.mock_spaces(principal, run_id):
-        nodes.setdefault(name, []).append(node_id)
+    addresses: dict[SpaceName, list[str]] = {}
+    for node_id, name, surfaces in executions.mock_spaces(principal, run_id):
+        keys = [f"{node_id}#{each}" for each in surfaces] if len(surfaces) > 1 else [node_id]
+        addresses.setdefault(name, []).extend(keys)
     may_change = principal.has_role(Role.RUNNER)
     wanted = call_filter(request)
     context = {
         "sections": [
             {
                 **space_section(name, wanted, may_change=may_change),
-                "title": (name.import_path or name.suite_id) if len(nodes) > 1 else "",
-                "variables": [mock_display.address_variable(each, _prefix()) for each in ids],
+                "title": (name.import_path or name.suite_id) if len(addresses) > 1 else "",
+                "variables": [mock_display.address_variable(each, _prefix()) for each in keys],
             }
-            for name, ids in nodes.items()
+            for name, keys in addresses.items()
         ],
         "address": f"/executions/{run_id}/mocks",
         "no_calls": "No call yet.",

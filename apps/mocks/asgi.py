@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks import answers
-from apps.mocks.answers import SECURITY, Headers
+from apps.mocks import http_responses
 from apps.mocks.call_notes import CallNotes, answer_of
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import SECURITY, Headers
 from apps.mocks.incoming import (
     ClientLeft,
     Receive,
@@ -32,7 +32,7 @@ from apps.mocks.incoming import (
     wait_connected,
 )
 from apps.mocks.known_routes import KnownRoutes, Route
-from apps.mocks.plane_setup import Gate, PlaneSetup
+from apps.mocks.plane_setup import AccessRules, PlaneSetup
 from apps.mocks.ready_answers import ReadyAnswers
 from apps.mocks.refusals import (
     MethodNotAllowed,
@@ -76,7 +76,7 @@ class MockPlane:
         self._spaces = setup.spaces
         self._routes = KnownRoutes(setup.spaces)
         self._notes = CallNotes(setup)
-        self._gate = Gate(setup)
+        self._access = AccessRules(setup)
         self._security = [*SECURITY]
         if setup.strict_transport_security:
             value = setup.strict_transport_security.encode()
@@ -93,7 +93,7 @@ class MockPlane:
             and b"traceparent" not in given
             and has_usual_body(given)
             and not self._setup.is_draining()
-            and self._gate.may_call(route.space.name, given)
+            and self._access.may_call(route.space.name, given)
         ):
             call = (scope, receive, send)
             await self._ready.send(ready, route, call, given=given, started=started)
@@ -132,7 +132,7 @@ class MockPlane:
         if self._setup.is_draining():
             raise ShuttingDown
         exchange.kind = "rest"
-        if not self._gate.may_call(route.space.name, exchange.given):
+        if not self._access.may_call(route.space.name, exchange.given):
             raise SecretRequired
         await self._simulate(exchange, route)
 
@@ -160,13 +160,13 @@ class MockPlane:
             await self._simulate(exchange, await self._routed(exchange, parts))
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
-        name = self._gate.admitted(exchange.given, parts[3])
-        space = await self._spaces.barrier(str(name))
+        name = self._access.admitted(exchange.given, parts[3])
+        space = await self._spaces.load_now(str(name))
         surface = _surface_of(space, name, parts[4])
         if not surface.operations:
             raise SurfaceNotFound(parts[4])
         report = {"ready": True, "operations": len(surface.operations)}
-        await exchange.reply(*answers.document(self._security, report))
+        await exchange.reply(*http_responses.document(self._security, report))
 
     async def _simulate(self, exchange: HttpExchange, route: Route) -> None:
         operation = exchange.operation = route.operation
@@ -201,7 +201,7 @@ class MockPlane:
     async def _surface(
         self, exchange: HttpExchange, parts: list[str]
     ) -> tuple[LiveSpace, CompiledSurface]:
-        name = self._gate.admitted(exchange.given, parts[3])
+        name = self._access.admitted(exchange.given, parts[3])
         text = str(name)
         space = self._spaces.get(text, exchange.started) or await self._spaces.load(text)
         surface = _surface_of(space, name, parts[4])
@@ -231,12 +231,12 @@ class MockPlane:
             error = PlatformError(answer.detail, code=answer.error_code)
             await exchange.refuse(error, common, answer.errors)
             return
-        on_site = bool(answer.headers) and self._gate.is_on_site(exchange.given)
-        await exchange.reply(*answers.simulated(common, answer, on_site=on_site))
+        on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
+        await exchange.reply(*http_responses.simulated(common, answer, on_site=on_site))
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
         """Answer a gateway; always 200, but for a missing secret."""
-        self._gate.require_secret(exchange.given)
+        self._access.require_secret(exchange.given)
         common = self._security
         operation: CompiledOperation | None = None
         request = None
@@ -247,7 +247,7 @@ class MockPlane:
                 exchange.below = f"/{unquote(parts[5])}"
                 raise self._unmatched(exchange, surface)
             exchange.operation = operation
-            common = answers.operation_headers(operation, self._security)
+            common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
             answer = operation.static or await self._setup.engine.answer(operation, request)
@@ -255,9 +255,9 @@ class MockPlane:
             answer = answer_of(error)
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
-        on_site = self._gate.is_on_site(exchange.given)
+        on_site = self._access.is_on_site(exchange.given)
         wire = resolved_document(operation, answer, headers=listed_headers(answer, on_site=on_site))
-        await exchange.reply(*answers.document(common, wire))
+        await exchange.reply(*http_responses.document(common, wire))
         exchange.status = answer.status
         self._notes.note(exchange, answer, request)
 
@@ -285,7 +285,7 @@ class MockPlane:
     async def _refuse(self, exchange: HttpExchange, error: PlatformError) -> None:
         common = self._security
         if exchange.operation is not None:
-            common = answers.operation_headers(exchange.operation, self._security)
+            common = http_responses.operation_headers(exchange.operation, self._security)
         if isinstance(error, MethodNotAllowed):
             common = [*common, (b"allow", error.methods)]
         if not exchange.status:

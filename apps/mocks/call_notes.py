@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
 from apps.mocks.incoming import RequestHeaders, noted_headers, parsed_query
 from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from apps.mocks.plane_setup import PlaneSetup, Record
@@ -67,6 +67,8 @@ class CallNotes:
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None
     ) -> Mapping[str, Any] | None:
         """Return what an unmatched call was nearest to."""
+        if answer.nearest is not None:
+            return answer.nearest
         target = exchange.operation or exchange.unmatched_of
         if answer.outcome is not CallOutcome.NO_MATCH or target is None or not self._may_compare():
             return None

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks.answers import SECURITY, Headers
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
+from apps.mocks.domain.engine import error_answer
 from apps.mocks.domain.publication import published
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
+from apps.mocks.http_responses import SECURITY, Headers
 from apps.mocks.incoming import RequestHeaders, parsed_query
-from apps.mocks.plane_setup import Gate, PlaneSetup
+from apps.mocks.plane_setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     NothingHere,
     OperationNotFound,
@@ -91,7 +92,7 @@ class Channels:
     def __init__(self, setup: PlaneSetup, *, limits: ChannelLimits | None = None) -> None:
         self.limits = limits or ChannelLimits()
         self._setup = setup
-        self._gate = Gate(setup)
+        self._access = AccessRules(setup)
         self.security: Headers = [*SECURITY]
         if setup.strict_transport_security:
             value = setup.strict_transport_security.encode()
@@ -118,7 +119,7 @@ class Channels:
         parts = exchange.path.removeprefix(PREFIX).split("/")
         if len(parts) != _PARTS or not all(parts):
             raise NothingHere
-        name = self._gate.admitted(exchange.given, parts[0])
+        name = self._access.admitted(exchange.given, parts[0])
         query = parsed_query(exchange.scope.get("query_string", b""))
         interval = query.pop(INTERVAL, "")
         surface_id, text = unquote(parts[1]), unquote(parts[2])
@@ -199,7 +200,10 @@ class Channels:
             raw_body=body,
             raw_query=heard.raw_query,
         )
-        operation = await self._current(subscription)
+        try:
+            operation = await self._current(subscription)
+        except PlatformError as error:
+            return error_answer(error)
         answer = await self._setup.engine.answer(operation, request)
         self._note(subscription, MESSAGE, answer, request, began)
         return answer
@@ -209,7 +213,11 @@ class Channels:
     ) -> AsyncGenerator[MockAnswer | None]:
         """Yield each message of a round after its delay, and None while it is waited for."""
         began = time.monotonic()
-        operation = await self._current(subscription)
+        try:
+            operation = await self._current(subscription)
+        except PlatformError as error:  # an edit has removed it, or the space has gone
+            yield error_answer(error)
+            return
         async for answer in published(self._setup.engine, operation, subscription.request):
             if subscription.listens and answer.error_code == NO_MATCH:
                 return  # every example may be an answer to what the client says

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote_plus
@@ -177,17 +176,10 @@ def too_large() -> BodyTooLarge:
 
 async def wait_connected(seconds: float, receive: Receive) -> None:
     """Wait so long; raise ClientLeft if the client closes the connection before."""
-    until = time.monotonic() + seconds
-    left = asyncio.ensure_future(_disconnected(receive))
     try:
-        await asyncio.wait([left], timeout=max(0.0, until - time.monotonic()))
-        if left.done():
-            raise ClientLeft
-    finally:
-        left.cancel()
-
-
-async def _disconnected(receive: Receive) -> None:
-    message = await receive()
-    while message["type"] != "http.disconnect":
-        message = await receive()
+        async with asyncio.timeout(seconds):
+            while (await receive())["type"] != "http.disconnect":
+                continue
+    except TimeoutError:
+        return
+    raise ClientLeft

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from apps.mocks.exchange import raw_path
+from apps.mocks.http_exchange import raw_path
 from apps.mocks.incoming import Scope
 from apps.mocks.spaces import LiveSpace, Spaces
 

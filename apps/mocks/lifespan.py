@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.mocks import conf
 from apps.mocks.selectors import suites_with_protos
 from apps.mocks.serving import plane_setup
-from apps.mocks.wiring import parts
+from apps.mocks.wiring import mock_parts
 from apps.operations.api import LifespanPart
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 class MocksPart(LifespanPart):
     async def start(self) -> None:
-        made = parts()
+        made = mock_parts()
         made.loop = asyncio.get_running_loop()
         made.scripts.open()
         made.spaces.start()
 
     async def stop(self) -> None:
-        made = parts()
+        made = mock_parts()
         made.loop = None
         await made.close()
 

@@ -54,7 +54,7 @@ class PlaneSetup:
     nearest: Callable[[Any, MockRequest], Mapping[str, Any] | None] = lambda _target, _request: None
 
 
-class Gate:
+class AccessRules:
     """MOCK_SHARED_SECRET, and the host of the pages."""
 
     def __init__(self, setup: PlaneSetup) -> None:
@@ -83,8 +83,8 @@ class Gate:
 
     def is_on_site(self, given: Mapping[bytes, bytes]) -> bool:
         """Return whether the pages are on the host that this request names, or a proxy's did."""
-        hosts = (given.get(b"host", b""), given.get(b"x-forwarded-host", b""))
-        return any(host_name(host) in self._site_hosts for host in hosts if host)
+        hosts = [given.get(b"host", b""), *given.get(b"x-forwarded-host", b"").split(b",")]
+        return any(host_name(host) in self._site_hosts for host in hosts)
 
 
 def host_name(host: bytes) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apps.mocks import answers
-from apps.mocks.answers import CORS_ANSWER, Headers
+from apps.mocks import http_responses
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.exchange import prepared_sender
+from apps.mocks.http_exchange import prepared_sender
+from apps.mocks.http_responses import CORS_ANSWER, Headers
 from apps.mocks.incoming import (
     ClientLeft,
     Receive,
@@ -66,20 +66,20 @@ class ReadyAnswers:
     def prepared(self, operation: CompiledOperation) -> Prepared:
         made = operation.prepared
         if made is None:
-            common = answers.operation_headers(operation, self._security)
+            common = http_responses.operation_headers(operation, self._security)
             made = operation.prepared = Prepared(common, self._ready(operation, common))
         assert isinstance(made, Prepared)
         return made
 
     def _ready(self, operation: CompiledOperation, common: Headers) -> ReadyAnswer | None:
         answer = operation.static
-        if answer is None or answer.error_code or answers.has_site_headers(answer):
+        if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
-        status, headers, body = answers.simulated(common, answer, on_site=True)
+        status, headers, body = http_responses.simulated(common, answer, on_site=True)
         return ReadyAnswer(
             status=status,
             headers=headers,
-            head=STATUS_LINES[status] + answers.lines(headers),
+            head=STATUS_LINES[status] + http_responses.lines(headers),
             body=body,
             record=self._notes.recorder(operation.adapter, operation.dispatcher, answer.outcome),
             surface_id=operation.surface.surface_id,
@@ -101,7 +101,7 @@ class ReadyAnswers:
         request_id = request_id_of(given)
         cors = CORS_ANSWER if b"origin" in given else []
         body = b"" if scope["method"] == "HEAD" else ready.body
-        head = b"%bx-request-id: %b\r\n%b" % (ready.head, request_id, answers.lines(cors))
+        head = b"%bx-request-id: %b\r\n%b" % (ready.head, request_id, http_responses.lines(cors))
         prepared = prepared_sender(scope)
         if prepared is None or not prepared(head, body):
             headers = [*ready.headers, (b"x-request-id", request_id), *cors]

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
+    from redis.commands.core import AsyncScript
 
 CONNECT_S: Final = 0.5
 ANSWER_S: Final = 1.0  # a busy process must not take a living Redis for dead: state would divide
@@ -26,6 +27,21 @@ logger = logging.getLogger("partita.system")
 
 class RedisAway(Exception):
     """Redis did not answer in time, or did not a moment ago: go on without it."""
+
+
+class _Client:
+    """The connections of an event loop."""
+
+    def __init__(self, redis: AsyncRedis) -> None:
+        self.redis = redis
+        self.room = asyncio.Semaphore(_CONNECTIONS)
+        self._scripts: dict[str, AsyncScript] = {}
+
+    def script(self, text: str) -> AsyncScript:
+        found = self._scripts.get(text)
+        if found is None:
+            found = self._scripts[text] = self.redis.register_script(text)
+        return found
 
 
 class RedisLink:
@@ -43,10 +59,9 @@ class RedisLink:
         self._clock = clock
         self._lock = threading.Lock()
         self._ask_at: float | None = None  # None: it answers
+        self.returns = 0  # how often it has come back
         self._client: Redis | None = None
-        self._of_loops: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[AsyncRedis, asyncio.Semaphore]
-        ] = WeakKeyDictionary()
+        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
     def key(self, *parts: str) -> str:
         return ":".join((self._prefix, "mocks", *parts))
@@ -59,12 +74,12 @@ class RedisLink:
         """Run a Lua script on the running loop; raise RedisAway, at once while Redis is away."""
         if self._ask_at is not None:
             self._admit()
-        client, room = self._of_loop()
         from redis import RedisError
 
+        client = self._of_loop()
         try:
-            async with room:
-                answer = await client.register_script(script)(keys=keys, args=arguments)
+            async with client.room:
+                answer = await client.script(script)(keys=keys, args=arguments)
         except (RedisError, OSError) as error:
             self._note(away=error)
             raise RedisAway from error
@@ -91,7 +106,7 @@ class RedisLink:
         """Close the connections of the running loop."""
         found = self._of_loops.pop(asyncio.get_running_loop(), None)
         if found is not None:
-            await found[0].aclose()
+            await found.redis.aclose()
 
     async def close(self) -> None:
         """Close the connections of the running loop and of threads."""
@@ -100,7 +115,7 @@ class RedisLink:
         if client is not None:
             client.close()
 
-    def _of_loop(self) -> tuple[AsyncRedis, asyncio.Semaphore]:
+    def _of_loop(self) -> _Client:
         loop = asyncio.get_running_loop()
         found = self._of_loops.get(loop)
         if found is None:
@@ -114,7 +129,7 @@ class RedisLink:
                 socket_timeout=ANSWER_S,
                 retry=Retry(NoBackoff(), 0),
             )
-            found = self._of_loops[loop] = (client, asyncio.Semaphore(_CONNECTIONS))
+            found = self._of_loops[loop] = _Client(client)
         return found
 
     def _of_threads(self) -> Redis:
@@ -144,6 +159,7 @@ class RedisLink:
         with self._lock:
             was_away = self._ask_at is not None
             self._ask_at = self._clock() + PAUSE_S if away else None
+            self.returns += was_away and not away
         if away and not was_away:
             logger.warning(
                 "Redis is away (%s): mocks keep state and journal in each process",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from apps.mocks.answers import wire_name
 from apps.mocks.domain.calls import MockAnswer
+from apps.mocks.http_responses import wire_name
 from apps.mocks.incoming import parsed_query
 
 if TYPE_CHECKING:

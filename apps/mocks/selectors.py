@@ -14,14 +14,9 @@ from apps.suites.api import current_suites, every_suite, hydrated_surfaces
 
 def resets_of(spaces: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
     """Return the numbers of resets by space and surface, of those that had any."""
-    release_stale_connection()
     found: dict[str, dict[str, int]] = {}
-    rows = then_disconnect(
-        lambda: list(
-            MockSpace.objects.filter(space__in=spaces).values_list("space", "surface_id", "resets")
-        )
-    )
-    for space, surface_id, number in rows:
+    rows = MockSpace.objects.filter(space__in=list(spaces))
+    for space, surface_id, number in rows.values_list("space", "surface_id", "resets"):
         found.setdefault(space, {})[surface_id] = number
     return found
 

@@ -13,7 +13,7 @@ from apps.mocks.channels import PREFIX as CHANNELS
 from apps.mocks.channels import Channels
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.plane_setup import PlaneSetup
-from apps.mocks.wiring import parts
+from apps.mocks.wiring import mock_parts
 from apps.observability.api import metrics
 from apps.operations.api import is_draining
 
@@ -28,7 +28,7 @@ def plane() -> MockPlane:
 
 def plane_setup() -> PlaneSetup:
     """Return what the data plane, channels and the gRPC server of this process are made of."""
-    made = parts()
+    made = mock_parts()
     return PlaneSetup(
         spaces=made.spaces,
         engine=made.engine,

@@ -86,7 +86,8 @@ class LiveSpace:
 class SpacesSetup:
     """What `Spaces` is made of; `resets` returns the numbers of the store by space.
 
-    `is_away` tells errors of a store that does not answer from others.
+    `is_away` tells errors of a store that does not answer from others. `connect` runs before a
+    look at the store on any thread, `disconnect` after one on a thread that may then be idle.
     """
 
     source_of: Callable[[str], SpaceSource | None]
@@ -94,6 +95,8 @@ class SpacesSetup:
     resets: Callable[[Sequence[str]], Mapping[str, Resets]] = lambda _names: {}
     state: ResetState | None = None
     is_away: Callable[[Exception], bool] = lambda _error: False
+    connect: Callable[[], object] = lambda: None
+    disconnect: Callable[[], object] = lambda: None
 
 
 class Spaces:
@@ -114,9 +117,7 @@ class Spaces:
     def start(self) -> None:
         """Refresh the spaces in use from now on."""
         self._ended.clear()
-        self._thread = PeriodicThread(
-            "mock-spaces", self.refresh, lambda: self._ended.wait(REFRESH_S), ended=self._ended
-        )
+        self._thread = PeriodicThread("mock-spaces", self.refresh, self._is_over, ended=self._ended)
         self._thread.start()
 
     def stop(self) -> None:
@@ -155,7 +156,7 @@ class Spaces:
             found.used_at = time.monotonic()
         return found
 
-    async def barrier(self, text: str) -> LiveSpace | None:
+    async def load_now(self, text: str) -> LiveSpace | None:
         """Return a space after a look at the store that begins now, as `load`."""
         name = SpaceName.parse(text)
         if name is None:
@@ -177,6 +178,12 @@ class Spaces:
                 if not self._setup.is_away(error):
                     raise
                 logger.warning("mocks: the store is away; spaces are served as they were")
+
+    def _is_over(self) -> bool:
+        if not self._ended.wait(REFRESH_S):
+            return False
+        self._setup.disconnect()
+        return True
 
     def forget(self, text: str) -> None:
         with self._lock:
@@ -218,6 +225,8 @@ class Spaces:
             if known is None:
                 raise SpacesUnavailable("the datastore does not answer; try again") from error
             return known
+        finally:
+            self._setup.disconnect()
         return self._live.get(text)
 
     def _look(self, pairs: Iterable[tuple[SpaceName, str]]) -> None:
@@ -227,6 +236,7 @@ class Spaces:
         for name, text in pairs:
             by_kind.setdefault("suite" if name.is_shared else "run", []).append((name, text))
         try:
+            self._setup.connect()
             for kind, named in by_kind.items():
                 self._look_at_source(self._setup.source_of(kind), named, ticket, now)
         except Exception as error:

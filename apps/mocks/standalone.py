@@ -24,6 +24,7 @@ import uvicorn
 
 from apps.mocks.served_files import NothingToServe, Reading, ServedFiles
 from apps.mocks.served_suite import ServedSuite
+from apps.mocks.standalone_arguments import parser_of
 from apps.mocks.standalone_output import (
     Facts,
     Output,
@@ -38,28 +39,10 @@ from kernel.listeners import bound_socket
 if TYPE_CHECKING:
     from apps.mocks.standalone_plane import StandalonePlane
 
-DEFAULT_PORT: Final = 8095
 GRACE_S: Final = 2  # for calls that are being answered when the command is stopped
 # As those of the other commands (apps.operations.api.ExitCode), which need Django.
 OK, ERROR, USAGE, NOT_FOUND, CONFLICT = 0, 1, 2, 3, 5
-_MAX_PORT: Final = 65535
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-_HELP: Final = (
-    "Serve the mocks of one suite on a port of their own: no store, no sign-in. "
-    "The files are watched; an edit answers the next call, and one that breaks something keeps "
-    "the last good version. Ctrl-C ends it."
-)
-_EPILOG: Final = """\
-examples:
-  manage.py mock serve examples/oci-suites/shop
-  manage.py mock serve shop                       a suite of SUITES_DIR
-  manage.py mock serve openapi.yaml --port 9000   a contract alone
-  manage.py mock serve shop --log                 show each call and its match
-  manage.py mock serve shop -o json | jq .url
-
-exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the port is in use
-"""
 
 
 class Command:
@@ -72,7 +55,9 @@ class Command:
 
     def run(self, arguments: Sequence[str]) -> int:
         """Serve until a signal; return the exit code."""
-        options = _parser(self._program).parse_args(arguments)
+        return self.serve(parser_of(self._program).parse_args(arguments))
+
+    def serve(self, options: argparse.Namespace) -> int:
         try:
             bound = bound_socket(options.host, options.port)
             bound.listen()
@@ -126,55 +111,6 @@ class Command:
             served.stop()
             plane.stop()
         return server.exit_code
-
-
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=program,
-        description=_HELP,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "suite", help="a suite's folder, a folder of contracts, a contract, or the id of a suite"
-    )
-    parser.add_argument(
-        "--port", type=_port, default=DEFAULT_PORT, help=f"default {DEFAULT_PORT}; 0: any free one"
-    )
-    parser.add_argument(
-        "--grpc-port", type=_port, metavar="PORT", help="serve gRPC as well, with reflection"
-    )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="the address to listen on; default 127.0.0.1, which only this machine reaches",
-    )
-    parser.add_argument(
-        "--proxy-to",
-        type=_network,
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="a private network that proxy fallbacks may reach, such as 127.0.0.1/32; repeatable",
-    )
-    parser.add_argument("--log", action="store_true", help="show each call with its match")
-    parser.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="default text"
-    )
-    return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _MAX_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to {_MAX_PORT})")
-    return int(text)
-
-
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _base_url(bound: socket.socket) -> str:

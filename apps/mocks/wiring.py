@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from django.db import connection
+
 from apps.accounts.api import is_access_token, is_api_token
 from apps.mocks import conf
 from apps.mocks.domain.engine import Engine
@@ -22,6 +24,7 @@ from apps.mocks.state.memory import MemoryState
 from apps.mocks.state.redis import RedisState, SharedState
 from apps.observability.api import mask_credentials
 from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
+from apps.streams.api import release_stale_connection
 from kernel.redaction import known_secrets
 
 T = TypeVar("T")
@@ -47,6 +50,8 @@ class MockParts:
                 resets=resets_of,
                 state=self.state,
                 is_away=_is_away,
+                connect=release_stale_connection,
+                disconnect=_disconnect,
             )
         )
         self.scripts = ScriptPool()
@@ -63,7 +68,7 @@ class MockParts:
             await self.link.close()
 
 
-def parts() -> MockParts:
+def mock_parts() -> MockParts:
     return _of(redis_url())
 
 
@@ -77,7 +82,7 @@ def wait_for(work: Callable[[], Awaitable[T]]) -> T:
 
     Scripts and connections of the server belong to its loop.
     """
-    loop = parts().loop
+    loop = mock_parts().loop
     if loop is not None and loop.is_running():
         return asyncio.run_coroutine_threadsafe(_coroutine(work), loop).result(ANSWER_S)
     return asyncio.run(_then_disconnect(work))
@@ -91,7 +96,7 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
     try:
         return await work()
     finally:
-        link = parts().link
+        link = mock_parts().link
         if link is not None:
             await link.leave_loop()
 
@@ -106,6 +111,11 @@ def is_own_secret(text: str) -> bool:
 def masked(text: str) -> str:
     """Return a text without credentials."""
     return mask_credentials(known_secrets.mask(text))
+
+
+def _disconnect() -> None:
+    if not connection.in_atomic_block:  # in tests, a thread may share a transaction
+        connection.close()
 
 
 def _is_away(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from apps.suites.authoring import (
     formatted_files,
     new_suite,
     starters,
+    workspace_folder,
     write_formatted,
 )
 from apps.suites.calls import container_kinds
@@ -124,5 +125,6 @@ __all__ = [
     "suite_users",
     "suites_to_lock",
     "use_files_without_store",
+    "workspace_folder",
     "write_formatted",
 ]

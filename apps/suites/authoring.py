@@ -75,17 +75,20 @@ def write_formatted(suite: Suite, files: list[FormattedFile]) -> None:
 
     Only suites of the workspace have a folder.
     """
-    if suite.source != WORKSPACE:
-        raise InvalidInput(
-            f"{suite.suite_id} is no suite of the workspace; fork it, then format it"
-        )
-    folder = conf.suites_dir() / suite.suite_id
+    folder = workspace_folder(suite)
     for each in files:
         if each.after != each.before and not each.problem:
             try:
                 workspace.replace_file(folder / each.path, each.after)
             except OSError as error:
                 raise InvalidInput(f"{folder / each.path}: {error.strerror}") from None
+
+
+def workspace_folder(suite: Suite) -> Path:
+    """Return the folder of a suite of the workspace; others have none and raise InvalidInput."""
+    if suite.source != WORKSPACE:
+        raise InvalidInput(f"{suite.suite_id} is no suite of the workspace; fork it first")
+    return conf.suites_dir() / suite.suite_id
 
 
 def _formatted(suite: Suite, path: str, text: str) -> FormattedFile:

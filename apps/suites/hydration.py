@@ -14,6 +14,7 @@ from typing import Final
 
 from apps.suites import conf
 from apps.suites.domain.definition import Suite
+from apps.suites.domain.flattening import ImportedSuite
 from surfaces import HydratedSurfaces, hydrate
 
 CACHED: Final = 256
@@ -28,27 +29,25 @@ class Hydrations:
         self._made: OrderedDict[tuple[str, str, str], Future[HydratedSurfaces]] = OrderedDict()
         self._thread: ThreadPoolExecutor | None = None
 
-    def start(self, suite: Suite) -> Future[HydratedSurfaces]:
+    def start(self, suite: Suite | ImportedSuite) -> Future[HydratedSurfaces]:
         """Return the surfaces of this content, made or under way; none of an invalid package."""
-        files = {} if suite.package_problem else suite.package.files
-        return self.start_with(suite.suite_id, suite.digest, files)
-
-    def start_with(
-        self, suite_id: str, digest: str, files: Mapping[str, bytes]
-    ) -> Future[HydratedSurfaces]:
-        """Return the surfaces of the files of a suite; `digest` is that of its content."""
+        files: Mapping[str, bytes]
+        if isinstance(suite, ImportedSuite):
+            files = suite.files
+        else:
+            files = {} if suite.package_problem else suite.package.files
         if not any(path.startswith(_FOLDERS) for path in files):
             nothing: Future[HydratedSurfaces] = Future()
             nothing.set_result(_NOTHING)
             return nothing
-        key = (suite_id, digest, conf.mock_base_url())
+        key = (suite.suite_id, suite.digest, conf.mock_base_url())
         with self._lock:
             if key in self._made and not self._made[key].cancelled():
                 self._made.move_to_end(key)
                 return self._made[key]
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "suite-hydration")
-            future = self._thread.submit(hydrate, files, suite_id=suite_id, base_url=key[2])
+            future = self._thread.submit(hydrate, files, suite_id=suite.suite_id, base_url=key[2])
             self._made[key] = future
             while len(self._made) > CACHED:
                 self._made.popitem(last=False)

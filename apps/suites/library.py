@@ -20,11 +20,7 @@ from apps.profiles.api import ProfileInvalid, select_profile
 from apps.streams.api import then_disconnect
 from apps.suites import conf
 from apps.suites.composition import Composition, profile_of
-from apps.suites.domain.definition import (
-    Suite,
-    SuiteEvaluation,
-    definition_of,
-)
+from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
@@ -137,15 +133,9 @@ class Library:
         wait(work.futures)
         return self._evaluated(suite, basis, work)
 
-    def hydrated(self, suite: Suite) -> HydratedSurfaces:
+    def hydrated(self, suite: Suite | ImportedSuite) -> HydratedSurfaces:
         """Return the API surfaces of a suite, and wait."""
         return self._hydrations.start(suite).result()
-
-    def hydrated_import(self, imported: ImportedSuite) -> HydratedSurfaces:
-        """Return the API surfaces of an imported suite, and wait."""
-        return self._hydrations.start_with(
-            imported.suite_id, imported.digest, imported.files
-        ).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Evaluate a suite under a profile env, and wait."""

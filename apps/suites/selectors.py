@@ -348,7 +348,7 @@ def _mocks(suite: Suite, evaluation: SuiteEvaluation) -> dict[str, ServedSurface
         if node["kind"] != "mock":
             continue
         path = node["id"].rpartition("/")[0]
-        found = library.hydrated_import(imports[path]) if path else library.hydrated(suite)
+        found = library.hydrated(imports[path] if path else suite)
         try:
             at = evaluation.calls.get(node["id"])
             mocks[node["id"]] = served_surfaces(node, found.surfaces, at)

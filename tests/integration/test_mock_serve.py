@@ -224,6 +224,26 @@ def test_the_help_has_examples_and_exit_codes():
     assert "exit codes: 0 stopped" in answer.stdout
 
 
+def test_the_command_of_mocks_lists_it_and_leads_there():
+    known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "mock serve openapi.yaml" in said("mock", "--help")
+    assert "exit codes: 0 stopped" in said("mock", "--traceback", "serve", "--help")
+    answer = subprocess.run(
+        [sys.executable, "manage.py", "mock", "--traceback", "serve", "no-such-suite"],
+        cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (answer.returncode, "is neither a folder" in answer.stderr) == (3, True), answer.stderr
+
+
 def test_an_id_is_a_suite_of_the_workspace(tmp_path: Path, shop: Path):
     answer = ended("shop", "--host", "192.0.2.1", SUITES_DIR=str(shop.parent))
     assert answer.returncode == 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -32,6 +33,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.integration.world import Caller, World, prepare
 from tests.support.browser import Server
+from tests.support.processes import ROOT
 from tests.support.servers import free_port
 
 CALLERS: Final = ("admin", "agent", "secret", "member", "anonymous")
@@ -46,7 +48,8 @@ EXAMPLES: Final = int(os.environ.get(MORE_EXAMPLES, "10"))
 # requests are not all refused with these: a refusal is given before the request is looked at.
 REFUSALS: Final = (401, 403)
 FIRST: Final = 4
-WRITTEN: Final = ("catalog", "suites", "profiles", "platform-settings")  # after /api/v1/
+WRITTEN: Final = ("catalog", "suites", "profiles", "platform-settings", "mocks")
+SHOP: Final = ROOT / "examples" / "oci-suites" / "shop"
 SUITE: Final = 'task.run("t", image="busybox:1.36")\n'
 PROFILE: Final = {"name": "Target", "fileName": "target.yaml", "yaml": "env: {A: b}\n"}
 REQUESTS: Final = settings(
@@ -62,6 +65,7 @@ REQUESTS: Final = settings(
 @pytest.fixture
 def world(transactional_db, settings, tmp_path) -> World:
     prepare(settings, tmp_path)
+    shutil.copytree(SHOP, settings.SUITES_DIR / "shop")  # it has mocks
     registry = {  # nobody listens there
         "registryId": "away", "name": "Away", "provider": "Zot", "allowLocalNetwork": True,
         "registryUrl": f"http://127.0.0.1:{free_port()}",
@@ -231,6 +235,11 @@ class Sender:
             case.body = PROFILE | {"description": case.body.get("description", "")}
             if case.method == "POST":
                 case.body |= {"fileName": f"made-{len(self.statuses)}.yaml"}
+        elif resource == "mocks":
+            call = {"method": "GET", "path": "/goods"}
+            record = {"key": "made", "set": {"a": "b"}}
+            what = call if case.path.endswith("explain") else record
+            case.body = {"suiteId": "shop", "surfaceId": "shop", **what}
         elif resource == "platform-settings":
             answer = self._session.get(f"{self._url}{case.path}", headers=self._headers, timeout=60)
             if answer.ok:
@@ -239,6 +248,8 @@ class Sender:
     def _aim(self, case: Any) -> None:
         for name in case.path_parameters:
             case.path_parameters[name] = self._ids.get(name, case.path_parameters[name])
+        if "/mocks/" in case.path and case.query:
+            case.query = {"suiteId": "shop"}
         if isinstance(case.body, dict) and isinstance(case.body.get("agentId"), str):
             case.body |= {"agentId": self._caller.agent_id or "edge-1"}
             case.body |= {"attempt": 1} if "attempt" in case.body else {}

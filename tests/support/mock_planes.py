@@ -77,7 +77,12 @@ examples: {late: {response: {body: {late: true}}}}
 spec:
   parameterConstraints: [{name: q, source: query, required: true, pattern: "^[a-z]+$"}]
 examples:
-  seen: {response: {body: {cookies: "{{request.headers.cookie}}", q: "{{request.query.q}}"}}}
+  seen:
+    response:
+      body:
+        cookies: "{{request.headers.cookie}}"
+        secret: "{{request.headers.x-partita-mock-secret}}"
+        q: "{{request.query.q}}"
 """,
 }
 PROTO = """

@@ -29,12 +29,16 @@ _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class StateInDicts:
-    """The state of spaces. With `races`, other calls run before each answer."""
+    """The state of spaces. With `races`, other calls run before each answer.
+
+    `floor`: no new record has a version up to it.
+    """
 
     stored: dict[tuple[str, str], StateRecord] = field(default_factory=dict)
     drawn: dict[tuple[str, str, str], int] = field(default_factory=dict)
     races: random.Random | None = None
     reads: int = 0
+    floor: int = 0
 
     async def _others(self) -> None:
         for _ in range(self.races.randrange(3) if self.races else 0):
@@ -56,10 +60,12 @@ class StateInDicts:
         if (known.version if known else 0) != version:
             return False
         if fields is None:
-            del self.stored[space, key]
+            self.floor = max(self.floor, version)
+            self.stored.pop((space, key), None)
         else:
+            number = (known.version if known else self.floor) + 1
             self.stored[space, key] = StateRecord(
-                key=key, surface_id=surface_id, fields=dict(fields), version=version + 1,
+                key=key, surface_id=surface_id, fields=dict(fields), version=number,
                 updated_at=_TIME,
             )  # fmt: skip
         return True

@@ -64,7 +64,7 @@ class Contents:
 
 
 class MemoryParts:
-    """`wiring.parts()` of a process without Redis and without a server."""
+    """`wiring.mock_parts()` of a process without Redis and without a server."""
 
     loop = None
     link = None
@@ -101,6 +101,9 @@ class MemoryParts:
             nearest=answer.nearest,
         )
         return answer
+
+    def draw(self, name: SpaceName, surface_id: str, operation_id: str) -> int:
+        return asyncio.run(self.state.draw(str(name), surface_id, operation_id))
 
     def note(self, name: SpaceName, **facts: Any) -> JournalEntry:
         """Put a call into the journal, a second after the one before."""

@@ -134,9 +134,9 @@ def record_row(record: StateRecord) -> dict[str, object]:
     }
 
 
-def address_variable(node_id: str, prefix: str) -> str:
-    """Return the variable with the address of a mock node (reference: control-plane 13.2)."""
-    return f"{prefix}_MOCK_{_OTHER.sub('_', node_id.upper())}_URL"
+def address_variable(key: str, prefix: str) -> str:
+    """Return the variable of a key of `mockUrls` (reference: control-plane 13.2)."""
+    return f"{prefix}_MOCK_{_OTHER.sub('_', key.upper())}_URL"
 
 
 def took(duration_ms: float) -> str:

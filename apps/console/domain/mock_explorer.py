@@ -77,7 +77,7 @@ def call_form(operation: Mapping[str, Any]) -> CallForm:
 
 
 def _of_command(command: str, url: str, params: Sequence[str]) -> Sample:
-    """Return what the operation's command sends: it knows the examples of the contract."""
+    """Return what the operation's command sends: it has the examples of its API."""
     words = iter(shlex.split(command))
     target, headers, body = "", dict[str, str](), ""
     for word in words:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import signal
 import socket
 import threading
+import uuid
 import warnings
 from collections.abc import Callable, Generator
 from types import FrameType
@@ -19,11 +21,14 @@ from celery.exceptions import SecurityWarning
 
 from apps.operations.api import celery_application
 from kernel.background import BackgroundThread
+from kernel.errors import NotFound
 from kernel.listeners import bound_socket
+from kernel.problems import problem_document
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 MAX_PORT = 65535
 _USUAL_PORT = 8090
+_MOCKS = "/mocks/"
 _TRIED = 20
 GRACE_S = 10  # for running streams to end after a whole record
 
@@ -32,22 +37,66 @@ class PortTaken(RuntimeError):
     """The address cannot be used; the message says what to do."""
 
 
+class MocksAlone:
+    """An application that answers only mocks where containers reach it, at the address `host`.
+
+    Steps can call the mocks of their run; sign-in, API and pages are for this machine.
+    """
+
+    def __init__(self, application: Any, host: str) -> None:
+        self._application = application
+        self._host = host
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        reached = (scope.get("server") or ("",))[0]
+        if reached != self._host or scope["path"].startswith(_MOCKS):
+            await self._application(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 4404})
+        else:
+            await _refuse(scope, send)
+
+
+async def _refuse(scope: Any, send: Any) -> None:
+    error = NotFound("this address serves mocks only, to the containers of runs")
+    request_id = uuid.uuid4().hex
+    document = problem_document(error, instance=scope["path"], request_id=request_id)
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"x-request-id", request_id.encode()),
+    ]
+    await send({"type": "http.response.start", "status": document["status"], "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(document).encode()})
+
+
+class _Config(uvicorn.Config):
+    containers_host = ""
+
+    def load(self) -> None:
+        super().load()
+        if self.containers_host:
+            self.loaded_app = MocksAlone(self.loaded_app, self.containers_host)
+
+
 class EmbeddedServer(uvicorn.Server):
     """Calls `on_started` in the loop's thread once it serves requests."""
 
     def __init__(self, *, on_started: Callable[[], None]) -> None:
-        super().__init__(
-            uvicorn.Config(
-                "platform_site.asgi:application",
-                http="apps.http.protocol:ProblemProtocol",
-                log_level="warning",
-                access_log=False,
-                timeout_graceful_shutdown=GRACE_S,
-                server_header=False,
-                proxy_headers=False,  # TRUSTED_PROXIES decides, not loopback
-            )
+        self._own_config = _Config(
+            "platform_site.asgi:application",
+            http="apps.http.protocol:ProblemProtocol",
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=GRACE_S,
+            server_header=False,
+            proxy_headers=False,  # TRUSTED_PROXIES decides, not loopback
         )
+        super().__init__(self._own_config)
         self._on_started = on_started
+
+    def serve_mocks_alone_at(self, host: str) -> None:
+        """Answer only mocks at this address, which containers reach; call it before serving."""
+        self._own_config.containers_host = host
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -126,15 +126,17 @@ class Up:
         return chosen
 
     def _listeners_for_containers(self) -> list[socket.socket]:
-        """Listen on the engine's bridge, unless HOST includes it."""
+        """Listen on the engine's bridge for calls of mocks, unless HOST includes it."""
         bridge = workers.container_bridge()
         if not bridge or conf.host() in (bridge, *ANY_ADDRESS):
             return []
         try:
-            return [listener(bridge, conf.port())]
+            bound = [listener(bridge, conf.port())]
         except PortTaken as error:
-            self._warn(f"containers cannot reach this server: {error}")
+            self._warn(f"containers cannot reach the mocks: {error}")
             return []
+        self.server.serve_mocks_alone_at(bridge)
+        return bound
 
     def _serving(self) -> None:
         """Start the rest, in the server's loop, once it serves requests."""

@@ -111,6 +111,7 @@ def _results(
 
 def _calls(step: Step, definition: RunDefinition, mock_ids: Iterable[str]) -> list[MockCall]:
     """Return the calls since the attempt began, the newest first."""
+    since = step.started_at or step.execution.started_at
     calls: list[MockCall] = []
     for mock_id in mock_ids:
         surfaces = definition.mocks.get(mock_id, {})
@@ -118,7 +119,7 @@ def _calls(step: Step, definition: RunDefinition, mock_ids: Iterable[str]) -> li
         calls += [
             MockCall(mock_id, entry)
             for entry in mocks.read_journal(name)
-            if entry.surface_id in surfaces and entry.time >= step.started_at
+            if entry.surface_id in surfaces and entry.time >= since
         ]
     return sorted(calls, key=lambda call: call.entry.time, reverse=True)
 

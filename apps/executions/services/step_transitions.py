@@ -89,22 +89,19 @@ def start_mock(run: RunAggregate, index: int) -> bool:
     """
     node = run.definition.nodes[index]
     served = run.definition.mocks.get(node["id"], {})
-    if empty := [surface for surface, adapter in served.items() if not adapter]:
-        text = f"API surface {empty[0]} has no operation"
-        fail(run, index, StepReason.MOCK_SURFACE_MISSING, text)
-    elif not served:
-        text = "the suite has no API surface to serve: write a contract below api/ or mock/"
-        fail(run, index, StepReason.MOCK_SURFACE_MISSING, text)
-    else:
-        timeout = timedelta(milliseconds=node["timeoutMs"])
-        times = {"started_at": run.now, "deadline": run.now + timeout + TIMEOUT_ALLOWANCE}
-        _change_job(run, index, JobEvent.ENQUEUED)
-        _change_status(run, index, StepEvent.CLAIMED, not_before=None, **times)
-        _change_job(run, index, JobEvent.CLAIMED)
-        run.emit_step_event(index, "claimed", "claimed by the dispatcher")
-        run.mocks_wait = True
-        return False
-    return True
+    empty = [surface for surface, adapter in served.items() if not adapter]
+    if empty or not served:
+        text = f"API surface {empty[0]} has no operation" if empty else "there is no API surface"
+        fail(run, index, StepReason.MOCK_SURFACE_MISSING, f"{text} in api/ and mock/ of the suite")
+        return True
+    timeout = timedelta(milliseconds=node["timeoutMs"])
+    times = {"started_at": run.now, "deadline": run.now + timeout + TIMEOUT_ALLOWANCE}
+    _change_job(run, index, JobEvent.ENQUEUED)
+    _change_status(run, index, StepEvent.CLAIMED, not_before=None, **times)
+    _change_job(run, index, JobEvent.CLAIMED)
+    run.emit_step_event(index, "claimed", "claimed by the dispatcher")
+    run.mocks_wait = True
+    return False
 
 
 def claim(run: RunAggregate, index: int, supervisor: SupervisorSession) -> None:

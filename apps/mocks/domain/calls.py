@@ -9,6 +9,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from apps.mocks.domain.bodies import parsed_body
+from apps.mocks.domain.paths import Step, json_text, text_of_value, value_at
+
+MAX_COMPARED: Final = 64 * 2**20
 
 
 class CallOutcome(StrEnum):
@@ -30,7 +33,7 @@ class MockRequest:
     """
 
     __slots__ = (
-        "_body", "headers", "method", "params", "path", "query", "raw_body", "raw_query",
+        "_body", "_room", "headers", "method", "params", "path", "query", "raw_body", "raw_query",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - the parts of a request
@@ -52,6 +55,7 @@ class MockRequest:
         self.raw_body = raw_body
         self.raw_query = raw_query
         self._body: Any = _UNREAD
+        self._room = MAX_COMPARED
 
     @property
     def body(self) -> Any:
@@ -59,6 +63,22 @@ class MockRequest:
         if self._body is _UNREAD:
             self._body = parsed_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
+
+    def body_text(self, steps: tuple[Step, ...]) -> str | None:
+        """Return what stands at a path of the body as conditions compare it, None for nothing.
+
+        Objects and arrays beyond `MAX_COMPARED` characters in one call count as nothing.
+        """
+        value = value_at(self.body, steps)
+        if isinstance(value, str):
+            return value
+        if not isinstance(value, dict | list):
+            return text_of_value(value)
+        if self._room <= 0:
+            return None
+        text = json_text(value)
+        self._room -= len(text)
+        return text
 
 
 _UNREAD: Final = object()

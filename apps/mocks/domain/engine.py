@@ -13,8 +13,8 @@ from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
 from apps.mocks.domain.dispatching import Call, Candidate
 from apps.mocks.domain.nearest import nearest_example
 from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
+from apps.mocks.domain.scope import AnswerTooLarge, Scope
 from apps.mocks.domain.tables import CompiledOperation, OperationTables
-from apps.mocks.domain.templates import AnswerTooLarge, Scope
 from apps.mocks.domain.transitions import NO_STATE, LookedUp, apply, look_up
 from apps.mocks.domain.validation import check_constraints
 from apps.mocks.domain.values import NotOfType
@@ -24,6 +24,7 @@ from surfaces.model import Fallback
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType)
+_INVALID: Final = "mock_request_invalid"
 _SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
 _randomness: Final = random.Random()  # noqa: S311 - for values of mocks, not for secrets
 os.register_at_fork(after_in_child=_randomness.seed)
@@ -52,6 +53,8 @@ class Engine:
             answer = await self._resolve(operation, tables, request)
         except PlatformError as error:
             return error_answer(error)
+        except UnicodeEncodeError:  # a lone surrogate, as JSON may hold it
+            return error_answer(PlatformError("the request is not Unicode", code=_INVALID))
         return with_headers(answer, forwarded) if forwarded else answer
 
     async def _resolve(
@@ -202,7 +205,7 @@ def request_invalid(errors: Sequence[Mapping[str, Any]], example: str) -> MockAn
         status=400,
         outcome=CallOutcome.REJECTED,
         example=example,
-        error_code="mock_request_invalid",
+        error_code=_INVALID,
         detail=_sentence(errors, "the request does not fit the schema of the example"),
         errors=errors,
     )
@@ -227,9 +230,10 @@ def no_match(operation: CompiledOperation, scope: Scope) -> MockAnswer:
 
 def error_answer(error: PlatformError) -> MockAnswer:
     """Return the answer to a call that an error ends."""
+    is_rejected = isinstance(error, _REJECTED) or error.problem_code == _INVALID
     return MockAnswer(
         status=PROBLEMS[error.problem_code],
-        outcome=CallOutcome.REJECTED if isinstance(error, _REJECTED) else CallOutcome.ERROR,
+        outcome=CallOutcome.REJECTED if is_rejected else CallOutcome.ERROR,
         error_code=error.problem_code,
         detail=error.detail,
         errors=[each.as_dict() for each in error.errors],

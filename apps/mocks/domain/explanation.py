@@ -11,8 +11,8 @@ from apps.mocks.domain.dispatching import Candidate
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import MAX_SHOWN, condition_document
 from apps.mocks.domain.ports import Counter, ProxyAnswer, StateRecord, StateStore
+from apps.mocks.domain.scope import Scope
 from apps.mocks.domain.tables import CompiledOperation, OperationTables
-from apps.mocks.domain.templates import Scope
 from apps.mocks.domain.transitions import NO_STATE, LookedUp, look_up
 from kernel.errors import PlatformError
 

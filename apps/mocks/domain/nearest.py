@@ -8,12 +8,12 @@ from typing import Any, Final
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.dispatching import Candidate
 from apps.mocks.domain.ports import StateRecord
-from apps.mocks.domain.routes import segments
+from apps.mocks.domain.routes import MAX_SEGMENTS, segments
 from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
 from surfaces.model import Condition
 
-MAX_CONDITIONS: Final = 5_000  # that are compared
-MAX_OPERATIONS: Final = 2_000
+MAX_CONDITIONS: Final = 1_000  # that are compared
+MAX_OPERATIONS: Final = 200
 MAX_SHOWN: Final = 1_000  # characters of a value
 _REDACTED: Final = "********"
 _CREDENTIALS: Final = ("authorization", "cookie", "token", "secret", "password", "key")
@@ -87,13 +87,27 @@ def nearest_operation(surface: CompiledSurface, method: str, path: str) -> dict[
     wanted = segments(path)
     best: tuple[int, int, int] | None = None
     nearest_: CompiledOperation | None = None
-    for each in list(surface.operations.values())[:MAX_OPERATIONS]:
-        if each.adapter != "rest":
-            continue
+    for each in _similar(surface, wanted):
         rank = _similarity(wanted, segments(each.operation.path), each.operation.method == method)
         if best is None or rank > best:
             best, nearest_ = rank, each
     return _operation_document(nearest_, "path") if nearest_ else None
+
+
+def _similar(surface: CompiledSurface, wanted: list[str]) -> list[CompiledOperation]:
+    """Return operations that share a literal with a path, those of the rarest literals first.
+
+    Without one, return any; in each case at most `MAX_OPERATIONS`.
+    """
+    index = surface.by_literal
+    shared = [index[place] for place in enumerate(wanted[:MAX_SEGMENTS]) if place in index]
+    found: dict[str, CompiledOperation] = {}
+    for listed in (*sorted(shared, key=len), surface.routed):
+        if found and listed is surface.routed:
+            break
+        for each in listed[: MAX_OPERATIONS - len(found)]:
+            found[each.operation.operation_id] = each
+    return list(found.values())
 
 
 def _similarity(wanted: list[str], offered: list[str], same_method: bool) -> tuple[int, int, int]:  # noqa: FBT001 - a criterion

@@ -70,10 +70,13 @@ def _index(name: str) -> int:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON without white space; a value that is nested too deep is empty."""
+    """Return a value as JSON without white space.
+
+    What is nested too deep, or no Unicode, is empty.
+    """
     try:
         return msgspec.json.encode(value).decode()
-    except RecursionError:
+    except (RecursionError, UnicodeEncodeError):
         return ""
 
 

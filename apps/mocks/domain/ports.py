@@ -18,7 +18,7 @@ from surfaces.model import Surface
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRecord:
-    """A record of a space; `version` counts its changes from 1."""
+    """A record of a space; each change raises `version`, the first is 1 unless it was removed."""
 
     key: str
     surface_id: str
@@ -52,7 +52,8 @@ class StateStore(Protocol):
     ) -> bool:
         """Store `fields` as the next version, or remove the record if None.
 
-        Return False, and change nothing, unless the stored version is `version` (0: no record).
+        Return False, and change nothing, unless the stored version is `version` (0: no record). A
+        record that is made again begins above its last version: no call takes it for the old one.
         """
         ...
 

@@ -8,8 +8,8 @@ from typing import Final
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.dispatching import Candidate
 from apps.mocks.domain.engine import Engine, constraint_failed, error_answer
+from apps.mocks.domain.scope import Scope
 from apps.mocks.domain.tables import CompiledOperation
-from apps.mocks.domain.templates import Scope
 from apps.mocks.domain.validation import check_constraints
 from kernel.errors import PlatformError
 from surfaces.model import SequenceRules

@@ -11,12 +11,14 @@ from typing import Final
 import msgspec
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.domain.templates import JSON, BodyTemplate, Names, Scope, TextTemplate, Value
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
+from apps.mocks.domain.templates import JSON, BodyTemplate, TextTemplate
 from apps.mocks.domain.values import compile_node, printed, reads_state, varies
 from kernel.errors import PlatformError
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
+MAX_HEADER: Final = 16 * 2**10
 _LARGEST_GRPC: Final = 16
 _LOWEST, _HIGHEST = 100, 599
 _OK, _ACCEPTED = 200, 202
@@ -40,7 +42,12 @@ def http_status(code: int) -> int:
 
 
 def header_value(text: str) -> str:
-    """Return a text as a header may hold it: without CR, LF and other control characters."""
+    """Return a text as a header may hold it: without CR, LF and other control characters.
+
+    Raise AnswerTooLarge.
+    """
+    if len(text) > MAX_HEADER:
+        raise AnswerTooLarge(f"a header of the answer has more than {MAX_HEADER:,} characters")
     return text if text.isprintable() else text.translate(_CONTROLS)
 
 
@@ -141,7 +148,6 @@ class Response:
         parts = self._parts
         constant = self._body.constant
         body = self._body.render(scope) if constant is None else constant
-        scope.response = body
         status = self._fixed_status
         if status is None:
             status = _status(self._status.render(scope))
@@ -154,10 +160,13 @@ class Response:
         if media_type is None:
             media_type = header_value(self._media_type.render(scope))
         headers = self._fixed_headers
+        if headers is None:
+            headers = self._rendered_headers(scope)
+        scope.response = body  # for keys and `set`; headers do not see it
         return MockAnswer(
             status=status,
             media_type=media_type or self._body_type or media_type_of(body),
-            headers=self._rendered_headers(scope) if headers is None else headers,
+            headers=headers,
             body=body,
             outcome=parts.outcome,
             example=parts.example,

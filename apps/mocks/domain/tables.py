@@ -11,11 +11,13 @@ from apps.mocks.domain.calls import CallOutcome, MockAnswer
 from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, Place, dispatchers
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.responses import Response, ResponseParts
-from apps.mocks.domain.routes import Routes
+from apps.mocks.domain.routes import Routes, segments
+from apps.mocks.domain.scope import Names
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.templates import Names, TemplateInvalid
+from apps.mocks.domain.templates import TemplateInvalid
 from apps.mocks.domain.transitions import CompiledState
 from apps.mocks.domain.validation import Constraint, RequestSchema
+from kernel.errors import PlatformError
 from surfaces import examples_of
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
@@ -64,9 +66,23 @@ class CompiledSurface:
     def routes(self) -> Routes[CompiledOperation]:
         """Return the routes of the adapter rest."""
         made: Routes[CompiledOperation] = Routes()
-        for each in self.operations.values():
-            if each.adapter == "rest":
-                made.add(each.operation.method, each.operation.path, each)
+        for each in self.routed:
+            made.add(each.operation.method, each.operation.path, each)
+        return made
+
+    @cached_property
+    def routed(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the adapter rest."""
+        return [each for each in self.operations.values() if each.adapter == "rest"]
+
+    @cached_property
+    def by_literal(self) -> Mapping[tuple[int, str], Sequence[CompiledOperation]]:
+        """Return the operations whose path has a literal at a place."""
+        made: dict[tuple[int, str], list[CompiledOperation]] = {}
+        for each in self.routed:
+            for place in enumerate(segments(each.operation.path)):
+                if "{" not in place[1]:
+                    made.setdefault(place, []).append(each)
         return made
 
     @cached_property
@@ -116,8 +132,6 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
-        names = (space.name.suite_id, surface.surface_id, operation.operation_id)
-        self.identity = "\0".join(names)  # in every space of the suite
         self.prepared: object | None = None
 
     @property
@@ -143,7 +157,7 @@ class CompiledOperation:
             return self._broken(problems)
         try:
             return self._tables(self.names)
-        except TemplateInvalid as invalid:
+        except (TemplateInvalid, PlatformError) as invalid:
             return self._broken((str(invalid),))
 
     def _tables(self, names: Names) -> OperationTables:

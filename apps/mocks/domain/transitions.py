@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Final
 
 from apps.mocks.domain.ports import StateRecord, StateStore
-from apps.mocks.domain.templates import AnswerTooLarge, Names, Scope, TextTemplate
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope
+from apps.mocks.domain.templates import TextTemplate
 from kernel.errors import PlatformError
 from surfaces.model import StateRules, Transition
 
@@ -46,9 +47,10 @@ class CompiledTransition:
         if _ALL in self.rule.delete:
             return None
         made = dict(fields)
-        before = scope.with_state(fields)
-        for name, template in self._sets:
-            made[name] = template.render(before)
+        if self._sets:
+            before = scope.with_state(fields)
+            for name, template in self._sets:
+                made[name] = template.render(before)
         for name in self.rule.delete:
             made.pop(name, None)
         for name, amount in self.rule.increment.items():
@@ -180,7 +182,7 @@ def increased(text: str, amount: int) -> str:
 
 
 def _refuse_large(fields: Mapping[str, str]) -> None:
-    size = sum(len(name) + len(value) for name, value in fields.items())
+    size = sum(map(len, fields)) + sum(map(len, fields.values()))
     if size <= MAX_RECORD // 4:  # four bytes are the most for one character
         return
     if (

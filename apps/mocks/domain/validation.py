@@ -12,7 +12,7 @@ from typing import Any, Final
 import re2
 
 from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.paths import parse_path, text_of_value, value_at
+from apps.mocks.domain.paths import parse_path
 from apps.mocks.domain.responses import HEADER_NAME, header_value
 from apps.mocks.domain.values import coerce, escaped, is_coerced
 from surfaces.model import ParameterConstraint, ValueNode
@@ -51,7 +51,7 @@ def reader(source: str, param: str) -> Read:
     steps = parse_path(param)
     if steps is None:
         return lambda _request: None
-    return lambda request: text_of_value(value_at(request.body, steps))
+    return lambda request: request.body_text(steps)
 
 
 class Constraint:

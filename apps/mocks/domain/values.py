@@ -11,14 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from apps.mocks.domain.paths import MISSING
-from apps.mocks.domain.templates import (
-    AnswerTooLarge,
-    Names,
-    Scope,
-    TextTemplate,
-    Value,
-    compile_path,
-)
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
+from apps.mocks.domain.templates import TextTemplate, compile_path
 from kernel import clock
 from kernel.errors import FieldError, PlatformError
 from surfaces.model import Compose, Generator, Resolve, ValueNode
@@ -101,7 +95,7 @@ def _coerced(make: Value, node: ValueNode, pointer: str, default: Value) -> Valu
     kind = node.type
 
     def made(scope: Scope) -> Any:
-        value = make(scope)
+        value = scope.counted(make(scope))
         if value is MISSING or (value is None and kind not in ("", "null")):
             return default(scope)
         if value == "" and kind not in ("", "string"):

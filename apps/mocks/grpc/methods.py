@@ -20,7 +20,7 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.grpc.messages import Codec
 from apps.mocks.grpc.protos import ProtoMethod, Protos, compile_protos
 from apps.mocks.grpc.statuses import SentMetadata, origin_of, sent_headers, status_of
-from apps.mocks.plane_setup import Gate, PlaneSetup
+from apps.mocks.plane_setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound
 from apps.mocks.spaces import LiveSpace
 from kernel.errors import PlatformError
@@ -100,7 +100,7 @@ class Methods:
 
     def __init__(self, setup: PlaneSetup, names: Callable[[], Sequence[str]]) -> None:
         self._spaces = setup.spaces
-        self._gate = Gate(setup)
+        self._access = AccessRules(setup)
         self._names = names
         self._known: dict[str, GrpcSpace] = {}
         self._serving: dict[str, tuple[float, str]] = {}  # by service: since when, and the space
@@ -117,7 +117,7 @@ class Methods:
         found = self._known.get(named)
         if found is None or self._spaces.get(named, now) is not found.space:
             return None
-        if not self._gate.may_call(found.space.name, secret):
+        if not self._access.may_call(found.space.name, secret):
             return None
         return found.methods.get(path)
 
@@ -127,8 +127,8 @@ class Methods:
         if not named:
             named = await self._only_space(_service_of(path))
         space = await self.space(named)
-        if not self._gate.may_call(space.space.name, secret):
-            self._gate.require_secret(secret)
+        if not self._access.may_call(space.space.name, secret):
+            self._access.require_secret(secret)
         return space.method(path)
 
     async def space(self, text: str) -> GrpcSpace:

@@ -17,7 +17,6 @@ import grpc
 
 from apps.mocks.call_notes import CallNotes, answer_of
 from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.exchange import HttpExchange
 from apps.mocks.grpc.methods import Metadata, Method, Methods
 from apps.mocks.grpc.statuses import (
     details_of,
@@ -27,6 +26,7 @@ from apps.mocks.grpc.statuses import (
     sent_headers,
     status_of,
 )
+from apps.mocks.http_exchange import HttpExchange
 from apps.mocks.incoming import RequestHeaders, noted_headers
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.plane_setup import PlaneSetup

@@ -90,7 +90,7 @@ class SchemaError(Shape):
     detail = Text()
 
 
-class Transition(Shape):
+class ExplainedTransition(Shape):
     """What becomes of a record: its `fields`, or it is removed."""
 
     key = Text()
@@ -132,7 +132,7 @@ class Explanation(Shape):
     fallback = Text(required=False)
     stateKey = Text(required=False)
     state = texts(required=False)
-    transition = Transition(required=False)
+    transition = ExplainedTransition(required=False)
     response = ExplainedResponse(required=False)
     error = ExplainedError(required=False)
     proxyUrl = Text(required=False)
@@ -200,7 +200,7 @@ class CallList(Shape):
     nextCursor = Text(required=False)
 
 
-class Removed(Shape):
+class RemovedNumber(Shape):
     removed = Number(min_value=0)
 
 

@@ -109,7 +109,7 @@ class StateView(MockView):
         operation_id="mocks_state_reset",
         parameters=[*schemas.SPACE, *schemas.KEY, *schemas.SURFACE],
         request=None,
-        responses=schemas.Removed,
+        responses={200: schemas.RemovedNumber},
     )
     def delete(self, request: Request) -> Response:
         name = self.writable(named_space(request))
@@ -148,7 +148,7 @@ class JournalView(MockView):
         operation_id="mocks_journal_clear",
         parameters=[*schemas.SPACE, *schemas.OPERATION],
         request=None,
-        responses=schemas.Removed,
+        responses={200: schemas.RemovedNumber},
     )
     def delete(self, request: Request) -> Response:
         name = self.writable(named_space(request))

@@ -34,7 +34,7 @@ def journal_delay_s() -> float | None:
 
     Without Redis, calls are in the memory of the server alone.
     """
-    parts = wiring.parts()
+    parts = wiring.mock_parts()
     if parts.link is not None:
         return 2 * GATHER_S
     return None if parts.loop is None else 0.0
@@ -59,7 +59,7 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
 
     async def explained() -> dict[str, Any]:
         operation, request = located(await _loaded(name), call)
-        engine = wiring.parts().engine
+        engine = wiring.mock_parts().engine
         return await explain(engine, operation, request, defaults_only=defaults_only)
 
     return wiring.wait_for(explained)
@@ -67,7 +67,7 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
 
 def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
     """Return the records of a space by key, and its counters."""
-    state = wiring.parts().state
+    state = wiring.mock_parts().state
 
     async def read() -> SpaceState:
         records = await state.records(str(name), key=key)
@@ -78,7 +78,7 @@ def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
 
 def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> list[JournalEntry]:
     """Return the kept calls of a space, the newest first."""
-    found = wiring.parts().journal.newest(str(name))
+    found = wiring.mock_parts().journal.newest(str(name))
     return [entry for entry in found if wanted is None or wanted.matches(entry)]
 
 
@@ -102,7 +102,7 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
     Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
     SuiteNotFound, SpaceNotActive or SurfaceNotFound for a new record.
     """
-    state = wiring.parts().state
+    state = wiring.mock_parts().state
 
     async def patched() -> StateRecord:
         for _ in range(_TRIES):
@@ -147,20 +147,20 @@ def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
 
 def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int:
     """Remove records and, without `key`, counters; return how many of both there were."""
-    state = wiring.parts().state
+    state = wiring.mock_parts().state
     return wiring.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
 
 
 def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
     """Forget calls; return how many."""
-    journal = wiring.parts().journal
+    journal = wiring.mock_parts().journal
     return wiring.wait_for(
         lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
     )
 
 
 async def _loaded(name: SpaceName) -> CompiledSpace:
-    space = await wiring.parts().spaces.barrier(str(name))
+    space = await wiring.mock_parts().spaces.load_now(str(name))
     if space is not None:
         return space.compiled
     raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)

@@ -15,12 +15,14 @@ MAX_RECORD_BYTES: Final = 64 * 2**10
 class StateLimits:
     """Beyond `records` and `bytes` of a space, the least recently changed record goes first.
 
-    `idle_s`: after which a space that nobody asked is forgotten.
+    A space that nobody asked for `idle_s` is forgotten. In the memory of a process, so are the
+    least recently changed spaces beyond `spaces` and `total_bytes`.
     """
 
     records: int = 10_000
     bytes: int = 64 * 2**20
     spaces: int = 10_000
+    total_bytes: int = 256 * 2**20
     idle_s: float = 24 * 3600.0
 
 

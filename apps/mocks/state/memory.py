@@ -40,8 +40,9 @@ class MemoryState:
     ) -> None:
         self._limits = limits or StateLimits()
         self._monotonic = monotonic
+        self._bytes = 0  # of all spaces
         self._lock = threading.Lock()
-        self._spaces: OrderedDict[str, _Space] = OrderedDict()  # the least recently used first
+        self._spaces: OrderedDict[str, _Space] = OrderedDict()  # the least recently changed first
 
     async def read(self, space: str, key: str) -> StateRecord | None:
         found = self._spaces.get(space)
@@ -65,9 +66,11 @@ class MemoryState:
             before = kept.records.get(key)
             if (before.version if before else 0) != version:
                 return False
+            bytes_before = kept.bytes
             if fields is None:
                 if before:
                     kept.remove(key)
+                self._bytes += kept.bytes - bytes_before
                 return True
             if before:
                 kept.bytes -= record_size(key, before.fields)
@@ -81,6 +84,9 @@ class MemoryState:
             kept.records.move_to_end(key)
             kept.bytes += size
             self._bound(kept)
+            self._bytes += kept.bytes - bytes_before
+            while self._bytes > self._limits.total_bytes and len(self._spaces) > 1:
+                self._drop(next(iter(self._spaces)))
             return True
 
     async def draw(self, space: str, surface_id: str, operation_id: str) -> int:
@@ -110,7 +116,7 @@ class MemoryState:
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         with self._lock:
             found = self._spaces.get(space)
-            return 0 if found is None else _emptied(found, surface_id, key)
+            return 0 if found is None else self._emptied(found, surface_id, key)
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> bool:
         """Empty surfaces ("": the whole space) whose number of resets is new here."""
@@ -119,18 +125,36 @@ class MemoryState:
             for surface_id, number in resets.items():
                 if kept.resets.get(surface_id, 0) < number:
                     kept.resets[surface_id] = number
-                    _emptied(kept, surface_id, "")
+                    self._emptied(kept, surface_id, "")
         return True
+
+    def clear(self) -> None:
+        """Forget everything but the numbers of resets."""
+        with self._lock:
+            for space in self._spaces.values():
+                self._emptied(space, "", "")
 
     def forget(self, space: str) -> None:
         with self._lock:
-            self._spaces.pop(space, None)
+            if space in self._spaces:
+                self._drop(space)
+
+    def _drop(self, space: str) -> None:
+        self._bytes -= self._spaces.pop(space).bytes
+
+    def _emptied(self, space: _Space, surface_id: str, key: str) -> int:
+        bytes_before = space.bytes
+        removed = _emptied(space, surface_id, key)
+        self._bytes += space.bytes - bytes_before
+        return removed
 
     def _entered(self, space: str) -> _Space:
         now = self._monotonic()
         found = self._spaces.get(space)
         if found is None or self._is_idle(found):
             self._drop_idle()
+            if found is not None and space in self._spaces:
+                self._drop(space)
             found = self._spaces[space] = _Space()
         self._spaces.move_to_end(space)
         found.used_at = now
@@ -144,7 +168,7 @@ class MemoryState:
             oldest = next(iter(self._spaces))
             if len(self._spaces) < self._limits.spaces and not self._is_idle(self._spaces[oldest]):
                 return
-            del self._spaces[oldest]
+            self._drop(oldest)
 
     def _bound(self, space: _Space) -> None:
         while len(space.records) > 1 and (

@@ -143,12 +143,12 @@ class RedisState:
     """Raises RedisAway from every method while Redis does not answer."""
 
     def __init__(self, link: RedisLink, limits: StateLimits | None = None) -> None:
-        self._link = link
+        self.link = link
         self._limits = limits or StateLimits()
         self._life_ms = round(self._limits.idle_s * 1000)
 
     async def read(self, space: str, key: str) -> StateRecord | None:
-        found = await self._link.run(_READ, self._of(space), (self._life_ms, key))
+        found = await self.link.run(_READ, self._of(space), (self._life_ms, key))
         return None if found is None else _record(key, found)
 
     async def change(
@@ -169,11 +169,11 @@ class RedisState:
             *(self._life_ms, key, version, surface_id, text),
             *(limits.records, limits.bytes),
         )
-        return bool(await self._link.run(_CHANGE, self._of(space), arguments))
+        return bool(await self.link.run(_CHANGE, self._of(space), arguments))
 
     async def draw(self, space: str, surface_id: str, operation_id: str) -> int:
         field = f"c:{surface_id}\n{operation_id}"
-        return int(await self._link.run(_DRAW, self._of(space), (self._life_ms, field)))
+        return int(await self.link.run(_DRAW, self._of(space), (self._life_ms, field)))
 
     async def records(self, space: str, *, key: str = "") -> Sequence[StateRecord]:
         if key:
@@ -194,21 +194,21 @@ class RedisState:
 
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         arguments = (self._life_ms, surface_id, key)
-        return int(await self._link.run(_RESET_NOW, self._of(space), arguments))
+        return int(await self.link.run(_RESET_NOW, self._of(space), arguments))
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> None:
         """Empty surfaces whose number of resets is new; called on threads."""
         pairs = [part for surface, number in resets.items() for part in (surface, number)]
-        keys = (*self._of(space), self._link.key("resets", space))
-        self._link.run_from_thread(_APPLY_RESETS, keys, (self._life_ms, *pairs))
+        keys = (*self._of(space), self.link.key("resets", space))
+        self.link.run_from_thread(_APPLY_RESETS, keys, (self._life_ms, *pairs))
 
     async def _everything(self, space: str) -> dict[str, bytes]:
-        found = await self._link.run(_ALL, self._of(space), ())
+        found = await self.link.run(_ALL, self._of(space), ())
         pairs = zip(found[::2], found[1::2], strict=True)
         return {name.decode(): value for name, value in pairs}
 
     def _of(self, space: str) -> tuple[str, str]:
-        return (self._link.key("state", space), self._link.key("order", space))
+        return (self.link.key("state", space), self.link.key("order", space))
 
 
 def _record(key: str, value: bytes) -> StateRecord:
@@ -223,11 +223,23 @@ def _record(key: str, value: bytes) -> StateRecord:
 
 
 class SharedState:
-    """Redis for all processes and, while it is away, the memory of this one."""
+    """Redis for all processes and, while it is away, the memory of this one.
+
+    When Redis has been back, the memory begins empty the next time: its old state is no longer so.
+    """
 
     def __init__(self, shared: RedisState, own: MemoryState) -> None:
         self.shared = shared
-        self.own = own
+        self._own = own
+        self._of_return = 0
+
+    @property
+    def own(self) -> MemoryState:
+        returns = self.shared.link.returns
+        if returns != self._of_return:
+            self._of_return = returns
+            self._own.clear()
+        return self._own
 
     async def read(self, space: str, key: str) -> StateRecord | None:
         try:

@@ -219,6 +219,11 @@ async def test_a_subscriber_gets_the_matching_examples_in_their_order(stage: Sta
     ]
 
 
+def test_no_example_of_a_channel_is_unreachable():
+    files = {path: text.encode() for path, text in FILES.items()}
+    assert surfaces_of(files, suite_id="shop", base_url="")[1] == ()
+
+
 async def test_conditions_and_templates_see_the_subscription(stage: Stage):
     _, _, body = await Stream(stage, query="tenant=acme&interval=").whole()
 
@@ -507,6 +512,41 @@ async def test_a_subscription_follows_the_edits_of_its_suite(stage: Stage):
         while data((await stream.frames(1))[0]) != "huge":
             pass
     await stream.leave()
+
+
+async def test_an_edit_that_removes_the_operation_ends_its_subscriptions(stage: Stage):
+    stream, socket = Stream(stage, query="interval=50ms"), Socket(stage, query="interval=50ms")
+    await stream.frames(2)
+    await socket.accepted()
+    stage.source.use({"api/orders.yaml": CONTRACT.replace("orderCreated", "orderMade")})
+    stage.spaces.refresh()
+
+    frame = ""
+    async with asyncio.timeout(SOON):
+        while not frame.startswith("event: error"):
+            frame = (await stream.frames(1))[0]
+        while (message := await socket.next())["type"] == "websocket.send":
+            pass
+    assert json.loads(data(frame))["code"] == "operation_not_found"
+    assert (message["code"], message["reason"]) == (4404, "operation_not_found")
+    await stream.ended()
+    await socket.ended()
+
+
+async def test_an_error_of_ours_is_logged_and_said_without_its_words(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def fails(*_arguments: object) -> object:
+        raise RuntimeError("unforeseen words")
+
+    monkeypatch.setattr(Engine, "looked_up", fails)
+    status, _, body = await Stream(stage).whole()
+    assert (status, json.loads(body)["code"]) == (500, "internal_error")
+    assert "unforeseen" not in body
+    socket = Socket(stage)
+    await socket.accepted()
+    assert await socket.closed() == (1011, "")
+    assert caplog.text.count("RuntimeError: unforeseen words") == 2
 
 
 @pytest.mark.parametrize("text", ["", "\0", "{", "[" * 5000, '{"kind": {"kind": 1}}', "\ud7ff" * 9])

@@ -315,7 +315,7 @@ async def test_a_changed_suite_is_served_as_it_is_now(mocks: GrpcMocks):
     text = files()
     text["mock/orders/Fixed.yaml"] = "examples: {fixed: {response: {body: {orderId: new}}}}"
     mocks.suites.contents["shop"] = content_of("shop", text, generation="2")
-    assert await mocks.spaces.barrier("shop")
+    assert await mocks.spaces.load_now("shop")
     assert b"new" in await raw(b"")
     del mocks.suites.contents["shop"]
     mocks.spaces.forget("shop")
@@ -343,6 +343,28 @@ async def test_the_shared_secret_guards_shared_spaces_alone():
 async def test_a_delay_ends_with_the_client(mocks: GrpcMocks):
     slow = await mocks.call(f"{ORDERS}/Slow", {}, within_s=0.2)
     assert slow.code is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+MESSAGES = {
+    "no message": b"\xff" * 50,
+    "no UTF-8": b"\x0a\x02\xff\xfe",
+    "unknown fields": b"\xfa\x3f\x05hello" * 100,
+    "groups": b"\x0b" * 200,
+    "cut": b"\x0a\x7f",
+    "length beyond": b"\x0a\xff\xff\xff\xff\x0f",
+    "long": b"\x0a\xa0\x8d\x06" + b"x" * 100_000,
+    "many": b"\x1a\x01x" * 50_000,
+    "NULs": bytes(100),
+    "template": b"\x0a\x12{{request.rawBody}}",
+}
+
+
+@pytest.mark.parametrize("case", MESSAGES)
+async def test_a_hostile_message_is_answered_or_refused(mocks: GrpcMocks, case: str):
+    for name in ("GetOrder", "Fixed"):
+        call = mocks.channel.unary_unary(f"{ORDERS}/{name}")(MESSAGES[case])
+        assert await call.code() in (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT)
+    assert await mocks.channel.unary_unary(f"{ORDERS}/Fixed")(b"")
 
 
 async def test_a_message_beyond_the_limit_is_refused(mocks: GrpcMocks):

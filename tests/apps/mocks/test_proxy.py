@@ -78,6 +78,7 @@ CREDENTIALS: list[tuple[str, str, bool]] = [
 async def test_credentials_pass_when_a_constraint_names_them_and_never_our_own(
     name: str, value: str, passes: bool
 ):
+    """Invariant 22."""
     async with http_site({"*": reply()}) as site:
         await forwarded(site.url, headers={name: value}, let_through=frozenset({name}))
     assert (site.asked[0].headers.get(name) == value) is passes
@@ -127,6 +128,7 @@ async def test_a_redirect_changes_method_and_body_as_http_says(
 
 
 async def test_credentials_stay_at_their_origin():
+    """Invariant 22."""
     headers = {"authorization": "Bearer x", "cookie": "a=b", "x-key": "k", "x-api-key": "k",
                "x-tenant": "acme"}  # fmt: skip
     let_through = frozenset({"authorization", "cookie", "x-key"})

@@ -140,6 +140,8 @@ async def forwarded(proxy: GuardedProxy, url: str, method: str = "GET") -> Proxy
 async def test_a_target_is_refused_before_anything_is_sent(
     case: str, monkeypatch: pytest.MonkeyPatch
 ):
+    """Invariant 23."""
+
     async def no_connection(*_arguments: object, **_options: object) -> None:
         raise AssertionError("a connection was made")
 
@@ -191,6 +193,7 @@ LOCATIONS = [
 
 @pytest.mark.parametrize("location", LOCATIONS)
 async def test_a_redirect_is_checked_like_a_target(location: str):
+    """Invariant 23."""
     proxy = GuardedProxy(allowed=[ip_network("127.0.0.1/32")], resolver=resolver)
     async with http_site({"/": reply(status=302, Location=location)}) as site:
         with pytest.raises(ProxyRefused):
@@ -239,7 +242,7 @@ class Rebinding:
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked():
-    """Asked again, the resolver would name another host: it is asked once."""
+    """Invariant 23: asked again, the resolver would name another host; it is asked once."""
     rebinding = Rebinding("127.0.0.1", "127.0.0.2")
     proxy = GuardedProxy(allowed=[ip_network("127.0.0.1/32")], resolver=rebinding)
     async with http_site({"*": reply(b"pinned")}) as site:

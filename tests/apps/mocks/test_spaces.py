@@ -142,7 +142,7 @@ async def test_an_older_look_never_undoes_a_newer_one(mocks: Planes) -> None:
     known = mocks.spaces.get("orders", time.monotonic())
     assert known is not None
     change(mocks.source)
-    await mocks.spaces.barrier("orders")
+    await mocks.spaces.load_now("orders")
     mocks.spaces._keep("orders", known, known.ticket, time.monotonic())
 
     found = mocks.spaces.get("orders", time.monotonic())

@@ -266,13 +266,14 @@ def test_two_processes_of_four_clients_lose_no_update(request: pytest.FixtureReq
     said = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
 
     assert [process.returncode for process in processes] == [0, 0]
-    asyncio.run(
-        assert_equals_model(
-            RedisState(opened),
-            [added for each in said for added in each["added"]],
-            [drawn for each in said for drawn in each["drawn"]],
-        )
-    )
+    added = [each for process in said for each in process["added"]]
+    drawn = [each for process in said for each in process["drawn"]]
+
+    async def compared() -> None:
+        await assert_equals_model(RedisState(opened), added, drawn)
+        await opened.close()
+
+    asyncio.run(compared())
 
 
 @pytest.mark.redis
@@ -313,3 +314,33 @@ async def test_without_redis_the_memory_serves_and_asks_again_after_a_pause() ->
     assert not await asyncio.to_thread(state.apply_resets, "s", {"": 1})
     assert await state.read("s", "k") is None
     await opened.close()
+
+
+async def test_the_memory_of_an_earlier_absence_does_not_come_back() -> None:
+    now = [100.0]
+    opened = RedisLink("redis://127.0.0.1:1/0", clock=lambda: now[0])
+    state = SharedState(RedisState(opened), MemoryState())
+    await state.change("s", "k", "a", version=0, fields={"n": "1"})
+    assert await state.read("s", "k") is not None
+    opened._note(away=None)
+    opened._note(away=ConnectionError())
+
+    assert await state.read("s", "k") is None
+    await opened.close()
+
+
+async def test_all_spaces_in_memory_have_a_size_together() -> None:
+    """Invariant 37."""
+    state = MemoryState(StateLimits(total_bytes=10_000))
+    for number in range(50):
+        await state.change(f"s{number}", "k", "a", version=0, fields={"n": "x" * 1_000})
+    kept = [number for number in range(50) if await state.read(f"s{number}", "k")]
+    assert kept == list(range(41, 50))
+    assert state._bytes == sum(space.bytes for space in state._spaces.values()) <= 10_000
+
+    await state.change("s49", "k", "a", version=1, fields={"n": "y"})
+    await state.change("s48", "k", "a", version=1, fields=None)
+    await state.reset("s47")
+    state.apply_resets("s46", {"a": 1})
+    state.forget("s45")
+    assert state._bytes == sum(space.bytes for space in state._spaces.values())

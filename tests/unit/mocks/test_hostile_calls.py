@@ -88,6 +88,17 @@ async def test_many_conditions_on_a_large_body_read_it_once():
     assert time.process_time() - started < 1
 
 
+async def test_large_objects_are_compared_up_to_a_limit():
+    rules = ", ".join(f"{{name: {'.'.join('a' * n)}, source: body}}" for n in range(1, 100))
+    mocks = mock_of(
+        f"path: /pay, method: POST, parameterConstraints: [{rules}]", "a: {response: {body: ok}}"
+    )
+    body = b'{"a":' * 40 + b"[" + b"1234567," * 500_000 + b"0]" + b"}" * 40
+    started = time.process_time()
+    assert (await mocks.call("/pay", body=body)).body == b"ok"
+    assert time.process_time() - started < 1.5
+
+
 async def test_an_object_that_is_very_large_is_printed_without_indentation():
     mocks = mock_of(
         "path: /pay, method: POST", "a: {responseSchema: {body: {resolve: {path: request.body}}}}"
@@ -95,3 +106,52 @@ async def test_an_object_that_is_very_large_is_printed_without_indentation():
     nested = b"[" * 900 + b"0," * 500_000 + b"0" + b"]" * 900
     answer = await mocks.call("/pay", body=nested)
     assert len(answer.body) == len(nested)
+
+
+@pytest.mark.parametrize(
+    ("response", "body"),
+    [
+        ("responseSchema: {body: {type: object, properties: {%s}}}", b'"%s"' % (b"x" * 1_000_000)),
+        ("responseSchema: {body: {type: object, properties: {%s}}}", b"[%s0]" % (b"0," * 400_000)),
+        ("responseSchema: {body: {type: object, properties: {%s}}}", b"[%s0]" % (b"0," * 30_000)),
+        ("response: {headers: {x: '{{request.body}}'}}", b'"%s"' % (b"x" * 20_000)),
+    ],
+)
+async def test_a_request_cannot_make_an_answer_that_is_much_larger(response, body):
+    values = ", ".join(f"p{n}: {{resolve: {{path: request.body}}}}" for n in range(1_000))
+    mocks = mock_of("path: /pay, method: POST", f"a: {{{response.replace('%s', values)}}}")
+    started = time.process_time()
+    answer = await mocks.call("/pay", body=body)
+    assert (answer.status, answer.error_code) == (413, "payload_too_large")
+    assert time.process_time() - started < 1
+
+
+async def test_a_forwarded_value_is_no_longer_than_a_header_may_be():
+    rule = "{name: a, source: body, forward: true}"
+    mocks = mock_of(f"path: /pay, method: POST, parameterConstraints: [{rule}]", "a: {}")
+    answer = await mocks.call("/pay", body=b'{"a": "%s"}' % (b"x" * 20_000))
+    assert (answer.status, answer.error_code) == (413, "payload_too_large")
+
+
+def test_a_header_that_is_too_long_in_the_metadata_is_a_problem_of_the_operation():
+    headers = f"{{x: {'y' * 20_000}}}"
+    mocks = mock_of("path: /pay, method: POST", f"a: {{response: {{headers: {headers}}}}}")
+    broken = mocks.operation.tables.broken
+    assert broken is not None
+    assert broken.error_code == "mock_metadata_invalid"
+
+
+@pytest.mark.parametrize("place", ["query", "params", "headers"])
+async def test_lone_surrogates_are_refused(place):
+    mocks = mock_of(
+        "path: '/pay/{id}', method: POST",
+        """a: {when: [{from: query, param: none, value: x}]},
+        b: {response: {body: {v: '{{request.query.v}}{{request.path.v}}{{request.headers.v}}'}}}""",
+    )
+    request = MockRequest("POST", "/pay/1")
+    setattr(request, place, {"v": "\ud800"})
+    answer = await mocks.engine.answer(mocks.operation, request)
+    assert (answer.status, answer.error_code) == (400, "mock_request_invalid")
+    assert answer.outcome == "rejected"
+    explained = await explain(mocks.engine, mocks.operation, request)
+    assert explained["error"]["code"] == "mock_request_invalid"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from apps.mocks.domain import nearest as nearest_module
 from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.nearest import nearest
+from apps.mocks.domain.nearest import MAX_OPERATIONS, nearest
 from tests.support.mocks import mock_of, mocks_of
 
 EXAMPLES = """one: {when: [{from: query, param: a, value: 1}, {from: query, param: b, value: 1},
@@ -93,3 +94,26 @@ def test_it_is_the_operation_of_another_method_or_of_a_similar_path(
 def test_a_surface_without_rest_has_no_nearest_operation():
     mocks = mocks_of({"mock/s/say.metadata.yaml": "spec: {adapter: grpc, path: pay/say}"})
     assert nearest(mocks.surface, MockRequest("GET", "/x")) is None
+
+
+def test_it_is_found_among_many_operations_without_a_look_at_all_of_them(monkeypatch):
+    mocks = mocks_of(
+        {
+            f"mock/s/op{n}.metadata.yaml": f"spec: {{method: GET, path: '/api/thing{n}/{{id}}'}}"
+            for n in range(MAX_OPERATIONS + 50)
+        }
+    )
+    compared = []
+    similarity = nearest_module._similarity
+
+    def counted(*each):
+        compared.append(each)
+        return similarity(*each)
+
+    monkeypatch.setattr(nearest_module, "_similarity", counted)
+    for number in (0, MAX_OPERATIONS + 20):
+        compared.clear()
+        found = nearest(mocks.surface, MockRequest("GET", f"/api/thing{number}/7/x"))
+        assert found is not None
+        assert found["operationId"] == f"op{number}"
+        assert len(compared) <= MAX_OPERATIONS

@@ -9,15 +9,8 @@ import pytest
 
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.paths import MISSING, parse_path, value_at
-from apps.mocks.domain.templates import (
-    MAX_EXPRESSIONS,
-    AnswerTooLarge,
-    BodyTemplate,
-    Names,
-    Scope,
-    TemplateInvalid,
-    TextTemplate,
-)
+from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope
+from apps.mocks.domain.templates import MAX_EXPRESSIONS, BodyTemplate, TemplateInvalid, TextTemplate
 
 NAMES = Names(
     suite={

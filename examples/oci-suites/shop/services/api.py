@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
+import provider
 from shop import Store
 
 REQUESTS = count(1)
@@ -37,6 +38,10 @@ class Shop(BaseHTTPRequestHandler):
             return self.answer(409, {"error": f"not for sale: {', '.join(unknown)}"})
         total = sum(prices[name] * amount for name, amount in order.items())
         number = Store().call("INCR", "orders")
+        if provider.ADDRESS:
+            status, payment = provider.capture(number, total)
+            if status != 200:
+                return self.answer(402, {"error": f"order {number} is not paid: {payment}"})
         return self.answer(201, {"order": number, "total": total, "currency": os.environ["CURRENCY"]})
 
     def answer(self, status, body):

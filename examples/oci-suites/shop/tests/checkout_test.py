@@ -3,6 +3,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.environ["PARTITA_WORKSPACE_DIR"], "lib"))
 
+import provider
 from client import call
 from shop import report, work
 
@@ -14,10 +15,17 @@ def an_order_has_a_number_and_a_total():
     assert order["currency"] == os.environ["CURRENCY"], order
 
 
+def nobody_pays_twice():
+    _, order = call("/orders", {"dates": 1})
+    if provider.ADDRESS:
+        status, payment = provider.capture(order["order"], order["total"])
+        assert (status, payment["state"]) == (409, "REFUSED"), (status, payment)
+
+
 def what_is_not_for_sale_is_refused():
     status, answer = call("/orders", {"yacht": 1})
     assert (status, answer["error"]) == (409, "not for sale: yacht"), answer
 
 
 work(6, "basket filled")
-report("checkout", [an_order_has_a_number_and_a_total, what_is_not_for_sale_is_refused])
+report("checkout", [an_order_has_a_number_and_a_total, nobody_pays_twice, what_is_not_for_sale_is_refused])

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from apps.mocks import answers
-from apps.mocks.answers import CORS_ANSWER, Headers
+from apps.mocks import http_responses
+from apps.mocks.http_responses import CORS_ANSWER, Headers
 from apps.mocks.incoming import Receive, Scope, Send
 from kernel import telemetry
 from kernel.errors import PlatformError
@@ -64,7 +64,9 @@ class HttpExchange:
         headers = [*headers, (b"x-request-id", self.request_id), *cors]
         shown = b"" if self.method == "HEAD" else body
         prepared = prepared_sender(self.scope)
-        if prepared is None or not prepared(STATUS_LINES[status] + answers.lines(headers), shown):
+        if prepared is None or not prepared(
+            STATUS_LINES[status] + http_responses.lines(headers), shown
+        ):
             start = {"type": "http.response.start", "status": status, "headers": headers}
             await self.send(start)
             await self.send({"type": "http.response.body", "body": shown})
@@ -72,7 +74,7 @@ class HttpExchange:
     async def preflight(self, security: Headers, asked: bytes) -> None:
         """Answer OPTIONS; every origin may call mocks."""
         self.has_origin = False
-        await self.reply(*answers.preflight(security, asked))
+        await self.reply(*http_responses.preflight(security, asked))
 
     async def refuse(
         self,
@@ -81,7 +83,7 @@ class HttpExchange:
         errors: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Answer with a problem document."""
-        status, headers, body = answers.problem(
+        status, headers, body = http_responses.problem(
             error,
             common,
             path=unquote(self.path),

@@ -46,7 +46,10 @@ _NOT_SENT: Final = frozenset(  # what belongs to the connection or to the pipeli
     )
 )
 _OF_SITE: Final = frozenset(  # what an answer could change for the pages of its host
-    ("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security")
+    (
+        *("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security"),
+        *("alt-svc", "nel", "report-to", "reporting-endpoints"),
+    )
 )
 _LOWEST, _HIGHEST = 200, 599
 _NO_CONTENT, _NOT_MODIFIED = 204, 304

@@ -1,0 +1,37 @@
+"""`mock serve`, as `mock --help` lists it.
+
+`manage.py` starts it before Django is imported (apps.mocks.standalone); with an option of Django
+before the verb, the way leads here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any, Final
+
+from apps.mocks.standalone_arguments import EPILOG, HELP, add_arguments
+from apps.operations.api import VerbCommand
+
+EXAMPLES: Final = """\
+  manage.py mock serve openapi.yaml
+  manage.py mock serve shop --port 9000 --log"""
+
+
+def add_verbs(_command: VerbCommand, verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "serve",
+        help="serve the mocks of one suite or contract; needs no store",
+        description=HELP,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_arguments(parser)
+    parser.set_defaults(verb=serve)
+
+
+def serve(_options: dict[str, Any]) -> int:
+    """Become the process that `manage.py mock serve` is."""
+    words = sys.argv[sys.argv.index("serve") :]
+    os.execv(sys.executable, [sys.executable, sys.argv[0], "mock", *words])  # noqa: S606

@@ -1,0 +1,192 @@
+"""A local proxy that keeps the calls it forwards, for `mock record`.
+
+    proxy = RecordingProxy(("127.0.0.1", 8091), "https://api.example.org", kept)
+    proxy.serve_forever()
+
+It forwards credentials, since the API wants them; no example has them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import httpx
+
+from surfaces.recordings import RecordedCall, Recording
+from surfaces.recordings.calls import header, split_url
+from surfaces.recordings.har import is_static
+
+MAX_BODY: Final = 10 * 2**20
+TIMEOUT_S: Final = 30.0
+_HOP_BY_HOP: Final = frozenset((
+    "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
+    "te", "trailer", "transfer-encoding", "upgrade", "host", "content-length",
+    "accept-encoding", "content-encoding", "expect",
+))  # fmt: skip
+
+
+class KeptCalls:
+    """The calls so far; `changed` is called after each new one, on the thread of the call."""
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self.recording = Recording()
+        self._changed = changed
+        self._lock = threading.Lock()
+
+    def add(self, call: RecordedCall, body: bytes) -> bool:
+        """Keep a call if its answer is a text that belongs to an API; return whether it is."""
+        kind = header(call.response_headers, "content-type")
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            text = None
+        with self._lock:
+            if is_static(kind) or call.method == "OPTIONS":
+                self.recording.left_out["a page, a picture, a script or a CORS preflight"] += 1
+                return False
+            if text is None:
+                self.recording.left_out["the answer is no text"] += 1
+                return False
+            self.recording.add(_with_body(call, text))
+        self._changed()
+        return True
+
+    def calls(self) -> list[RecordedCall]:
+        with self._lock:
+            return list(self.recording.calls)
+
+
+def _with_body(call: RecordedCall, text: str) -> RecordedCall:
+    return replace(call, response_body=text)
+
+
+class RecordingProxy(ThreadingHTTPServer):
+    """Forwards every request to one address and keeps what was asked and answered."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        target: str,
+        kept: KeptCalls,
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        super().__init__(address, _Handler)
+        self.target = target.rstrip("/")
+        self.kept = kept
+        self.client = httpx.Client(
+            timeout=TIMEOUT_S, follow_redirects=False, trust_env=False, transport=transport
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
+
+    def server_close(self) -> None:
+        super().server_close()
+        self.client.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: RecordingProxy
+    protocol_version = "HTTP/1.1"
+    timeout = TIMEOUT_S
+
+    def __getattr__(self, name: str) -> Any:
+        """Handle every method alike (`do_GET`, `do_PATCH`, …)."""
+        if name.startswith("do_"):
+            return self._forward
+        raise AttributeError(name)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the library
+        """Log nothing: a path may hold credentials."""
+
+    def _forward(self) -> None:
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "send a body with Content-Length")
+            return
+        if int(length) > MAX_BODY:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is larger than 10 MiB")
+            return
+        if not self.path.startswith("/"):
+            self._refuse(HTTPStatus.BAD_REQUEST, "send a path, not an absolute URL")
+            return
+        sent = self.rfile.read(int(length))
+        try:
+            status, headers, body = self._answer(sent)
+        except _TooLarge:
+            self._refuse(HTTPStatus.BAD_GATEWAY, "the answer is larger than 10 MiB")
+            return
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            self._refuse(HTTPStatus.BAD_GATEWAY, f"{self.server.target}: {type(error).__name__}")
+            return
+        self._keep(status, headers, sent, body)
+        self.send_response_only(status)
+        for name, value in _passed_on(headers):
+            self.send_header(name, self._here(name, value))
+        self._send(body)
+
+    def _answer(self, sent: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        with self.server.client.stream(
+            self.command,
+            f"{self.server.target}{self.path}",
+            headers=list(_passed_on(self.headers.items())),
+            content=sent,
+        ) as answer:
+            body = b""
+            for piece in answer.iter_bytes():
+                body += piece
+                if len(body) > MAX_BODY:
+                    raise _TooLarge
+            return answer.status_code, answer.headers.multi_items(), body
+
+    def _keep(
+        self, status: int, headers: Iterable[tuple[str, str]], sent: bytes, body: bytes
+    ) -> None:
+        host, base, _ = split_url(self.server.target)
+        _, path, query = split_url(self.path)
+        call = RecordedCall(
+            method=self.command,
+            path=f"{base.rstrip('/')}{path}",
+            status=status,
+            surface=host,
+            query=query,
+            request_headers=tuple(self.headers.items()),
+            request_body=sent.decode(errors="replace"),
+            response_headers=tuple((name.title(), value) for name, value in headers),
+        )
+        self.server.kept.add(call, body)
+
+    def _here(self, name: str, value: str) -> str:
+        """Let redirects to the recorded API lead to this proxy."""
+        if name.lower() == "location" and value.startswith(f"{self.server.target}/"):
+            return f"{self.server.url}{value.removeprefix(self.server.target)}"
+        return value
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        self.close_connection = True
+        self.send_response_only(status)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self._send(f"{reason}\n".encode())
+
+    def _send(self, body: bytes) -> None:
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+class _TooLarge(Exception):
+    """The answer is larger than what is kept in memory."""
+
+
+def _passed_on(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    return ((name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP)

@@ -1,0 +1,91 @@
+"""A recorded call: what was asked and answered, in the form that all recordings have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+MAX_CALLS: Final = 5_000
+MAX_BODY: Final = 2**20  # characters
+MAX_PAIRS: Final = 200  # headers, query parameters
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """`path` is decoded by no one yet; `template` is its form with `{name}` where that is known.
+
+    `params` are values of the template. `surface` names the API, such as the host.
+    """
+
+    method: str
+    path: str
+    status: int
+    surface: str = ""
+    name: str = ""
+    template: str = ""
+    params: Pairs = ()
+    query: Pairs = ()
+    request_headers: Pairs = ()
+    request_body: str = ""
+    response_headers: Pairs = ()
+    response_body: str = ""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The calls of a file, and how many of them were left out, by the reason."""
+
+    title: str = ""
+    calls: list[RecordedCall] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, call: RecordedCall) -> None:
+        if len(self.calls) >= MAX_CALLS:
+            self.left_out[f"more than {MAX_CALLS} calls"] += 1
+        elif max(len(call.request_body), len(call.response_body)) > MAX_BODY:
+            self.left_out["the body is larger than 1 MiB"] += 1
+        else:
+            self.calls.append(call)
+
+
+def header(pairs: Iterable[tuple[str, str]], name: str) -> str:
+    """Return the first header of a name (in lower case), or ""."""
+    return next((value for key, value in pairs if key.lower() == name), "")
+
+
+def split_url(url: str) -> tuple[str, str, Pairs]:
+    """Return host, path and query of an absolute or relative URL."""
+    try:
+        parts = urlsplit(url)
+        query = tuple(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=MAX_PAIRS))
+        return parts.netloc.rpartition("@")[2], parts.path or "/", query
+    except ValueError:
+        return "", "/", ()
+
+
+def decoded(segment: str) -> str:
+    return unquote(segment, errors="replace")
+
+
+def text_at(value: Any, name: str) -> str:
+    """Return a text of a mapping from outside, "" for anything else."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def list_at(value: Any, name: str) -> Sequence[Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else ()
+
+
+def pairs_at(value: Any, name: str, key: str) -> Pairs:
+    """Return the `{key, value}` entries of a list as pairs, without disabled ones."""
+    return tuple(
+        (text_at(each, key), text_at(each, "value"))
+        for each in list_at(value, name)[:MAX_PAIRS]
+        if text_at(each, key) and not (isinstance(each, dict) and each.get("disabled") is True)
+    )

@@ -1,0 +1,208 @@
+"""Recorded calls as the mock files of a suite: an operation for each method and path template.
+
+An example answers requests with the path parameters and the query that were recorded, and with the
+values of the body that tell it from another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from kernel.ids import slug
+from kernel.redaction import MASK
+from surfaces.contracts import identifier
+from surfaces.recordings.calls import Pairs, RecordedCall, header
+from surfaces.recordings.mock_yaml import yaml_text
+from surfaces.recordings.routes import guessed
+from surfaces.recordings.secrets import is_secret_name, without_secrets
+from surfaces.request_examples import leaves
+
+MAX_OPERATIONS: Final = 250  # two files each; a package has 512
+MAX_EXAMPLES: Final = 200  # of an operation
+MAX_FILE: Final = 2**20  # characters of an operation's bodies
+MAX_CONDITIONS: Final = 20
+# what belongs to the connection, to the moment or to the server that was recorded
+_LEFT_OUT: Final = frozenset((
+    "content-type", "content-length", "content-encoding", "transfer-encoding", "connection",
+    "keep-alive", "upgrade", "trailer", "te", "date", "server", "via", "age", "alt-svc", "nel",
+    "report-to", "strict-transport-security", "x-powered-by", "x-runtime", "x-request-id",
+    "cf-ray", "cf-cache-status", "proxy-authenticate", "proxy-connection",
+))  # fmt: skip
+_FORM: Final = "application/x-www-form-urlencoded"
+When = tuple[tuple[str, str, str], ...]
+
+
+@dataclass(slots=True)
+class MockFiles:
+    """The files by their path in a suite, and what became of the calls."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    operations: int = 0
+    examples: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def mock_files(calls: Iterable[RecordedCall], surface: str = "", *, source: str = "") -> MockFiles:
+    """Return the mocks of recorded calls, without credentials.
+
+    `surface` is the id of their API surface; without it, each API of the calls has its own.
+    `source` is named in the files.
+    """
+    made = MockFiles()
+    groups: dict[tuple[str, str, str], list[RecordedCall]] = {}
+    for call in without_secrets(calls):
+        template, params = (call.template, call.params) if call.template else guessed(call.path)
+        home = identifier(surface or slug(call.surface), "default")
+        groups.setdefault((home, call.method, template), []).append(
+            _with_params(call, template, params)
+        )
+    names: set[str] = set()
+    for (home, method, template), group in groups.items():
+        if made.operations >= MAX_OPERATIONS:
+            made.left_out[f"more than {MAX_OPERATIONS} operations"] += len(group)
+            continue
+        operation_id = _unique(slug(f"{method} {template}")[:100] or method.lower(), names, home)
+        examples = dict(_examples(group, made.left_out))
+        stem = f"mock/{home}/{operation_id}"
+        note = f"recorded: {source}" if source else ""
+        made.files[f"{stem}.yaml"] = yaml_text({"examples": examples}, note)
+        made.files[f"{stem}.metadata.yaml"] = yaml_text({
+            "metadata": {"operationId": operation_id, "surface": home},
+            "spec": {"protocol": "REST", "method": method, "path": template},
+        })  # fmt: skip
+        made.operations += 1
+        made.examples += len(examples)
+    return made
+
+
+def _with_params(call: RecordedCall, template: str, params: Pairs) -> RecordedCall:
+    return replace(call, template=template, params=params)
+
+
+def _unique(name: str, taken: set[str], home: str) -> str:
+    made, number = name, 2
+    while f"{home}/{made}" in taken:
+        made = f"{name}-{number}"
+        number += 1
+    taken.add(f"{home}/{made}")
+    return made
+
+
+def _examples(
+    group: Sequence[RecordedCall], left_out: Counter[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the examples of an operation by name; equal calls are one."""
+    taken: dict[When, tuple[int, str]] = {}
+    names: set[str] = set()
+    room = MAX_FILE
+    for call, when in _conditions(group):
+        answer = (call.status, call.response_body)
+        if when in taken:
+            key = (
+                "the same call again"
+                if taken[when] == answer
+                else "another answer to an equal call"
+            )
+            left_out[key] += 1
+            continue
+        room -= len(call.response_body) + len(call.request_body)
+        if len(names) >= MAX_EXAMPLES or room < 0:
+            left_out["more examples than an operation may have"] += 1
+            continue
+        taken[when] = answer
+        yield _unique(_name(call, when), names, ""), _example(call, when)
+
+
+def _name(call: RecordedCall, when: When) -> str:
+    """Return the given name, otherwise what tells the example from others."""
+    told = " ".join(value for source, _, value in when if source != "body")
+    return call.name.strip()[:80] or slug(told)[:60] or str(call.status)
+
+
+def _conditions(group: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, When]]:
+    """Yield the calls with what a request must have to be answered alike."""
+    alike: dict[When, list[RecordedCall]] = {}
+    for call in group:
+        alike.setdefault(_base(call), []).append(call)
+    for call in group:
+        base = _base(call)
+        others = alike[base]
+        if len({each.request_body for each in others}) == 1:
+            yield call, base
+            continue
+        values = _body_values(call)
+        differing = _differing([_body_values(each) for each in others])
+        told = tuple(("body", name, values[name]) for name in differing if name in values)
+        yield call, (*base, *told)[:MAX_CONDITIONS]
+
+
+def _base(call: RecordedCall) -> When:
+    path = [("path", name, value) for name, value in call.params if value]
+    query = {
+        name: value
+        for name, value in reversed(call.query)
+        if not is_secret_name(name) and MASK not in value
+    }
+    told = [("query", name, value) for name, value in sorted(query.items())]
+    return (*path, *told)[:MAX_CONDITIONS]
+
+
+def _body_values(call: RecordedCall) -> Mapping[str, str]:
+    text = call.request_body
+    if header(call.request_headers, "content-type").startswith(_FORM):
+        found: Iterable[tuple[str, str]] = parse_qsl(text, max_num_fields=200) if text else ()
+    else:
+        found = leaves(_json(text))
+    return {name: value for name, value in found if MASK not in value and not is_secret_name(name)}
+
+
+def _differing(bodies: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the names whose values are not the same in all bodies."""
+    names = dict.fromkeys(name for body in bodies for name in body)
+    return [name for name in names if len({body.get(name) for body in bodies}) > 1]
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _example(call: RecordedCall, when: When) -> dict[str, Any]:
+    response: dict[str, Any] = {"status": str(call.status)}
+    if media_type := header(call.response_headers, "content-type").partition(";")[0].strip():
+        response["mediaType"] = media_type
+    headers = {
+        name: _literal(value)
+        for name, value in call.response_headers
+        if name.lower() not in _LEFT_OUT and not name.startswith(":")
+    }
+    if headers:
+        response["headers"] = headers
+    if call.response_body:
+        response["body"] = _body(call.response_body)
+    made: dict[str, Any] = {}
+    if when:
+        made["when"] = [
+            {"from": source, "param": param, "value": value} for source, param, value in when
+        ]
+    if call.request_body:
+        made["request"] = {"body": _body(call.request_body)}
+    return {**made, "response": response}
+
+
+def _literal(text: str) -> str:
+    """Return a text that is no template."""
+    return text.replace("{{", "{{'{{'}}")
+
+
+def _body(text: str) -> Any:
+    """Return a body as it is written in a file: JSON as its values, anything else as a text."""
+    made = _json(_literal(text))
+    return _literal(text) if made is None else made

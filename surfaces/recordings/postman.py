@@ -1,0 +1,132 @@
+"""Saved responses of a Postman collection (format 2.0 and 2.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from surfaces.recordings.calls import (
+    Pairs,
+    RecordedCall,
+    Recording,
+    decoded,
+    list_at,
+    pairs_at,
+    split_url,
+    text_at,
+)
+
+MAX_DEPTH: Final = 20  # folders in folders
+_VARIABLE: Final = re.compile(r"\{\{([^{}]{1,100})\}\}")
+_NAME: Final = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def is_postman(document: Any) -> bool:
+    if not isinstance(document, dict) or not isinstance(document.get("item"), list):
+        return False
+    info = document.get("info")
+    return "postman" in text_at(info, "schema") or bool(text_at(info, "_postman_id"))
+
+
+def calls_of_postman(document: Any) -> Recording:
+    """Return a call for each saved response; requests without one are left out."""
+    made = Recording(title=text_at(document.get("info"), "name"))
+    variables = dict(pairs_at(document, "variable", "key"))
+    for item in _items(document, 0):
+        responses = [each for each in list_at(item, "response") if isinstance(each, dict)]
+        if not responses:
+            made.left_out["a request without a saved response"] += 1
+        for response in responses:
+            request = response.get("originalRequest") or item.get("request")
+            _add(request, response, variables, made)
+    return made
+
+
+def _items(folder: Any, depth: int) -> Iterator[dict[str, Any]]:
+    for each in list_at(folder, "item") if depth < MAX_DEPTH else ():
+        if not isinstance(each, dict):
+            continue
+        if isinstance(each.get("item"), list):
+            yield from _items(each, depth + 1)
+        elif "request" in each:
+            yield each
+
+
+def _add(
+    request: Any, response: dict[str, Any], variables: Mapping[str, str], made: Recording
+) -> None:
+    request = {"url": request} if isinstance(request, str) else request
+    status = response.get("code")
+    if not isinstance(request, dict) or not isinstance(status, int) or not 100 <= status <= 599:  # noqa: PLR2004
+        made.left_out["a saved response without a status"] += 1
+        return
+    address = _Address.of(request.get("url"), variables)
+    made.add(
+        RecordedCall(
+            method=(text_at(request, "method") or "GET").upper(),
+            path=address.template,
+            template=address.template,
+            params=address.params,
+            query=address.query,
+            status=status,
+            name=text_at(response, "name"),
+            request_headers=pairs_at(request, "header", "key"),
+            request_body=_sent(request.get("body"), variables),
+            response_headers=pairs_at(response, "header", "key"),
+            response_body=text_at(response, "body"),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    template: str
+    params: Pairs
+    query: Pairs
+
+    @classmethod
+    def of(cls, url: Any, variables: Mapping[str, str]) -> _Address:
+        """Return path and query of a URL; `:id` and unknown `{{variables}}` are parameters."""
+        if isinstance(url, str):
+            url = {"raw": url}
+        raw = _filled(text_at(url, "raw"), variables)
+        values = dict(pairs_at(url, "variable", "key"))
+        query = pairs_at(url, "query", "key")
+        if "path" in (url if isinstance(url, dict) else {}):
+            path = "/".join(each for each in list_at(url, "path") if isinstance(each, str))
+            path = _filled(path, variables)
+        else:
+            without_host = re.sub(r"^(?:\w+://)?[^/?#]*", "", raw)
+            _, path, raw_query = split_url(without_host)
+            query = query or raw_query
+        segments = [_segment(each, values) for each in path.strip("/").split("/")]
+        params = tuple((name, value) for _, name, value in segments if name and value)
+        filled = tuple((key, _filled(value, variables)) for key, value in query)
+        known = tuple(pair for pair in filled if "{{" not in pair[1])
+        return cls("/" + "/".join(text for text, _, _ in segments), params, known)
+
+
+def _segment(text: str, values: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return a segment of the template, its parameter and the value that it had."""
+    if text.startswith(":") and len(text) > 1:
+        name = _NAME.sub("_", text[1:])
+        value = values.get(text[1:], "")
+        return f"{{{name}}}", name, "" if "{{" in value else decoded(value)
+    if found := _VARIABLE.fullmatch(text):
+        name = _NAME.sub("_", found[1])
+        return f"{{{name}}}", name, ""
+    return text, "", ""
+
+
+def _filled(text: str, variables: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text)
+
+
+def _sent(body: Any, variables: Mapping[str, str]) -> str:
+    mode = text_at(body, "mode")
+    if mode in ("urlencoded", "formdata"):
+        return urlencode(pairs_at(body, mode, "key"))
+    return _filled(text_at(body, "raw"), variables)

@@ -1,0 +1,74 @@
+"""Suites as they are now, by a look at their own files: what serves mocks asks each second."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from apps.suites import shelf as module
+from apps.suites.library import Library
+from tests.apps.suites.conftest import Workspace
+
+STAR = 'task.run("a", image = "x", command = ["true"])\n'
+
+
+@pytest.fixture
+def shelf(library: Library, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Any:
+    library.patience_s = 0.03
+    for suite_id in ("a", "b"):
+        workspace.add(suite_id, STAR)
+    for path in [*workspace.root.rglob("*"), workspace.root]:
+        os.utime(path, (1_700_000_000, 1_700_000_000))  # new files may still change unseen
+    library.shelf.suites()
+    listed: list[int] = []
+    suites = library.shelf.suites
+
+    def counted() -> Any:
+        listed.append(1)
+        return suites()
+
+    monkeypatch.setattr(library.shelf, "suites", counted)
+    monkeypatch.setattr(library.shelf, "listed", listed, raising=False)
+    return library.shelf
+
+
+def test_what_has_not_changed_is_not_listed_again(shelf: Any) -> None:
+    first = shelf.current(["a", "b"])
+
+    assert sorted(first) == ["a", "b"]
+    assert shelf.current(["a"])["a"] is first["a"]
+    assert shelf.listed == []
+
+
+def test_a_change_of_its_own_files_is_seen_at_once(shelf: Any, workspace: Workspace) -> None:
+    before = shelf.current(["a"])["a"]
+    workspace.add("b", STAR + "# changed\n")
+    assert shelf.current(["a"])["a"] is before
+    assert shelf.listed == []
+    workspace.add("a", STAR + "# changed\n")
+
+    assert shelf.current(["a"])["a"].digest != before.digest
+    assert shelf.listed == [1]
+
+
+def test_a_suite_that_comes_or_goes_is_seen(shelf: Any, workspace: Workspace) -> None:
+    folder = workspace.add("new", STAR)
+    assert sorted(shelf.current(["new"])) == ["new"]
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    assert shelf.current(["new"]) == {}
+
+
+def test_an_unknown_name_lists_the_suites_once_a_second(
+    shelf: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        assert shelf.current(["none"]) == {}
+    assert shelf.listed == []
+    monkeypatch.setattr(module, "RECENT_S", 0.0)
+    assert shelf.current(["none"]) == {}
+
+    assert shelf.listed == [1]
