@@ -18,7 +18,7 @@ _PLAIN = 0o644
 
 
 @dataclass(slots=True)
-class Plan:
+class WritePlan:
     """What writing would do: paths in the folder by what becomes of them."""
 
     folder: Path
@@ -28,9 +28,9 @@ class Plan:
     changed: list[str] = field(default_factory=list)
 
 
-def planned(files: Mapping[str, bytes], folder: Path) -> Plan:
+def planned(files: Mapping[str, bytes], folder: Path) -> WritePlan:
     """Compare the files with those that are there; raise InvalidInput for one that leads out."""
-    plan = Plan(folder, files)
+    plan = WritePlan(folder, files)
     root = folder.resolve()
     for path, content in sorted(files.items()):
         target = folder / path
@@ -45,7 +45,7 @@ def planned(files: Mapping[str, bytes], folder: Path) -> Plan:
     return plan
 
 
-def write(plan: Plan) -> None:
+def write(plan: WritePlan) -> None:
     """Write what is new or changed, each file whole or not at all; raise InvalidInput."""
     for path in (*plan.new, *plan.changed):
         target = plan.folder / path

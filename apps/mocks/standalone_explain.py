@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from apps.mocks import answers
+from apps.mocks import http_responses
 from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.inspection import ExplainedCall, located
-from apps.mocks.exchange import HttpExchange
+from apps.mocks.http_exchange import HttpExchange
 from apps.mocks.incoming import ClientLeft, Receive, Scope, Send, read_body, request_id_of
 from apps.mocks.plane_setup import PlaneSetup
 from apps.mocks.refusals import MethodNotAllowed, SuiteNotFound
@@ -54,18 +54,20 @@ class Explanations:
         except ClientLeft:
             return
         except MethodNotAllowed as error:
-            await exchange.refuse(error, [*answers.SECURITY, (b"allow", error.methods)])
+            await exchange.refuse(error, [*http_responses.SECURITY, (b"allow", error.methods)])
         except PlatformError as error:
             errors = [each.as_dict() for each in error.errors]
-            await exchange.refuse(error, answers.SECURITY, errors)
+            await exchange.refuse(error, http_responses.SECURITY, errors)
         except Exception:  # the edge: nothing may pass it
             logger.exception("an explanation failed (request %s)", exchange.request_id.decode())
-            await exchange.refuse(PlatformError("an internal error occurred"), answers.SECURITY)
+            await exchange.refuse(
+                PlatformError("an internal error occurred"), http_responses.SECURITY
+            )
 
     async def _answer(self, exchange: HttpExchange) -> None:
         if exchange.method == "OPTIONS":
             asked = exchange.given.get(b"access-control-request-headers", b"")
-            await exchange.preflight(answers.SECURITY, asked)
+            await exchange.preflight(http_responses.SECURITY, asked)
             return
         if exchange.method != "POST":
             raise MethodNotAllowed(_METHODS)
@@ -86,7 +88,7 @@ class Explanations:
             raise SuiteNotFound(self._suite_id)
         operation, request = located(space.compiled, call)
         explained = await explain(self._setup.engine, operation, request)
-        await exchange.reply(*answers.document(answers.SECURITY, explained))
+        await exchange.reply(*http_responses.document(http_responses.SECURITY, explained))
 
 
 def _parsed(body: bytes) -> _Asked:

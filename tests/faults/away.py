@@ -170,7 +170,7 @@ def stand_still(
     """Launch, stop in the middle, go on after a while, judge. `active`: held outside the wait."""
     chance, outcome, working = random.Random(case.seed), Outcome(case), active()
     with working:
-        runs = [site.launch(case.suite, profile="default.yaml") for _ in range(case.runs)]
+        runs = [site.launch(case.suite, profile="cash.yaml") for _ in range(case.runs)]
         until(
             lambda: all(_began(site, each) for each in runs),
             within_s=240,

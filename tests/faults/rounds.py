@@ -47,7 +47,7 @@ def crash_during_shop(
     print(f"kill -9 {victim}: {'; '.join(map(str, order))}", flush=True)
     begun = time.monotonic()
     runs = [
-        cluster.launch("shop", profile="default.yaml", backend=backend)
+        cluster.launch("shop", profile="cash.yaml", backend=backend)
         for backend in BACKENDS.get(victim, ("local",))
     ]
     for moment in order:

@@ -27,7 +27,7 @@ PARTS = ("web", "celery", "runner", "worker")
 PAUSED = """\
 name: Paused
 description: A migration that takes its time
-extendsId: default
+extendsId: cash
 services:
   migrate:
     env:
@@ -95,7 +95,7 @@ def test_late_reports_are_refused(cluster: Cluster):
     """Invariants 7 and 11: 409 `stale_attempt` for each, and nothing of them is stored."""
     cluster.processes["worker"].kill()  # or it would take the step
     with LateWorker(cluster.url, "late") as worker:
-        run_id = cluster.launch("shop", backend="edge")
+        run_id = cluster.launch("shop", profile="cash.yaml", backend="edge")
         worker.claim()
         assert worker.report() == {"state": 200, "logs": 200}
         until(

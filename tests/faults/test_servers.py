@@ -28,7 +28,7 @@ def interrupted_shop(cluster: Cluster, server: str, *signals: signal.Signals) ->
     """A run during which the server is ended by each signal in turn, and is back a little later."""
     draw = random.Random(f"{SEED} {server}")
     cluster.wait_ready()
-    run_id = cluster.launch("shop", profile="default.yaml")
+    run_id = cluster.launch("shop", profile="cash.yaml")
     for number in signals:
         after_s, away_s = draw.uniform(0.2, SHOP_S / 2), draw.uniform(0.5, 3.0)
         print(f"{server} gets {number.name} after {after_s:.2f} s, away {away_s:.2f} s", flush=True)

@@ -94,8 +94,8 @@ def test_the_page_of_shop_shows_what_the_streams_told(page: Page, up: Up):
     for step, status in last.items():
         expect(page.locator(f'.step[data-step="{step}"]')).to_have_attribute("data-status", status)
         expect(page.locator(f'.node[data-node="{step}"]')).to_have_attribute("data-status", status)
-    assert page.locator(".step").count() == len(last) == 10
-    expect(page.locator(".scale-words")).to_have_text("9 healthy1 skipped")
+    assert page.locator(".step").count() == len(last) == 11
+    expect(page.locator(".scale-words")).to_have_text("10 healthy1 skipped")
     expect(page.locator('.step[data-step="warm-cache"] .step-kind')).to_contain_text("attempt 2")
     assert_shown_in_order(page.evaluate("window.shown"), told)
 

@@ -22,7 +22,13 @@ from tests.support.up import Up
 KEPT = ROOT / "docs" / "transcripts"
 ORDINARY = ["queued", "claimed", "running", "healthy"]
 TESTED = ["queued", "claimed", "running", "artifacts", "healthy"]
-STATUS_OF = {"retry": "queued", "claimed": "running", "artifacts": "running"}  # else its own name
+DISPATCHED = ["queued", "claimed", "healthy"]
+STATUS_OF = {
+    "retry": "queued",
+    "claimed": "running",
+    "artifacts": "running",
+    "reset": "running",
+}  # else its own name
 pytestmark = pytest.mark.docker
 
 
@@ -101,9 +107,10 @@ def test_the_steps_of_shop_go_through_their_states_in_order(healthy: Recording):
         "execution": ["queued", "booting", "healthy"],
         **dict.fromkeys(["store", "migrate", "seed", "api"], ORDINARY),
         "warm-cache": retried,
-        **dict.fromkeys(["catalog-test", "checkout-test", "search-test"], TESTED),
+        **dict.fromkeys(["catalog-test", "search-test"], TESTED),
+        "checkout-test": ["queued", "claimed", "reset-mocks", *TESTED[2:]],
         "rollback": ["skipped"],
-        "summary": ["queued", "claimed", "healthy"],
+        **dict.fromkeys(["payments", "summary"], DISPATCHED),
     }
     retry = next(event for event in healthy.told if event["id"] == "warm-cache-retry-2")
     assert (retry["level"], retry["reason"], retry["attempt"]) == ("warn", "exit_nonzero", 2)
@@ -121,7 +128,7 @@ def test_two_suites_in_one_run_with_their_own_files_names_and_profiles(up: Up):
     steps = {step["id"]: step["status"] for step in composite.detail["steps"]}
     assert steps.pop("shop/rollback") == "skipped"
     assert set(steps.values()) == {"healthy"}
-    assert len(steps) == 14
+    assert len(steps) == 15
     lines = [frame.data["line"] for frame in sse.frames(composite.logs)[:-1]]
     said = {line["text"] for line in lines if line["source"] == "open-for-business"}
     assert any(text.startswith('the shop says: {"schema"') for text in said), said
@@ -136,6 +143,7 @@ def test_a_broken_seed_runs_the_rollback_and_nothing_else(broken: Recording):
     assert told == {
         "execution": ["queued", "booting", "failed"],
         **dict.fromkeys(["store", "migrate", "api", "rollback"], ORDINARY),
+        "payments": DISPATCHED,
         "seed": ["queued", "claimed", "running", "failed"],
         **{step: ["skipped"] for step in skipped},
     }

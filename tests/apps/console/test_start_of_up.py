@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
+from asgiref.sync import async_to_sync
 
 from apps.console.embedded import demo as demos
+from apps.console.embedded.server import MocksAlone
 from apps.console.embedded.up import Up
 from apps.workers import api as workers
 from worker.host import container_bridge
@@ -45,3 +48,47 @@ def test_the_images_of_the_examples_are_there_with_and_without_a_demo(monkeypatc
     assert Up()._choose_runtime() == "docker"
 
     assert {"python:3.12-alpine", "redis:7-alpine"} <= set(wanted)
+
+
+async def reached(host: str, path: str, kind: str = "http") -> tuple[bool, list[dict[str, Any]]]:
+    """Whether the application was asked, and what was sent without it."""
+    asked: list[str] = []
+    sent: list[dict[str, Any]] = []
+
+    async def application(scope: Any, _receive: Any, _send: Any) -> None:
+        asked.append(scope["type"])
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": kind, "path": path, "server": (host, 8090)}
+    if kind == "lifespan":
+        scope = {"type": kind}
+    await MocksAlone(application, "172.17.0.1")(scope, None, send)
+    return bool(asked), sent
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "answers"),
+    [
+        ("127.0.0.1", "/api/v1/auth/sign-in", True),
+        ("172.17.0.1", "/mocks/rest/shop@run-x/psp/pay", True),
+        ("172.17.0.1", "/mocks", False),
+        ("172.17.0.1", "/", False),
+        ("172.17.0.1", "/api/v1/auth/sign-in", False),
+        ("172.17.0.1", "/api/v1/mocks/state", False),
+        ("172.17.0.1", "/internal/mock-data/shop/psp/pay", False),
+        ("172.17.0.1", "/static/mocks/", False),
+    ],
+)
+def test_containers_reach_mocks_and_nothing_else(host, path, answers):
+    for kind in ("http", "websocket"):
+        asked, sent = async_to_sync(reached)(host, path, kind)
+        assert asked is answers
+        assert [message.get("status", message.get("code")) for message in sent[:1]] == (
+            [] if answers else [404 if kind == "http" else 4404]
+        )
+
+
+def test_the_life_of_the_server_goes_on_behind_it():
+    assert async_to_sync(reached)("", "", "lifespan") == (True, [])

@@ -63,6 +63,7 @@ def test_a_step_whose_expectations_are_met_is_healthy(plane: MockPlane, worker: 
 
 
 def test_a_missed_expectation_fails_the_step_with_its_text(plane: MockPlane, worker: Worker):
+    """Invariant 1."""
     run = started()
     worker.claim()
     plane.calls[f"demo@{run.id}"] = [call("list")]

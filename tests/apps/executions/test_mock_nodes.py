@@ -39,6 +39,7 @@ def let_time_pass(run: Run, seconds: float) -> None:
 def test_a_mock_is_healthy_when_its_surfaces_answer_and_not_before(
     plane: MockPlane, worker: Worker
 ):
+    """Invariant 1."""
     run = started(node("t", after=["psp"]))
     assert run.statuses == {"psp": "running", "t": "pending"}
     assert worker.claim() == []
@@ -107,6 +108,7 @@ def test_a_mock_that_nobody_asks_for_fails_too(plane: MockPlane):
     ],
 )
 def test_a_mock_without_operations_fails_at_once(plane: MockPlane, served, says):
+    """Invariant 1."""
     run = started(node("t", after=["psp"]), mocks=served)
 
     assert run.status == "Failed"

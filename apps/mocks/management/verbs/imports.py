@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from apps.mocks.imported_files import Plan, planned, write
+from apps.mocks.imported_files import WritePlan, planned, write
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
@@ -46,6 +46,7 @@ def add_target(verb: Any) -> None:
 def target_folder(options: dict[str, Any]) -> Path:
     """Return the folder that the options name; raise SuiteNotFound or InvalidInput."""
     if options["suite"]:
+        suites.use_files_without_store()
         return suites.workspace_folder(suites.find_suite(options["suite"]))
     return Path(options["out"])
 
@@ -88,7 +89,7 @@ def _beside(folder: Path, path: str) -> bytes | None:
     return content if content and b"\0" not in content else None
 
 
-def _document(found: Imported, plan: Plan, *, written: bool) -> dict[str, Any]:
+def _document(found: Imported, plan: WritePlan, *, written: bool) -> dict[str, Any]:
     return {
         "kind": found.kind,
         "folder": str(plan.folder),
@@ -101,7 +102,7 @@ def _document(found: Imported, plan: Plan, *, written: bool) -> dict[str, Any]:
     }
 
 
-def _print(found: Imported, plan: Plan, options: dict[str, Any], *, refused: bool) -> None:
+def _print(found: Imported, plan: WritePlan, options: dict[str, Any], *, refused: bool) -> None:
     from rich.console import Console  # slow to import
 
     console = Console(highlight=False, soft_wrap=True)
