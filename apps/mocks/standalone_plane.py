@@ -17,6 +17,7 @@ from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.lazy_proxy import LazyProxy
 from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.refusals import PortTaken
 from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.standalone_explain import PATH as EXPLAIN
@@ -67,9 +68,10 @@ class StandalonePlane:
 
     async def start_grpc(self, host: str, port: int) -> int:
         """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
-        from apps.mocks.grpc.server import GrpcServer, PortTaken  # slow to import
+        from apps.mocks.grpc.server import GrpcServer  # slow to import
 
-        server = GrpcServer(self._setup, lambda: [self._space], host=host, port=port)
+        names = [self._space]
+        server = GrpcServer(self._setup, lambda: names, host=host, port=port, shares_port=False)
         try:
             await server.start()
         except PortTaken:
