@@ -117,7 +117,7 @@ def test_mocks_of_a_real_server(tmp_path: Path) -> None:
 
         changed = tmp_path / "suites" / "orders" / "mock" / "orders" / "listOrders.yaml"
         changed.write_text("examples: {all: {response: {body: [3]}}}")
-        until(lambda: client.get(f"{REST}/orders").json() == [3], within_s=2.5, each_s=0.05)
+        until(lambda: client.get(f"{REST}/orders").json() == [3], within_s=10, each_s=0.05)
         changed.write_text("examples: {all: {response: {body: [4]}}}")
         assert client.get("/mocks/ready/orders/orders").status_code == 200
         assert client.get(f"{REST}/orders").json() == [4]
