@@ -26,6 +26,7 @@ class MocksPart(LifespanPart):
         made = mock_parts()
         made.loop = asyncio.get_running_loop()
         made.scripts.open()
+        await asyncio.to_thread(made.proxy.opened)
         made.spaces.start()
 
     async def stop(self) -> None:

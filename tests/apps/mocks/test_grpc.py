@@ -103,6 +103,9 @@ examples:
   one: {when: [{from: body, param: orderId, value: one}], response: {body: {orderId: one}}}
 """,
     "Broken": "examples: {odd: {response: {body: {nope: 1}}}}",
+    "Unmocked": """
+examples: {other: {when: [{from: header, param: x-never, value: sent}], response: {body: {}}}}
+""",
     "Slow": "spec: {delayMillis: 60000}\nexamples: {late: {response: {body: {orderId: late}}}}",
 }
 EXTRA = {

@@ -176,7 +176,7 @@ CORPUS: dict[str, tuple[RawCall, set[int]]] = {
         post(b"/echo/1", headers=[(b"x-%d" % n, b"v" * 50) for n in range(2_000)]), {200},
     ),
     "one header, many times": (post(b"/echo/1", headers=[(b"x-a", b"v")] * 5_000), {200}),
-    "long header": (post(b"/echo/1", headers=[(b"x-a", b"v" * 1_000_000)]), {200, 413}),
+    "long header": (post(b"/echo/1", headers=[(b"x-a", b"v" * 1_000_000)]), {413}),
     "header of marks": (post(b"/echo/1", headers=[(b"x-a", bytes(range(1, 256)))]), {200}),
     "pattern, nested quantifiers": (post(b"/echo/1", query=b"q=" + b"a" * 8_000 + b"!"), {400}),
     "pattern, of a header": (post(b"/echo/1", headers=[(b"x-deep", b"xyz" * 30_000)]), {400}),
@@ -195,7 +195,7 @@ CORPUS: dict[str, tuple[RawCall, set[int]]] = {
     "NULs": (post(b"/echo/%00", b"\0" * 1000, query=b"q=%00"), {200, 400}),
     "body too large": (post(b"/echo/1", b"x" * (10 * 2**20 + 1)), {413}),
     "body of small pieces": (
-        RawCall("POST", BASE + b"/echo/1", chunks=[b"x"] * 20_000), {200, 413},
+        RawCall("POST", BASE + b"/echo/1", chunks=[b"x"] * 20_000), {413},
     ),
     "length that lies": (
         post(b"/echo/1", b"x", headers=[(b"content-length", b"9" * 30)]), {413},
@@ -204,7 +204,7 @@ CORPUS: dict[str, tuple[RawCall, set[int]]] = {
         post(b"/echo/1", b"x", headers=[(b"content-length", b"-1")]), {200, 400},
     ),
     "form of many fields": (post(b"/echo/1", MANY, headers=FORM), {413}),
-    "form of marks": (post(b"/echo/1", b"%&%zz=&=%ff" * 1000, headers=FORM), {200, 413}),
+    "form of marks": (post(b"/echo/1", b"%&%zz=&=%ff" * 1000, headers=FORM), {413}),
     "loop": (post(b"/loop"), {500}),
     "bomb": (post(b"/bomb"), {500}),
     "script, no body": (post(b"/script", b"[]"), {404, 500}),
