@@ -99,6 +99,18 @@ def test_it_is_the_operation_of_another_method_or_of_a_similar_path(
     assert (found["operationId"], found["differs"]) == (operation, differs)
 
 
+def test_of_paths_without_an_equal_segment_it_is_the_one_that_begins_alike():
+    mocks = mocks_of(
+        {
+            "mock/s/health.metadata.yaml": "spec: {method: GET, path: /health}",
+            "mock/s/goods.metadata.yaml": "spec: {method: GET, path: /goods}",
+        }
+    )
+    found = nearest(mocks.surface, MockRequest("GET", "/good"))
+    assert found is not None
+    assert found["path"] == "/goods"
+
+
 def test_a_surface_without_rest_has_no_nearest_operation():
     mocks = mocks_of({"mock/s/say.metadata.yaml": "spec: {adapter: grpc, path: pay/say}"})
     assert nearest(mocks.surface, MockRequest("GET", "/x")) is None
