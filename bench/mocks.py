@@ -14,7 +14,8 @@ from typing import Final
 
 import psutil
 
-from bench import mock_api, mock_plane
+from bench import mock_api, mock_plane, stand
+from bench.mock_api import Request
 from bench.mock_load import CONNECTIONS
 from bench.mock_servers import GrpcServer, Server
 from bench.peers import mock_servers as peers
@@ -28,12 +29,15 @@ STARTS: Final = 1 if is_quick() else 3
 OPERATIONS: Final = 20
 COLUMNS: Final = (
     "server", "answers", "CPU µs each", "requests/s", "p50 ms", "p99 ms", "cold start s",
-    "MB after load",
+    "MB after load", "failed",
 )  # fmt: skip
 UVICORN: Final = (
     sys.executable, "-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-level",
     "warning", "--no-proxy-headers", "--http", "apps.http.protocol:ProblemProtocol",
 )  # fmt: skip
+SUITE: Final = """load("@partita/runtime", "task")
+task.run("step", image = "none", command = ["true"])
+"""
 OURS, LEAN = "Partita", "WireMock without journal and log"
 PLAIN: Final = "static examples"
 STATEFUL: Final = "matching, templates, state"
@@ -53,6 +57,7 @@ def our_servers(folder: Path) -> Iterator[Server]:
     serve = [sys.executable, "manage.py", "mock", "serve", str(suite), "--port"]
     requests = mock_api.plain_requests(OPERATIONS, "/mocks/rest/sales/sales")
     yield Server("Partita, mock serve", PLAIN, requests, lambda port: [*serve, str(port)], folder)
+    yield _control_plane(folder / "control_plane", requests)
     requests = mock_plane.requests("plain", OPERATIONS, 1)
     yield Server("raw ASGI, no features", PLAIN, requests, _app("mock_floor"), folder / "floor")
 
@@ -64,6 +69,19 @@ def _ours(
     requests = mock_plane.requests(form, operations, suites)
     settings = mock_plane.settings(form, operations, suites)
     return Server(OURS, answers, requests, _app("mock_plane"), folder, settings)
+
+
+def _control_plane(folder: Path, requests: Sequence[Request]) -> Server:
+    """Return the whole web process, which has the same plane in front, with production settings."""
+    suite = folder / "suites" / "sales"
+    mock_api.write_files(suite, mock_api.plain_suite(OPERATIONS))
+    (suite / "suite.star").write_text(SUITE)
+    command = [*UVICORN, "platform_site.asgi:application", "--port"]
+    environment = stand.environment(folder)
+    return Server(
+        "Partita, the whole web process", PLAIN, requests, lambda port: [*command, str(port)],
+        folder, environment,
+    )  # fmt: skip
 
 
 def _app(module: str) -> Callable[[int], list[str]]:
@@ -141,6 +159,7 @@ class Row:
     p99_ms: float
     cold_start_s: float
     memory_mb: float
+    failed: int = 0
 
     @classmethod
     def of(cls, server: Server) -> Row:
@@ -150,12 +169,13 @@ class Row:
         return cls(
             server.name, server.answers, median("cpu_us"), median("rate"), median("p50_ms"),
             median("p99_ms"), statistics.median(server.cold_start_s), server.memory_mb,
+            sum(turn.failed for turn in server.turns),
         )  # fmt: skip
 
     def cells(self) -> list[object]:
         return [
             self.server, self.answers, round(self.cpu_us, 1), f"{self.rate:,.0f}", self.p50_ms,
-            self.p99_ms, self.cold_start_s, f"{self.memory_mb:.0f}",
+            self.p99_ms, self.cold_start_s, f"{self.memory_mb:.0f}", self.failed,
         ]  # fmt: skip
 
 

@@ -296,7 +296,9 @@ class _Hydration:
         )
         if candidate.mock is None:
             return operation
-        problems = check_examples(candidate.mock, exchanges, self.sources.warnings)
+        problems = check_examples(
+            candidate.mock, exchanges, self.sources.warnings, candidate.adapter
+        )
         return replace(operation, mock=replace(operation.mock, problems=problems))
 
     def _exchanges(self, candidate: Candidate) -> tuple[Exchange, ...]:

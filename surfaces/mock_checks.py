@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from readers.tree import Tree
 from surfaces.dispatch_rules import named_examples
 from surfaces.metadata_files import INVALID, MetadataFile
-from surfaces.model import Exchange
+from surfaces.model import Adapter, Exchange
 from surfaces.reading import Warnings, items, member
 
 
 def check_examples(
-    mock: MetadataFile, exchanges: tuple[Exchange, ...], warnings: Warnings
+    mock: MetadataFile, exchanges: tuple[Exchange, ...], warnings: Warnings, adapter: Adapter
 ) -> tuple[str, ...]:
     """Warn of names without an example, and of examples that never answer.
 
-    Return all problems of the mock.
+    Return all problems of the mock. Subscribers of an async operation get every example.
     """
     known = {each.name for each in exchanges}
     problems = list(mock.problems)
@@ -26,7 +26,7 @@ def check_examples(
         reason = f'{where} names the example "{name[:80]}", which does not exist'
         warnings.add(INVALID, reason, mock.path, at)
         problems.append(reason)
-    if mock.dispatcher == "example":
+    if mock.dispatcher == "example" and adapter != "async":
         _warn_of_unreachable(exchanges, warnings)
     return tuple(dict.fromkeys(problems))
 

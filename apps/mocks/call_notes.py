@@ -67,6 +67,8 @@ class CallNotes:
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None
     ) -> Mapping[str, Any] | None:
         """Return what an unmatched call was nearest to."""
+        if answer.nearest is not None:
+            return answer.nearest
         target = exchange.operation or exchange.unmatched_of
         if answer.outcome is not CallOutcome.NO_MATCH or target is None or not self._may_compare():
             return None

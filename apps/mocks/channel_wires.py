@@ -28,6 +28,7 @@ logger = logging.getLogger("partita.mocks")
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 TOO_LARGE: Final = 1009
+ERROR: Final = 1011
 REFUSED: Final = 4000  # + the HTTP status of the problem, as for the records of runs
 CONNECTED: Final = b": connected\n\n"
 PING: Final = b": ping\n\n"
@@ -188,12 +189,23 @@ async def _serve_socket(channels: Channels, exchange: HttpExchange, security: He
         with channels.counted(subscription):
             accept["headers"] = [*headers, *operation_headers(subscription.operation, [])]
             await exchange.send(accept)
-            closing = await Socket(channels, subscription).run()
+            closing = await _served(channels, subscription)
     except PlatformError as error:
         await exchange.send(accept)
         closing = _refusal(error)
     if closing is not None:
         await exchange.send(closing)
+
+
+async def _served(channels: Channels, subscription: Subscription) -> Message | None:
+    try:
+        return await Socket(channels, subscription).run()
+    except OSError:
+        raise
+    except Exception:  # the edge: nothing may pass it
+        request_id = subscription.exchange.request_id.decode()
+        logger.exception("a channel failed (request %s)", request_id)
+        return _closing(ERROR)
 
 
 def _closing(code: int, reason: str = "") -> Message:

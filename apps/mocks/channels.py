@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
+from apps.mocks.domain.engine import error_answer
 from apps.mocks.domain.publication import published
 from apps.mocks.http_exchange import HttpExchange
 from apps.mocks.http_responses import SECURITY, Headers
@@ -199,7 +200,10 @@ class Channels:
             raw_body=body,
             raw_query=heard.raw_query,
         )
-        operation = await self._current(subscription)
+        try:
+            operation = await self._current(subscription)
+        except PlatformError as error:
+            return error_answer(error)
         answer = await self._setup.engine.answer(operation, request)
         self._note(subscription, MESSAGE, answer, request, began)
         return answer
@@ -209,7 +213,11 @@ class Channels:
     ) -> AsyncGenerator[MockAnswer | None]:
         """Yield each message of a round after its delay, and None while it is waited for."""
         began = time.monotonic()
-        operation = await self._current(subscription)
+        try:
+            operation = await self._current(subscription)
+        except PlatformError as error:  # an edit has removed it, or the space has gone
+            yield error_answer(error)
+            return
         async for answer in published(self._setup.engine, operation, subscription.request):
             if subscription.listens and answer.error_code == NO_MATCH:
                 return  # every example may be an answer to what the client says

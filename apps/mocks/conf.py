@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -43,11 +42,6 @@ def grpc_address() -> tuple[str, int] | None:
     if not port.isdecimal() or int(port) > _MAX_PORT:
         raise ImproperlyConfigured(f"MOCK_GRPC_ADDR={text!r}: expected host:port")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a bare port listens everywhere
-
-
-def suites_folder() -> Path:
-    """Return where `mock serve` looks for a suite by its id."""
-    return Path(settings.SUITES_DIR)
 
 
 def redis_prefix() -> str:

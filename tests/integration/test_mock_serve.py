@@ -236,8 +236,12 @@ def test_the_command_of_mocks_lists_it_and_leads_there():
         return done.stdout
 
     assert "mock serve openapi.yaml" in said("mock", "--help")
-    # options of Django before the verb: the way through Django
     assert "exit codes: 0 stopped" in said("mock", "--traceback", "serve", "--help")
+    answer = subprocess.run(
+        [sys.executable, "manage.py", "mock", "--traceback", "serve", "no-such-suite"],
+        cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (answer.returncode, "is neither a folder" in answer.stderr) == (3, True), answer.stderr
 
 
 def test_an_id_is_a_suite_of_the_workspace(tmp_path: Path, shop: Path):

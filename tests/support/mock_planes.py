@@ -19,8 +19,8 @@ from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.plane_setup import PlaneSetup
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
-from apps.mocks.unavailable import NoProxy, NoScripts
 from surfaces import surfaces_of
+from tests.support.served_mocks import NoProxy, NoScripts
 
 OPENAPI = """
 openapi: 3.0.3
@@ -77,7 +77,12 @@ examples: {late: {response: {body: {late: true}}}}
 spec:
   parameterConstraints: [{name: q, source: query, required: true, pattern: "^[a-z]+$"}]
 examples:
-  seen: {response: {body: {cookies: "{{request.headers.cookie}}", q: "{{request.query.q}}"}}}
+  seen:
+    response:
+      body:
+        cookies: "{{request.headers.cookie}}"
+        secret: "{{request.headers.x-partita-mock-secret}}"
+        q: "{{request.query.q}}"
 """,
 }
 PROTO = """

@@ -102,6 +102,9 @@ class MemoryParts:
         )
         return answer
 
+    def draw(self, name: SpaceName, surface_id: str, operation_id: str) -> int:
+        return asyncio.run(self.state.draw(str(name), surface_id, operation_id))
+
     def note(self, name: SpaceName, **facts: Any) -> JournalEntry:
         """Put a call into the journal, a second after the one before."""
         self._calls += 1

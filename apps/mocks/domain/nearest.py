@@ -12,7 +12,7 @@ from apps.mocks.domain.routes import MAX_SEGMENTS, segments
 from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
 from surfaces.model import Condition
 
-MAX_CONDITIONS: Final = 5_000  # that are compared
+MAX_CONDITIONS: Final = 1_000  # that are compared
 MAX_OPERATIONS: Final = 200
 MAX_SHOWN: Final = 1_000  # characters of a value
 _REDACTED: Final = "********"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from apps.mocks.channel_wires import ChannelsApp
+from apps.mocks.channel_wires import ChannelsApp, event_frame
 from apps.mocks.channels import ChannelLimits, Channels
-from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.calls import JournalEntry, MockAnswer
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.domain.ports import SpaceContent
@@ -219,10 +222,31 @@ async def test_a_subscriber_gets_the_matching_examples_in_their_order(stage: Sta
     ]
 
 
+def test_no_example_of_a_channel_is_unreachable():
+    files = {path: text.encode() for path, text in FILES.items()}
+    assert surfaces_of(files, suite_id="shop", base_url="")[1] == ()
+
+
 async def test_conditions_and_templates_see_the_subscription(stage: Stage):
     _, _, body = await Stream(stage, query="tenant=acme&interval=").whole()
 
     assert [data(each) for each in body.split("\n\n")[1:4]] == ["small acme", "large", "acme"]
+
+
+@settings(max_examples=50)
+@given(st.text(), st.text())
+def test_no_body_and_no_name_break_out_of_their_event(body: str, example: str):
+    answer = MockAnswer(body=body.encode(errors="replace"), example=example)
+    frame = event_frame(7, answer).decode()
+
+    assert frame.endswith("\n\n")
+    lines = re.split("\r\n|\r|\n", frame[:-2])  # where a client of events ends a line
+    comment, number, *told = lines
+    assert comment.startswith(": example ")
+    assert number == "id: 7"
+    assert all(each.startswith("data: ") for each in told)
+    sent = re.sub("\r\n|\r", "\n", body.encode(errors="replace").decode())
+    assert "\n".join(each[6:] for each in told) == sent
 
 
 async def test_a_name_is_as_good_as_an_id(stage: Stage):
@@ -507,6 +531,41 @@ async def test_a_subscription_follows_the_edits_of_its_suite(stage: Stage):
         while data((await stream.frames(1))[0]) != "huge":
             pass
     await stream.leave()
+
+
+async def test_an_edit_that_removes_the_operation_ends_its_subscriptions(stage: Stage):
+    stream, socket = Stream(stage, query="interval=50ms"), Socket(stage, query="interval=50ms")
+    await stream.frames(2)
+    await socket.accepted()
+    stage.source.use({"api/orders.yaml": CONTRACT.replace("orderCreated", "orderMade")})
+    stage.spaces.refresh()
+
+    frame = ""
+    async with asyncio.timeout(SOON):
+        while not frame.startswith("event: error"):
+            frame = (await stream.frames(1))[0]
+        while (message := await socket.next())["type"] == "websocket.send":
+            pass
+    assert json.loads(data(frame))["code"] == "operation_not_found"
+    assert (message["code"], message["reason"]) == (4404, "operation_not_found")
+    await stream.ended()
+    await socket.ended()
+
+
+async def test_an_error_of_ours_is_logged_and_said_without_its_words(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def fails(*_arguments: object) -> object:
+        raise RuntimeError("unforeseen words")
+
+    monkeypatch.setattr(Engine, "looked_up", fails)
+    status, _, body = await Stream(stage).whole()
+    assert (status, json.loads(body)["code"]) == (500, "internal_error")
+    assert "unforeseen" not in body
+    socket = Socket(stage)
+    await socket.accepted()
+    assert await socket.closed() == (1011, "")
+    assert caplog.text.count("RuntimeError: unforeseen words") == 2
 
 
 @pytest.mark.parametrize("text", ["", "\0", "{", "[" * 5000, '{"kind": {"kind": 1}}', "\ud7ff" * 9])

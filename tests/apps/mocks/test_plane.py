@@ -193,7 +193,7 @@ async def test_partitas_own_cookies_and_secret_reach_no_mock() -> None:
         assert answer.status_code == 400
         answer = await mocks.ask("GET", f"{REST}/picky?q=ab", headers=headers)
 
-        assert answer.json() == {"cookies": "theirs=1; csrf=2", "q": "ab"}
+        assert answer.json() == {"cookies": "theirs=1; csrf=2", "secret": "", "q": "ab"}
         [entry, _] = await mocks.journal.entries("orders")
         assert "x-partita-mock-secret" not in entry.request_headers
         assert "hunter" not in json.dumps(dict(entry.request_headers))
@@ -232,10 +232,15 @@ async def test_a_draining_server_refuses() -> None:
     async with planes(is_draining=lambda: bool(draining)) as mocks:
         assert (await mocks.ask("GET", f"{REST}/orders")).status_code == 200
         draining.append(True)
-        answer = await mocks.ask("GET", f"{REST}/orders")
-
-    assert (answer.status_code, answer.json()["code"]) == (503, "shutting_down")
-    assert int(answer.headers["retry-after"]) > 0
+        for path in (
+            f"{REST}/orders",
+            f"{REST}/orders/1",
+            "/mocks/ready/orders/orders",
+            "/mocks/x",
+        ):
+            answer = await mocks.ask("GET", path)
+            assert (answer.status_code, answer.json()["code"]) == (503, "shutting_down")
+            assert int(answer.headers["retry-after"]) > 0
 
 
 async def test_a_delay_holds_up_nobody_else(mocks: Planes) -> None:

@@ -81,8 +81,9 @@ def test_a_contract_alone_is_a_suite(tmp_path: Path):
     place = write(tmp_path, {"pet store.yaml": OPENAPI}) / "pet store.yaml"
     files = ServedFiles(place)
 
-    assert files.suite_id == "pet-store"
-    assert list(operations(files.read(BASE)).values()) == [["listPets"]]
+    reading = files.read(BASE)
+    assert (files.suite_id, reading.content.title) == ("pet-store", "Pets")
+    assert list(operations(reading).values()) == [["listPets"]]
 
 
 def test_a_folder_of_contracts_is_a_suite_and_its_other_files_do_not_matter(tmp_path: Path):

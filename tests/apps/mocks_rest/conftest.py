@@ -39,7 +39,7 @@ def served(monkeypatch: pytest.MonkeyPatch, shop: None) -> Iterator[MemoryParts]
     content = SharedSpaces().load(SpaceName("shop"))
     assert content is not None
     made = MemoryParts(Contents(content))
-    monkeypatch.setattr(wiring, "parts", lambda: made)
+    monkeypatch.setattr(wiring, "mock_parts", lambda: made)
     yield made
     made.spaces.stop()
 

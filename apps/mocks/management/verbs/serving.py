@@ -1,16 +1,16 @@
 """`mock serve`, as `mock --help` lists it.
 
-`manage.py` starts it before Django is imported (apps.mocks.standalone); this is the same command
-for whoever comes by another way.
+`manage.py` starts it before Django is imported (apps.mocks.standalone); with an option of Django
+before the verb, the way leads here.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+import os
+import sys
 from typing import Any, Final
 
-from apps.mocks import conf
 from apps.mocks.standalone_arguments import EPILOG, HELP, add_arguments
 from apps.operations.api import VerbCommand
 
@@ -31,8 +31,7 @@ def add_verbs(_command: VerbCommand, verbs: Any) -> None:
     parser.set_defaults(verb=serve)
 
 
-def serve(options: dict[str, Any]) -> int:
-    from apps.mocks.standalone import Command  # imports a web server
-
-    command = Command("manage.py mock serve", conf.suites_folder, began=time.monotonic())
-    return command.serve(argparse.Namespace(**options))
+def serve(_options: dict[str, Any]) -> int:
+    """Become the process that `manage.py mock serve` is."""
+    words = sys.argv[sys.argv.index("serve") :]
+    os.execv(sys.executable, [sys.executable, sys.argv[0], "mock", *words])  # noqa: S606
