@@ -37,7 +37,8 @@ class Scope:
     """What templates of one call see. `response` is the body of the answer, once it is rendered."""
 
     __slots__ = (
-        "_raw_text", "_response_value", "_room", "example", "request", "response", "rng", "state",
+        "_raw_text", "_response_text", "_response_value", "_room", "example", "request", "response",
+        "rng", "state",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +50,7 @@ class Scope:
         self.rng = rng
         self.response: bytes | None = None
         self._raw_text: str | None = None
+        self._response_text: str | None = None
         self._response_value: Any = MISSING
         self._room = MAX_RENDERED
 
@@ -63,6 +65,12 @@ class Scope:
         if self._raw_text is None:
             self._raw_text = self.request.raw_body.decode(errors="replace")
         return self._raw_text
+
+    @property
+    def response_text(self) -> str:
+        if self._response_text is None and self.response is not None:
+            self._response_text = self.response.decode(errors="replace")
+        return self._response_text or ""
 
     @property
     def response_value(self) -> Any:

@@ -9,7 +9,7 @@ What between braces is no expression is text. What the space and the operation s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from apps.mocks.domain.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, 
 
 JSON: Final = "application/json"
 MAX_EXPRESSIONS: Final = 1_000  # of a template
-_FEW: Final = 10  # parts; a request makes none larger than itself or a record
+_LONG: Final = 64 * 2**10  # characters from which on a text is not looked through for a blank one
 _QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
 _EXPRESSION: Final = re.compile(rf"""\{{\{{((?:[^"'{{}}]|{_QUOTED})*)\}}\}}""")
 _ALTERNATIVES: Final = re.compile(rf"""((?:[^"'|]|{_QUOTED})*)(\|\||\Z)""")
@@ -118,10 +118,11 @@ def _response(steps: tuple[Step, ...]) -> PathReader:
     if steps:
         return _deep("response", lambda scope: scope.response_value, steps)
 
-    def whole(scope: Scope) -> str:
-        return "" if scope.response is None else scope.response.decode(errors="replace")
+    return PathReader("response", _response_text, _response_text)
 
-    return PathReader("response", whole, whole)
+
+def _response_text(scope: Scope) -> str:
+    return scope.response_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +137,35 @@ def parse_template(text: str, names: Names) -> list[str | Expression]:
     """Return the parts of a template, texts side by side joined; raise TemplateInvalid."""
     if "{{" not in text:
         return [text]
-    parts: list[str | Expression] = []
+    return _joined(_parts(text, names)) or [""]
+
+
+def _parts(text: str, names: Names) -> Iterator[str | Expression]:
     at = 0
     for count, found in enumerate(_EXPRESSION.finditer(text)):
         if count >= MAX_EXPRESSIONS:
             raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
-        _append(parts, text[at : found.start()])
-        _append(parts, _expression(found[1], names, found[0]))
+        yield text[at : found.start()]
+        yield _expression(found[1], names, found[0])
         at = found.end()
-    _append(parts, text[at:])
-    return parts or [""]
+    yield text[at:]
 
 
-def _append(parts: list[str | Expression], part: str | Expression) -> None:
-    if isinstance(part, str) and parts and isinstance(last := parts[-1], str):
-        parts[-1] = last + part
-    elif part != "":
-        parts.append(part)
+def _joined(parts: Iterable[str | Expression]) -> list[str | Expression]:
+    """Return the parts with texts side by side as one; each text is copied once."""
+    joined: list[str | Expression] = []
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if text := "".join(texts):
+            joined.append(text)
+        texts.clear()
+        joined.append(part)
+    if text := "".join(texts):
+        joined.append(text)
+    return joined
 
 
 def _expression(inner: str, names: Names, whole: str) -> str | Expression:
@@ -190,7 +203,7 @@ def _first_of(texts: list[Text]) -> Text:
     def first(scope: Scope) -> str:
         for text in texts:
             made = text(scope)
-            if made and not made.isspace():
+            if made and (len(made) > _LONG or not made.isspace()):
                 return made
         return ""
 
@@ -234,17 +247,17 @@ class TextTemplate:
     def render(self, scope: Scope) -> str:
         if self._only is not None:
             return self._only(scope)
-        parts = self._parts.copy()
+        parts, room = self._parts.copy(), MAX_RENDERED
         for at, text in self._slots:
-            parts[at] = text(scope)
-        if len(parts) > _FEW:
-            _refuse_large(parts)
+            made = parts[at] = text(scope)
+            room -= len(made)
+            if room < 0:
+                raise _too_large()
         return "".join(parts)
 
 
-def _refuse_large(parts: Sequence[str | bytes]) -> None:
-    if sum(map(len, parts)) > MAX_RENDERED:
-        raise AnswerTooLarge("templates make the answer too large")
+def _too_large() -> AnswerTooLarge:
+    return AnswerTooLarge("templates make the answer too large")
 
 
 class BodyTemplate:
@@ -272,11 +285,12 @@ class BodyTemplate:
         self.constant = None if self._slots else b"".join(self._parts)
 
     def render(self, scope: Scope) -> bytes:
-        parts = self._parts.copy()
+        parts, room = self._parts.copy(), MAX_RENDERED
         for at, text in self._slots:
-            parts[at] = text(scope)
-        if len(parts) > _FEW:
-            _refuse_large(parts)
+            made = parts[at] = text(scope)
+            room -= len(made)
+            if room < 0:
+                raise _too_large()
         return b"".join(parts)
 
 
@@ -293,20 +307,23 @@ def _is_json(text: str) -> bool:
 
 
 def _json_parts(text: str, names: Names) -> list[str | Expression]:
-    parts: list[str | Expression] = []
+    parts = _joined(_parts_of_json(text, names))
+    if sum(isinstance(part, Expression) for part in parts) > MAX_EXPRESSIONS:
+        raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
+    return parts
+
+
+def _parts_of_json(text: str, names: Names) -> Iterator[str | Expression]:
     at = 0
     for found in _JSON_STRING.finditer(text):
         if "{{" not in found[0]:
             continue
-        _append(parts, text[at : found.start() + 1])
+        yield text[at : found.start() + 1]
         for part in parse_template(msgspec.json.decode(found[0]), names):
             is_text = isinstance(part, str)
-            _append(parts, msgspec.json.encode(part)[1:-1].decode() if is_text else part)
+            yield msgspec.json.encode(part)[1:-1].decode() if is_text else part
         at = found.end() - 1
-    _append(parts, text[at:])
-    if sum(isinstance(part, Expression) for part in parts) > MAX_EXPRESSIONS:
-        raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
-    return parts
+    yield text[at:]
 
 
 def _escaped(text: Text) -> Callable[[Scope], bytes]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from apps.mocks.domain.paths import MISSING
-from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
+from apps.mocks.domain.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Value
 from apps.mocks.domain.templates import TextTemplate, compile_path
 from kernel import clock
 from kernel.errors import FieldError, PlatformError
@@ -148,7 +148,13 @@ def _composed(source: Compose, names: Names) -> Value:
             parts.append(part if isinstance(part, str) else generator(part))
 
     def composed(scope: Scope) -> str:
-        made = [part if isinstance(part, str) else scope.text(part(scope)) for part in parts]
+        made: list[str] = []
+        room = MAX_RENDERED
+        for part in parts:
+            made.append(part if isinstance(part, str) else scope.text(part(scope)))
+            room -= len(made[-1])
+            if room < 0:
+                raise AnswerTooLarge("the request makes the answer too large")
         return "".join(made)
 
     return composed

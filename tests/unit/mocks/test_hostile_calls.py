@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.explanation import explain
+from apps.mocks.domain.scope import Names
+from apps.mocks.domain.templates import BodyTemplate
 from kernel.problems import PROBLEMS
 from tests.support.mocks import mock_of
 
@@ -124,6 +127,54 @@ async def test_a_request_cannot_make_an_answer_that_is_much_larger(response, bod
     answer = await mocks.call("/pay", body=body)
     assert (answer.status, answer.error_code) == (413, "payload_too_large")
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "examples", "body"),
+    [
+        ("", "a: {response: {body: '%s'}}" % ("{{request.rawBody}}" * 500), b"x" * 1_000_000),
+        ("", "a: {response: {body: '%s'}}" % ("{{request.rawBody}}" * 9), b"x" * 2_000_000),
+        ("", "a: {response: {body: {v: '%s'}}}" % ("{{request.body}}" * 500), b"\x01" * 1_000_000),
+        (
+            "",
+            "a: {responseSchema: {body: {type: string, compose: [%s]}}}"
+            % ("{resolve: {path: request.body}}, " * 500),
+            b"x" * 1_000_000,
+        ),
+        (
+            ", state: {transitions: [{set: {v: '%s'}}]}" % ("{{response.body}}" * 500),
+            "a: {response: {body: '{{request.body}}'}}",
+            b"x" * 1_000_000,
+        ),
+    ],
+    ids=["text", "few parts", "JSON", "compose", "set"],
+)
+async def test_what_is_rendered_too_large_is_refused_before_it_is_made(spec, examples, body):
+    mocks = mock_of(f"path: /pay, method: POST{spec}", examples)
+    tracemalloc.start()
+    try:
+        answer = await mocks.call("/pay", body=body)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (answer.status, answer.error_code) == (413, "payload_too_large")
+    assert most < 64 * 2**20
+
+
+async def test_many_alternatives_of_a_large_blank_body_cost_little():
+    text = "||".join(["request.rawBody"] * 2_000)
+    mocks = mock_of("path: /pay, method: POST", f"a: {{response: {{body: '{{{{{text}}}}}'}}}}")
+    started = time.process_time()
+    assert (await mocks.call("/pay", body=b" " * 5_000_000)).status == 200
+    assert time.process_time() - started < 1
+
+
+def test_many_texts_that_are_no_expressions_are_compiled_in_linear_time():
+    text = json.dumps(["{{'x'}}aa"] * 100_000)
+    started = time.process_time()
+    template = BodyTemplate(text, Names(suite={}, operation={}, execution={}))
+    assert time.process_time() - started < 1.5
+    assert template.constant == text.replace("{{'x'}}", "x").encode()
 
 
 async def test_a_forwarded_value_is_no_longer_than_a_header_may_be():
