@@ -132,13 +132,20 @@ class Methods:
 
     async def find(self, path: str, metadata: Metadata) -> Method:
         """Return the method of a call; raise a PlatformError that says what is missing."""
-        named, secret = _told(metadata)
-        if not named:
-            named = await self._only_space(_service_of(path))
+        named = self._admitted(metadata) or await self._only_space(_service_of(path))
         space = await self.space(named)
-        if not self._access.may_call(space.space.name, secret):
-            self._access.require_secret(secret)
         return space.method(path)
+
+    def _admitted(self, metadata: Metadata) -> str:
+        """Return the space that metadata name, "" for the shared ones; raise SecretRequired.
+
+        Without the secret nobody learns which shared spaces there are.
+        """
+        named, secret = _told(metadata)
+        name = SpaceName.parse(named)
+        if name is None or name.is_shared:
+            self._access.require_secret(secret)
+        return named
 
     async def space(self, text: str) -> GrpcSpace:
         """Return a space with its protos; raise SuiteNotFound or SpaceNotActive."""
@@ -190,7 +197,7 @@ class Methods:
 
     async def spaces_for(self, metadata: Metadata) -> Sequence[GrpcSpace]:
         """Return the space that the metadata name, else every shared one."""
-        named, _ = _told(metadata)
+        named = self._admitted(metadata)
         return [await self.space(named)] if named else await self.shared_spaces()
 
     async def _only_space(self, service: str) -> str:

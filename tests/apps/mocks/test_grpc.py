@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 from apps.mocks.grpc.server import GrpcServer
 from apps.mocks.refusals import PortTaken
 from tests.support.grpc_mocks import (
+    REFLECTION,
     REFLECTION_V1,
     GrpcMocks,
     content_of,
@@ -353,6 +354,28 @@ async def test_the_shared_secret_guards_shared_spaces_alone():
         entries = await mocks.journal.entries("shop")
         assert entries
         assert not any("x-partita-mock-secret" in each.request_headers for each in entries)
+
+
+async def test_without_the_secret_nobody_learns_of_shared_spaces():
+    contents = {"shop": content_of("shop", files()), "twin": content_of("twin", files())}
+    contents["shop@run-1"] = replace(contents["shop"], generation="run")
+    right = ("x-partita-mock-secret", "s3cret")
+    async with grpc_mocks(contents, secret="s3cret") as mocks:
+        for space in ((), (("x-partita-space", "shop"),), (("x-partita-space", "nope"),)):
+            for path in (REFLECTION, REFLECTION_V1):
+                with pytest.raises(grpc.aio.AioRpcError) as failed:
+                    await mocks.services(space, path)
+                assert failed.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            for path in (f"{ORDERS}/Fixed", "/shop.v1.Nope/Get", "/grpc.health.v1.Health/Check"):
+                service = health_pb2.HealthCheckRequest(service="shop.v1.Orders")
+                with pytest.raises(grpc.aio.AioRpcError) as failed:
+                    await mocks.channel.unary_unary(path)(
+                        service.SerializeToString(), metadata=space
+                    )
+                assert failed.value.code() is grpc.StatusCode.UNAUTHENTICATED
+                assert "shop" not in failed.value.details()
+        assert "shop.v1.Orders" in await mocks.services((right,))
+        assert "shop.v1.Orders" in await mocks.services((("x-partita-space", "shop@run-1"),))
 
 
 async def test_a_delay_ends_with_the_client(mocks: GrpcMocks):
