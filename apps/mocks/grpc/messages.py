@@ -15,10 +15,12 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from apps.mocks.grpc.protos import ProtoMethod, Protos
+from apps.mocks.grpc.weights import Weights
 from apps.mocks.scripts.slots import Slots
 from kernel.errors import PlatformError
 
 LARGE: Final = 16 * 2**10  # bytes; larger ones are converted on a thread
+LIGHT: Final = 256 * 2**10  # characters of JSON; heavier requests are converted on a thread
 SMALL: Final = 8 * 2**10  # bytes; larger ones are not kept
 KEPT: Final = 256
 MAX_MESSAGES: Final = 10_000  # of one answer
@@ -48,6 +50,7 @@ class Codec:
     def __init__(self, method: ProtoMethod, protos: Protos) -> None:
         self._method = method
         self._pool = protos.pool
+        self._weights = Weights(method.request.DESCRIPTOR, protos.pool)
         self._requests: dict[bytes, bytes] = {}
         self._answers: dict[bytes, tuple[bytes, ...]] = {}
 
@@ -62,13 +65,25 @@ class Codec:
         """Return a request as proto JSON, with the fields that have their defaults."""
         found = self._requests.get(content)
         if found is None:
-            found = await _converted(self._to_json, content)
+            is_large = len(content) > LARGE or self._is_heavy(content)
+            found = await _converted(self._to_json, content, is_large=is_large)
             _keep(self._requests, content, found, len(found))
         return found
 
+    def _is_heavy(self, content: bytes) -> bool:
+        if self._weights.is_light(len(content), LIGHT):
+            return False
+        try:
+            return self._weights.weight(self._method.request.FromString(content)) > LIGHT
+        except DecodeError:
+            raise self._no_request() from None
+
     def _to_json(self, content: bytes) -> bytes:
+        """Return a request as JSON; raise MessageInvalid or MessageTooLarge."""
         try:
             message = self._method.request.FromString(content)
+            if not self._weights.is_light(len(content), LIGHT):
+                self._weights.weight(message)
             document = json_format.MessageToDict(
                 message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
             )
@@ -84,7 +99,7 @@ class Codec:
         """Return the messages of an answer: of a list, where the method streams, one for each."""
         found = self._answers.get(body)
         if found is None:
-            found = await _converted(self._to_messages, body)
+            found = await _converted(self._to_messages, body, is_large=len(body) > LARGE)
             _keep(self._answers, body, found, sum(map(len, found)))
         return found
 
@@ -127,8 +142,8 @@ def _is_well_known(message: Any) -> bool:
     return str(message.DESCRIPTOR.full_name).startswith("google.protobuf.")
 
 
-async def _converted(convert: Callable[[bytes], _T], content: bytes) -> _T:
-    if len(content) <= LARGE:
+async def _converted(convert: Callable[[bytes], _T], content: bytes, *, is_large: bool) -> _T:
+    if not is_large:
         return convert(content)
     if not await _large_ones.acquire():
         raise TooMuchAtOnce("too many large messages at once")

@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
+from apps.mocks.grpc.protos import compile_protos
 from apps.mocks.grpc.server import GrpcServer
 from apps.mocks.refusals import PortTaken
 from tests.support.grpc_mocks import (
@@ -416,6 +417,44 @@ async def test_a_large_message_is_converted_off_the_loop(mocks: GrpcMocks):
     tags = ["x" * 10] * 20_000
     large = await mocks.call(f"{ORDERS}/GetOrder", {"orderId": "7", "tags": tags})
     assert large.message["orderId"] == "7"
+
+
+WIDE = """
+syntax = "proto3";
+package wide;
+import "google/protobuf/any.proto";
+message Item { %s map<string, Item> by_name = 900; }
+message Order { repeated Item items = 1; google.protobuf.Any more = 2; int64 count = 3; }
+service Orders { rpc Get(Order) returns (Item); }
+""" % "".join(f"string a_field_with_number_{n} = {n};" for n in range(1, 201))
+
+
+@pytest.mark.parametrize("place", ["items", "any", "map"])
+async def test_a_small_message_cannot_become_a_huge_one_in_json(place: str):
+    empty = b"\x0a\x00" * 7_000
+    mocks = (
+        "examples: {one: {when: [{from: body, param: count, value: '1'}], response: {body: {}}}}"
+    )
+    metadata = "metadata: {operationId: Get, sourceArtifact: api/wide.proto}"
+    suite = content_of("wide", {
+        "api/wide.proto": WIDE, "mock/wide/Get.metadata.yaml": metadata, "mock/wide/Get.yaml": mocks,
+    })  # fmt: skip
+    protos = compile_protos(suite.files)
+    method = protos.methods["/wide.Orders/Get"]
+    message = method.request.FromString(empty)
+    if place == "any":
+        message, inner = method.request(), message
+        message.more.Pack(inner)
+    elif place == "map":
+        message = method.request(items=[{}])
+        for number in range(7_000):
+            message.items[0].by_name[str(number)].SetInParent()
+    async with grpc_mocks({"wide": suite}) as served:
+        call = served.channel.unary_unary("/wide.Orders/Get")
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await call(message.SerializeToString())
+        assert failed.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await call(method.request(count=1, items=[{}] * 500).SerializeToString()) == b""
 
 
 async def test_many_calls_at_once_are_answered(mocks: GrpcMocks):
