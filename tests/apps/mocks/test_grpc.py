@@ -419,26 +419,26 @@ async def test_a_large_message_is_converted_off_the_loop(mocks: GrpcMocks):
     assert large.message["orderId"] == "7"
 
 
-WIDE = """
+FIELDS = "".join(f"string a_field_with_number_{n} = {n};" for n in range(1, 201))
+WIDE = f"""
 syntax = "proto3";
 package wide;
 import "google/protobuf/any.proto";
-message Item { %s map<string, Item> by_name = 900; }
-message Order { repeated Item items = 1; google.protobuf.Any more = 2; int64 count = 3; }
-service Orders { rpc Get(Order) returns (Item); }
-""" % "".join(f"string a_field_with_number_{n} = {n};" for n in range(1, 201))
+message Item {{ {FIELDS} map<string, Item> by_name = 900; }}
+message Order {{ repeated Item items = 1; google.protobuf.Any more = 2; int64 count = 3; }}
+service Orders {{ rpc Get(Order) returns (Item); }}
+"""
+WIDE_MOCK = """
+examples: {one: {when: [{from: body, param: count, value: "1"}], response: {body: {}}}}
+"""
 
 
 @pytest.mark.parametrize("place", ["items", "any", "map"])
 async def test_a_small_message_cannot_become_a_huge_one_in_json(place: str):
     empty = b"\x0a\x00" * 7_000
-    mocks = (
-        "examples: {one: {when: [{from: body, param: count, value: '1'}], response: {body: {}}}}"
-    )
     metadata = "metadata: {operationId: Get, sourceArtifact: api/wide.proto}"
-    suite = content_of("wide", {
-        "api/wide.proto": WIDE, "mock/wide/Get.metadata.yaml": metadata, "mock/wide/Get.yaml": mocks,
-    })  # fmt: skip
+    texts = {"api/wide.proto": WIDE, "mock/wide/Get.yaml": WIDE_MOCK}
+    suite = content_of("wide", {**texts, "mock/wide/Get.metadata.yaml": metadata})
     protos = compile_protos(suite.files)
     method = protos.methods["/wide.Orders/Get"]
     message = method.request.FromString(empty)
