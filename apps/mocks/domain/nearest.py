@@ -13,6 +13,7 @@ from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
 from surfaces.model import Condition
 
 MAX_CONDITIONS: Final = 1_000  # that are compared
+MAX_LISTED: Final = 50  # conditions that do not hold
 MAX_OPERATIONS: Final = 200
 MAX_SHOWN: Final = 1_000  # characters of a value
 _REDACTED: Final = "********"
@@ -50,7 +51,7 @@ def nearest_example(
         rank = (len(compared) - len(failing), -len(failing))
         if best is None or rank > best:
             best = rank
-            found = (each, [condition_document(*one, redact=True) for one in failing])
+            found = (each, [condition_document(*one, redact=True) for one in failing[:MAX_LISTED]])
         room -= len(compared) + 1
         if room < 0:
             break

@@ -17,9 +17,10 @@ MAX_ENTRIES: Final = 1_000  # of a space
 MAX_BODY_BYTES: Final = 16 * 2**10
 MAX_HEADER_BYTES: Final = 16 * 2**10  # of a call; further headers are left out
 Mask = Callable[[str], str]
-_SECRET_HEADER: Final = re.compile(
+_SECRET_NAME: Final = re.compile(
     r"authorization|cookie|secret|token|password|api-?key|signature|credential", re.IGNORECASE
 )
+_MEMBER: Final = re.compile(r'("([^"\\]{1,64})"\s*:\s*")((?:[^"\\]|\\.)+)')  # a text in JSON
 _STEP_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}")
 
 
@@ -57,11 +58,35 @@ def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
         status=call.status,
         duration_ms=round(call.duration_ms, 3),
         request_headers=headers,
-        request_body=mask(call.body.decode(errors="replace")),
+        request_body=_shown_body(call.body.decode(errors="replace"), mask),
         state_key=mask(call.state_key),
         step_id=step_id,
-        nearest=call.nearest,
+        nearest=None if call.nearest is None else _shown_nearest(call.nearest, mask),
     )
+
+
+def _shown_body(text: str, mask: Mask) -> str:
+    """Return a body without credentials: also not those that JSON members are named after."""
+    return mask(_MEMBER.sub(_shown_member, text))
+
+
+def _shown_member(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}" if _SECRET_NAME.search(found[2]) else found[0]
+
+
+def _shown_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    """Return what a call was nearest to, without credentials among the values that were sent."""
+    shown = dict(nearest)
+    if "conditions" in shown:
+        shown["conditions"] = [_shown(each, mask) for each in shown["conditions"]]
+    return shown
+
+
+def _shown(condition: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    if "actual" not in condition:
+        return dict(condition)
+    hides = _SECRET_NAME.search(condition["param"])
+    return {**condition, "actual": MASK if hides else mask(condition["actual"])}
 
 
 def _shown_headers(
@@ -76,7 +101,7 @@ def _shown_headers(
         name, value = name_bytes.decode("latin-1").lower(), value_bytes.decode("latin-1")
         if name == "x-partita-step-id" and _STEP_ID.fullmatch(value_bytes):
             step_id = value
-        shown_value = MASK if _SECRET_HEADER.search(name) else mask(value)
+        shown_value = MASK if _SECRET_NAME.search(name) else mask(value)
         shown[name] = f"{shown[name]}, {shown_value}" if name in shown else shown_value
     return shown, step_id
 

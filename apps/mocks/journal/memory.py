@@ -12,8 +12,9 @@ from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.journal.entries import MAX_BODY_BYTES, MAX_ENTRIES, Mask, NotedCall, entry_of
 
 MAX_CALLS: Final = 50_000  # of all spaces
-MAX_BYTES: Final = 32 * 2**20  # of the bodies of all spaces
+MAX_BYTES: Final = 32 * 2**20  # of the bodies and headers of all spaces
 _HEAVY_BYTES: Final = 512  # smaller bodies are not counted
+_USUAL_HEAD: Final = 2_048  # nor paths and headers that are smaller
 Noted = NotedCall | JournalEntry
 
 
@@ -143,7 +144,11 @@ class MemoryJournal:
 
 
 def _size(call: Noted) -> int:
-    return len(call.body) if isinstance(call, NotedCall) else len(call.request_body)
+    """Return the bytes that a call takes, apart from what every call does."""
+    if not isinstance(call, NotedCall):
+        return len(call.request_body)
+    head = len(call.path) + sum([len(name) + len(value) for name, value in call.headers])
+    return len(call.body) + (head if head > _USUAL_HEAD else 0)
 
 
 def cut(body: bytes) -> bytes:

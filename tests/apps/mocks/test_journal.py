@@ -65,6 +65,20 @@ def test_all_spaces_together_are_bounded() -> None:
     assert journal._bytes == 48_000
 
 
+def test_headers_and_paths_count_as_bodies_do() -> None:
+    """Invariant 37."""
+    journal = MemoryJournal(most_bytes=200_000)
+    for number in range(20):
+        journal.add(f"h{number}", call(number, headers=[(b"x-large", b"y" * 60_000)]))
+        journal.add(f"p{number}", call(number, path="/" + "y" * 60_000))
+    spaces = [f"{kind}{number}" for kind in "hp" for number in range(20)]
+    assert [each for each in spaces if journal.newest(each)] == ["h19", "p18", "p19"]
+    assert asyncio.run(journal.clear("h19")) == 1
+    for space in ("p18", "p19"):
+        journal.forget(space)
+    assert journal._bytes == 0
+
+
 def test_calls_are_removed_by_surface_and_operation() -> None:
     journal = MemoryJournal()
     for number, (surface, operation) in enumerate([("a", "x"), ("a", "y"), ("b", "x")]):
@@ -94,6 +108,47 @@ def test_credentials_are_not_in_an_entry() -> None:
     assert "a-known-secret" not in str(entry)
     assert entry.request_headers["accept"] == "*/*"
     assert entry.request_body == '{"p": "***"}'
+
+
+def test_credentials_are_not_in_what_a_call_was_nearest_to() -> None:
+    known_secrets.add("a-known-secret")
+    sent = [
+        ("query", "access_token", "abcdef"),
+        ("body", "user.password", "abcdef"),
+        ("header", "x-signature", "abcdef"),
+        ("header", "x-own", "say a-known-secret"),
+        ("path", "id", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhYmNkZWYifQ.c2lnbmF0dXJl"),
+        ("query", "q", "apples"),
+    ]
+    conditions = [
+        {"from": source, "param": name, "expected": "x", "actual": value, "ok": False}
+        for source, name, value in sent
+    ]
+    nearest = {"example": "one", "conditions": [*conditions, {"from": "query", "param": "none"}]}
+    entry = entry_of(call(1, nearest=nearest), masked)
+
+    for secret in ("abcdef", "a-known-secret", "eyJ"):
+        assert secret not in str(entry)
+    assert entry.nearest is not None
+    assert entry.nearest["conditions"][5]["actual"] == "apples"
+    assert conditions[0]["actual"] == "abcdef"  # the caller keeps its own
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ('{"user": "ada", "password": "abc\\"def"}', '{"user": "ada", "password": "***"}'),
+        ('{"a":{"apiKey" : "abc"},"n":"x"}', '{"a":{"apiKey" : "***"},"n":"x"}'),
+        ('[{"access_token": "abc', '[{"access_token": "***'),  # cut at 16 KiB
+        ('{"tokens": 3, "password": "", "say": "token"}', None),
+        ("password=abc&a=1", "password=***&a=1"),
+        ("", None),
+    ],
+)
+def test_members_of_a_body_that_are_credentials_are_masked(body: str, shown: str | None) -> None:
+    entry = entry_of(call(1, body=body.encode()), masked)
+
+    assert entry.request_body == (body if shown is None else shown)
 
 
 def test_many_headers_are_cut() -> None:
