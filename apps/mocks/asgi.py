@@ -232,6 +232,7 @@ class MockPlane:
             await exchange.refuse(error, common, answer.errors)
             return
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
+        answer = http_responses.without_cookies(answer, self._setup.own_cookies)
         await exchange.reply(*http_responses.simulated(common, answer, on_site=on_site))
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
@@ -256,6 +257,7 @@ class MockPlane:
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         on_site = self._access.is_on_site(exchange.given)
+        answer = http_responses.without_cookies(answer, self._setup.own_cookies)
         wire = resolved_document(operation, answer, headers=listed_headers(answer, on_site=on_site))
         await exchange.reply(*http_responses.document(common, wire))
         exchange.status = answer.status

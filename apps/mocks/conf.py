@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from kernel.addresses import Network
 
 _MAX_PORT: Final = 65535
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def shared_secret() -> str:
@@ -49,9 +50,10 @@ def redis_prefix() -> str:
 
 
 def site_hosts() -> frozenset[str]:
-    """Return the names of the hosts that serve pages."""
+    """Return the names of the hosts that serve pages; one name of this machine stands for all."""
     urls = (settings.PUBLIC_API_URL, *settings.FRONTEND_URLS)
-    return frozenset(host for url in urls if (host := urlsplit(url).hostname))
+    hosts = frozenset(host for url in urls if (host := urlsplit(url).hostname))
+    return hosts | _LOOPBACK if hosts & _LOOPBACK else hosts
 
 
 def own_cookies() -> frozenset[str]:

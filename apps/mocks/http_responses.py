@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,7 @@ _OF_SITE: Final = frozenset(  # what an answer could change for the pages of its
         *("alt-svc", "nel", "report-to", "reporting-endpoints"),
     )
 )
+_SET_COOKIE: Final = "set-cookie"
 _LOWEST, _HIGHEST = 200, 599
 _NO_CONTENT, _NOT_MODIFIED = 204, 304
 
@@ -134,6 +136,23 @@ def _add_origin(headers: Headers, answer: MockAnswer) -> None:
         headers.append((b"x-partita-mock-fallback", wire_value(answer.fallback)))
     if answer.grpc_status is not None:
         headers.append((b"grpc-status", b"%d" % answer.grpc_status))
+
+
+def without_cookies(answer: MockAnswer, names: frozenset[str]) -> MockAnswer:
+    """Return an answer that sets no cookie of these names, on whatever host it goes out."""
+    if not any(name.lower() == _SET_COOKIE for name, _ in answer.headers):
+        return answer
+    kept = [
+        (name, value)
+        for name, value in answer.headers
+        if name.lower() != _SET_COOKIE or _cookie_name(value) not in names
+    ]
+    return replace(answer, headers=kept)
+
+
+def _cookie_name(value: str) -> str:
+    """Return the name under which a browser sends a cookie back."""
+    return _CONTROL.sub("", value).lstrip("= ").partition("=")[0].strip()
 
 
 def has_site_headers(answer: MockAnswer) -> bool:

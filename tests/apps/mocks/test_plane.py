@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from apps.mocks import conf
 from apps.mocks.domain.calls import CallOutcome
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 
@@ -181,6 +182,36 @@ async def test_no_example_sets_cookies_or_policies_on_the_host_of_the_pages() ->
             assert "strict-transport-security" not in ours.headers
         assert theirs.headers.get_list("content-security-policy") == ["sandbox"]
         assert theirs.headers.get_list("x-partita-mock-example") == ["gone"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_sent"),
+    [
+        ("theirs=1; Path=/", True),
+        ("theirs=partita_session", True),
+        ("partita_session=fixed; Path=/", False),
+        (" =partita_session=fixed", False),  # without a name: sent back as if it had one
+        ("partita_\\u0001session=fixed", False),  # control characters do not go out
+    ],
+)
+async def test_no_example_sets_a_cookie_of_partita_on_any_host(value: str, is_sent: bool) -> None:
+    """Invariant 30."""
+    example = f'examples: {{gone: {{response: {{headers: {{Set-Cookie: "{value}", X-A: b}}}}}}}}'
+    source = ChangingSource()
+    source.contents["orders"] = content_of(files(cookieOrder=example))
+    async with planes(source, own_cookies=frozenset({"partita_session"})) as mocks:
+        answer = await mocks.ask("DELETE", f"{REST}/orders/1")
+        assert answer.headers["x-a"] == "b"
+        assert ("set-cookie" in answer.headers) == is_sent
+        document = (await mocks.ask("GET", "/internal/mock-data/orders/orders/cookieOrder")).json()
+        assert ("set-cookie" in map(str.lower, document["headers"])) == is_sent
+
+
+def test_every_name_of_this_machine_is_a_host_of_the_pages(settings: Any) -> None:
+    settings.PUBLIC_API_URL, settings.FRONTEND_URLS = "http://localhost:8090", []
+    assert conf.site_hosts() == {"localhost", "127.0.0.1", "::1"}
+    settings.PUBLIC_API_URL, settings.FRONTEND_URLS = "https://a.test", ["https://b.test:444"]
+    assert conf.site_hosts() == {"a.test", "b.test"}
 
 
 async def test_partitas_own_cookies_and_secret_reach_no_mock() -> None:
