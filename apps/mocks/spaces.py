@@ -38,8 +38,8 @@ IN_USE_S: Final = 10.0  # after its last call, the refresh leaves a space alone
 ABSENT_S: Final = 1.0
 THREADS: Final = 4
 MAX_SPACES: Final = 1_000
-MAX_BYTES: Final = 256 * 2**20  # of the files of all contents
-MAX_WAITING: Final = 256  # spaces that are loaded at once
+MAX_BYTES: Final = 256 * 2**20  # of the files of all spaces, and again of the contents kept
+MAX_WAITING: Final = 256  # looks at the store that are under way or wait
 _MAX_ABSENT: Final = 2_000
 _MAX_CONTENTS: Final = 64
 logger = logging.getLogger("partita.mocks")
@@ -108,6 +108,7 @@ class Spaces:
         self._live: dict[str, LiveSpace] = {}
         self._absent: dict[str, float] = {}  # until when
         self._loading: dict[str, Future[LiveSpace | None]] = {}
+        self._looking = 0  # of `load_now`
         self._contents: OrderedDict[tuple[str, str], SpaceContent] = OrderedDict()
         self._tickets = itertools.count(1)
         self._pool: ThreadPoolExecutor | None = None
@@ -161,8 +162,7 @@ class Spaces:
         name = SpaceName.parse(text)
         if name is None:
             return None
-        look = self._threads().submit(self._look_at_one, name, text)
-        found = await asyncio.shield(asyncio.wrap_future(look))
+        found = await asyncio.shield(asyncio.wrap_future(self._start_now(name, text)))
         if found is not None:
             found.used_at = time.monotonic()
         return found
@@ -199,9 +199,18 @@ class Spaces:
             future = self._loading[text] = self._opened_pool().submit(self._loaded, name, text)
             return future
 
-    def _threads(self) -> ThreadPoolExecutor:
+    def _start_now(self, name: SpaceName, text: str) -> Future[LiveSpace | None]:
         with self._lock:
-            return self._opened_pool()
+            if self._looking >= MAX_WAITING:
+                raise SpacesBusy("too many ask whether mocks are ready; try again")
+            look = self._opened_pool().submit(self._look_at_one, name, text)
+            self._looking += 1
+        look.add_done_callback(self._has_looked)
+        return look
+
+    def _has_looked(self, _look: object) -> None:
+        with self._lock:
+            self._looking -= 1
 
     def _opened_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -284,20 +293,25 @@ class Spaces:
             content = source.load(name)
             if content is None:
                 return None
-            with self._lock:
-                self._contents[name.suite_id, content.generation] = content
-                while len(self._contents) > _MAX_CONTENTS:
-                    self._contents.popitem(last=False)
+            self._keep_content((name.suite_id, content.generation), content)
         made = LiveSpace(
             name=name,
             text=text,
             compiled=self._setup.compile(content, name),
             generation=content.generation,
-            weight=sum(map(len, content.files.values())),
+            weight=_weight(content),
         )
         if known is not None:
             made.used_at, made.ticket, made.resets = known.used_at, known.ticket, known.resets
         return made
+
+    def _keep_content(self, key: tuple[str, str], content: SpaceContent) -> None:
+        """Keep a content for other spaces that have the same."""
+        with self._lock:
+            self._contents[key] = content
+            weight = sum(map(_weight, self._contents.values()))
+            while len(self._contents) > _MAX_CONTENTS or weight > MAX_BYTES:
+                weight -= _weight(self._contents.popitem(last=False)[1])
 
     def _keep(self, text: str, space: LiveSpace | None, ticket: int, now: float) -> None:
         with self._lock:
@@ -331,6 +345,10 @@ class Spaces:
         state = self._setup.state
         if new and state is not None and state.apply_resets(space.text, new):
             space.resets.update(new)
+
+
+def _weight(content: SpaceContent) -> int:
+    return sum(map(len, content.files.values()))
 
 
 def source_named(kind: str) -> SpaceSource | None:

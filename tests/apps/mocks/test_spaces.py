@@ -180,6 +180,35 @@ async def test_too_many_loads_at_once_are_refused(
     assert (answer.status_code, answer.json()["code"]) == (503, "queue_full")
 
 
+async def test_who_asks_for_readiness_waits_in_a_bounded_queue(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    let_go = threading.Event()
+    mocks.source.before_load = lambda: let_go.wait(5)
+    asked = [asyncio.create_task(mocks.ask("GET", "/mocks/ready/orders/orders")) for _ in range(6)]
+    refused = await asyncio.gather(*asked[2:])
+    let_go.set()
+    answered = await asyncio.gather(*asked[:2])
+
+    assert [answer.json()["code"] for answer in refused] == ["queue_full"] * 4
+    assert [answer.status_code for answer in answered] == [200, 200]
+    assert (await mocks.ask("GET", "/mocks/ready/orders/orders")).status_code == 200
+
+
+async def test_the_contents_that_are_kept_are_bounded_in_bytes(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum(map(len, files().values()))
+    monkeypatch.setattr(module, "MAX_BYTES", 3 * size)
+    for number in range(6):
+        name = f"orders@run-{number}"
+        mocks.source.contents[name] = content_of(files(), generation=f"v{number}")
+        await mocks.ask("GET", f"/mocks/rest/{name}/orders/orders")
+
+    assert [generation for _, generation in mocks.spaces._contents] == ["v3", "v4", "v5"]
+
+
 def test_the_refresh_is_a_watched_loop() -> None:
     made = Planes()
     made.spaces.start()
