@@ -20,6 +20,11 @@ Mask = Callable[[str], str]
 _SECRET_NAME: Final = re.compile(
     r"authorization|cookie|secret|token|password|api-?key|signature|credential", re.IGNORECASE
 )
+_SECRET_HEADER: Final = re.compile(  # names that say less in a body
+    rf"{_SECRET_NAME.pattern}|session|jwt|csrf|access-?key|passwd|sec-websocket-protocol"
+    r"|(?<![a-z])auth(?![a-z])",
+    re.IGNORECASE,
+)
 _MEMBER: Final = re.compile(r'("([^"\\]{1,64})"\s*:\s*")((?:[^"\\]|\\.)+)')  # a text in JSON
 _STEP_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}")
 
@@ -85,7 +90,8 @@ def _shown_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
 def _shown(condition: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
     if "actual" not in condition:
         return dict(condition)
-    hides = _SECRET_NAME.search(condition["param"])
+    names = _SECRET_HEADER if condition["from"] == "header" else _SECRET_NAME
+    hides = names.search(condition["param"])
     return {**condition, "actual": MASK if hides else mask(condition["actual"])}
 
 
@@ -101,7 +107,7 @@ def _shown_headers(
         name, value = name_bytes.decode("latin-1").lower(), value_bytes.decode("latin-1")
         if name == "x-partita-step-id" and _STEP_ID.fullmatch(value_bytes):
             step_id = value
-        shown_value = MASK if _SECRET_NAME.search(name) else mask(value)
+        shown_value = MASK if _SECRET_HEADER.search(name) else mask(value)
         shown[name] = f"{shown[name]}, {shown_value}" if name in shown else shown_value
     return shown, step_id
 

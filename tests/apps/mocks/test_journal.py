@@ -97,6 +97,10 @@ def test_credentials_are_not_in_an_entry() -> None:
         (b"cookie", b"sid=abcdef"),
         (b"x-api-key", b"abcdef"),
         (b"x-amz-security-token", b"abcdef"),
+        (b"x-session-id", b"abcdef"),
+        (b"x-auth", b"abcdef"),
+        (b"sec-websocket-protocol", b"base64url.bearer.abcdef"),
+        (b"x-author", b"ada"),
         (b"x-own", b"say a-known-secret"),
         (b"accept", b"*/*"),
     ]
@@ -107,6 +111,7 @@ def test_credentials_are_not_in_an_entry() -> None:
     assert "abcdef" not in str(entry)
     assert "a-known-secret" not in str(entry)
     assert entry.request_headers["accept"] == "*/*"
+    assert entry.request_headers["x-author"] == "ada"
     assert entry.request_body == '{"p": "***"}'
 
 
