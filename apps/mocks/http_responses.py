@@ -52,6 +52,7 @@ _OF_SITE: Final = frozenset(  # what an answer could change for the pages of its
         *("alt-svc", "nel", "report-to", "reporting-endpoints"),
     )
 )
+_LONGEST_URL: Final = 8_192
 _SET_COOKIE: Final = "set-cookie"
 _LOWEST, _HIGHEST = 200, 599
 _NO_CONTENT, _NOT_MODIFIED = 204, 304
@@ -91,8 +92,8 @@ def operation_headers(operation: CompiledOperation, security: Headers) -> Header
         *security,
         (b"x-partita-mock-adapter", wire_value(operation.adapter)),
         (b"x-partita-mock-dispatcher", wire_value(operation.dispatcher)),
-        (b"x-partita-mock-runtime-url", wire_value(mock.runtime_url)),
-        (b"x-partita-mock-resolver-url", wire_value(mock.resolver_url)),
+        (b"x-partita-mock-runtime-url", wire_value(mock.runtime_url[:_LONGEST_URL])),
+        (b"x-partita-mock-resolver-url", wire_value(mock.resolver_url[:_LONGEST_URL])),
     ]
 
 

@@ -152,12 +152,19 @@ def _parts(text: str, names: Names) -> Iterator[str | Expression]:
 
 
 def _joined(parts: Iterable[str | Expression]) -> list[str | Expression]:
-    """Return the parts with texts side by side as one; each text is copied once."""
+    """Return the parts with texts side by side as one; each text is copied once.
+
+    Raise TemplateInvalid for texts that are too large even without a request.
+    """
     joined: list[str | Expression] = []
     texts: list[str] = []
+    room = MAX_RENDERED
     for part in parts:
         if isinstance(part, str):
             texts.append(part)
+            room -= len(part)
+            if room < 0:
+                raise TemplateInvalid("a template makes the answer too large")
             continue
         if text := "".join(texts):
             joined.append(text)

@@ -207,6 +207,16 @@ async def test_no_example_sets_a_cookie_of_partita_on_any_host(value: str, is_se
         assert ("set-cookie" in map(str.lower, document["headers"])) == is_sent
 
 
+async def test_a_long_url_of_the_metadata_makes_no_huge_header() -> None:
+    example = f"spec: {{resolverUrl: 'http://a.test/{'u' * 100_000}'}}\nexamples: {{a: {{}}}}"
+    source = ChangingSource()
+    source.contents["orders"] = content_of(files(listOrders=example))
+    async with planes(source) as mocks:
+        answer = await mocks.ask("GET", f"{REST}/orders")
+        assert answer.status_code == 200
+        assert len(answer.headers["x-partita-mock-resolver-url"]) == 8_192
+
+
 def test_every_name_of_this_machine_is_a_host_of_the_pages(settings: Any) -> None:
     settings.PUBLIC_API_URL, settings.FRONTEND_URLS = "http://localhost:8090", []
     assert conf.site_hosts() == {"localhost", "127.0.0.1", "::1"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.scope import Names
-from apps.mocks.domain.templates import BodyTemplate
+from apps.mocks.domain.templates import BodyTemplate, TemplateInvalid
 from kernel.problems import PROBLEMS
 from tests.support.mocks import mock_of
 
@@ -158,6 +158,19 @@ async def test_what_is_rendered_too_large_is_refused_before_it_is_made(spec, exa
     finally:
         tracemalloc.stop()
     assert (answer.status, answer.error_code) == (413, "payload_too_large")
+    assert most < 64 * 2**20
+
+
+@pytest.mark.parametrize("body", ["%s", '{"v": "%s"}'], ids=["text", "JSON"])
+def test_a_template_without_a_request_is_not_multiplied_either(body):
+    names = Names(suite={}, operation={"resolverUrl": "u" * 1_000_000}, execution={})
+    tracemalloc.start()
+    try:
+        with pytest.raises(TemplateInvalid, match="too large"):
+            BodyTemplate(body % ("{{operation.resolverUrl}}" * 500), names)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert most < 64 * 2**20
 
 
