@@ -53,6 +53,7 @@ _OF_SITE: Final = frozenset(  # what an answer could change for the pages of its
     )
 )
 _LONGEST_URL: Final = 8_192
+_LONGEST_NAME: Final = 1_024
 _SET_COOKIE: Final = "set-cookie"
 _LOWEST, _HIGHEST = 200, 599
 _NO_CONTENT, _NOT_MODIFIED = 204, 304
@@ -130,7 +131,7 @@ def _examples_own(named: Iterable[tuple[str, str]], *, on_site: bool) -> Headers
 def _add_origin(headers: Headers, answer: MockAnswer) -> None:
     """Say how the answer came about."""
     if answer.example:
-        headers.append((b"x-partita-mock-example", wire_value(answer.example)))
+        headers.append((b"x-partita-mock-example", wire_value(answer.example[:_LONGEST_NAME])))
     if answer.state_key:
         headers.append((b"x-partita-mock-state-key", wire_value(answer.state_key)))
     if answer.fallback:

@@ -19,6 +19,7 @@ from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
 MAX_HEADER: Final = 16 * 2**10
+MAX_HEADERS: Final = 256 * 2**10  # together
 _LARGEST_GRPC: Final = 16
 _LOWEST, _HIGHEST = 100, 599
 _OK, _ACCEPTED = 200, 202
@@ -176,7 +177,16 @@ class Response:
         )
 
     def _rendered_headers(self, scope: Scope) -> tuple[tuple[str, str], ...]:
-        return tuple([(name, header_value(each.render(scope))) for name, each in self._headers])
+        headers, room = [], MAX_HEADERS
+        for name, each in self._headers:
+            value = header_value(each.render(scope))
+            room -= len(name) + len(value)
+            if room < 0:
+                raise AnswerTooLarge(
+                    f"the headers of the answer have more than {MAX_HEADERS:,} characters"
+                )
+            headers.append((name, value))
+        return tuple(headers)
 
 
 _NO_CALL: Final = Scope(MockRequest("", ""), {}, "", random.Random())  # noqa: S311 - never drawn from

@@ -118,6 +118,12 @@ async def test_an_object_that_is_very_large_is_printed_without_indentation():
         ("responseSchema: {body: {type: object, properties: {%s}}}", b"[%s0]" % (b"0," * 400_000)),
         ("responseSchema: {body: {type: object, properties: {%s}}}", b"[%s0]" % (b"0," * 30_000)),
         ("response: {headers: {x: '{{request.body}}'}}", b'"%s"' % (b"x" * 20_000)),
+        (
+            "response: {headers: {"
+            + ", ".join(f"x{n}: '{{{{request.body}}}}'" for n in range(100))
+            + "}}",
+            b'"%s"' % (b"x" * 10_000),
+        ),
     ],
 )
 async def test_a_request_cannot_make_an_answer_that_is_much_larger(response, body):
