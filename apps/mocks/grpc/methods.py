@@ -17,7 +17,7 @@ import grpc
 
 from apps.mocks.domain.calls import MockAnswer
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.grpc.messages import Codec
+from apps.mocks.grpc.messages import LARGE, Codec
 from apps.mocks.grpc.protos import ProtoMethod, Protos, compile_protos
 from apps.mocks.grpc.statuses import SentMetadata, origin_of, sent_headers, status_of
 from apps.mocks.plane_setup import AccessRules, PlaneSetup
@@ -91,7 +91,9 @@ class GrpcSpace:
             raise OperationNotFound(f"{self.space.text} has no method {path[:300]}{why}")
         method = Method(path, self.space, operation, proto, Codec(proto, self.protos))
         answer = operation.static
-        if answer is not None and status_of(answer) is grpc.StatusCode.OK:
+        if answer is None or len(answer.body) > LARGE:
+            return method  # a large answer is converted on a thread
+        if status_of(answer) is grpc.StatusCode.OK:
             method.answer, method.ready = answer, method.codec.messages_at_once(answer.body)
             method.headers, method.origin = sent_headers(answer.headers), origin_of(answer)
         return method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
+from apps.mocks.grpc import methods
+from apps.mocks.grpc.messages import Codec
 from apps.mocks.grpc.protos import compile_protos
 from apps.mocks.grpc.server import GrpcServer
 from apps.mocks.refusals import PortTaken
@@ -455,6 +458,25 @@ async def test_a_small_message_cannot_become_a_huge_one_in_json(place: str):
             await call(message.SerializeToString())
         assert failed.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await call(method.request(count=1, items=[{}] * 500).SerializeToString()) == b""
+
+
+async def test_a_large_answer_that_never_changes_is_converted_off_the_loop(monkeypatch):
+    threads: list[str] = []
+
+    class Watched(Codec):
+        def _message(self, document: Any) -> bytes:
+            threads.append(threading.current_thread().name)
+            return super()._message(document)
+
+    monkeypatch.setattr(methods, "Codec", Watched)
+    texts = files()
+    large = f"examples: {{fixed: {{response: {{body: {{orderId: {'x' * 200_000}}}}}}}}}"
+    texts["mock/orders/Fixed.yaml"] = large
+    async with grpc_mocks({"shop": content_of("shop", texts)}) as served:
+        for _ in range(2):
+            assert len(await served.channel.unary_unary(f"{ORDERS}/Fixed")(b"")) > 200_000
+    assert len(threads) == 2
+    assert threading.main_thread().name not in threads
 
 
 async def test_many_calls_at_once_are_answered(mocks: GrpcMocks):
