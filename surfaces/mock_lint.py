@@ -126,7 +126,7 @@ class _Lint:
         return self._outside_schema(condition)
 
     def _outside_schema(self, condition: Condition) -> str:
-        """Return why a parameter of the contract cannot have the value."""
+        """Return why a declared parameter cannot have the value."""
         if self.contract is None or condition.source not in ("path", "query", "header"):
             return ""
         for place in self.contract.request().parameters:
@@ -165,7 +165,7 @@ class _Lint:
         found = list(islice(self._body_problems(self.contract, exchange, response), MAX_PROBLEMS))
         for each in found:
             where = f" at {each.pointer}" if each.pointer else ""
-            detail = f"breaks the contract{where}: {each.reason} ({self.contract.path})"
+            detail = f"breaks its contract{where}: {each.reason} ({self.contract.path})"
             yield self._at(exchange, BREAKS, detail, "error")
 
     def _response(self, status: str) -> Located | None:

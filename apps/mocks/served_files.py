@@ -124,7 +124,7 @@ class ServedFiles:
             yield from read_folder(self.place, below=_BELOW, endings=_CONTRACTS)
 
     def _title_of(self, surfaces: Sequence[Surface]) -> str:
-        """Return the title of what says none: of a contract alone, the contract's."""
+        """Return the title of files that say none: that of a contract which is alone."""
         if not self.is_suite and len(surfaces) == 1:
             return surfaces[0].title
         return humanized(self.suite_id) or self.suite_id

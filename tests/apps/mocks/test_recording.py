@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
 
 from apps.mocks.recording import MAX_BODY, KeptCalls, RecordingProxy
 from surfaces.recordings import mock_files
+from tests.support.processes import ROOT, until
 
 TARGET = "http://api.test/base"
 
@@ -120,3 +125,34 @@ def test_requests_that_are_no_calls_of_the_api_are_refused(proxy, kept):
         raw.sendall(f"POST /a HTTP/1.1\r\nContent-Length: {MAX_BODY + 1}\r\n\r\n".encode())
         assert raw.recv(100).startswith(b"HTTP/1.1 413 ")
     assert kept.calls() == []
+
+
+@pytest.mark.slow
+def test_the_command_writes_while_it_records_and_ends_with_ctrl_c(tmp_path):
+    class Api(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b'{"id": 7}')
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    api = HTTPServer(("127.0.0.1", 0), Api)
+    threading.Thread(target=api.serve_forever, args=(0.05,), daemon=True).start()
+    words = ["mock", "record", "--to", f"http://127.0.0.1:{api.server_address[1]}", "--port", "0"]
+    command = [sys.executable, "manage.py", *words, "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            answer = httpx.get(f"{said.split()[1]}/orders/7", trust_env=False)
+            assert answer.json() == {"id": 7}
+            until(lambda: [*tmp_path.rglob("get-orders-orderid.yaml")], within_s=20)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    api.shutdown()
+    api.server_close()

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from apps.mocks import standalone
 from apps.mocks.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
 from apps.mocks.served_suite import ServedSuite
+from apps.operations.api import ExitCode
 
 BASE = "http://127.0.0.1:8095"
 OPENAPI = """\
@@ -207,3 +209,9 @@ def test_a_folder_that_goes_away_keeps_the_last_good_version(shop: Path):
     (shop.parent / "moved").rename(shop)
     told.looks()
     assert told.example == "all"
+
+
+def test_the_exit_codes_are_those_of_the_other_commands():
+    ours = [standalone.OK, standalone.ERROR, standalone.NOT_FOUND, standalone.CONFLICT]
+
+    assert ours == [ExitCode.OK, ExitCode.ERROR, ExitCode.NOT_FOUND, ExitCode.CONFLICT]

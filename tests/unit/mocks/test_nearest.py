@@ -33,6 +33,14 @@ async def test_it_is_the_example_of_which_most_conditions_hold(target, example, 
     assert [each["param"] for each in answer.nearest["conditions"]] == failing
 
 
+async def test_of_equals_it_is_the_first_in_the_file():
+    when = "[{from: query, param: %s, value: 1}]"
+    mocks = mock_of(SPEC, ", ".join(f"{name}: {{when: {when % name}}}" for name in "xyz"))
+    answer = await mocks.call("/pay")
+    assert answer.nearest is not None
+    assert answer.nearest["example"] == "x"
+
+
 async def test_expected_and_actual_are_shown_but_no_credential():
     mocks = mock_of(SPEC, f"x: {{{EXAMPLES.partition('four: {')[2]}")
     answer = await mocks.call("/pay", headers={"X-Api-Key": "secret value"})
