@@ -60,10 +60,10 @@ class KeptConnections:
         resolver: Resolver = resolve,
         trust: ssl.SSLContext | None = None,
         at_once: int = 8,
-        read_s: float = READ_S,
+        read_s: float | None = None,
     ) -> None:
         self._policy = policy
-        self._read_s = read_s
+        self._read_s = READ_S if read_s is None else read_s
         self._resolver = resolver
         self._trust = trust
         self._origins: dict[tuple[str, str, int], _Origin] = {}

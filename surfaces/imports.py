@@ -3,7 +3,7 @@
     found = imported("petstore.yaml", content, beside)      # raises Unreadable
     found.files                                             # path in the suite -> content
 
-`beside(path)` returns a file that a contract refers to, by its path from the contract's folder.
+`beside(path)` returns a file that a contract refers to, by its path from its folder.
 """
 
 from __future__ import annotations

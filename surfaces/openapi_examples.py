@@ -50,15 +50,23 @@ class OpenApiExamples:
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return the exchanges, the one that answers any request among them, if there is one."""
-        document = Located(self.documents.value(self.path), self.path)
-        item = self.documents.resolved(document.get("paths", self.template))
-        operation = item.get(self.method)
+        operation = self.operation()
         if not isinstance(operation.value, dict):
             return ()
-        made = _Exchanges(
-            self.documents, self.path, RequestExamples(self.documents, item, operation)
-        )
+        made = _Exchanges(self.documents, self.path, self.request())
         return tuple(islice(made.of(operation), MAX_EXCHANGES))
+
+    def operation(self) -> Located:
+        """Return the operation of the document."""
+        return self._item().get(self.method)
+
+    def request(self) -> RequestExamples:
+        """Return the parameters and examples of requests."""
+        return RequestExamples(self.documents, self._item(), self.operation())
+
+    def _item(self) -> Located:
+        document = Located(self.documents.value(self.path), self.path)
+        return self.documents.resolved(document.get("paths", self.template))
 
 
 def status_of(code: str, *, is_first: bool) -> str:

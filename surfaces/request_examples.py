@@ -28,7 +28,7 @@ class RequestExamples:
         self._operation = operation
 
     @cached_property
-    def _parameters(self) -> list[Located]:
+    def parameters(self) -> list[Located]:
         """The parameters; those of the operation win."""
         found: dict[tuple[str, str], Located] = {}
         for owner in (self._item, self._operation):
@@ -69,7 +69,7 @@ class RequestExamples:
         return Message(headers=headers, body=text)
 
     def _values(self, name: str) -> Iterator[tuple[Located, Any]]:
-        for place in self._parameters:
+        for place in self.parameters:
             each = Located(place.members("examples").get(name), place.file)
             example = self.documents.resolved(each)
             if isinstance(example.value, dict) and example.value.get("value") is not None:

@@ -18,7 +18,7 @@ from apps.mocks import api as mocks
 from apps.mocks.api import CallFilter, ExplainedCall, SpaceName
 from kernel.errors import InvalidInput, PlatformError
 
-MAX_CALLS: Final = 100
+MAX_CALLS: Final = 50
 MAX_UNMATCHED: Final = 20
 MAX_RECORDS: Final = 200
 _MAX_HEADERS: Final = 100

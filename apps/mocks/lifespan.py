@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.mocks import conf
+from apps.mocks.refusals import PortTaken
 from apps.mocks.selectors import suites_with_protos
 from apps.mocks.serving import plane_setup
 from apps.mocks.wiring import mock_parts
@@ -25,6 +26,7 @@ class MocksPart(LifespanPart):
         made = mock_parts()
         made.loop = asyncio.get_running_loop()
         made.scripts.open()
+        await asyncio.to_thread(made.proxy.opened)
         made.spaces.start()
 
     async def stop(self) -> None:
@@ -43,7 +45,7 @@ class GrpcPart(LifespanPart):
         address = conf.grpc_address()
         if address is None:
             return
-        from apps.mocks.grpc.server import GrpcServer, PortTaken
+        from apps.mocks.grpc.server import GrpcServer
 
         host, port = address
         server = GrpcServer(plane_setup(), suites_with_protos, host=host, port=port)

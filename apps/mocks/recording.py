@@ -31,11 +31,10 @@ _HOP_BY_HOP: Final = frozenset((
 
 
 class KeptCalls:
-    """The calls so far; `changed` is called after each new one, on the thread of the call."""
+    """The calls so far."""
 
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self.recording = Recording()
-        self._changed = changed
         self._lock = threading.Lock()
 
     def add(self, call: RecordedCall, body: bytes) -> bool:
@@ -52,8 +51,7 @@ class KeptCalls:
             if text is None:
                 self.recording.left_out["the answer is no text"] += 1
                 return False
-            self.recording.add(_with_body(call, text))
-        self._changed()
+            self.recording.add(replace(call, response_body=text))
         return True
 
     def calls(self) -> list[RecordedCall]:
@@ -61,12 +59,11 @@ class KeptCalls:
             return list(self.recording.calls)
 
 
-def _with_body(call: RecordedCall, text: str) -> RecordedCall:
-    return replace(call, response_body=text)
-
-
 class RecordingProxy(ThreadingHTTPServer):
-    """Forwards every request to one address and keeps what was asked and answered."""
+    """Forwards every request to one address and keeps what was asked and answered.
+
+    `meanwhile` is called again and again while it serves.
+    """
 
     daemon_threads = True
 
@@ -76,9 +73,11 @@ class RecordingProxy(ThreadingHTTPServer):
         target: str,
         kept: KeptCalls,
         *,
+        meanwhile: Callable[[], None] = lambda: None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(address, _Handler)
+        self._meanwhile = meanwhile
         self.target = target.rstrip("/")
         self.kept = kept
         self.client = httpx.Client(
@@ -88,6 +87,9 @@ class RecordingProxy(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
+
+    def service_actions(self) -> None:
+        self._meanwhile()
 
     def server_close(self) -> None:
         super().server_close()

@@ -57,3 +57,7 @@ class ShuttingDown(PlatformError):
 
     def __init__(self) -> None:
         super().__init__("this server is shutting down; try again")
+
+
+class PortTaken(Exception):
+    """The address of a further listener cannot be listened on."""

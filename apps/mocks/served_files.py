@@ -9,7 +9,7 @@ Nothing here knows Django or a store, so that the command starts at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from readers.folder import BrokenPackage, broken_text_rule, read_folder, state_o
 from readers.yaml import read_yaml
 from surfaces import surfaces_of
 from surfaces.contracts import identifier
+from surfaces.model import Surface
 from surfaces.warnings import PackageWarning
 
 SUITE_FILE: Final = "suite.star"
@@ -106,7 +107,7 @@ class ServedFiles:
         about = _about(files)
         content = SpaceContent(
             suite_id=self.suite_id,
-            title=about.get("title") or humanized(self.suite_id) or self.suite_id,
+            title=about.get("title") or self._title_of(surfaces),
             repository=about.get("repository") or f"workspace/{self.suite_id}",
             generation=content_digest(files),
             surfaces=surfaces,
@@ -121,6 +122,12 @@ class ServedFiles:
             yield from read_folder(self.place)
         else:
             yield from read_folder(self.place, below=_BELOW, endings=_CONTRACTS)
+
+    def _title_of(self, surfaces: Sequence[Surface]) -> str:
+        """Return the title of files that say none: that of a contract which is alone."""
+        if not self.is_suite and len(surfaces) == 1:
+            return surfaces[0].title
+        return humanized(self.suite_id) or self.suite_id
 
     def _in_place(self, path: str) -> str:
         """Return a file's path as it is where it lies."""

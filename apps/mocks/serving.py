@@ -49,10 +49,12 @@ def mocks_in_front(application: Application) -> Application:
     subscribe = ChannelsApp(Channels(plane_setup()))
 
     async def with_mocks(scope: Any, receive: Any, send: Any) -> None:
-        kind, path = scope["type"], scope.get("path", "")
-        if kind in ("http", "websocket") and path.startswith(CHANNELS):
+        path = scope.get("path", "")
+        if not path.startswith(PREFIXES):
+            await application(scope, receive, send)
+        elif path.startswith(CHANNELS):
             await subscribe(scope, receive, send)
-        elif kind == "http" and path.startswith(PREFIXES):
+        elif scope["type"] == "http":
             await serve(scope, receive, send)
         else:
             await application(scope, receive, send)

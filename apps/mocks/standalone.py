@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 GRACE_S: Final = 2  # for calls that are being answered when the command is stopped
 # As those of the other commands (apps.operations.api.ExitCode), which need Django.
-OK, ERROR, USAGE, NOT_FOUND, CONFLICT = 0, 1, 2, 3, 5
+OK, ERROR, NOT_FOUND, CONFLICT = 0, 1, 3, 5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 

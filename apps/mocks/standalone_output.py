@@ -122,11 +122,23 @@ def _said(entry: JournalEntry) -> str:
     where = entry.operation_id or entry.surface_id or "-"
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
-    nearest = f"; nearest: {json.dumps(dict(entry.nearest))}" if entry.nearest else ""
+    nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
         f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}"
     )
+
+
+def _nearest(nearest: Mapping[str, Any]) -> str:
+    """Return what an unmatched call was nearest to, and what differs."""
+    if "example" not in nearest:
+        return f"{nearest['method']} {nearest['path']} ({nearest['differs']} differs)"
+    differences = [
+        f"{each['from']} {each['param']} must be {each['expected']!r}, "
+        + (f"it is {each['actual']!r}" if "actual" in each else "it is missing")
+        for each in nearest["conditions"]
+    ]
+    return f"{nearest['example']} ({'; '.join(differences)})"
 
 
 def report_reload(reading: Reading) -> None:

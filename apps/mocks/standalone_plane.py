@@ -11,12 +11,13 @@ from apps.mocks.channels import PREFIX, Channels
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
-from apps.mocks.domain.ports import ProxyAnswer
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.incoming import Receive, Scope, Send
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.memory import MemoryJournal
+from apps.mocks.lazy_proxy import LazyProxy
 from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.refusals import PortTaken
 from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.standalone_explain import PATH as EXPLAIN
@@ -25,7 +26,6 @@ from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
     from apps.mocks.grpc.server import GrpcServer
-    from apps.mocks.proxy import GuardedProxy
     from apps.mocks.scripts.pool import ScriptPool
     from kernel.addresses import Network
 
@@ -44,7 +44,7 @@ class StandalonePlane:
         )
         self._space = str(served.name)
         self._scripts = _LazyScripts()
-        engine = Engine(state=state, scripts=self._scripts, proxy=_LazyProxy(allowed))
+        engine = Engine(state=state, scripts=self._scripts, proxy=LazyProxy(allowed=allowed))
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
         self._setup = PlaneSetup(
             spaces=self._spaces, engine=engine, journal=journal, nearest=nearest
@@ -68,9 +68,10 @@ class StandalonePlane:
 
     async def start_grpc(self, host: str, port: int) -> int:
         """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
-        from apps.mocks.grpc.server import GrpcServer, PortTaken  # slow to import
+        from apps.mocks.grpc.server import GrpcServer  # slow to import
 
-        server = GrpcServer(self._setup, lambda: [self._space], host=host, port=port)
+        names = [self._space]
+        server = GrpcServer(self._setup, lambda: names, host=host, port=port, shares_port=False)
         try:
             await server.start()
         except PortTaken:
@@ -105,26 +106,6 @@ class _ToldJournal(MemoryJournal):
     def add(self, space: str, entry: NotedCall | JournalEntry) -> None:
         super().add(space, entry)
         self._logged(self.entry(entry))
-
-
-class _LazyProxy:
-    """Imports what sends requests (it is slow to import) with the first that is sent."""
-
-    def __init__(self, allowed: Sequence[Network]) -> None:
-        self._allowed = allowed
-        self._proxy: GuardedProxy | None = None
-
-    async def forward(
-        self, url: str, *, method: str, headers: Mapping[str, str], body: bytes,
-        let_through: frozenset[str],
-    ) -> ProxyAnswer:  # fmt: skip
-        if self._proxy is None:
-            from apps.mocks.proxy import GuardedProxy
-
-            self._proxy = GuardedProxy(allowed=self._allowed)
-        return await self._proxy.forward(
-            url, method=method, headers=headers, body=body, let_through=let_through
-        )
 
 
 class _LazyScripts:

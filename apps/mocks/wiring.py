@@ -15,7 +15,7 @@ from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.journal.redis import RedisJournal
-from apps.mocks.proxy import GuardedProxy
+from apps.mocks.lazy_proxy import LazyProxy
 from apps.mocks.redis_link import RedisLink
 from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.selectors import resets_of
@@ -55,8 +55,8 @@ class MockParts:
             )
         )
         self.scripts = ScriptPool()
-        proxy = GuardedProxy(allowed=conf.proxy_networks(), is_own_secret=is_own_secret)
-        self.engine = Engine(state=self.state, scripts=self.scripts, proxy=proxy)
+        self.proxy = LazyProxy(allowed=conf.proxy_networks(), is_own_secret=is_own_secret)
+        self.engine = Engine(state=self.state, scripts=self.scripts, proxy=self.proxy)
 
     async def close(self) -> None:
         """Send what waits for Redis and release connections, threads and processes."""

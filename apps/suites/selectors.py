@@ -13,6 +13,7 @@ from apps.suites import conf, workspace
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import FILES, parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.lint_comments import UNUSED, without_ignored
 from apps.suites.domain.linting import lint, problem_diagnostics
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
 from apps.suites.domain.problems import TopologyProblem
@@ -27,6 +28,7 @@ from apps.suites.profiles import profile_join
 from apps.suites.resolution import PackageUnavailable
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from readers.diagnostics import Diagnostic
+from surfaces.mock_lint import lint_mocks
 
 
 class SuiteNotFound(NotFound):
@@ -181,8 +183,20 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
         if (found := resolver.candidates(parsed_reference(declared.ref).repository))
     }
     lints = lint_text(suite.package.text(TOPOLOGY_FILE), rules=conf.evaluation_rules(()))
-    warnings = lint(suite, evaluations, importable, lints)
+    warnings = lint(suite, evaluations, importable, lints, _diagnostics_of_mocks(suite))
     return [*broken, *problem_diagnostics(evaluations), *warnings]
+
+
+def lint_mocks_of(suite_id: str) -> list[Diagnostic]:
+    """Return what is wrong, or most likely wrong, in api/ and mock/; raise SuiteNotFound."""
+    suite = find_suite(suite_id)
+    found = without_ignored(suite.package, _diagnostics_of_mocks(suite))
+    return [each for each in found if each.code != UNUSED]  # others of the suite may be meant
+
+
+def _diagnostics_of_mocks(suite: Suite) -> list[Diagnostic]:
+    found = library.hydrated(suite)
+    return lint_mocks(found.surfaces, found.warnings)
 
 
 def suites_to_lock() -> list[str]:

@@ -143,6 +143,22 @@ def test_an_edit_answers_and_a_broken_one_does_not(served: Served, shop: Path):
     until(lambda: served.get(url).json() == [{"name": "Kit"}], within_s=30, what="the repair")
 
 
+def test_an_unmatched_call_is_shown_with_what_differs(tmp_path: Path, shop: Path):
+    conditions = "[{from: query, param: name, value: Rex}, {from: query, param: age, value: '7'}]"
+    write(shop, {"mock/pets/listPets.yaml": f"examples: {{rex: {{when: {conditions}}}}}\n"})
+    served = Served(tmp_path, str(shop), "--port", "0", "--log")
+    try:
+        found = served.hears(r"^  pets  (\S+) ", where=served.out)
+        assert served.get(f"{found[1]}/pets?name=Tom").status_code == 404
+        served.hears(
+            r"listPets: no_match \(.* ms\); nearest: rex \(query name must be 'Rex', it is 'Tom'; "
+            r"query age must be '7', it is missing\)$",
+            where=served.out,
+        )
+    finally:
+        served.end()
+
+
 def test_no_request_is_lost_while_it_reloads(served: Served, shop: Path):
     url = f"{served.facts()['surfaces'][0]['url']}/pets"
     examples = shop / "mock" / "pets" / "listPets.yaml"
@@ -162,12 +178,16 @@ def test_no_request_is_lost_while_it_reloads(served: Served, shop: Path):
 
 def test_a_contract_alone_is_served_and_said_for_people(tmp_path: Path):
     write(tmp_path, {"openapi.yaml": OPENAPI})
-    served = Served(tmp_path, str(tmp_path / "openapi.yaml"), "--port", "0")
+    served = Served(tmp_path, str(tmp_path / "openapi.yaml"), "--port", "0", "--log")
     try:
         found = served.hears(r"^  (\S+) +(http\S+) +1 operation$", where=served.out)
         served.hears(r"^try: curl -i http\S+/pets$", where=served.out)
         served.hears(r"^1 operation, 0 warnings; started in \d+ ms, Ctrl-C", where=served.out)
         assert served.get(f"{found[2]}/nothing").status_code == 404
+        served.hears(
+            r"404 GET /nothing -> pets: no_match \(.* ms\); nearest: GET /pets \(path differs\)$",
+            where=served.out,
+        )
         assert served.ends(signal.SIGTERM) == 0
     finally:
         served.end()

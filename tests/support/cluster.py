@@ -180,7 +180,8 @@ class Cluster:
         kind = kind or name
         port = environment.get("PORT", str(self.port))
         commands = {
-            "web": [str(BIN / "uvicorn"), "platform_site.asgi:application", "--host", "0.0.0.0",  # containers call mocks
+            # containers call its mocks
+            "web": [str(BIN / "uvicorn"), "platform_site.asgi:application", "--host", "0.0.0.0",
                     "--port", port, "--log-level", "warning", "--no-proxy-headers"],
             "celery": [str(BIN / "celery"), "-A", "platform_site", "worker", "-Q", "default",
                        "-c", "2", "-l", "WARNING"],

@@ -19,8 +19,8 @@ from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.plane_setup import PlaneSetup
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
-from apps.mocks.unavailable import NoProxy, NoScripts
 from surfaces import surfaces_of
+from tests.support.served_mocks import NoProxy, NoScripts
 
 OPENAPI = """
 openapi: 3.0.3

@@ -56,6 +56,7 @@ _UNCLAIMED: Final[dict[str, object]] = {
     "reason": "",
     "deadline": None,
     "cancel_reason": "",
+    "mocks_away_since": None,
     **dict.fromkeys(USAGE_COLUMNS),
 }
 _SKIPPED: Final[dict[StepReason, str]] = {

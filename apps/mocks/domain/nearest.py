@@ -85,7 +85,7 @@ def nearest_operation(surface: CompiledSurface, method: str, path: str) -> dict[
         if found is not None:
             return _operation_document(found[0], "method")
     wanted = segments(path)
-    best: tuple[int, int, int] | None = None
+    best: tuple[int, int, int, int] | None = None
     nearest_: CompiledOperation | None = None
     for each in _similar(surface, wanted):
         rank = _similarity(wanted, segments(each.operation.path), each.operation.method == method)
@@ -110,11 +110,22 @@ def _similar(surface: CompiledSurface, wanted: list[str]) -> list[CompiledOperat
     return list(found.values())
 
 
-def _similarity(wanted: list[str], offered: list[str], same_method: bool) -> tuple[int, int, int]:  # noqa: FBT001 - a criterion
-    """Return how near a path template is: equal segments, difference in length, method."""
-    pairs = zip(wanted, offered, strict=False)
+def _similarity(
+    wanted: list[str],
+    offered: list[str],
+    same_method: bool,  # noqa: FBT001 - a criterion
+) -> tuple[int, int, int, int]:
+    """Return how near a path template is: equal segments, length, equal beginnings, method."""
+    pairs = [*zip(wanted, offered, strict=False)]
     score = sum(2 if one == other else bool(one) and "{" in other for one, other in pairs)
-    return score, -abs(len(wanted) - len(offered)), int(same_method)
+    begun = sum(_equal_beginning(one, other) for one, other in pairs)
+    return score, -abs(len(wanted) - len(offered)), begun, int(same_method)
+
+
+def _equal_beginning(one: str, other: str) -> int:
+    """Return how many letters two segments begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _operation_document(operation: CompiledOperation, differs: str) -> dict[str, Any]:

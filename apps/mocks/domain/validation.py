@@ -15,6 +15,7 @@ from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.paths import parse_path
 from apps.mocks.domain.responses import HEADER_NAME, header_value
 from apps.mocks.domain.values import coerce, escaped, is_coerced
+from kernel.errors import PlatformError
 from surfaces.model import ParameterConstraint, ValueNode
 
 MAX_MATCHED: Final = 8 * 2**10  # bytes of a value that patterns see
@@ -28,13 +29,26 @@ _NOT_FORWARDED: Final = frozenset(
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
 
+
+class PatternInvalid(PlatformError):
+    """A pattern that RE2 does not take, or not within its memory."""
+
+    code = "mock_metadata_invalid"
+
+
 Read = Callable[[MockRequest], str | None]
 Error = dict[str, Any]
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return whether a text has a match of an RE2 pattern; at most its first 8 KiB are seen."""
-    compiled = re2.compile(pattern.encode(), options=_QUIET)
+    """Return what says whether a text has a match of an RE2 pattern, in its first 8 KiB.
+
+    Raise PatternInvalid.
+    """
+    try:
+        compiled = re2.compile(pattern.encode(errors="replace"), options=_QUIET)
+    except re2.error:
+        raise PatternInvalid(f'"{pattern[:80]}" is not a regular expression (RE2)') from None
     search = compiled.search
     return lambda text: search(text.encode(errors="replace")[:MAX_MATCHED]) is not None
 

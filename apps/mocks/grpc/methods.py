@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
@@ -22,6 +22,7 @@ from apps.mocks.grpc.protos import ProtoMethod, Protos, compile_protos
 from apps.mocks.grpc.statuses import SentMetadata, origin_of, sent_headers, status_of
 from apps.mocks.plane_setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound
+from apps.mocks.scripts.slots import Slots
 from apps.mocks.spaces import LiveSpace
 from kernel.errors import PlatformError
 
@@ -32,7 +33,9 @@ SPACE_KEY: Final = "x-partita-space"
 SECRET_KEY: Final = "x-partita-mock-secret"  # noqa: S105 - the name of a header
 FRESH_S: Final = 2.0
 MAX_NAMED: Final = 10  # spaces that an error lists
-MAX_KNOWN: Final = 256
+MAX_KNOWN: Final = 64
+MAX_COMPILING: Final = 256
+_compiling: Final = Slots(1, MAX_COMPILING)
 Metadata = Sequence[tuple[str, str | bytes]]
 
 
@@ -40,6 +43,10 @@ class SpaceAmbiguous(PlatformError):
     """A call does not say which space it is for, and none or several serve its service."""
 
     code = "precondition_failed"
+
+
+class CompilerBusy(PlatformError):
+    code = "queue_full"
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +65,7 @@ class Method:
     answer: MockAnswer | None = None
     headers: SentMetadata = ()
     origin: SentMetadata = ()
+    handler: Any = None  # of grpc, once it was called
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +112,7 @@ class Methods:
         self._names = names
         self._known: dict[str, GrpcSpace] = {}
         self._serving: dict[str, tuple[float, str]] = {}  # by service: since when, and the space
+        self._shared: tuple[float, Sequence[GrpcSpace]] = (-FRESH_S, ())
         self._loading = asyncio.Lock()
 
     def known(self, path: str, metadata: Metadata) -> Method | None:
@@ -142,14 +151,32 @@ class Methods:
         known = self._known.get(text)
         if known is not None and known.space is live:
             return known
-        protos = await asyncio.to_thread(compile_protos, live.compiled.content.files)
+        protos = await _compiled(live.compiled.content.files)
         if len(self._known) >= MAX_KNOWN:
-            self._known.clear()
+            self._forget_unused()
         made = self._known[text] = GrpcSpace(live, protos)
         return made
 
-    async def shared_spaces(self) -> list[GrpcSpace]:
-        """Return every shared space that has a service."""
+    def _forget_unused(self) -> None:
+        """Forget the spaces that nobody called a moment ago; all, if there are too many others."""
+        now = time.monotonic()
+        used = {
+            text: each
+            for text, each in self._known.items()
+            if self._spaces.get(text, now) is each.space
+        }
+        self._known = used if len(used) < MAX_KNOWN else {}
+
+    async def shared_spaces(self) -> Sequence[GrpcSpace]:
+        """Return every shared space that has a service, as it was 2 s ago at most."""
+        async with self._loading:
+            since, spaces = self._shared
+            if time.monotonic() - since > FRESH_S:
+                spaces = await self._with_services()
+                self._shared = (time.monotonic(), spaces)
+        return spaces
+
+    async def _with_services(self) -> Sequence[GrpcSpace]:
         names = await asyncio.to_thread(self._names)
         found = []
         for name in names:
@@ -161,7 +188,7 @@ class Methods:
                 found.append(space)
         return found
 
-    async def spaces_for(self, metadata: Metadata) -> list[GrpcSpace]:
+    async def spaces_for(self, metadata: Metadata) -> Sequence[GrpcSpace]:
         """Return the space that the metadata name, else every shared one."""
         named, _ = _told(metadata)
         return [await self.space(named)] if named else await self.shared_spaces()
@@ -170,18 +197,24 @@ class Methods:
         since, known = self._serving.get(service, (0.0, ""))
         if time.monotonic() - since <= FRESH_S:
             return known
-        async with self._loading:
-            serving = [
-                each.space.text
-                for each in await self.shared_spaces()
-                if service in each.protos.services
-            ]
+        spaces = await self.shared_spaces()
+        serving = [each.space.text for each in spaces if service in each.protos.services]
         if len(serving) != 1:
             raise _ambiguous(service, serving)
         if len(self._serving) >= MAX_KNOWN:
             self._serving.clear()
         self._serving[service] = (time.monotonic(), serving[0])
         return serving[0]
+
+
+async def _compiled(files: Mapping[str, bytes]) -> Protos:
+    """Compile on a thread, one suite at a time: it may take long, and others need threads too."""
+    if not await _compiling.acquire():
+        raise CompilerBusy("too many suites wait for their protos to be compiled; try again")
+    try:
+        return await asyncio.to_thread(compile_protos, files)
+    finally:
+        _compiling.release()
 
 
 def _service_of(path: str) -> str:

@@ -35,8 +35,9 @@ MAX_METHODS: Final = 5_000
 MAX_PROBLEM: Final = 500
 MEMORY: Final = 512 * 2**20
 CPU_S: Final = 5
-WALL_S: Final = 20.0
+WALL_S: Final = 15.0
 KEPT: Final = 64
+MAX_KEPT: Final = 16 * 2**20  # bytes of the sets that are kept
 _NAME: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*\.proto")
 _CHILD: Final = Path(__file__).with_name("protoc_child.py")
 _kept: Final[OrderedDict[str, Protos]] = OrderedDict()
@@ -53,6 +54,10 @@ class ProtoMethod:
     streams_requests: bool
     streams_responses: bool
 
+    @property
+    def is_unary(self) -> bool:
+        return not (self.streams_requests or self.streams_responses)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protos:
@@ -60,6 +65,7 @@ class Protos:
     services: tuple[str, ...] = ()
     methods: Mapping[str, ProtoMethod] = field(default_factory=dict)  # by path
     problem: str = ""
+    size: int = 0
 
 
 def protos_in(files: Mapping[str, bytes]) -> dict[str, str]:
@@ -82,10 +88,10 @@ def compile_protos(files: Mapping[str, bytes]) -> Protos:
     with _compiling:
         if digest not in _kept:
             _kept[digest] = _compiled(texts)
-            while len(_kept) > KEPT:
-                _kept.popitem(last=False)
         _kept.move_to_end(digest)
-        return _kept[digest]
+        while len(_kept) > KEPT or sum(each.size for each in _kept.values()) > MAX_KEPT:
+            _kept.popitem(last=False)
+        return next(reversed(_kept.values()))
 
 
 def _compiled(texts: Mapping[str, str]) -> Protos:
@@ -149,7 +155,11 @@ def _loaded(sets: list[bytes], problem: str) -> Protos:
             if len(methods) < MAX_METHODS:
                 methods[f"/{name}/{method.name}"] = _method(name, method)
     return Protos(
-        pool=pool, services=tuple(sorted(names)), methods=methods, problem=problem[:MAX_PROBLEM]
+        pool=pool,
+        services=tuple(sorted(names)),
+        methods=methods,
+        problem=problem[:MAX_PROBLEM],
+        size=sum(map(len, sets)),
     )
 
 

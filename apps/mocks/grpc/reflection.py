@@ -7,7 +7,7 @@ files with one name the first one is told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import grpc
@@ -23,7 +23,7 @@ _REFLECTIONS: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 _HEALTH: Final = "grpc.health.v1.Health"
 _OWN: Final = (_HEALTH, *(f"{each}.ServerReflection" for each in _REFLECTIONS))
 MAX_QUESTIONS: Final = 1_000  # of one stream
-_Answers = list[Any]
+Spaces = Sequence[GrpcSpace]
 
 
 class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -75,7 +75,7 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
         spaces = await self._spaces(context)
         return any(service in space.protos.services for space in spaces)
 
-    async def _spaces(self, context: Any) -> list[GrpcSpace]:
+    async def _spaces(self, context: Any) -> Spaces:
         try:
             return await self._methods.spaces_for(context.invocation_metadata() or ())
         except PlatformError as error:
@@ -99,18 +99,18 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
             yield answer
 
 
-def _list_services(_request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
+def _list_services(_request: Any, spaces: Spaces, answer: Any) -> None:
     names = {name for space in spaces for name in space.protos.services}
     for name in sorted(names | set(_OWN)):
         answer.list_services_response.service.add(name=name)
 
 
-def _file_by_filename(request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
+def _file_by_filename(request: Any, spaces: Spaces, answer: Any) -> None:
     name = request.file_by_filename
     _tell_file(spaces, lambda pool: pool.FindFileByName(name), answer)
 
 
-def _file_containing_symbol(request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
+def _file_containing_symbol(request: Any, spaces: Spaces, answer: Any) -> None:
     symbol = request.file_containing_symbol
 
     def found(pool: Any) -> Any:
@@ -123,7 +123,7 @@ def _file_containing_symbol(request: Any, spaces: list[GrpcSpace], answer: Any) 
     _tell_file(spaces, found, answer)
 
 
-def _file_containing_extension(request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
+def _file_containing_extension(request: Any, spaces: Spaces, answer: Any) -> None:
     asked = request.file_containing_extension
 
     def found(pool: Any) -> Any:
@@ -133,7 +133,7 @@ def _file_containing_extension(request: Any, spaces: list[GrpcSpace], answer: An
     _tell_file(spaces, found, answer)
 
 
-def _extension_numbers(request: Any, spaces: list[GrpcSpace], answer: Any) -> None:
+def _extension_numbers(request: Any, spaces: Spaces, answer: Any) -> None:
     name = request.all_extension_numbers_of_type
     told = answer.all_extension_numbers_response
 
@@ -145,12 +145,12 @@ def _extension_numbers(request: Any, spaces: list[GrpcSpace], answer: Any) -> No
     told.base_type_name = name
 
 
-def _unknown(_request: Any, _spaces: list[GrpcSpace], answer: Any) -> None:
+def _unknown(_request: Any, _spaces: Spaces, answer: Any) -> None:
     answer.error_response.error_code = grpc.StatusCode.INVALID_ARGUMENT.value[0]
     answer.error_response.error_message = "the request asks for nothing"
 
 
-_ASKED: Final[Mapping[str, Callable[[Any, list[GrpcSpace], Any], None]]] = {
+_ASKED: Final[Mapping[str, Callable[[Any, Spaces, Any], None]]] = {
     "list_services": _list_services,
     "file_by_filename": _file_by_filename,
     "file_containing_symbol": _file_containing_symbol,
@@ -159,7 +159,7 @@ _ASKED: Final[Mapping[str, Callable[[Any, list[GrpcSpace], Any], None]]] = {
 }
 
 
-def _tell_file(spaces: list[GrpcSpace], find: Callable[[Any], Any], answer: Any) -> None:
+def _tell_file(spaces: Spaces, find: Callable[[Any], Any], answer: Any) -> None:
     """Tell a file and what it imports; raise KeyError."""
     files: dict[str, Any] = {}
     _with_imports(_first(spaces, find), files)
@@ -169,7 +169,7 @@ def _tell_file(spaces: list[GrpcSpace], find: Callable[[Any], Any], answer: Any)
         answer.file_descriptor_response.file_descriptor_proto.append(told.SerializeToString())
 
 
-def _first(spaces: list[GrpcSpace], find: Callable[[Any], Any]) -> Any:
+def _first(spaces: Spaces, find: Callable[[Any], Any]) -> Any:
     """Return what the first pool has; raise KeyError."""
     for space in spaces:
         try:

@@ -17,6 +17,7 @@ from apps.mocks.grpc.methods import Methods
 from apps.mocks.grpc.reflection import ReflectionHandler
 from apps.mocks.grpc.serving import MockHandler
 from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.refusals import PortTaken
 
 logger: Final = logging.getLogger("partita.mocks")
 MAX_MESSAGE: Final = 4 * 2**20
@@ -29,32 +30,38 @@ OPTIONS: Final = (
     ("grpc.max_send_message_length", -1),  # the limits of examples are smaller
     ("grpc.max_metadata_size", MAX_METADATA),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
-    ("grpc.so_reuseport", 1),  # web processes of one host share the port
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
 
 
-class PortTaken(Exception):
-    """The address cannot be listened on."""
-
-
 class GrpcServer:
-    """Listens on the event loop that starts it. With port 0, `port` is the one that was free."""
+    """Listens on the event loop that starts it. With port 0, `port` is the one that was free.
+
+    `shares_port`: web processes of one host listen on the same one.
+    """
 
     def __init__(
-        self, setup: PlaneSetup, names: Callable[[], Sequence[str]], *, host: str, port: int
+        self,
+        setup: PlaneSetup,
+        names: Callable[[], Sequence[str]],
+        *,
+        host: str,
+        port: int,
+        shares_port: bool = True,
     ) -> None:
         self._setup = setup
         self._names = names
         self._host = host
         self.port = port
+        self._shares_port = shares_port
         self._server: Any = None
 
     async def start(self) -> None:
         """Listen; raise PortTaken."""
         methods = Methods(self._setup, self._names)
-        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
+        options = (*OPTIONS, ("grpc.so_reuseport", int(self._shares_port)))
+        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_CALLS)
         self._server.add_generic_rpc_handlers(
             (ReflectionHandler(methods), MockHandler(self._setup, methods))
         )

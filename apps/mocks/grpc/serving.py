@@ -1,8 +1,8 @@
 """Calls of mock methods: from the messages of a client to the messages of an example.
 
-A method that is known and answers every call alike is served at once. Any other call is served as
-a stream of both sides, which is on the wire what every call is, because its space may have to be
-loaded before the kind of the method is known.
+A unary method that is known is served as one, from prepared bytes if it answers every call alike.
+Any other call is served as a stream of both sides, which is on the wire what every call is, because
+its space may have to be loaded before the kind of the method is known.
 """
 
 from __future__ import annotations
@@ -55,25 +55,34 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._setup = setup
         self._methods = methods
         self._notes = CallNotes(setup)
-        self._at_once: dict[Method, Any] = {}
 
     def service(self, handler_call_details: Any) -> Any:
         path, metadata = handler_call_details.method, handler_call_details.invocation_metadata
         method = self._methods.known(path, metadata)
-        if method is not None and method.ready is not None and not self._setup.is_draining():
-            proto = method.proto
-            if not proto.streams_requests and not proto.streams_responses:
-                handler = self._at_once.get(method)
-                return handler or self._made_at_once(method)
+        if method is not None and method.proto.is_unary and not self._setup.is_draining():
+            method.handler = method.handler or self._unary(method)
+            return method.handler
         call = _Call(self, path, metadata)
         return grpc.stream_stream_rpc_method_handler(call.stream)
 
-    def _made_at_once(self, method: Method) -> Any:
-        if len(self._at_once) >= 1_000:  # noqa: PLR2004 - methods of spaces that changed since
-            self._at_once.clear()
-        made = grpc.unary_unary_rpc_method_handler(self._ready_answer(method))
-        self._at_once[method] = made
-        return made
+    def _unary(self, method: Method) -> Any:
+        behavior = self._answer(method) if method.ready is None else self._ready_answer(method)
+        return grpc.unary_unary_rpc_method_handler(behavior)
+
+    def _answer(self, method: Method) -> _Unary:
+        """Return what serves a unary method whose answers differ."""
+
+        async def answer(request: bytes, context: Any) -> bytes:
+            call = _Call(self, method.path, context.invocation_metadata() or ())
+            try:
+                async with asyncio.timeout(UNARY_S):
+                    (message,) = await call.answered(method, request, context)
+            except Exception as error:
+                await end(context, error, method.path)
+                raise
+            return message
+
+        return answer
 
     def _ready_answer(self, method: Method) -> _Unary:
         """Return what serves a unary method that answers every call alike."""
@@ -159,21 +168,12 @@ class _Call:
     async def stream(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         try:
             method = await self._handler.method_of(self._path, self._metadata)
-            proto = method.proto
-            streams = proto.streams_requests or proto.streams_responses
-            async with asyncio.timeout(STREAM_S if streams else UNARY_S):
+            async with asyncio.timeout(UNARY_S if method.proto.is_unary else STREAM_S):
                 async for content in self._contents(method, requests):
-                    for message in await self._answered(method, content, context):
+                    for message in await self.answered(method, content, context):
                         yield message
-        except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the call took too long")
-        except Ended as ended:
-            await abort(context, ended)
-        except PlatformError as error:
-            await abort(context, ended_by(error))
-        except Exception:  # the edge: nothing may pass it
-            logger.exception("The call of %s failed", self._path[:300])
-            await context.abort(grpc.StatusCode.INTERNAL, "an internal error occurred")
+        except Exception as error:  # noqa: BLE001 - the edge: nothing may pass it
+            await end(context, error, self._path)
 
     async def _contents(
         self, method: Method, requests: AsyncIterator[bytes]
@@ -201,7 +201,8 @@ class _Call:
             raise Ended(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message", ())
         yield last or b""
 
-    async def _answered(self, method: Method, content: bytes, context: Any) -> Iterable[bytes]:
+    async def answered(self, method: Method, content: bytes, context: Any) -> Iterable[bytes]:
+        """Return the messages that answer one; raise Ended."""
         exchange = self._exchange(method)
         answer, messages = await self._handler.answered(method, content, exchange)
         headers = () if self._has_sent_headers else sent_headers(answer.headers)
@@ -246,6 +247,18 @@ def _ended_by_answer(answer: MockAnswer, status: Any) -> Ended:
     if answer.error_code:
         trailing += details_of(status.value[0], message, answer.error_code, answer.errors)
     return Ended(status, message, trailing)
+
+
+async def end(context: Any, error: Exception, path: str) -> None:
+    """End a call with the status of an error."""
+    if isinstance(error, TimeoutError):
+        error = Ended(grpc.StatusCode.DEADLINE_EXCEEDED, "the call took too long", ())
+    elif isinstance(error, PlatformError):
+        error = ended_by(error)
+    elif not isinstance(error, Ended):
+        logger.error("The call of %s failed", path[:300], exc_info=error)
+        error = Ended(grpc.StatusCode.INTERNAL, "an internal error occurred; the log has it", ())
+    await abort(context, error)
 
 
 async def abort(context: Any, ended: Ended) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
-
-import httpx
 
 from apps.mocks import conf
 from apps.mocks.domain.spaces import SpaceName
+
+if TYPE_CHECKING:
+    from httpx import Response
 
 ASK_S: Final = 5.0
 _PAUSE_S: Final = 0.2
@@ -34,6 +35,8 @@ def wait_until_ready(
 
 def ask_ready(base_url: str, name: SpaceName, surface_id: str) -> str:
     """Return "" if a surface is served now, else why it is not."""
+    import httpx  # slow to import: no other use of this app needs it
+
     place = f"{quote(str(name), safe='@+~')}/{quote(surface_id, safe='')}"
     secret = conf.shared_secret()
     headers = {_HEADER: secret} if secret else {}
@@ -51,7 +54,7 @@ def ask_ready(base_url: str, name: SpaceName, surface_id: str) -> str:
     return f"the surface {surface_id} is not served ({_said(answer)})"
 
 
-def _said(answer: httpx.Response) -> str:
+def _said(answer: Response) -> str:
     try:
         detail = answer.json().get("detail")
     except (ValueError, AttributeError):

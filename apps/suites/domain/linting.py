@@ -26,13 +26,14 @@ def lint(
     evaluations: Mapping[str, SuiteEvaluation],
     importable: Mapping[str, Suite],
     lints: Sequence[TextLint] = (),
+    mocks: Sequence[Diagnostic] = (),
 ) -> list[Diagnostic]:
     """Return the diagnostics of a suite, by file and line, each once, without accepted ones.
 
     `evaluations` are those under each profile, by file name; `importable` are the imported suites
-    by their alias; `lints` are those of the text of suite.star.
+    by their alias; `lints` are those of the text of suite.star, `mocks` those of api/ and mock/.
     """
-    found: list[Diagnostic] = [*_warnings_of_files(suite)]
+    found: list[Diagnostic] = [*_warnings_of_files(suite), *mocks]
     found += [
         Diagnostic(
             code=each["code"],

@@ -18,6 +18,12 @@ export function startTabs(address) {
     tab.addEventListener("click", () => selectTab(nameOf(tab)));
     tab.addEventListener("keydown", moveFocus);
   }
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-show-tab]");
+    if (!link) return;
+    selectTab(link.dataset.showTab);
+    document.getElementById(`tab-${link.dataset.showTab}`).focus();
+  });
   addEventListener("hashchange", followHash);
   const named = new URLSearchParams(location.search).get("tab");
   selectTab(tabs.some((tab) => nameOf(tab) === named) ? named : "log");

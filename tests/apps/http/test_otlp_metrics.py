@@ -78,6 +78,9 @@ def test_every_metric_has_its_name_on_both_sides(collector: Collector) -> None:
     with exported_telemetry():
         for name, (kind, names, _text) in metrics.METRICS.items():
             labels = dict.fromkeys(names, "x")
+            if name.startswith("partita.mock."):  # tallied
+                metrics.mock_calls.recorder(*labels.values())(1)
+                continue
             call = {Counter: metrics.count, Gauge: metrics.change, Histogram: metrics.observe}[kind]
             call(name, 1, **labels)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from apps.mocks.channel_wires import ChannelsApp
+from apps.mocks.channel_wires import ChannelsApp, event_frame
 from apps.mocks.channels import ChannelLimits, Channels
-from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.calls import JournalEntry, MockAnswer
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.domain.ports import SpaceContent
@@ -228,6 +231,22 @@ async def test_conditions_and_templates_see_the_subscription(stage: Stage):
     _, _, body = await Stream(stage, query="tenant=acme&interval=").whole()
 
     assert [data(each) for each in body.split("\n\n")[1:4]] == ["small acme", "large", "acme"]
+
+
+@settings(max_examples=50)
+@given(st.text(), st.text())
+def test_no_body_and_no_name_break_out_of_their_event(body: str, example: str):
+    answer = MockAnswer(body=body.encode(errors="replace"), example=example)
+    frame = event_frame(7, answer).decode()
+
+    assert frame.endswith("\n\n")
+    lines = re.split("\r\n|\r|\n", frame[:-2])  # where a client of events ends a line
+    comment, number, *told = lines
+    assert comment.startswith(": example ")
+    assert number == "id: 7"
+    assert all(each.startswith("data: ") for each in told)
+    sent = re.sub("\r\n|\r", "\n", body.encode(errors="replace").decode())
+    assert "\n".join(each[6:] for each in told) == sent
 
 
 async def test_a_name_is_as_good_as_an_id(stage: Stage):

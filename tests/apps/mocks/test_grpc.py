@@ -15,7 +15,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from apps.mocks.grpc.server import GrpcServer, PortTaken
+from apps.mocks.grpc.server import GrpcServer
+from apps.mocks.refusals import PortTaken
 from tests.support.grpc_mocks import (
     REFLECTION_V1,
     GrpcMocks,
@@ -54,7 +55,8 @@ service Orders {
   rpc Fixed(OrderRequest) returns (Order);
   rpc Broken(OrderRequest) returns (Order);
   rpc Slow(OrderRequest) returns (Order);
-  rpc Unmocked(OrderRequest) returns (Order);
+  rpc Sampled(OrderRequest) returns (Order);
+  rpc Picky(OrderRequest) returns (Order);
 }
 """
 MOCKS = {
@@ -96,7 +98,14 @@ examples:
   once: {response: {body: {orderId: "{{request.body.orderId}}"}}}
 """,
     "Fixed": "examples: {fixed: {response: {headers: {X-Kind: fixed}, body: {orderId: fixed}}}}",
+    "Picky": """
+examples:
+  one: {when: [{from: body, param: orderId, value: one}], response: {body: {orderId: one}}}
+""",
     "Broken": "examples: {odd: {response: {body: {nope: 1}}}}",
+    "Unmocked": """
+examples: {other: {when: [{from: header, param: x-never, value: sent}], response: {body: {}}}}
+""",
     "Slow": "spec: {delayMillis: 60000}\nexamples: {late: {response: {body: {orderId: late}}}}",
 }
 EXTRA = {
@@ -206,6 +215,12 @@ async def test_streams_give_a_message_for_each_of_a_list(mocks: GrpcMocks):
     assert await watched("none") == []
 
 
+async def test_a_method_without_a_mock_answers_with_a_sample(mocks: GrpcMocks):
+    sample = await mocks.call(f"{ORDERS}/Sampled", {})
+    assert sample.code is grpc.StatusCode.OK
+    assert sample.message["orderId"]
+
+
 async def test_client_streams_are_answered_by_their_last_or_by_each_message(mocks: GrpcMocks):
     sent: list[dict[str, Any]] = [
         {"orderId": "1"},
@@ -262,9 +277,9 @@ async def test_what_partita_refuses_has_a_status_with_details(mocks: GrpcMocks):
     reason, fields = details(refused.trailing)
     assert (reason, len(fields)) == ("mock_constraint_failed", 1)
     assert refused.trailing["x-partita-mock-error"] == "mock_constraint_failed"
-    unmocked = await mocks.call(f"{ORDERS}/Unmocked", {})
-    assert unmocked.code is grpc.StatusCode.NOT_FOUND
-    assert details(unmocked.trailing)[0] == "mock_no_match"
+    unmatched = await mocks.call(f"{ORDERS}/Picky", {})
+    assert unmatched.code is grpc.StatusCode.NOT_FOUND
+    assert details(unmatched.trailing)[0] == "mock_no_match"
     broken = await mocks.call(f"{ORDERS}/Broken", {})
     assert broken.code is grpc.StatusCode.INTERNAL
     assert "shop.v1.Order" in broken.details
@@ -393,6 +408,17 @@ async def test_an_address_that_cannot_be_listened_on_is_said(mocks: GrpcMocks):
     with pytest.raises(PortTaken):
         await server.start()
     await server.stop()
+
+
+async def test_a_port_is_shared_only_where_that_is_wanted(mocks: GrpcMocks):
+    port, setup = mocks.server.port, mocks.server._setup
+    alone = GrpcServer(setup, list, host="127.0.0.1", port=port, shares_port=False)
+    with pytest.raises(PortTaken):
+        await alone.start()
+    await alone.stop()
+    beside = GrpcServer(setup, list, host="127.0.0.1", port=port)
+    await beside.start()
+    await beside.stop()
 
 
 async def test_while_draining_calls_are_refused():

@@ -64,10 +64,10 @@ async def test_the_server_lists_the_services_of_its_suites(settings: Any, tmp_pa
     try:
         assert part._server is not None
         async with grpc.aio.insecure_channel(f"127.0.0.1:{part._server.port}") as channel:
+            assert await channel.unary_unary("/deep.S/Get")(b"") == b"\x0a\x06string"  # a sample
             with pytest.raises(grpc.aio.AioRpcError) as failed:
-                await channel.unary_unary("/deep.S/Get")(b"")
-            assert failed.value.code() is grpc.StatusCode.NOT_FOUND
-            assert "no example" in failed.value.details()
+                await channel.unary_unary("/deep.Other/Get")(b"")
+            assert failed.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     finally:
         await part.stop()
         await mocks.stop()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.mocks.domain.calls import CallOutcome
-from tests.support.mock_planes import Planes, planes
+from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 
 REST = "/mocks/rest/orders/orders"
 PROBLEM = "application/problem+json"
@@ -388,3 +388,41 @@ async def test_readiness_counts_the_operations(mocks: Planes) -> None:
 
     assert (answer.status_code, answer.json()) == (200, {"ready": True, "operations": 7})
     assert mocks.counted == []
+
+
+async def test_a_fallback_names_its_mode() -> None:
+    changed = {
+        "getOrder": """
+spec:
+  fallback: {mode: static, status: "418", mediaType: text/plain, body: "no {{request.path.id}}"}
+examples:
+  one: {when: [{from: path, param: id, value: "1"}], response: {body: {id: 1}}}
+"""
+    }
+    source = ChangingSource("orders")
+    source.contents["orders"] = content_of(files(**changed))
+    async with planes(source) as mocks:
+        answer = await mocks.ask("GET", f"{REST}/orders/7")
+
+    assert (answer.status_code, answer.text) == (418, "no 7")
+    assert answer.headers["content-type"] == "text/plain"
+    assert answer.headers["x-partita-mock-fallback"] == "static"
+    assert "x-partita-mock-example" not in answer.headers
+    assert mocks.counted == [("rest", "example", "fallback")]
+
+
+async def test_a_script_that_cannot_run_is_an_error_of_the_mock() -> None:
+    changed = {
+        "getOrder": """
+spec: {dispatcher: script, dispatcherRules: '"one"'}
+examples: {one: {response: {body: {id: 1}}}}
+"""
+    }
+    source = ChangingSource("orders")
+    source.contents["orders"] = content_of(files(**changed))
+    async with planes(source) as mocks:
+        answer = await mocks.ask("GET", f"{REST}/orders/7")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "mock_script_failed")
+    assert answer.headers["x-partita-mock-dispatcher"] == "script"
+    assert mocks.counted == [("rest", "script", "error")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -16,6 +18,7 @@ from apps.mocks.scripts import pool as pools
 from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.scripts.process import Limits
 from apps.mocks.scripts.slots import Slots
+from tests.support.processes import ROOT, until
 
 REQUEST = {
     "method": "POST", "path": "/orders/7", "params": {"id": "7"}, "query": {"q": "x"},
@@ -254,6 +257,27 @@ async def test_nothing_starts_before_the_first_call_and_everything_ends_with_the
     pool.open()
     assert await ran(pool, '"a"') == "a"
     pool.close()
+
+
+STARTS_ONE = """
+import asyncio, time
+from apps.mocks.scripts.pool import ScriptPool
+pool = ScriptPool()
+asyncio.run(pool.run('"a"', defines_function=False, request={}, state={}))
+print(pool._idle[0].pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow
+def test_processes_end_with_a_server_that_is_killed():
+    command = [sys.executable, "-c", STARTS_ONE]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        child = psutil.Process(int(server.stdout.readline()))
+        assert child.is_running()
+        server.kill()
+    until(lambda: not child.is_running(), within_s=20, what="the script process ends")
 
 
 async def test_a_pool_that_closes_ends_the_calls_under_way():

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from apps.mocks import standalone
 from apps.mocks.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
 from apps.mocks.served_suite import ServedSuite
+from apps.operations.api import ExitCode
 
 BASE = "http://127.0.0.1:8095"
 OPENAPI = """\
@@ -81,8 +83,9 @@ def test_a_contract_alone_is_a_suite(tmp_path: Path):
     place = write(tmp_path, {"pet store.yaml": OPENAPI}) / "pet store.yaml"
     files = ServedFiles(place)
 
-    assert files.suite_id == "pet-store"
-    assert list(operations(files.read(BASE)).values()) == [["listPets"]]
+    reading = files.read(BASE)
+    assert (files.suite_id, reading.content.title) == ("pet-store", "Pets")
+    assert list(operations(reading).values()) == [["listPets"]]
 
 
 def test_a_folder_of_contracts_is_a_suite_and_its_other_files_do_not_matter(tmp_path: Path):
@@ -206,3 +209,9 @@ def test_a_folder_that_goes_away_keeps_the_last_good_version(shop: Path):
     (shop.parent / "moved").rename(shop)
     told.looks()
     assert told.example == "all"
+
+
+def test_the_exit_codes_are_those_of_the_other_commands():
+    ours = [standalone.OK, standalone.ERROR, standalone.NOT_FOUND, standalone.CONFLICT]
+
+    assert ours == [ExitCode.OK, ExitCode.ERROR, ExitCode.NOT_FOUND, ExitCode.CONFLICT]

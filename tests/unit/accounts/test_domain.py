@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import jwt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +37,18 @@ def test_three_parts_do_not_make_a_token(parts):
     """Invariant 33."""
     with pytest.raises(Unauthenticated):
         tokens.verify_access_token(".".join(parts), [SECRET], leeway=timedelta(0))
+
+
+@given(st.text(max_size=60) | st.lists(st.text(max_size=9), min_size=3, max_size=3).map(".".join))
+def test_no_text_but_a_token_has_the_form_of_one(text):
+    assert not tokens.is_access_token(text)
+
+
+def test_the_form_of_a_token_is_told_without_its_secret():
+    assert tokens.is_access_token(tokens.sign_access_token({"sub": "x"}, "s" * 32))
+    foreign = jwt.encode({"iss": "https://login.example"}, "s" * 32, algorithm="HS256")
+    assert not tokens.is_access_token(foreign)
+    assert not tokens.is_access_token("a." + "e" * 10_000 + ".c")
 
 
 def test_a_key_id_tells_secrets_apart():

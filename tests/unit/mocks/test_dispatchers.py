@@ -87,6 +87,7 @@ A, B, C = (condition("query", name, 1) for name in "abc")
         ([("bc", f"{B}, {C}"), ("ab", f"{A}, {B}")], "a=1&b=1&c=1", "bc"),
         ([("twice", f"{A}, {A}"), ("a", A)], "a=1", "twice"),
         ([("never", f"{A}, {condition('query', 'a', 2)}"), ("a", A)], "a=1", "a"),
+        ([("other", condition("query", "a", 0)), ("b", B), ("a", A)], "a=1&b=1", "b"),
         ([("a", A)], "b=1", None),
         ([], "", None),
     ],

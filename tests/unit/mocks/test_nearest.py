@@ -33,6 +33,14 @@ async def test_it_is_the_example_of_which_most_conditions_hold(target, example, 
     assert [each["param"] for each in answer.nearest["conditions"]] == failing
 
 
+async def test_of_equals_it_is_the_first_in_the_file():
+    when = "[{from: query, param: %s, value: 1}]"
+    mocks = mock_of(SPEC, ", ".join(f"{name}: {{when: {when % name}}}" for name in "xyz"))
+    answer = await mocks.call("/pay")
+    assert answer.nearest is not None
+    assert answer.nearest["example"] == "x"
+
+
 async def test_expected_and_actual_are_shown_but_no_credential():
     mocks = mock_of(SPEC, f"x: {{{EXAMPLES.partition('four: {')[2]}")
     answer = await mocks.call("/pay", headers={"X-Api-Key": "secret value"})
@@ -89,6 +97,18 @@ def test_it_is_the_operation_of_another_method_or_of_a_similar_path(
     found = nearest(mocks.surface, MockRequest(method, path))
     assert found is not None
     assert (found["operationId"], found["differs"]) == (operation, differs)
+
+
+def test_of_paths_without_an_equal_segment_it_is_the_one_that_begins_alike():
+    mocks = mocks_of(
+        {
+            "mock/s/health.metadata.yaml": "spec: {method: GET, path: /health}",
+            "mock/s/goods.metadata.yaml": "spec: {method: GET, path: /goods}",
+        }
+    )
+    found = nearest(mocks.surface, MockRequest("GET", "/good"))
+    assert found is not None
+    assert found["path"] == "/goods"
 
 
 def test_a_surface_without_rest_has_no_nearest_operation():

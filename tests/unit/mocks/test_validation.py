@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
 from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.validation import MAX_ERRORS
+from apps.mocks.domain.validation import MAX_ERRORS, PatternInvalid, matcher
+from surfaces.model import ParameterConstraint
 from tests.support.mocks import mock_of
 
 
@@ -211,3 +213,16 @@ async def test_errors_and_the_values_that_are_checked_are_bounded():
     assert len(answer.errors) == MAX_ERRORS
     answer = await mocks.call("/pay", body=b"[" + b'"",' * 300_000 + b'""]')
     assert [each["detail"] for each in answer.errors] == ["the body has more than 100,000 values"]
+
+
+def test_a_pattern_that_is_none_is_a_problem_of_the_operation():
+    with pytest.raises(PatternInvalid, match="regular expression"):
+        matcher("(")
+    rule = ParameterConstraint(name="q", source="query", required=False, forward=False, pattern="(")
+    mocks = constrained("{name: q}")
+    operation = mocks.operation
+    mock = replace(operation.operation.mock, constraints=(rule,))
+    operation.operation = replace(operation.operation, mock=mock)
+    assert operation.tables.broken is not None
+    assert operation.tables.broken.error_code == "mock_metadata_invalid"
+    assert operation.static is None

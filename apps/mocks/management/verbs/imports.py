@@ -46,6 +46,7 @@ def add_target(verb: Any) -> None:
 def target_folder(options: dict[str, Any]) -> Path:
     """Return the folder that the options name; raise SuiteNotFound or InvalidInput."""
     if options["suite"]:
+        suites.use_files_without_store()
         return suites.workspace_folder(suites.find_suite(options["suite"]))
     return Path(options["out"])
 

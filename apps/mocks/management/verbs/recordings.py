@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -44,24 +44,16 @@ def record(options: dict[str, Any]) -> int:
         sys.stderr.write(f"{writer.folder} has such mocks already; --force replaces them\n")
         return ExitCode.CONFLICT
     kept = KeptCalls()
+    address = (options["host"], options["port"])
     try:
-        proxy = RecordingProxy((options["host"], options["port"]), options["to"], kept)
+        proxy = RecordingProxy(address, options["to"], kept, meanwhile=lambda: writer.write(kept))
     except (OSError, OverflowError) as error:
         raise InvalidInput(f"--port {options['port']}: {error}") from None
     sys.stderr.write(f"call {proxy.url} instead of {proxy.target}; Ctrl-C ends the recording\n")
-    thread = threading.Thread(target=proxy.serve_forever, name="mock-record", daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(_EVERY_S)
-            writer.write(kept)
-    except KeyboardInterrupt:
-        pass  # the usual end
-    finally:
-        proxy.shutdown()
-        proxy.server_close()
-        made = writer.write(kept)
-    return _report(writer, made, kept.recording.left_out, options)
+    with proxy, suppress(KeyboardInterrupt):  # the usual end
+        proxy.serve_forever(_EVERY_S)
+    writer.write(kept)
+    return _report(writer, kept.recording.left_out, options)
 
 
 class _Writer:
@@ -72,26 +64,24 @@ class _Writer:
         self.surface = surface
         self.source = source
         self._count = -1
-        self._made = MockFiles()
+        self.made = MockFiles()
 
     def taken(self) -> bool:
         """Return whether the folder has mocks of the surface."""
         home = self.folder / "mock" / self.surface
         return home.is_dir() and any(home.iterdir())
 
-    def write(self, kept: KeptCalls) -> MockFiles:
+    def write(self, kept: KeptCalls) -> None:
         calls = kept.calls()
         if len(calls) != self._count:
             self._count = len(calls)
-            self._made = mock_files(calls, self.surface, source=self.source)
-            files = {path: text.encode() for path, text in self._made.files.items()}
+            self.made = mock_files(calls, self.surface, source=self.source)
+            files = {path: text.encode() for path, text in self.made.files.items()}
             write(planned(files, self.folder))
-        return self._made
 
 
-def _report(
-    writer: _Writer, made: MockFiles, left_out: Counter[str], options: dict[str, Any]
-) -> int:
+def _report(writer: _Writer, left_out: Counter[str], options: dict[str, Any]) -> int:
+    made = writer.made
     missing = left_out + made.left_out
     if options["output"] == "json":
         print_json({

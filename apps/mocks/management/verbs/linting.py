@@ -1,0 +1,65 @@
+"""`mock lint`: what is wrong, or most likely wrong, in the mocks of suites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from apps.mocks.served_files import ServedFiles
+from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.suites import api as suites
+from readers.diagnostics import Diagnostic
+from surfaces.mock_lint import lint_mocks
+
+EXAMPLES: Final = """\
+  manage.py mock lint shop            examples that never answer or break their contract
+  manage.py mock lint ./openapi.yaml ./recorded
+  manage.py mock lint --strict -o json"""
+
+
+def add_verbs(command: VerbCommand, verbs: Any) -> None:
+    lint = command.add_verb(
+        verbs, "lint", lint_suites, "report examples that never answer or break their contract"
+    )
+    lint.add_argument("suite", nargs="*", help="suite ids, folders or files (default: every suite)")
+    lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")
+
+
+def lint_suites(options: dict[str, Any]) -> int:
+    suites.use_files_without_store()
+    wanted = options["suite"] or [each["id"] for each in suites.list_suites()]
+    diagnostics = {name: _diagnostics(name) for name in wanted}
+    if options["output"] == "json":
+        listed = [
+            {"id": name, "diagnostics": [each.as_dict() for each in own]}
+            for name, own in diagnostics.items()
+        ]
+        print_json({"suites": listed})
+    else:
+        for name, own in diagnostics.items():
+            _print(name, own)
+    severities = {each.severity for own in diagnostics.values() for each in own}
+    failed = "error" in severities or (options["strict"] and severities)
+    return ExitCode.ERROR if failed else ExitCode.OK
+
+
+def _diagnostics(name: str) -> list[Diagnostic]:
+    """Return those of a suite by its id, otherwise of a folder or file; raise SuiteNotFound."""
+    place = Path(name)
+    if ("/" in name or place.is_file()) and place.exists():
+        reading = ServedFiles(place).read("http://localhost")
+        return lint_mocks(reading.content.surfaces, reading.warnings)
+    return suites.lint_mocks_of(name)
+
+
+def _print(name: str, diagnostics: Sequence[Diagnostic]) -> None:
+    from rich.console import Console  # slow to import
+
+    console = Console(highlight=False, soft_wrap=True)
+    errors = sum(each.severity == "error" for each in diagnostics)
+    mark = "[red]✗[/]" if errors else "[yellow]![/]" if diagnostics else "[green]✓[/]"
+    counts = f"{errors} errors, {len(diagnostics) - errors} warnings"
+    console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
+    for each in diagnostics:
+        console.print(f"    {each.severity:<7} {escape(str(each))}")

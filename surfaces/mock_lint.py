@@ -1,0 +1,235 @@
+"""What is legal in mocks and most likely wrong: examples that never answer or break a contract.
+
+lint_mocks(surfaces, warnings)       # those of hydration; by file and line
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from readers.diagnostics import Diagnostic, Severity
+from surfaces.json_documents import Located
+from surfaces.model import (
+    Condition,
+    Exchange,
+    Operation,
+    RandomRules,
+    SequenceRules,
+    Surface,
+)
+from surfaces.openapi_examples import OpenApiExamples, is_json
+from surfaces.samples import Room, Sampler
+from surfaces.schema_checks import Problem, is_of_type, problems
+from surfaces.warnings import PackageWarning
+
+DEAD: Final = "mock_unreachable_example"
+IMPOSSIBLE: Final = "mock_impossible_condition"
+BREAKS: Final = "mock_breaks_contract"
+UNDECLARED: Final = "mock_not_in_contract"
+MAX_PROBLEMS: Final = 5  # of one example
+# what makes an operation answer 500, or an example vanish
+_ERRORS: Final = ("mock_metadata_invalid", "mock_examples_invalid", "cue_unsupported")
+_PARAMETER: Final = re.compile(r"\{([^{}]*)\}")
+_WITHOUT_BODY: Final = ("GET", "HEAD", "OPTIONS", "TRACE")
+
+
+def lint_mocks(
+    surfaces: Sequence[Surface], warnings: Sequence[PackageWarning] = ()
+) -> list[Diagnostic]:
+    """Return the diagnostics of all mocks, each once, by file and line."""
+    found = [_of_warning(each) for each in warnings]
+    for surface in surfaces:
+        has_contract = any(each.contract_examples is not None for each in surface.operations)
+        for operation in surface.operations:
+            found += _Lint(operation, has_contract=has_contract).diagnostics()
+    return sorted(dict.fromkeys(found), key=Diagnostic.order)
+
+
+def _of_warning(warning: PackageWarning) -> Diagnostic:
+    return Diagnostic(
+        code=warning.code,
+        severity="error" if warning.code in _ERRORS else "warning",
+        message=warning.detail,
+        file=warning.file or "",
+        line=warning.line or 0,
+        column=warning.column or 0,
+    )
+
+
+class _Lint:
+    """The diagnostics of one operation."""
+
+    def __init__(self, operation: Operation, *, has_contract: bool) -> None:
+        self.operation = operation
+        self.has_contract = has_contract
+        found = operation.contract_examples
+        self.contract = found if isinstance(found, OpenApiExamples) else None
+
+    def diagnostics(self) -> Iterator[Diagnostic]:
+        mock = self.operation.mock
+        if mock.metadata_path and self.has_contract and self.operation.contract_examples is None:
+            detail = (
+                f"no contract of this surface declares {self.operation.operation_id} "
+                f"({self.operation.method} {self.operation.name})"
+            )
+            file = mock.mock_path or mock.metadata_path
+            yield Diagnostic(code=UNDECLARED, severity="warning", message=detail[:400], file=file)
+        for exchange in self.operation.exchanges:
+            yield from self._dead(exchange)
+            if mock.dispatcher in ("example", "random") or mock.rules is None:
+                for condition in exchange.when:
+                    if reason := self._impossible(exchange, condition):
+                        yield self._at(exchange, IMPOSSIBLE, f"never answers: {reason}")
+            yield from self._broken(exchange)
+
+    def _at(
+        self, exchange: Exchange, code: str, message: str, severity: Severity = "warning"
+    ) -> Diagnostic:
+        return Diagnostic(
+            code=code,
+            severity=severity,
+            message=f'"{exchange.name[:80]}" {message}'[:600],
+            file=exchange.source_artifact,
+            line=exchange.line,
+        )
+
+    def _dead(self, exchange: Exchange) -> Iterator[Diagnostic]:
+        """Yield that an example is drawn by no rule; equal conditions are found by hydration."""
+        rules, fallback = self.operation.mock.rules, self.operation.mock.fallback
+        if isinstance(rules, SequenceRules):
+            used = set(rules.names)
+        elif isinstance(rules, RandomRules) and rules.weights:
+            used = {name for name, weight in rules.weights.items() if weight}
+        else:
+            return
+        if fallback is not None and fallback.mode == "example":
+            used.add(fallback.example_name)
+        if exchange.name not in used:
+            yield self._at(exchange, DEAD, "never answers: dispatcherRules do not name it")
+
+    def _impossible(self, exchange: Exchange, condition: Condition) -> str:
+        """Return why no request can fulfil a condition, "" if one may."""
+        source, param, value = condition.source, condition.param, condition.value
+        shown = f"{source} {param}"
+        for other in exchange.when:
+            if (other.source, other.param) == (source, param) and other.value != value:
+                return f'{shown} cannot be both "{value[:40]}" and "{other.value[:40]}"'
+        if self.operation.mock.adapter == "rest":
+            if source == "path" and param not in _PARAMETER.findall(self.operation.path):
+                return f"{self.operation.path} has no parameter {param}"
+            if source == "body" and self.operation.method in _WITHOUT_BODY:
+                return f"a {self.operation.method} has no body"
+        return self._outside_schema(condition)
+
+    def _outside_schema(self, condition: Condition) -> str:
+        """Return why a declared parameter cannot have the value."""
+        if self.contract is None or condition.source not in ("path", "query", "header"):
+            return ""
+        for place in self.contract.request().parameters:
+            name = place.value["name"]
+            same = name == condition.param or (
+                condition.source == "header" and name.lower() == condition.param.lower()
+            )
+            if place.value["in"] == condition.source and same:
+                return self._outside(place, condition)
+        return ""
+
+    def _outside(self, parameter: Located, condition: Condition) -> str:
+        documents = self.contract.documents if self.contract else None
+        schema = parameter.get("schema")
+        if documents is None or not isinstance(schema.value, dict):
+            return ""
+        for value in _readings(condition.value):
+            if next(problems(documents, value, schema), None) is None:
+                return ""
+        resolved = documents.resolved(schema).value
+        if isinstance(resolved, dict) and resolved.get("type") in ("array", "object"):
+            return ""  # written in one of several styles
+        found = next(problems(documents, condition.value, schema), None)
+        reason = found.reason if found else "it does not suit its schema"
+        return f'{condition.source} {condition.param} is "{condition.value[:80]}", but {reason}'
+
+    def _broken(self, exchange: Exchange) -> Iterator[Diagnostic]:
+        """Yield what a response has that its contract does not allow."""
+        response = self._response(exchange.status)
+        if self.contract is None or response is None:
+            return
+        if response.value is None:
+            detail = f"answers {exchange.status}, which {self.contract.path} does not declare"
+            yield self._at(exchange, UNDECLARED, detail)
+            return
+        found = list(islice(self._body_problems(self.contract, exchange, response), MAX_PROBLEMS))
+        for each in found:
+            where = f" at {each.pointer}" if each.pointer else ""
+            detail = f"breaks its contract{where}: {each.reason} ({self.contract.path})"
+            yield self._at(exchange, BREAKS, detail, "error")
+
+    def _response(self, status: str) -> Located | None:
+        """Return what is declared for a status; a value of None if nothing is."""
+        if self.contract is None:
+            return None
+        operation = self.contract.operation()
+        responses = operation.members("responses")
+        if not responses:
+            return None
+        named = {key.upper(): each for key, each in responses.items()}
+        for key in (status, f"{status[:1]}XX", "DEFAULT"):
+            if key in named:
+                return self.contract.documents.resolved(Located(named[key], operation.file))
+        return Located(None, operation.file)
+
+    def _body_problems(
+        self, contract: OpenApiExamples, exchange: Exchange, response: Located
+    ) -> Iterator[Problem]:
+        content = response.members("content")
+        kinds = [each for each in content if is_json(each) or each == "*/*"]
+        kind = exchange.media_type.partition(";")[0].strip()
+        chosen = kind if kind in content else next(iter(kinds), "")
+        schema = response.get("content", chosen, "schema")
+        text = self._body(exchange)
+        if not text or chosen not in kinds or not isinstance(schema.value, dict):
+            return
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            if "{{" not in text:
+                yield Problem("", "the body is no JSON")
+            return
+        for each in problems(contract.documents, value, schema):
+            if "{{" not in text or not _is_template(value, each.pointer):
+                yield each
+
+    def _body(self, exchange: Exchange) -> str:
+        message = exchange.response
+        if message.body is not None or message.body_node is None:
+            return message.body or ""
+        sampler = Sampler(Room(), self.operation.operation_id, exchange.name)
+        return json.dumps(sampler.value(message.body_node))
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """Yield what a parameter of this text may be: a string, a number or boolean."""
+    yield text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if is_of_type(value, "number") or isinstance(value, bool):
+        yield value
+
+
+def _is_template(value: Any, pointer: str) -> bool:
+    """Return whether what stands at the pointer, or something in it, is made by a template."""
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        elif isinstance(value, dict) and key in value:
+            value = value[key]
+        else:
+            return False
+    return "{{" in json.dumps(value, ensure_ascii=False)

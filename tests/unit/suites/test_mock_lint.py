@@ -1,0 +1,155 @@
+"""What `mock lint` says about mocks, by file and line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from surfaces import hydrate
+from surfaces.mock_lint import lint_mocks
+
+CONTRACT = json.dumps(
+    {
+        "openapi": "3.0.3",
+        "paths": {
+            "/orders/{id}": {
+                "parameters": [{"name": "id", "in": "path", "schema": {"type": "integer"}}],
+                "get": {
+                    "operationId": "getOrder",
+                    "parameters": [
+                        {"name": "state", "in": "query", "schema": {"enum": ["new", "paid"]}},
+                        {"name": "tags", "in": "query", "schema": {"type": "array"}},
+                        {"name": "X-Mode", "in": "header", "schema": {"enum": ["a"]}},
+                    ],
+                    "responses": {
+                        "200": {"content": {"application/json": {"schema": {
+                            "type": "object",
+                            "required": ["id"],
+                            "properties": {"id": {"type": "integer"}, "name": {"maxLength": 3}},
+                        }}}},
+                        "4XX": {"description": ""},
+                    },
+                },
+            }
+        },
+    }
+)  # fmt: skip
+
+
+def _linted(examples: str, spec: str = "") -> list[tuple[str, str, int, str]]:
+    files = {
+        "api/shop.json": CONTRACT,
+        "mock/shop/getOrder.yaml": f"examples:\n{examples}",
+        **({"mock/shop/getOrder.metadata.yaml": f"spec: {{{spec}}}"} if spec else {}),
+    }
+    found = hydrate(
+        {path: text.encode() for path, text in files.items()}, suite_id="s", base_url=""
+    )
+    return [(each.code, each.severity, each.line, each.message)
+            for each in lint_mocks(found.surfaces, found.warnings)]  # fmt: skip
+
+
+def _when(source: str, param: str, value: str) -> str:
+    return f"{{from: {source}, param: {param}, value: '{value}'}}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (("path", "orderId", "1"), "/orders/{id} has no parameter orderId"),
+        (("path", "id", "x"), "it must be integer"),
+        (("query", "state", "old"), "it must be one of the enum"),
+        (("header", "x-mode", "b"), "it must be one of the enum"),
+        (("body", "a", "1"), "a GET has no body"),
+        (("path", "id", "12"), ""),
+        (("query", "state", "paid"), ""),
+        (("query", "tags", "a,b"), ""),
+        (("query", "other", "x"), ""),
+        (("header", "X-Mode", "a"), ""),
+        (("state", "status", "x"), ""),
+    ],
+)
+def test_conditions_that_no_request_fulfils(condition, says):
+    found = _linted(f"  a: {{when: [{_when(*condition)}], response: {{body: {{id: 1}}}}}}")
+    if not says:
+        assert found == []
+        return
+    ((code, severity, line, message),) = found
+    assert (code, severity, line) == ("mock_impossible_condition", "warning", 2)
+    assert says in message
+
+
+def test_one_parameter_with_two_values_never_matches():
+    both = ", ".join(_when("query", "other", value) for value in "xy")
+    found = _linted(f"  a: {{when: [{both}], response: {{body: {{id: 1}}}}}}")
+    assert {code for code, *_ in found} == {"mock_impossible_condition"}
+
+
+@pytest.mark.parametrize(
+    ("response", "code", "says"),
+    [
+        ("body: {id: x}", "mock_breaks_contract", "at /id: it must be integer"),
+        ("body: {name: a}", "mock_breaks_contract", '"id" is missing'),
+        ("body: 'no json'", "mock_breaks_contract", "the body is no JSON"),
+        ("body: {id: 1, name: long}", "mock_breaks_contract", "at most 3 characters"),
+        ("status: '503'", "mock_not_in_contract", "answers 503"),
+        ("body: {id: 1}", "", ""),
+        ("body: {id: 1, name: '{{request.path.id}}'}", "", ""),
+        ("status: '404', body: {id: x}", "", ""),
+    ],
+)
+def test_responses_that_break_their_contract(response, code, says):
+    found = _linted(f"  a:\n    response: {{{response}}}")
+    if not code:
+        assert found == []
+        return
+    ((found_code, severity, line, message),) = found
+    assert (found_code, line) == (code, 3)
+    assert severity == ("error" if code == "mock_breaks_contract" else "warning")
+    assert says in message
+
+
+def test_a_schema_example_is_checked_by_its_sample():
+    node = "{type: object, properties: {id: {type: string, gen: {kind: uuid}}}}"
+    ((code, *_),) = _linted(f"  a: {{responseSchema: {{body: {node}}}}}")
+    assert code == "mock_breaks_contract"
+
+
+OK = "{response: {body: {id: 1}}}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "codes"),
+    [
+        ("dispatcher: sequence, dispatcherRules: a", ["mock_unreachable_example"]),
+        ("dispatcher: random, dispatcherRules: 'a=1'", ["mock_unreachable_example"]),
+        ("dispatcher: random, dispatcherRules: 'a=1; b=2'", []),
+        ("dispatcher: sequence, dispatcherRules: 'a, c'", None),
+        ("fallback: {mode: example, exampleName: gone}", None),
+        ("state: {transitions: [{onExample: gone}]}", None),
+    ],
+)
+def test_examples_that_rules_leave_out_and_names_that_do_not_exist(spec, codes):
+    second = f"{{when: [{_when('query', 'q', '1')}], response: {{body: {{id: 2}}}}}}"
+    found = _linted(f"  a: {OK}\n  b: {second}", spec)
+    if codes is None:
+        assert ("mock_metadata_invalid", "error") in {(code, how) for code, how, *_ in found}
+    else:
+        assert [code for code, *_ in found] == codes
+
+
+def test_equal_conditions_and_operations_outside_of_the_contract():
+    found = _linted(f"  a: {OK}\n  b: {OK}", "path: /gone, method: GET")
+    codes = {code for code, *_ in found}
+    assert "mock_unreachable_example" in codes
+
+    gone: dict[str, Any] = {
+        "api/shop.json": CONTRACT,
+        "mock/shop/gone.yaml": f"examples: {{a: {OK}}}",
+        "mock/shop/gone.metadata.yaml": "spec: {path: /gone, method: PUT}",
+    }
+    made = hydrate({path: text.encode() for path, text in gone.items()}, suite_id="s", base_url="")
+    (only,) = lint_mocks(made.surfaces, made.warnings)
+    assert (only.code, only.file) == ("mock_not_in_contract", "mock/shop/gone.yaml")

@@ -1,0 +1,285 @@
+"""HAR, Postman collections and recorded calls as mocks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from readers import Unreadable
+from surfaces import examples_of, surfaces_of
+from surfaces.imports import Imported, imported
+from surfaces.model import Exchange
+from surfaces.recordings import RecordedCall, mock_files, without_secrets
+from surfaces.recordings.routes import guessed
+from tests.support.mocks import mocks_of
+
+JSON = (("Content-Type", "application/json"),)
+
+
+def _call(method: str, path: str, status: int = 200, body: Any = None, **more: Any) -> RecordedCall:
+    text = "" if body is None else json.dumps(body)
+    return RecordedCall(
+        method=method, path=path, status=status, response_headers=JSON, response_body=text, **more
+    )
+
+
+def _exchanges(files: dict[str, str]) -> dict[str, list[Exchange]]:
+    content = {path: text.encode() for path, text in files.items()}
+    surfaces, warnings = surfaces_of(content, suite_id="s", base_url="")
+    assert [each.detail for each in warnings] == []
+    return {
+        f"{operation.method} {operation.path}": list(examples_of(operation))
+        for surface in surfaces
+        for operation in surface.operations
+    }
+
+
+def _har(*entries: dict[str, Any]) -> bytes:
+    return json.dumps({"log": {"version": "1.2", "entries": entries}}).encode()
+
+
+def _entry(url: str, method: str = "GET", status: int = 200, text: str = "{}", **more: Any) -> Any:
+    kind = more.pop("kind", "application/json")
+    return {
+        "request": {"method": method, "url": url, "headers": [], **more.pop("request", {})},
+        "response": {"status": status, "headers": more.pop("headers", []),
+                     "content": {"mimeType": kind, "text": text, **more}},
+    }  # fmt: skip
+
+
+def _imported(name: str, content: bytes, **options: Any) -> Imported:
+    return imported(name, content, lambda _: None, **options)
+
+
+@pytest.mark.parametrize(
+    ("path", "template"),
+    [
+        ("/orders/42/items/7", "/orders/{orderId}/items/{itemId}"),
+        ("/v1/users/me", "/v1/users/me"),
+        ("/a/123e4567-e89b-12d3-a456-426614174000", "/a/{aId}"),
+        ("/companies/0123456789abcdef0123", "/companies/{companyId}"),
+        ("/customers/cus_NffrFeUfNV2Hib", "/customers/{customerId}"),
+        ("/1/2", "/{id}/{id2}"),
+        ("/", "/"),
+        ("/files/report-2024", "/files/report-2024"),
+        ("/x/{y}", "/x/%7By%7D"),
+        ("/address/5", "/address/{addressId}"),
+    ],
+)
+def test_only_certain_identifiers_become_parameters(path, template):
+    assert guessed(path)[0] == template
+
+
+async def test_recorded_calls_are_answered_as_they_were():
+    calls = [
+        _call("GET", "/orders/42", 200, {"id": 42, "odd": ["0o7", "1e3", "yes", "{{x}}", "~", ""]}),
+        _call("GET", "/orders/43", 404, {"error": "none"}),
+        _call("GET", "/orders", 200, [1], query=(("q", "a b"),)),
+        _call("GET", "/orders", 200, [2], query=(("q", "c"),)),
+        _call("POST", "/orders", 201, {"n": 1}, request_body='{"k": "x", "same": 1}'),
+        _call("POST", "/orders", 422, {"n": 2}, request_body='{"k": "y", "same": 1}'),
+        _call("POST", "/orders", 500, {"n": 3}, request_body='{"k": "y", "same": 1}'),
+    ]
+    made = mock_files([*calls, calls[0]], "shop")
+    assert (made.operations, made.examples) == (3, 6)
+    assert made.left_out == {"another answer to an equal call": 1, "the same call again": 1}
+
+    mocks = mocks_of(made.files)
+    assert mocks.warnings == []
+    for call in calls[:4]:
+        target = call.path + "".join(f"?{name}={value}" for name, value in call.query)
+        operation, request = mocks.request(target.replace(" ", "%20"))
+        answer = await mocks.engine.answer(operation, request)
+        assert answer.status == call.status
+        assert json.loads(answer.body) == json.loads(call.response_body)
+
+
+def test_an_example_asks_for_what_tells_it_from_others():
+    calls = [
+        _call("POST", "/o", 201, {}, request_body='{"k": "x", "same": 1, "deep": {"a": 1}}'),
+        _call("POST", "/o", 202, {}, request_body='{"k": "y", "same": 1, "deep": {"a": 2}}'),
+        _call("POST", "/p", 200, {}, request_body='{"k": "x"}'),
+    ]
+    found = _exchanges(mock_files(calls, "s").files)
+    told = [
+        [(each.source, each.param, each.value) for each in one.when] for one in found["POST /o"]
+    ]
+    assert told == [
+        [("body", "k", "x"), ("body", "deep.a", "1")],
+        [("body", "k", "y"), ("body", "deep.a", "2")],
+    ]
+    assert found["POST /p"][0].when == ()
+
+
+SECRETS = (
+    "Sup3rS3cretToken", "c00kieValue1", "hunter2hunter2", "queryKey99", "sk_live_abcdefghijkl",
+    "ab1", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+)  # fmt: skip
+
+
+def test_no_credential_is_written():
+    token, cookie, password, key, live, short, jwt = SECRETS
+    calls = [
+        _call(
+            "POST",
+            f"/sessions/{token}",
+            200,
+            {"echo": f"was {token}", "password": password, "pin": 1, "access_token": short,
+             "jwt": jwt, "note": f"pay with {live}", "kept": "plain",
+             "cookie-echo": cookie},
+            query=(("api_key", key), ("page", "2"), ("echo", key)),
+            request_headers=(("Authorization", f"Bearer {token}"), ("Cookie", f"sid={cookie}; a=b"),
+                             ("Accept", "*/*")),
+            request_body=f'{{"user": "u", "password": "{password}"}}',
+        ),
+        _call("POST", "/login", 200, {}, request_body=f"user=u&password={short}"),
+    ]  # fmt: skip
+    calls[0] = RecordedCall(**{
+        **{name: getattr(calls[0], name) for name in RecordedCall.__slots__},
+        "response_headers": (*JSON, ("Set-Cookie", f"sid={cookie}; Path=/"), ("X-Api-Key", key)),
+    })  # fmt: skip
+    made = mock_files(calls, "shop")
+    text = "\n".join([*made.files, *made.files.values()])
+    assert [each for each in SECRETS if each in text] == []
+    assert "plain" in text
+    assert "page" in text
+    _exchanges(made.files)
+
+
+def test_a_har_file_keeps_calls_of_apis():
+    content = _har(
+        _entry("https://api.shop.test/v1/a?x=1", text='{"a": 1}'),
+        _entry("https://api.shop.test/logo.png", kind="image/png"),
+        _entry("https://api.shop.test/", kind="text/html", text="<html>"),
+        _entry("https://api.shop.test/v1/a", method="OPTIONS"),
+        _entry("https://api.shop.test/v1/a", status=0),
+        _entry("https://api.shop.test/v1/b", text="eyJiIjogMn0=", encoding="base64"),
+        _entry("https://api.shop.test/v1/c", text="/////w==", encoding="base64"),
+        _entry("https://pay.test/v1/a", text="ok", kind="text/plain"),
+        {"no": "entry"},
+    )
+    found = _imported("x.har", content)
+    assert (found.kind, found.surfaces) == ("HAR", {"api-shop-test": 2, "pay-test": 1})
+    assert sum(found.left_out.values()) == 6
+    assert _imported("x.har", content, surface="one").surfaces == {"one": 2}
+
+
+COLLECTION: dict[str, Any] = {
+    "info": {"name": "Pet Shop", "schema": "https://schema.getpostman.com/json/collection/v2.1.0/"},
+    "variable": [{"key": "base", "value": "https://pets.test/api"}, {"key": "tag", "value": "t1"}],
+    "item": [
+        {"name": "folder", "item": [{
+            "name": "a pet",
+            "request": {"method": "GET", "url": "{{base}}/pets/:id"},
+            "response": [
+                {"name": "A cat", "code": 200, "body": '{"name": "cat {{x}}"}',
+                 "header": [{"key": "Content-Type", "value": "application/json"}],
+                 "originalRequest": {"method": "GET", "url": {
+                     "raw": "{{base}}/pets/:id?tag={{tag}}&z={{unknown}}",
+                     "path": ["pets", ":id"],
+                     "query": [{"key": "tag", "value": "{{tag}}"}, {"key": "z", "value": "{{u}}"},
+                               {"key": "off", "value": "1", "disabled": True}],
+                     "variable": [{"key": "id", "value": "7"}]}}},
+                {"name": "Gone", "code": 404, "body": "gone",
+                 "originalRequest": {"method": "GET", "url": "{{base}}/pets/{{petId}}"}},
+            ],
+        }]},
+        {"name": "unsaved", "request": {"method": "GET", "url": "{{base}}/x"}},
+    ],
+}  # fmt: skip
+
+
+def test_saved_responses_of_a_postman_collection_are_examples():
+    found = _imported("c.json", json.dumps(COLLECTION).encode())
+    assert (found.kind, found.surfaces) == ("Postman", {"pet-shop": 2})
+    assert found.left_out == {"a request without a saved response": 1}
+    made = _exchanges({path: text.decode() for path, text in found.files.items()})
+    (cat,) = made["GET /pets/{id}"]
+    assert cat.name == "A cat"
+    assert [(each.source, each.param, each.value) for each in cat.when] == [
+        ("path", "id", "7"),
+        ("query", "tag", "t1"),
+    ]
+    assert json.loads(cat.response.body or "") == {"name": "cat {{'{{'}}x}}"}
+    assert [each.status for each in made["GET /api/pets/{petId}"]] == ["404"]
+
+
+def test_a_contract_brings_the_files_that_it_refers_to():
+    contract = """openapi: 3.0.0
+paths:
+  /a: {get: {responses: {'200': {$ref: 'parts/r.yaml#/ok'}}}}
+  /b: {get: {responses: {'200': {$ref: '../outside.yaml'}, '404': {$ref: 'gone.yaml'}}}}
+"""
+    asked: list[str] = []
+
+    def beside(path: str) -> bytes | None:
+        asked.append(path)
+        return b"ok: {description: ''}" if path == "parts/r.yaml" else None
+
+    found = imported("My Shop.yaml", contract.encode(), beside)
+    assert list(found.files) == ["api/My-Shop.yaml", "api/parts/r.yaml"]
+    assert asked == ["parts/r.yaml", "gone.yaml"]
+    assert found.left_out == {"gone.yaml, which is not there": 1}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"log": 1}', b"{'a': 1}",
+        b'{"swagger": "2.0", "paths": {}}', b"openapi: 3.0.0", b"openapi: 3.0.0\npaths: {}\0",
+        b'{"a": 1, "a": 2}',
+    ],
+)  # fmt: skip
+def test_other_files_are_refused(content):
+    with pytest.raises(Unreadable):
+        _imported("x.json", content)
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from("""item request response url raw path query variable key value code body
+            name header originalRequest method mode urlencoded log entries headers content text
+            mimeType encoding status postData params""".split()), inner, max_size=5),  # noqa: SIM905
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(_ANY, max_size=4), st.booleans())
+def test_strange_recordings_are_read_or_left_out(parts, is_har):
+    document = (
+        {"log": {"entries": parts}}
+        if is_har
+        else {"info": {"_postman_id": "x", "name": "n"}, "item": parts}
+    )
+    try:
+        found = _imported("x.json", json.dumps(document).encode())
+    except Unreadable:
+        return
+    _exchanges({path: text.decode() for path, text in found.files.items()})
+
+
+_TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+_BODIES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _TEXT
+    | st.sampled_from(["y", "0x1", "1_0", "1:30", "2024-01-01", "=", "<<", "é", "- a", "a: b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(_TEXT.filter(lambda key: "{" not in key), _BODIES, max_size=3))
+async def test_a_written_body_is_read_as_it_was(body):
+    text = json.dumps(body, ensure_ascii=False)
+    call = RecordedCall(
+        method="GET", path="/a", status=200, response_headers=JSON, response_body=text
+    )
+    (masked,) = without_secrets([call])
+    answer = await mocks_of(mock_files([call], "s").files).call("/a")
+    assert json.loads(answer.body) == json.loads(masked.response_body)
