@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -263,6 +264,8 @@ def measured(folder: Path) -> tuple[list[Row], float]:
 
 def main() -> None:
     end_in_order()
+    if absent := [name for name in ("wrk", "h2load") if shutil.which(name) is None]:
+        raise SystemExit(f"this benchmark needs {' and '.join(absent)}: run `make bench`")
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
         rows, others = measured(Path(folder))
     publish(
