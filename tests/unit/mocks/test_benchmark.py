@@ -86,7 +86,7 @@ def test_the_verdict_names_each_goal() -> None:
         "stateful: WireMock's CPU: 6.0 times (goal 2.5): met",
         "p99 0.50 of WireMock's (goal: below 1): met",
         f"static: {LEAN}'s CPU: 2.5 times (goal 3): MISSED",
-        "stateful: our rate, of Prism's: 8.0 times (goal 4): met",
+        "stateful: our requests per CPU second, of Prism's: 8.0 times (goal 4): met",
         "static, 500 operations: 1.50 times the CPU of 20 operations (goal 1.15): MISSED",
         "static, 100 suites: 1.02 times the CPU of 20 operations (goal 1.15): met",
         "static, 1,000 suites: 1.02 times the CPU of 20 operations (goal 1.15): met",
