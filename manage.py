@@ -55,7 +55,7 @@ def suites_folder() -> Path:
 def serve_mocks(arguments: list[str]) -> int:
     """`mock serve`: it serves before Django would be imported."""
     began = time.monotonic()
-    from apps.mocks.standalone import Command
+    from apps.mocks.standalone.command import Command
 
     program = f"{Path(sys.argv[0]).name} mock serve"
     return Command(program, suites_folder, began=began).run(arguments)

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from apps.mocks.asgi import MockPlane
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.ports import Proxy, ScriptRunner, SpaceContent
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.asgi import MockPlane
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
 from apps.observability import metrics

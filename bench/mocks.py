@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -199,7 +201,8 @@ def _verdicts(rows: Rows) -> Iterator[str]:
                         stateful.p99_ms / rows[peer, STATEFUL].p99_ms)  # fmt: skip
             yield f"p99 {worst:.2f} of {peer}'s (goal: below 1): {_met(worst < 1)}"
     if ("Prism", PLAIN) in rows:
-        yield _share("stateful: our rate, of Prism's", stateful.rate / rows["Prism", PLAIN].rate, 4)
+        ratio = rows["Prism", PLAIN].cpu_us / stateful.cpu_us
+        yield _share("stateful: our requests per CPU second, of Prism's", ratio, 4)
     for answers in (LARGE, *(f"static, {suites:,} suites" for suites in SUITES)):
         ratio = rows[OURS, answers].cpu_us / plain.cpu_us
         is_met = _met(ratio <= 1.15)
@@ -261,6 +264,8 @@ def measured(folder: Path) -> tuple[list[Row], float]:
 
 def main() -> None:
     end_in_order()
+    if absent := [name for name in ("wrk", "h2load") if shutil.which(name) is None]:
+        raise SystemExit(f"this benchmark needs {' and '.join(absent)}: run `make bench`")
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
         rows, others = measured(Path(folder))
     publish(
@@ -270,7 +275,8 @@ def main() -> None:
         f"on the other. Servers take turns of {SECONDS} s; medians of {ROUNDS}. Partita: request "
         "id, metrics, journal and CORS in place. WireMock as it starts by itself, and without its "
         "journal and log; its state is a scenario. Prism and Mockoon read the OpenAPI document. "
-        f"Microcks cannot be had here. Meanwhile others used {others:.1f} of the two cores.",
+        f"Microcks cannot be had here. Meanwhile others used {others:.1f} of the two cores or more "
+        f"(load average {os.getloadavg()[2]:.0f}).",
         COLUMNS,
         [row.cells() for row in rows],
         verdict({(row.server, row.answers): row for row in rows}),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,13 +54,12 @@ class Problem:
 
 def problems(documents: JsonDocuments, value: Any, schema: Located) -> Iterator[Problem]:
     """Yield what does not suit the schema, the first of each place first."""
-    return _Check(documents).of(value, schema, "", 0)
+    return Checks(documents).of(value, schema, "", 0)
 
 
 def suits(documents: JsonDocuments, value: Any, *schemas: Located) -> bool:
     """Return whether the value suits all of the schemas."""
-    check = _Check(documents)
-    return all(check.passes(value, schema, 0) for schema in schemas)
+    return Checks(documents).suits(value, schemas)
 
 
 def is_of_type(value: Any, name: Any) -> bool:
@@ -79,10 +78,15 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-class _Check:
-    def __init__(self, documents: JsonDocuments) -> None:
+class Checks:
+    """Checks that share one bound: beyond `steps` schemas, everything suits."""
+
+    def __init__(self, documents: JsonDocuments, steps: int = MAX_STEPS) -> None:
         self.documents = documents
-        self.steps = MAX_STEPS
+        self.steps = steps
+
+    def suits(self, value: Any, schemas: Sequence[Located]) -> bool:
+        return all(self.passes(value, schema, 0) for schema in schemas)
 
     def passes(self, value: Any, schema: Located, depth: int) -> bool:
         return next(self.of(value, schema, "", depth), None) is None

@@ -15,10 +15,12 @@ from typing import Any, Final
 from surfaces.flat_schemas import Flat, flattened
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.pattern_samples import matching
-from surfaces.schema_checks import is_of_type, number_problems, suits, text_problems
+from surfaces.schema_checks import Checks, is_of_type, number_problems, text_problems
 
 MAX_DEPTH: Final = 24
 MAX_VALUES: Final = 400  # of one sample, beyond those that are required
+MAX_REQUIRED: Final = 5_000  # values in all
+MAX_STEPS: Final = 100_000  # schemas that the checks of one sample look at
 MAX_ALTERNATIVES: Final = 40
 MAX_ITEMS: Final = 50  # that minItems makes
 MAX_TEXT: Final = 10_000  # characters that minLength makes
@@ -61,6 +63,7 @@ class SchemaSampler:
         self.documents = documents
         self.hidden = hidden
         self._left = MAX_VALUES
+        self._checks = Checks(documents, MAX_STEPS)
         self._active: list[int] = []  # the schemas around, by identity, to see recursion
 
     def value(self, *schemas: Located) -> Any:
@@ -69,6 +72,8 @@ class SchemaSampler:
 
     def _value(self, schemas: list[Located], depth: int) -> Any:
         self._left -= 1
+        if self._left < -MAX_REQUIRED:
+            return None
         flat = flattened(self.documents, schemas)
         given = next(self._given(flat, schemas), _NOTHING)
         if given is not _NOTHING:
@@ -86,7 +91,7 @@ class SchemaSampler:
         for value in sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None):
             if value is None and not flat.is_constant:
                 continue  # a default of null says little
-            if suits(self.documents, value, *schemas):
+            if self._checks.suits(value, schemas):
                 yield copy.deepcopy(value) if isinstance(value, dict | list) else value
 
     def _best(self, flat: Flat, schemas: list[Located], depth: int) -> Any:
@@ -95,9 +100,9 @@ class SchemaSampler:
             made = self._made(variant, depth)
             if first is _NOTHING:
                 first = made
-            if self._left < 0 or not flat.has_conditions:
+            if self._left < 0 or self._checks.steps < 0 or not flat.has_conditions:
                 return made
-            if suits(self.documents, made, *schemas):
+            if self._checks.suits(made, schemas):
                 return made
         return first
 

@@ -2,7 +2,7 @@
 
     calls = tallied("partita.mock.requests", "partita.mock.duration.ms")
     record = calls.recorder("rest", "example", "fallback")
-    record(0.4)                                                          # milliseconds
+    record(duration_ms)
 
 A prometheus_client counter and histogram cost several times as much for each call.
 """

@@ -120,7 +120,7 @@ def test_it_needs_no_django(tmp_path: Path, shop: Path):
         facts = served.facts()
         assert served.get(f"{facts['surfaces'][0]['url']}/pets").status_code == 200
         imported = set(re.findall(r"\| +([\w.]+)$", served.err.read_text(), re.M))
-        assert {"uvloop", "apps.mocks.standalone"} <= imported
+        assert {"uvloop", "apps.mocks.standalone.command"} <= imported
         assert not {"django", "channels", "celery", "rest_framework", "graphql"} & imported
     finally:
         served.end()
@@ -225,8 +225,8 @@ def test_wrong_use_is_said(tmp_path: Path, shop: Path, served: Served):
         (("shop", "--port", "70000"), 2, "'70000' is not a port (0 to 65535)"),
         (("shop", "--colour"), 2, "unrecognized arguments: --colour"),
         (("no-such-suite",), 3, 'error suite_not_found: "no-such-suite" is neither'),
-        ((str(write(tmp_path / "empty", {"suite.star": ""})),), 3, "declares no operation"),
-        ((str(broken),), 1, "error package_invalid: x.yaml contains a NUL byte"),
+        ((str(write(tmp_path / "empty", {"suite.star": ""})), "--port", "0"), 3, "no operation"),
+        ((str(broken), "--port", "0"), 1, "error package_invalid: x.yaml contains a NUL byte"),
         ((str(shop), "--port", port), 5, f"127.0.0.1:{port} (Address already in use)"),
         ((str(shop), "--host", "192.0.2.1"), 1, "--host must be an address of this machine"),
     ):

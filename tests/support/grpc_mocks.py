@@ -18,7 +18,7 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.grpc.server import GrpcServer
 from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.proxy import GuardedProxy
 from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.spaces import Spaces, SpacesSetup

@@ -9,14 +9,14 @@ from typing import Any
 
 import httpx
 
-from apps.mocks.asgi import MockPlane
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.asgi import MockPlane
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
 from surfaces import surfaces_of

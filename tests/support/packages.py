@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 # program that must be there -> Debian package that brings it
@@ -17,6 +18,7 @@ PROGRAMS = {
     "docker-registry": "docker-registry",
     "prometheus": "prometheus",
 }
+BENCH_PROGRAMS = {"wrk": "wrk", "h2load": "nghttp2-client"}
 
 
 def program(name: str) -> str | None:
@@ -25,23 +27,23 @@ def program(name: str) -> str | None:
     return str(candidates[-1]) if candidates else shutil.which(name)
 
 
-def missing() -> list[str]:
-    absent = {package for name, package in PROGRAMS.items() if program(name) is None}
+def missing(programs: Mapping[str, str] = PROGRAMS) -> list[str]:
+    absent = {package for name, package in programs.items() if program(name) is None}
     if not Path("/bin/busybox").exists() and shutil.which("dpkg-deb") is None:
         absent.add("dpkg")
     return sorted(absent)
 
 
-def install_missing() -> list[str]:
+def install_missing(programs: Mapping[str, str] = PROGRAMS) -> list[str]:
     """Install what is missing where that is possible; returns the packages still missing."""
-    if not missing():
+    if not (absent := missing(programs)):
         return []
     if os.geteuid() == 0 and shutil.which("apt-get"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        print(f"installing Debian packages: {' '.join(missing())}", flush=True)
+        print(f"installing Debian packages: {' '.join(absent)}", flush=True)
         for command in (
             ["apt-get", "update", "-qq"],
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing()],
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *absent],
         ):
             subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
-    return missing()
+    return missing(programs)

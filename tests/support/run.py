@@ -57,7 +57,8 @@ def main() -> int:
     _handle_signals()
     if options.fast:
         return _run_fast()
-    if absent := packages.install_missing():
+    programs = packages.PROGRAMS | (packages.BENCH_PROGRAMS if options.bench else {})
+    if absent := packages.install_missing(programs):
         print(f"missing Debian packages, whose tests are skipped: {' '.join(absent)}", flush=True)
         if os.environ.get("CI"):
             print("CI is set: a missing part is a failure", file=sys.stderr)

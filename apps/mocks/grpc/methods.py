@@ -20,7 +20,7 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.grpc.messages import LARGE, Codec
 from apps.mocks.grpc.protos import ProtoMethod, Protos, compile_protos
 from apps.mocks.grpc.statuses import SentMetadata, origin_of, sent_headers, status_of
-from apps.mocks.plane_setup import AccessRules, PlaneSetup
+from apps.mocks.plane.setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound
 from apps.mocks.scripts.slots import Slots
 from apps.mocks.spaces import LiveSpace

@@ -16,7 +16,7 @@ import grpc
 from apps.mocks.grpc.methods import Methods
 from apps.mocks.grpc.reflection import ReflectionHandler
 from apps.mocks.grpc.serving import MockHandler
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import PortTaken
 
 logger: Final = logging.getLogger("partita.mocks")

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import grpc
 
-from apps.mocks.call_notes import CallNotes, answer_of
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.grpc.methods import Metadata, Method, Methods
 from apps.mocks.grpc.statuses import (
@@ -26,10 +25,11 @@ from apps.mocks.grpc.statuses import (
     sent_headers,
     status_of,
 )
-from apps.mocks.http_exchange import HttpExchange
-from apps.mocks.incoming import RequestHeaders, noted_headers
 from apps.mocks.journal.entries import NotedCall
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.call_notes import CallNotes, answer_of
+from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.incoming import RequestHeaders, noted_headers
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import ShuttingDown
 from kernel.errors import PlatformError
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 
 from apps.accounts.models import Membership, User
 from apps.console import mocks
 from apps.console.domain import mock_display
+from apps.executions.api import FailedCase
 from apps.mocks import wiring
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.domain.spaces import SpaceName
@@ -251,3 +254,17 @@ def test_times_are_short():
         "25 ms",
         "1.2 s",
     ]
+
+
+def test_a_missed_expectation_leads_to_the_calls():
+    missed = FailedCase(
+        step_id="s", step_name="S", name="psp", classname="expect_calls", message="", text=""
+    )
+    other = replace(missed, classname="shop")
+
+    pages = [
+        render_to_string("console/_failed_tests.html", {"failed_cases": [each]})
+        for each in (missed, other)
+    ]
+
+    assert ['data-show-tab="mocks"' in page for page in pages] == [True, False]

@@ -172,7 +172,7 @@ def test_a_page_shows_surfaces_folded_and_loads_their_operations(reader: Client,
     page = reader.get("/suites/shop").content.decode()
 
     assert 'hx-get="/suites/shop/surfaces/goods"' in page
-    assert "2 operations, 1 mocked" in page
+    assert "2 operations, 1 with examples" in page
     assert "1 broken" in page
     assert "curl" not in page
     assert "#source-3" in page
@@ -182,7 +182,7 @@ def test_a_page_shows_surfaces_folded_and_loads_their_operations(reader: Client,
 
     operations = reader.get(FRAGMENTS[0]).content.decode()
     assert re.findall(r'data-operation="([^"]+)"', operations) == ["list", "get-x"]
-    assert "no mock" in operations
+    assert "from the contract" in operations
     assert "broken mock" in operations
 
 

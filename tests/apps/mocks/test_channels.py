@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.mocks.channel_wires import ChannelsApp, event_frame
-from apps.mocks.channels import ChannelLimits, Channels
 from apps.mocks.domain.calls import JournalEntry, MockAnswer
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
@@ -21,7 +19,9 @@ from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.channel_wires import ChannelsApp, event_frame
+from apps.mocks.plane.channels import ChannelLimits, Channels
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.state.memory import MemoryState
 from surfaces import surfaces_of

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from apps.mocks.asgi import MockPlane
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.tables import compile_space
 from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.asgi import MockPlane
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.proxy import GuardedProxy
 from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.spaces import Spaces, SpacesSetup

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.mocks import standalone
-from apps.mocks.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
-from apps.mocks.served_suite import ServedSuite
+from apps.mocks.standalone import command as standalone
+from apps.mocks.standalone.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
+from apps.mocks.standalone.served_suite import ServedSuite
 from apps.operations.api import ExitCode
 
 BASE = "http://127.0.0.1:8095"

@@ -16,14 +16,14 @@ from apps.console.embedded import server as embedded
 from apps.console.embedded import up
 from apps.executions.services import enqueue, sweep
 from apps.health import services as probing
-from apps.mocks import served_suite
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.redis import RedisJournal
 from apps.mocks.redis_link import RedisLink
-from apps.mocks.served_files import ServedFiles
-from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces
+from apps.mocks.standalone import served_suite
+from apps.mocks.standalone.served_files import ServedFiles
+from apps.mocks.standalone.served_suite import ServedSuite
 from apps.observability import metrics
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail

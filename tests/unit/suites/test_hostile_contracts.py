@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from surfaces import examples_of
 from surfaces.contracts import MAX_OPERATIONS
 from surfaces.reading import MAX_WARNINGS
 from tests.support.surfaces import hydrated
@@ -91,6 +92,43 @@ def test_a_hostile_suite_costs_little_and_loses_nothing(name):
     assert sum(map(len, map(json.dumps, found.surfaces.values()))) < 7 * 2**20
     if name not in ("too many operations", "one example for many operations"):
         assert "get-fine" in [each["id"] for each in found.surfaces["fine"]["operations"]]
+
+
+_WIDE = {f"S{n}": {"type": "object", "required": list("abcd"),
+                   "properties": {key: {"$ref": f"#/components/schemas/S{(n + at) % 9}"}
+                                  for at, key in enumerate("abcd")}} for n in range(9)}  # fmt: skip
+_NEVER = {"oneOf": [{"type": "object", "properties": {"k": {"const": n}}, "not": {}}
+                    for n in range(40)]}  # fmt: skip
+HOSTILE_SCHEMAS: dict[str, dict[str, object]] = {
+    "a ring of required members": {"$ref": "#/components/schemas/S0"},
+    "alternatives that never suit": {"allOf": [_NEVER] * 8},
+    "alternatives in alternatives": {"oneOf": [{"anyOf": [{"oneOf": [_NEVER] * 4}] * 9}] * 9},
+    "many items": {"type": "array", "minItems": 10**9, "items": {"type": "array", "minItems": 99}},
+    "many members": {"type": "object", "minProperties": 10**9, "additionalProperties": _NEVER},
+    "a long text": {"type": "string", "minLength": 10**9, "pattern": "^(a{1,99}){1,99}$"},
+    "a pattern": {"type": "string", "pattern": "(" * 400 + "a" + "+)" * 400},
+    "itself": {"$ref": "#/components/schemas/R"},
+    "nonsense": {"type": 7, "required": "x", "properties": [], "items": 3, "enum": {}, "oneOf": 1,
+                 "minimum": "a", "pattern": [], "discriminator": 1, "nullable": "x", "format": []},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(HOSTILE_SCHEMAS))
+def test_a_hostile_schema_costs_little_when_it_is_asked_for(name):
+    schemas = {**_WIDE, "R": {"$ref": "#/components/schemas/R"}}
+    media = {"content": {"application/json": {"schema": HOSTILE_SCHEMAS[name]}}}
+    document = {
+        "openapi": "3.1.0",
+        "paths": {"/a": {"get": {"responses": {"200": media}}}},
+        "components": {"schemas": schemas},
+    }
+    found = hydrated({"api/x.json": json.dumps(document)})
+    start = time.process_time()
+
+    (exchange,) = examples_of(found.typed[0].operations[0])
+
+    assert time.process_time() - start < 10
+    assert len(exchange.response.body or "") < 2**21
 
 
 def test_twice_the_operations_cost_about_twice_the_time():

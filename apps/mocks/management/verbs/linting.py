@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from apps.mocks.served_files import ServedFiles
+from apps.mocks.standalone.served_files import ServedFiles
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from readers.diagnostics import Diagnostic

@@ -1,7 +1,7 @@
 """`mock serve`, as `mock --help` lists it.
 
-`manage.py` starts it before Django is imported (apps.mocks.standalone); with an option of Django
-before the verb, the way leads here.
+`manage.py` starts it before Django is imported (apps.mocks.standalone.command); with an option of
+Django before the verb, the way leads here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any, Final
 
-from apps.mocks.standalone_arguments import EPILOG, HELP, add_arguments
+from apps.mocks.standalone.arguments import EPILOG, HELP, add_arguments
 from apps.operations.api import VerbCommand
 
 EXAMPLES: Final = """\

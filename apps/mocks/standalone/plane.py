@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apps.mocks.asgi import MockPlane
-from apps.mocks.channel_wires import ChannelsApp
-from apps.mocks.channels import PREFIX, Channels
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.domain.tables import compile_space
-from apps.mocks.incoming import Receive, Scope, Send
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.lazy_proxy import LazyProxy
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane.asgi import MockPlane
+from apps.mocks.plane.channel_wires import ChannelsApp
+from apps.mocks.plane.channels import PREFIX, Channels
+from apps.mocks.plane.incoming import Receive, Scope, Send
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import PortTaken
-from apps.mocks.served_suite import ServedSuite
 from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.standalone_explain import PATH as EXPLAIN
-from apps.mocks.standalone_explain import Explanations
+from apps.mocks.standalone.explanations import PATH as EXPLAIN
+from apps.mocks.standalone.explanations import Explanations
+from apps.mocks.standalone.served_suite import ServedSuite
 from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:

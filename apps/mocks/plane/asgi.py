@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks import http_responses
-from apps.mocks.call_notes import CallNotes, answer_of
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.http_exchange import HttpExchange
-from apps.mocks.http_responses import SECURITY, Headers
-from apps.mocks.incoming import (
+from apps.mocks.plane import http_responses
+from apps.mocks.plane.call_notes import CallNotes, answer_of
+from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_responses import SECURITY, Headers
+from apps.mocks.plane.incoming import (
     ClientLeft,
     Receive,
     RequestHeaders,
@@ -31,9 +31,10 @@ from apps.mocks.incoming import (
     request_id_of,
     wait_connected,
 )
-from apps.mocks.known_routes import KnownRoutes, Route
-from apps.mocks.plane_setup import AccessRules, PlaneSetup
-from apps.mocks.ready_answers import ReadyAnswers
+from apps.mocks.plane.known_routes import KnownRoutes, Route
+from apps.mocks.plane.ready_answers import ReadyAnswers
+from apps.mocks.plane.resolver import listed_headers, original_call, resolved_document
+from apps.mocks.plane.setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     MethodNotAllowed,
     NothingHere,
@@ -44,7 +45,6 @@ from apps.mocks.refusals import (
     SuiteNotFound,
     SurfaceNotFound,
 )
-from apps.mocks.resolver import listed_headers, original_call, resolved_document
 from apps.mocks.spaces import LiveSpace
 from kernel.errors import PlatformError
 

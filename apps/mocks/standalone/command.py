@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
-from apps.mocks.served_files import NothingToServe, Reading, ServedFiles
-from apps.mocks.served_suite import ServedSuite
-from apps.mocks.standalone_arguments import parser_of
-from apps.mocks.standalone_output import (
+from apps.mocks.standalone.arguments import parser_of
+from apps.mocks.standalone.output import (
     Facts,
     Output,
     report,
@@ -33,11 +31,13 @@ from apps.mocks.standalone_output import (
     report_kept,
     report_reload,
 )
+from apps.mocks.standalone.served_files import NothingToServe, Reading, ServedFiles
+from apps.mocks.standalone.served_suite import ServedSuite
 from kernel.errors import PlatformError
 from kernel.listeners import bound_socket
 
 if TYPE_CHECKING:
-    from apps.mocks.standalone_plane import StandalonePlane
+    from apps.mocks.standalone.plane import StandalonePlane
 
 GRACE_S: Final = 2  # for calls that are being answered when the command is stopped
 # As those of the other commands (apps.operations.api.ExitCode), which need Django.
@@ -59,17 +59,19 @@ class Command:
 
     def serve(self, options: argparse.Namespace) -> int:
         try:
+            files = self._found(options.suite)
+        except PlatformError as error:
+            return _unusable(error)
+        try:
             bound = bound_socket(options.host, options.port)
             bound.listen()
         except (OSError, OverflowError) as error:
             return _cannot_listen(error, options.host, options.port)
         with bound:
             try:
-                files = self._found(options.suite)
                 served = ServedSuite(files, _base_url(bound), kept=report_kept)
             except PlatformError as error:
-                report_error(error.problem_code, error.detail, error.errors)
-                return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
+                return _unusable(error)
             return self._serve(served, bound, options)
 
     def _found(self, text: str) -> ServedFiles:
@@ -80,7 +82,7 @@ class Command:
         return ServedFiles.find(text, self._suites_folder())
 
     def _serve(self, served: ServedSuite, bound: socket.socket, options: argparse.Namespace) -> int:
-        from apps.mocks.standalone_plane import StandalonePlane
+        from apps.mocks.standalone.plane import StandalonePlane
 
         show = Output(as_json=options.output == "json")
         plane = StandalonePlane(
@@ -119,6 +121,11 @@ def _base_url(bound: socket.socket) -> str:
     if address.is_unspecified:
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _unusable(error: PlatformError) -> int:
+    report_error(error.problem_code, error.detail, error.errors)
+    return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
 
 
 def _taken() -> OSError:

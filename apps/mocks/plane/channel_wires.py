@@ -15,11 +15,11 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import unquote
 
-from apps.mocks.channels import LOOK_S, Channels, Subscription
 from apps.mocks.domain.calls import MockAnswer
-from apps.mocks.http_exchange import HttpExchange
-from apps.mocks.http_responses import CORS, Headers, operation_headers
-from apps.mocks.incoming import Message, Receive, Scope, Send, request_id_of
+from apps.mocks.plane.channels import LOOK_S, Channels, Subscription
+from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_responses import CORS, Headers, operation_headers
+from apps.mocks.plane.incoming import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.refusals import MethodNotAllowed
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_document

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.engine import error_answer
 from apps.mocks.domain.publication import published
-from apps.mocks.http_exchange import HttpExchange
-from apps.mocks.http_responses import SECURITY, Headers
-from apps.mocks.incoming import RequestHeaders, parsed_query
-from apps.mocks.plane_setup import AccessRules, PlaneSetup
+from apps.mocks.plane.call_notes import CallNotes
+from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_responses import SECURITY, Headers
+from apps.mocks.plane.incoming import RequestHeaders, parsed_query
+from apps.mocks.plane.setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     NothingHere,
     OperationNotFound,

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from apps.mocks import http_responses
 from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.inspection import ExplainedCall, located
-from apps.mocks.http_exchange import HttpExchange
-from apps.mocks.incoming import ClientLeft, Receive, Scope, Send, read_body, request_id_of
-from apps.mocks.plane_setup import PlaneSetup
+from apps.mocks.plane import http_responses
+from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.incoming import ClientLeft, Receive, Scope, Send, read_body, request_id_of
+from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import MethodNotAllowed, SuiteNotFound
 from kernel.errors import InvalidInput, PlatformError
 

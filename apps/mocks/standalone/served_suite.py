@@ -13,7 +13,7 @@ from typing import Final
 
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.served_files import Reading, ServedFiles
+from apps.mocks.standalone.served_files import Reading, ServedFiles
 from kernel.background import PeriodicThread
 from kernel.errors import FieldError, PlatformError
 from surfaces.warnings import PackageWarning

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apps.mocks import http_responses
-from apps.mocks.call_notes import CallNotes
 from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.http_exchange import prepared_sender
-from apps.mocks.http_responses import CORS_ANSWER, Headers
-from apps.mocks.incoming import (
+from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
+from apps.mocks.plane import http_responses
+from apps.mocks.plane.call_notes import CallNotes
+from apps.mocks.plane.http_exchange import prepared_sender
+from apps.mocks.plane.http_responses import CORS_ANSWER, Headers
+from apps.mocks.plane.incoming import (
     ClientLeft,
     Receive,
     Scope,
@@ -21,9 +22,8 @@ from apps.mocks.incoming import (
     read_body,
     request_id_of,
 )
-from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
-from apps.mocks.known_routes import Route
-from apps.mocks.plane_setup import PlaneSetup, Record
+from apps.mocks.plane.known_routes import Route
+from apps.mocks.plane.setup import PlaneSetup, Record
 from kernel.prepared_answers import STATUS_LINES
 
 if TYPE_CHECKING:

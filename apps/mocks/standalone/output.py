@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.mocks.domain.calls import JournalEntry
-from apps.mocks.served_files import Reading
-from apps.mocks.served_suite import ServedSuite
+from apps.mocks.standalone.served_files import Reading
+from apps.mocks.standalone.served_suite import ServedSuite
 from kernel.errors import FieldError
 from surfaces.model import Surface
 from surfaces.warnings import PackageWarning

@@ -1,0 +1,1 @@
+"""The data plane: what answers calls of mocks in a server, without a framework."""

@@ -1,0 +1,1 @@
+"""`mock serve`: one suite on a port of its own, without Django."""
