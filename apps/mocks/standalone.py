@@ -59,17 +59,19 @@ class Command:
 
     def serve(self, options: argparse.Namespace) -> int:
         try:
+            files = self._found(options.suite)
+        except PlatformError as error:
+            return _refused(error)
+        try:
             bound = bound_socket(options.host, options.port)
             bound.listen()
         except (OSError, OverflowError) as error:
             return _cannot_listen(error, options.host, options.port)
         with bound:
             try:
-                files = self._found(options.suite)
                 served = ServedSuite(files, _base_url(bound), kept=report_kept)
             except PlatformError as error:
-                report_error(error.problem_code, error.detail, error.errors)
-                return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
+                return _refused(error)
             return self._serve(served, bound, options)
 
     def _found(self, text: str) -> ServedFiles:
@@ -111,6 +113,11 @@ class Command:
             served.stop()
             plane.stop()
         return server.exit_code
+
+
+def _refused(error: PlatformError) -> int:
+    report_error(error.problem_code, error.detail, error.errors)
+    return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
 
 
 def _base_url(bound: socket.socket) -> str:
