@@ -90,6 +90,14 @@ def test_a_miss_names_the_nearest_call_and_what_differs(facts, difference):
     )
 
 
+def test_a_call_of_no_operation_is_said_so():
+    case = case_of(
+        expected(operation="pay"), [call("", path="/pya", matched_example="", status=404)]
+    )
+
+    assert case.message.endswith('no operation, not "pay"')
+
+
 def test_the_nearest_of_several_has_the_fewest_differences():
     facts = expected(operation="pay", body={"amount": "1", "currency": "EUR"})
     calls = [
