@@ -102,7 +102,8 @@ def _contract(name: str, content: bytes, beside: Beside) -> Imported:
     made.left_out = left_out
     if not made.surfaces:
         reasons = "; ".join(each.detail for each in made.warnings[:3])
-        raise Unreadable(reasons or "it declares no operation")
+        line, column = (made.warnings[0].line, made.warnings[0].column) if reasons else (None, None)
+        raise Unreadable(reasons or "it declares no operation", line=line, column=column)
     return made
 
 

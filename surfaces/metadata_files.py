@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, cast
 
 from readers import Unreadable
@@ -12,6 +13,7 @@ from readers.tree import Kind, Tree
 from surfaces.contracts import Sources
 from surfaces.dispatch_rules import RulesInvalid, parse_rules
 from surfaces.exchanges import is_status, mock_tree, text_map
+from surfaces.metadata_keys import UNKNOWN_KEY, unknown_keys
 from surfaces.model import (
     ADAPTERS,
     DISPATCHERS,
@@ -45,6 +47,7 @@ EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")
 METADATA: Final = ".metadata"
 MAX_DELAY_MS: Final = 60_000
 MAX_ENTRIES: Final = 100  # constraints and transitions
+_MAX_UNKNOWN: Final = 20  # keys of one file
 _FILE: Final = re.compile(r"^mock/(?:.*/)?[^/]+\.metadata\.(?:yaml|yml|json|cue)\Z", re.IGNORECASE)
 
 
@@ -123,6 +126,8 @@ class _Reader:
             return found
         metadata, spec = member(document, "metadata"), member(document, "spec")
         found.tree, found.spec = document, spec or NOTHING
+        for reason, at in islice(unknown_keys(document), _MAX_UNKNOWN):
+            self.warnings.add(UNKNOWN_KEY, reason, self.path, at)
         for part in (metadata, spec):
             if part is not None and part.kind is not Kind.MAP:
                 self._problem("metadata and spec must be mappings", part)

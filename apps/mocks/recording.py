@@ -76,13 +76,13 @@ class RecordingProxy(ThreadingHTTPServer):
         meanwhile: Callable[[], None] = lambda: None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(address, _Handler)
         self._meanwhile = meanwhile
         self.target = target.rstrip("/")
         self.kept = kept
         self.client = httpx.Client(
             timeout=TIMEOUT_S, follow_redirects=False, trust_env=False, transport=transport
         )
+        super().__init__(address, _Handler)  # last: it closes the server if it cannot listen
 
     @property
     def url(self) -> str:

@@ -227,6 +227,7 @@ def test_wrong_use_is_said(tmp_path: Path, shop: Path, served: Served):
         (("no-such-suite",), 3, 'error suite_not_found: "no-such-suite" is neither'),
         ((str(write(tmp_path / "empty", {"suite.star": ""})), "--port", "0"), 3, "no operation"),
         ((str(broken), "--port", "0"), 1, "error package_invalid: x.yaml contains a NUL byte"),
+        (("no-such-suite", "--port", port), 3, "error suite_not_found"),
         ((str(shop), "--port", port), 5, f"127.0.0.1:{port} (Address already in use)"),
         ((str(shop), "--host", "192.0.2.1"), 1, "--host must be an address of this machine"),
     ):

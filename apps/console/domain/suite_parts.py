@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 MAX_TREE_DEPTH: Final = 6
 MAX_TREE_NODES: Final = 200
+# What contracts write in plain text all the same; `<id>` and the like stay.
+_TAG: Final = re.compile(
+    r"</?(?:a|b|br|code|div|em|h[1-6]|i|li|ol|p|pre|span|strong|ul)(?:\s[^<>]*)?/?>", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,7 @@ def operation_row(operation: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the list of operations shows of one."""
     return {
         "operation": operation,
+        "summary": _TAG.sub("", operation["summary"]),
         "is_mocked": "mockPath" in operation,
         "examples": len(operation["exchanges"]),
         "problems": operation["mockMetadata"]["problems"],

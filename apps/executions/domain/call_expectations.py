@@ -52,7 +52,8 @@ def _differences(expectation: Mapping[str, Any], entry: JournalEntry) -> Iterato
     """Yield how a call differs from what is expected."""
     operation = expectation.get("operation")
     if operation and operation != entry.operation_id:
-        yield f"operation is {_quoted(entry.operation_id)}, not {_quoted(operation)}"
+        known = f"operation is {_quoted(entry.operation_id)}, not {_quoted(operation)}"
+        yield known if entry.operation_id else "it matches no operation"
     if expectation.get("method", entry.method) != entry.method:
         yield f"method is {entry.method}, not {expectation['method']}"
     if "path" in expectation and not _has_path(expectation["path"], entry.path):

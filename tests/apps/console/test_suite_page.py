@@ -11,7 +11,7 @@ from django.test import Client
 
 from apps.console.domain.highlighting import MAX_TEXT, highlighted
 from apps.console.domain.markdown import markdown_html
-from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree
+from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree, operation_row
 from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import LockedDependency, NewLock
 from kernel.errors import PlatformError
@@ -290,3 +290,12 @@ def test_a_lock_that_cannot_be_made_says_why(reader: Client, shop: FakeSuites):
     assert page.status_code == 200
     assert "no suite of that name" in page.content.decode()
     assert reader.get("/suites/nowhere/lock").status_code == 404
+
+
+def test_summaries_are_shown_without_tags_and_placeholders_stay():
+    operation = {
+        "summary": '<p>Gets <a href="/docs">an <b>order</b></a> by <id>.<br/></p>',
+        "exchanges": [],
+        "mockMetadata": {"problems": []},
+    }
+    assert operation_row(operation)["summary"] == "Gets an order by <id>."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from django.core.management import call_command
@@ -74,7 +75,7 @@ def test_recorded_calls_become_mocks_that_lint_accepts(tmp_path, capsys):
     har.write_text(HAR)
     out = tmp_path / "out"
     assert typed("import", str(har), "--out", str(out), "--surface", "shop") == 0
-    assert "1 examples" in capsys.readouterr().out
+    assert "1 example" in capsys.readouterr().out
     assert sorted(path.name for path in (out / "mock/shop").iterdir()) == [
         "get-orders-orderid.metadata.yaml", "get-orders-orderid.yaml",
     ]  # fmt: skip
@@ -134,3 +135,25 @@ def test_record_refuses_what_it_cannot_do(tmp_path, capsys):
     words = ("record", "--to", "http://x.test", "--out", str(out), "--surface", "shop")
     assert typed(*words) == 5
     assert "--force" in capsys.readouterr().err
+
+
+def test_record_says_that_a_port_is_taken(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ("record", "--to", "http://x.test", "--out", str(tmp_path), "--port", port)
+        assert typed(*words) == 1
+    assert f"cannot listen on --port {port}: Address already in use" in capsys.readouterr().err
+
+
+def test_import_says_where_a_contract_cannot_be_read(tmp_path, capsys):
+    (tmp_path / "x.yaml").write_text("openapi: 3.0.3\ninfo: {title: X\npaths:\n")
+    assert typed("import", str(tmp_path / "x.yaml"), "--out", str(tmp_path / "out")) == 1
+    assert "x.yaml:3:6: did not find expected" in capsys.readouterr().err
+
+
+def test_lint_takes_the_name_of_a_folder(workspace, tmp_path, monkeypatch, capsys):
+    (tmp_path / "clinic").mkdir()
+    (tmp_path / "clinic/orders.yaml").write_text(CONTRACT)
+    monkeypatch.chdir(tmp_path)
+    assert typed("lint", "clinic") == 0
+    assert "clinic: nothing to report" in capsys.readouterr().out

@@ -90,6 +90,14 @@ def test_a_miss_names_the_nearest_call_and_what_differs(facts, difference):
     )
 
 
+def test_a_call_of_no_operation_is_said_so():
+    stray = call("", path="/pya", matched_example="", outcome=CallOutcome.NO_MATCH, status=404)
+
+    case = case_of(expected(operation="pay"), [stray])
+
+    assert case.message.endswith("POST /pya → 404 (no match): it matches no operation")
+
+
 def test_the_nearest_of_several_has_the_fewest_differences():
     facts = expected(operation="pay", body={"amount": "1", "currency": "EUR"})
     calls = [

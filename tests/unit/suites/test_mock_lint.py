@@ -153,3 +153,37 @@ def test_equal_conditions_and_operations_outside_of_the_contract():
     made = hydrate({path: text.encode() for path, text in gone.items()}, suite_id="s", base_url="")
     (only,) = lint_mocks(made.surfaces, made.warnings)
     assert (only.code, only.file) == ("mock_not_in_contract", "mock/shop/gone.yaml")
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("delay: 5", 'spec has no key "delay", which is ignored; did you mean delayMillis?'),
+        ("state: {lookupKey: a}", "did you mean lookupKeyTemplate?"),
+        ("state: {transitions: [{onExample: a, sets: {b: c}}]}", "did you mean set?"),
+        ("fallback: {mode: static, code: '404'}", 'fallback has no key "code"'),
+        ("parameterConstraints: [{name: q, in: query}]", "known: name, source, required,"),
+    ],
+)
+def test_keys_of_metadata_that_mean_nothing(spec, says):
+    ((code, how, line, message),) = _linted(f"  a: {OK}", spec)
+    assert (code, how, line) == ("unknown_key", "warning", 1)
+    assert says in message
+
+
+def test_known_keys_in_any_case_say_nothing():
+    assert _linted(f"  a: {OK}", "DELAYMILLIS: 5, state: {lookupkeytemplate: a}") == []
+
+
+def test_what_belongs_below_spec_and_how_many_keys_are_said():
+    files = {
+        "mock/shop/a.yaml": f"examples: {{a: {OK}}}",
+        "mock/shop/a.metadata.yaml": "metadata: {team: x}\ndelaymillis: 5\n",
+        "mock/shop/b.yaml": f"examples: {{a: {OK}}}",
+        "mock/shop/b.metadata.yaml": f"spec: {{{', '.join(f'x{n}: 1' for n in range(50))}}}",
+    }
+    made = hydrate({path: text.encode() for path, text in files.items()}, suite_id="s", base_url="")
+    first, *others = made.warnings
+    assert (first.file, first.line) == ("mock/shop/a.metadata.yaml", 2)
+    assert first.detail == '"delayMillis" belongs below spec and is ignored here'
+    assert len(others) == 20

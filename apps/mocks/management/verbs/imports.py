@@ -51,6 +51,10 @@ def target_folder(options: dict[str, Any]) -> Path:
     return Path(options["out"])
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def import_file(options: dict[str, Any]) -> int:
     place = Path(options["file"])
     folder = target_folder(options)
@@ -60,7 +64,9 @@ def import_file(options: dict[str, Any]) -> int:
             surface=options["surface"],
         )  # fmt: skip
     except Unreadable as error:
-        raise InvalidInput(f"{place}: {error}") from None
+        parts = (place, error.line, error.column)
+        at = ":".join(str(part) for part in parts if part)
+        raise InvalidInput(f"{at}: {error.reason}") from None
     plan = planned(found.files, folder)
     refused = bool(plan.changed) and not options["force"]
     if not (refused or options["dry_run"]):
@@ -113,9 +119,9 @@ def _print(found: Imported, plan: WritePlan, options: dict[str, Any], *, refused
         words = "differs" if refused else f"{verb} (replaced)"
         console.print(f"{words} {escape(str(plan.folder / path))}")
     for name, operations in found.surfaces.items():
-        console.print(f"API surface {escape(name)}: {operations} operations")
+        console.print(f"API surface {escape(name)}: {counted(operations, 'operation')}")
     if found.examples:
-        console.print(f"{found.examples} examples")
+        console.print(counted(found.examples, "example"))
     _print_rest(found, console)
     if refused:
         count = len(plan.changed)

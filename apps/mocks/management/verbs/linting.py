@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from apps.mocks.management.verbs.imports import counted
 from apps.mocks.standalone.served_files import ServedFiles
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
@@ -47,7 +48,8 @@ def lint_suites(options: dict[str, Any]) -> int:
 def _diagnostics(name: str) -> list[Diagnostic]:
     """Return those of a suite by its id, otherwise of a folder or file; raise SuiteNotFound."""
     place = Path(name)
-    if ("/" in name or place.is_file()) and place.exists():
+    known = name in {each["id"] for each in suites.list_suites()}
+    if place.exists() and ("/" in name or not known):
         reading = ServedFiles(place).read("http://localhost")
         return lint_mocks(reading.content.surfaces, reading.warnings)
     return suites.lint_mocks_of(name)
@@ -59,7 +61,7 @@ def _print(name: str, diagnostics: Sequence[Diagnostic]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     errors = sum(each.severity == "error" for each in diagnostics)
     mark = "[red]✗[/]" if errors else "[yellow]![/]" if diagnostics else "[green]✓[/]"
-    counts = f"{errors} errors, {len(diagnostics) - errors} warnings"
+    counts = f"{counted(errors, 'error')}, {counted(len(diagnostics) - errors, 'warning')}"
     console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
     for each in diagnostics:
         console.print(f"    {each.severity:<7} {escape(str(each))}")

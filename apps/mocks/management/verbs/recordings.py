@@ -48,7 +48,8 @@ def record(options: dict[str, Any]) -> int:
     try:
         proxy = RecordingProxy(address, options["to"], kept, meanwhile=lambda: writer.write(kept))
     except (OSError, OverflowError) as error:
-        raise InvalidInput(f"--port {options['port']}: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"cannot listen on --port {options['port']}: {reason}") from None
     sys.stderr.write(f"call {proxy.url} instead of {proxy.target}; Ctrl-C ends the recording\n")
     with proxy, suppress(KeyboardInterrupt):  # the usual end
         proxy.serve_forever(_EVERY_S)

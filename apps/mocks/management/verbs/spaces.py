@@ -43,7 +43,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     journal.add_argument(
         "--outcome",
         default="",
-        choices=["", *map(str, CallOutcome)],
+        choices=[*map(str, CallOutcome)],
         help="only calls that ended so",
     )
     reset = command.add_verb(verbs, "reset", reset_space, "remove records and counters of a space")
