@@ -22,6 +22,7 @@ class MockPlane:
     delay_s: float | None = 0.0
     before_read: Callable[[], object] = lambda: None
     gap: str = ""
+    waits: list[float] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
 
     def wait_until_ready(
@@ -30,6 +31,7 @@ class MockPlane:
         assert base_url
         assert timeout_s > 0
         self.asked.append((str(name), sorted(surface_ids)))
+        self.waits.append(timeout_s)
         self.before_answer()
         return self.fault
 
