@@ -28,6 +28,7 @@ from kernel.agent_protocol import ArtifactUpload, Completion
 from kernel.clock import rfc3339
 
 PATH: Final = "expect_calls.xml"
+NAME: Final = "expect-calls"
 _LOOKS_EVERY_S: Final = 0.2
 _SHOWN: Final = 3
 _UNSEEN: Final = (
@@ -140,7 +141,7 @@ def keep_report(run: RunAggregate, index: int, report: CallReport) -> None:
     store_blob(sha256, report.document)
     upload = ArtifactUpload(
         path=PATH,
-        name="expect-calls",
+        name=NAME,
         on="always",
         format="junit",
         media_type="application/xml",
