@@ -16,6 +16,7 @@ from apps.mocks.domain.inspection import CallFilter, ExplainedCall
 from apps.mocks.domain.paths import parse_path, text_of_value, value_at
 from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
 from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
 from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from apps.mocks.services.inspection import (
     SpaceState,
@@ -23,6 +24,7 @@ from apps.mocks.services.inspection import (
     clear_journal,
     explain_call,
     journal_delay_s,
+    journal_gap,
     patch_state,
     read_journal,
     read_state,
@@ -33,6 +35,7 @@ from apps.mocks.services.resets import forget_spaces, reset_space
 from apps.mocks.spaces import space_sources
 
 __all__ = [
+    "JOURNAL_ENTRIES",
     "CallFilter",
     "CallOutcome",
     "Counter",
@@ -56,6 +59,7 @@ __all__ = [
     "explain_call",
     "forget_spaces",
     "journal_delay_s",
+    "journal_gap",
     "mock_url",
     "parse_path",
     "parsed_body",

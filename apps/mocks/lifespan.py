@@ -16,6 +16,7 @@ from apps.mocks.selectors import suites_with_protos
 from apps.mocks.serving import plane_setup
 from apps.mocks.wiring import mock_parts
 from apps.operations.api import LifespanPart
+from kernel import clock
 
 if TYPE_CHECKING:
     from apps.mocks.grpc.server import GrpcServer
@@ -25,13 +26,14 @@ class MocksPart(LifespanPart):
     async def start(self) -> None:
         made = mock_parts()
         made.loop = asyncio.get_running_loop()
+        made.serves_since = clock.now()
         made.scripts.open()
         await asyncio.to_thread(made.proxy.opened)
         made.spaces.start()
 
     async def stop(self) -> None:
         made = mock_parts()
-        made.loop = None
+        made.loop = made.serves_since = None
         await made.close()
 
 

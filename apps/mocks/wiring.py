@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -32,10 +33,14 @@ ANSWER_S: Final = 10.0  # for what another thread asks of the event loop
 
 
 class MockParts:
-    """State, journal, spaces and engine of this process. `loop` is the server's, while it runs."""
+    """State, journal, spaces and engine of this process.
+
+    `loop` is the server's, while it runs, and `serves_since` when it began to.
+    """
 
     def __init__(self, url: str) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.serves_since: datetime | None = None
         self.link = RedisLink(url, prefix=conf.redis_prefix()) if url else None
         self.own_state = MemoryState()
         self.state: MemoryState | SharedState = self.own_state

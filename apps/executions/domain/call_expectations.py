@@ -25,15 +25,19 @@ class MockCall(NamedTuple):
     entry: JournalEntry
 
 
-def case_of(expectation: Mapping[str, Any], calls: Sequence[MockCall]) -> Case:
+def case_of(expectation: Mapping[str, Any], calls: Sequence[MockCall], *, gap: str = "") -> Case:
     """Return the test result of an expectation; `calls` are those since the attempt began.
 
-    A missed one says what was expected, what was seen, and which call comes nearest.
+    `gap` tells why there may have been more; what these would decide is an error. A missed
+    expectation says what was expected, what was seen, and which call comes nearest.
     """
     wanted = [call for call in calls if call.mock_id in expectation["mocks"]]
     matching = [call for call in wanted if not any(_differences(expectation, call.entry))]
     least, most = expectation["atLeast"], expectation.get("atMost")
     name = f"{_what(expectation)} {_times(least, most)}"
+    if gap and (len(matching) < least or (most is not None and len(matching) <= most)):
+        text = f"{name} cannot be decided: {gap}"
+        return Case(name=name, classname=KIND, outcome="error", message=text, kind=KIND)
     if least <= len(matching) and (most is None or len(matching) <= most):
         return Case(name=name, classname=KIND)
     message = f"expected {name}, seen {len(matching)}"

@@ -25,6 +25,7 @@ from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
+from apps.executions.services.expected_calls import NAME as CALLS_NAME
 from apps.executions.services.expected_calls import PATH as CALLS_PATH
 from apps.executions.services.expected_calls import CallReport, call_reports, keep_report
 from apps.executions.services.mock_resets import with_mocks_reset
@@ -299,8 +300,9 @@ def _test_failures(run: RunAggregate, index: int) -> str:
         return ""
     if node.get("evaluation", {}).get("expectExit", 0):
         return ""
-    summaries = _artifacts(run, index).exclude(test_summary=None).exclude(path=CALLS_PATH)
-    counted = [summary for summary in summaries.values_list("test_summary", flat=True) if summary]
+    reports = _artifacts(run, index).values_list("path", "name", "test_summary")
+    calls = (CALLS_PATH, CALLS_NAME)  # a step may export a file of this path, too
+    counted = [summary for path, name, summary in reports if summary and (path, name) != calls]
     failures = sum(summary["failures"] for summary in counted)
     errors = sum(summary["errors"] for summary in counted)
     total = sum(summary["total"] for summary in counted)

@@ -28,6 +28,7 @@ from kernel.agent_protocol import ArtifactUpload, Completion
 from kernel.clock import rfc3339
 
 PATH: Final = "expect_calls.xml"
+NAME: Final = "expect-calls"
 _LOOKS_EVERY_S: Final = 0.2
 _SHOWN: Final = 3
 _UNSEEN: Final = (
@@ -68,22 +69,24 @@ def call_reports(completions: Iterable[Completion]) -> dict[str, CallReport]:
     if not expecting:
         return {}
     steps = Step.objects.filter(job_id__in=expecting).select_related("execution")
+    delay_s = mocks.journal_delay_s()
+    until = None if delay_s is None else time.monotonic() + delay_s
     return {
-        step.job_id: _report(step)
+        step.job_id: _report(step, until)
         for step in steps
         if step.attempt == ended[step.job_id] and step.started_at is not None
     }
 
 
-def _report(step: Step) -> CallReport:
+def _report(step: Step, until: float | None) -> CallReport:
+    """Return the results; `until`: when all calls have arrived, None where they never do."""
     definition = run_definition(step.execution.snapshot_id)
     expectations = definition.nodes[step.index - 1]["expectCalls"]
-    delay_s = mocks.journal_delay_s()
-    if delay_s is None:
+    if until is None:
         fault = Case(name="calls of mocks", classname=KIND, outcome="error", message=_UNSEEN)
         cases = [fault]
     else:
-        cases = _results(step, definition, expectations, until=time.monotonic() + delay_s)
+        cases = _results(step, definition, expectations, until=until)
     suite = SuiteOfStep(
         name=step.step_id,
         cases=tuple(cases),
@@ -99,29 +102,37 @@ def _results(
     *,
     until: float,
 ) -> list[Case]:
-    """Return the results once all expectations are met, or all calls have arrived."""
+    """Return the results once all expectations are met for good, or all calls have arrived."""
     mock_ids = dict.fromkeys(mock for each in expectations for mock in each["mocks"])
+    is_bounded = any("atMost" in each for each in expectations)  # one more call may break it
     while True:
-        calls = _calls(step, definition, mock_ids)
-        cases = [case_of(each, calls) for each in expectations]
-        if all(case.outcome == "passed" for case in cases) or time.monotonic() >= until:
+        is_last = time.monotonic() >= until
+        calls, gap = _calls(step, definition, mock_ids)
+        cases = [case_of(each, calls, gap=gap) for each in expectations]
+        if is_last or (not is_bounded and all(case.outcome == "passed" for case in cases)):
             return cases
         time.sleep(_LOOKS_EVERY_S)  # other processes send their calls to Redis in batches
 
 
-def _calls(step: Step, definition: RunDefinition, mock_ids: Iterable[str]) -> list[MockCall]:
-    """Return the calls since the attempt began, the newest first."""
+def _calls(
+    step: Step, definition: RunDefinition, mock_ids: Iterable[str]
+) -> tuple[list[MockCall], str]:
+    """Return the calls since the attempt began, the newest first, and why some may be missing."""
     since = step.started_at or step.execution.started_at
     calls: list[MockCall] = []
+    gap = ""
     for mock_id in mock_ids:
         surfaces = definition.mocks.get(mock_id, {})
-        name = space_of(definition, step.execution.run_id, mock_id)
+        entries = mocks.read_journal(space_of(definition, step.execution.run_id, mock_id))
+        if len(entries) >= mocks.JOURNAL_ENTRIES and entries[-1].time >= since:
+            gap = f"only the newest {mocks.JOURNAL_ENTRIES:,} calls of a suite are kept"
         calls += [
             MockCall(mock_id, entry)
-            for entry in mocks.read_journal(name)
+            for entry in entries
             if entry.surface_id in surfaces and entry.time >= since
         ]
-    return sorted(calls, key=lambda call: call.entry.time, reverse=True)
+    calls.sort(key=lambda call: call.entry.time, reverse=True)
+    return calls, mocks.journal_gap(since) or gap
 
 
 def keep_report(run: RunAggregate, index: int, report: CallReport) -> None:
@@ -130,7 +141,7 @@ def keep_report(run: RunAggregate, index: int, report: CallReport) -> None:
     store_blob(sha256, report.document)
     upload = ArtifactUpload(
         path=PATH,
-        name="expect-calls",
+        name=NAME,
         on="always",
         format="junit",
         media_type="application/xml",

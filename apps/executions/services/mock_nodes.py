@@ -24,7 +24,7 @@ from apps.streams.api import unit_of_work
 from kernel import clock, durations
 
 _TASK_WAITS_S: Final = 2.0  # for a mock; then the sweep asks again
-_SWEEP_WAITS_S: Final = 0.5
+_SWEEP_WAITS_S: Final = 0.1
 _SWEEP_BUDGET_S: Final = 3.0  # for all mocks
 _OF_THE_TASK: Final = timedelta(seconds=3)  # for so long, the sweep leaves a mock alone
 
@@ -35,12 +35,28 @@ def check_mocks(execution_pk: UUID) -> None:
         _check(step, wait_s=_TASK_WAITS_S)
 
 
+class _Turns:
+    """Whose turn it is: those that do not answer keep no other from being asked for."""
+
+    def __init__(self) -> None:
+        self.last: UUID | None = None
+
+    def ordered(self, steps: list[Step]) -> list[Step]:
+        """Return the steps, beginning behind the last one that was asked for."""
+        first = next((nth for nth, step in enumerate(steps, 1) if step.pk == self.last), 0)
+        return steps[first:] + steps[:first]
+
+
+_turns: Final = _Turns()
+
+
 def check_waiting_mocks() -> None:
-    """Ask for the surfaces of all mocks that no task has made healthy, the oldest first."""
+    """Ask for the surfaces of all mocks that no task has made healthy, in turn."""
     until = time.monotonic() + _SWEEP_BUDGET_S
-    for step in _waiting(started_at__lte=clock.now() - _OF_THE_TASK):
+    for step in _turns.ordered(_waiting(started_at__lte=clock.now() - _OF_THE_TASK)):
         if time.monotonic() > until:
             return
+        _turns.last = step.pk
         _check(step, wait_s=_SWEEP_WAITS_S)
 
 

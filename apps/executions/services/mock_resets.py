@@ -5,6 +5,7 @@ Nothing here runs in a transaction that others wait for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
@@ -18,8 +19,10 @@ from apps.executions.services.run_aggregate import RunAggregate, load_run, save_
 from apps.executions.services.run_progression import progress_run
 from apps.mocks import api as mocks
 from apps.streams.api import unit_of_work
+from kernel.errors import PlatformError
 
-_WAITS_S: Final = 3.0  # for a mock
+_WAITS_S: Final = 3.0  # for the mocks of all steps of a claim, whose answer the supervisor awaits
+_LEAST_S: Final = 0.1
 ClaimedStep = tuple[RunAggregate, int]
 
 
@@ -29,27 +32,32 @@ def with_mocks_reset(claimed: Iterable[ClaimedStep]) -> list[ClaimedStep]:
     A step whose mocks do not answer goes back to the queue, and fails after 60 s.
     """
     ready: list[ClaimedStep] = []
+    until = time.monotonic() + _WAITS_S
     for run, index in claimed:
         reset = run.definition.nodes[index].get("resetMocks", ())
         if not reset:
             ready.append((run, index))
             continue
-        fault = _reset(run.definition, run.execution.run_id, reset)
+        fault = _reset(run.definition, run.execution.run_id, reset, until=until)
         if _record(run.execution.pk, index, run.attempt(index), fault):
             ready.append((run, index))
     return ready
 
 
-def _reset(definition: RunDefinition, run_id: str, mock_ids: Iterable[str]) -> str:
+def _reset(definition: RunDefinition, run_id: str, mock_ids: Iterable[str], *, until: float) -> str:
     """Return why a mock may not be empty, "" if all are."""
     for mock_id in mock_ids:
+        wait_s = max(_LEAST_S, until - time.monotonic())
         name = space_of(definition, run_id, mock_id)
         surfaces = [each for each, adapter in definition.mocks[mock_id].items() if adapter]
         if not surfaces:
             continue  # it has no state, and its own step says what is missing
-        mocks.reset_space(name, surface_ids=surfaces)
+        try:
+            mocks.reset_space(name, surface_ids=surfaces)
+        except PlatformError as error:  # the claim is stored: its answer must not be lost
+            return f"{mock_id} could not be reset: {error.detail}"
         base_url = conf.mock_base_url()
-        if fault := mocks.wait_until_ready(base_url, name, surfaces, timeout_s=_WAITS_S):
+        if fault := mocks.wait_until_ready(base_url, name, surfaces, timeout_s=wait_s):
             return f"{mock_id} could not be reset: {fault}"
     return ""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from apps.mocks import wiring
@@ -19,9 +20,13 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import CompiledSpace
 from apps.mocks.journal.redis import GATHER_S
 from apps.mocks.refusals import SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from apps.operations.api import living_servers
+from kernel import clock
+from kernel.clock import rfc3339
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 
 MAX_RECORD_BYTES: Final = 64 * 2**10
+_SETTLED: Final = timedelta(seconds=20)  # then the server before this one is counted no more
 _TRIES: Final = 20  # against mocks that change the same record meanwhile
 
 
@@ -38,6 +43,24 @@ def journal_delay_s() -> float | None:
     if parts.link is not None:
         return 2 * GATHER_S
     return None if parts.loop is None else 0.0
+
+
+def journal_gap(since: datetime) -> str:
+    """Return why `read_journal` may lack calls since this time, "" if it has all that are kept.
+
+    To be asked after `read_journal`, which notices that Redis is away.
+    """
+    parts = wiring.mock_parts()
+    if parts.link is not None:
+        away = "Redis does not answer, and each process keeps the calls that it gets"
+        return away if parts.link.is_away else ""
+    began = parts.serves_since
+    if began is not None and began > since:
+        at = rfc3339(began)
+        return f"the server started again at {at} and lost the calls before (REDIS_ADDR keeps them)"
+    if began is not None and began + _SETTLED <= clock.now() and living_servers() > 1:
+        return "several servers answer, each with its own calls: they need Redis (REDIS_ADDR)"
+    return ""
 
 
 class RecordNotFound(NotFound):

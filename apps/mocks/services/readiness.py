@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from httpx import Response
 
 ASK_S: Final = 5.0
+LEAST_ASK_S: Final = 1.0  # what an answer has, even where no time is left
 _PAUSE_S: Final = 0.2
 _HEADER: Final = "X-Partita-Mock-Secret"
 _OK: Final = 200
@@ -22,18 +23,21 @@ _OK: Final = 200
 def wait_until_ready(
     base_url: str, name: SpaceName, surface_ids: Collection[str], *, timeout_s: float
 ) -> str:
-    """Ask `/mocks/ready/…` until every surface is served; return "", or why that is not so."""
+    """Ask `/mocks/ready/…` until every surface is served; return "", or why that is not so.
+
+    Each surface is asked for once at least; one that does not answer ends it.
+    """
     until = time.monotonic() + timeout_s
     reason = ""
     for surface_id in surface_ids:
-        while reason := ask_ready(base_url, name, surface_id):
+        while reason := ask_ready(base_url, name, surface_id, within_s=until - time.monotonic()):
             if time.monotonic() + _PAUSE_S >= until:
                 return reason
             time.sleep(_PAUSE_S)
     return reason
 
 
-def ask_ready(base_url: str, name: SpaceName, surface_id: str) -> str:
+def ask_ready(base_url: str, name: SpaceName, surface_id: str, *, within_s: float = ASK_S) -> str:
     """Return "" if a surface is served now, else why it is not."""
     import httpx  # slow to import: no other use of this app needs it
 
@@ -44,7 +48,7 @@ def ask_ready(base_url: str, name: SpaceName, surface_id: str) -> str:
         answer = httpx.get(
             f"{base_url.rstrip('/')}/mocks/ready/{place}",
             headers=headers,
-            timeout=ASK_S,
+            timeout=min(ASK_S, max(LEAST_ASK_S, within_s)),
             trust_env=False,
         )
     except httpx.HTTPError as error:

@@ -122,7 +122,8 @@ end
 """
 )
 _RESET_NOW: Final = _RESET + "return reset(ARGV[2], ARGV[3])"
-# KEYS: hash, order, numbers of resets. ARGV: life in ms, then surface and number in turn.
+# KEYS: hash, order, numbers of resets. ARGV: life of these in ms (0: for good), surface and number
+# in turn.
 _APPLY_RESETS: Final = (
     _RESET
     + """
@@ -133,10 +134,12 @@ for i = 2, #ARGV, 2 do
     reset(ARGV[i], '')
   end
 end
-redis.call('PEXPIRE', KEYS[3], ARGV[1])
+if ARGV[1] == '0' then redis.call('PERSIST', KEYS[3])
+else redis.call('PEXPIRE', KEYS[3], ARGV[1]) end
 return 1
 """
 )
+_RESETS_OF_RUNS: Final = 7  # times the life of an idle space: longer than any run
 
 
 class RedisState:
@@ -197,10 +200,14 @@ class RedisState:
         return int(await self.link.run(_RESET_NOW, self._of(space), arguments))
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> None:
-        """Empty surfaces whose number of resets is new; called on threads."""
+        """Empty surfaces whose number of resets is new; called on threads.
+
+        The numbers must outlive the state: a process that starts applies those of the store again.
+        """
         pairs = [part for surface, number in resets.items() for part in (surface, number)]
         keys = (*self._of(space), self.link.key("resets", space))
-        self.link.run_from_thread(_APPLY_RESETS, keys, (self._life_ms, *pairs))
+        life_ms = self._life_ms * _RESETS_OF_RUNS if "@" in space else 0
+        self.link.run_from_thread(_APPLY_RESETS, keys, (life_ms, *pairs))
 
     async def _everything(self, space: str) -> dict[str, bytes]:
         found = await self.link.run(_ALL, self._of(space), ())

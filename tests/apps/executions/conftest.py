@@ -24,7 +24,8 @@ def worker() -> Worker:
 def plane(monkeypatch: pytest.MonkeyPatch) -> MockPlane:
     made = MockPlane()
     for name in (
-        "wait_until_ready", "reset_space", "journal_delay_s", "read_journal", "forget_spaces",
+        "wait_until_ready", "reset_space", "journal_delay_s", "journal_gap",
+        "read_journal", "forget_spaces",
     ):  # fmt: skip
         monkeypatch.setattr(mocks, name, getattr(made, name))
     return made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from apps.mocks.api import JournalEntry, SpaceName
+from kernel import clock
 
 
 @dataclass
@@ -19,6 +21,8 @@ class MockPlane:
     calls: dict[str, list[JournalEntry]] = field(default_factory=dict)
     delay_s: float | None = 0.0
     before_read: Callable[[], object] = lambda: None
+    gap: str = ""
+    waits: list[float] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
 
     def wait_until_ready(
@@ -27,6 +31,7 @@ class MockPlane:
         assert base_url
         assert timeout_s > 0
         self.asked.append((str(name), sorted(surface_ids)))
+        self.waits.append(timeout_s)
         self.before_answer()
         return self.fault
 
@@ -39,6 +44,10 @@ class MockPlane:
 
     def journal_delay_s(self) -> float | None:
         return self.delay_s
+
+    def journal_gap(self, since: datetime) -> str:
+        assert since <= clock.now()
+        return self.gap
 
     def forget_spaces(self, execution_ids: Collection[str]) -> None:
         self.forgotten += execution_ids

@@ -107,3 +107,14 @@ def test_a_ctrf_report_whose_summary_counts_failures_fails_the_step(worker: Work
 
     assert run.reasons == {"unit": "test_failures"}
     assert run.step("unit").detail == "2 failures, 0 errors of 3 tests"
+
+
+def test_a_report_with_the_path_of_expected_calls_counts(worker: Worker):
+    """Invariant 1."""
+    exports = [{"path": "expect_calls.xml", "on": "always", "format": "junit", "required": True}]
+    run = booted_run(node("unit", kind="test", artifactExports=exports))
+    worker.claim()
+    store(worker, "unit", RED, path="expect_calls.xml", format="junit")
+    worker.end("unit")
+
+    assert run.reasons["unit"] == "test_failures"

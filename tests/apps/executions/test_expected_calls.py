@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_a_step_that_failed_keeps_its_reason_and_has_the_report(plane: MockPlane
 
 def test_calls_that_arrive_late_are_waited_for(plane: MockPlane, worker: Worker):
     """Other processes send them in batches."""
-    run = started()
+    run = started(expectCalls=[{"mocks": ["psp"], "operation": "pay", "atLeast": 1}])
     worker.claim()
     looks: list[int] = []
 
@@ -171,3 +172,59 @@ def test_a_step_without_expectations_reads_no_journal(plane: MockPlane, worker: 
     worker.end("t")
 
     assert run.status == "Healthy"
+
+
+def test_calls_that_arrive_late_break_an_expectation_of_few(plane: MockPlane, worker: Worker):
+    """Invariant 1: what no call was seen of yet may still come from another process."""
+    run = started()
+    worker.claim()
+    plane.calls[f"demo@{run.id}"] = [call()]
+    looks: list[int] = []
+
+    def arrive() -> None:
+        looks.append(1)
+        if len(looks) > 2:
+            plane.calls[f"inner@{run.id}+in"] = [call("refund")]
+
+    plane.delay_s, plane.before_read = 0.3, arrive
+    worker.end("t")
+
+    assert run.reasons["t"] == "test_failures"
+    assert run.step("t").detail == (
+        "expected in/psp: refund exactly 0 times, seen 1; seen: POST /pay → 200 (example)"
+    )
+
+
+@pytest.mark.parametrize("calls", [[], [call()]], ids=["too few", "as many as may be"])
+def test_what_missing_calls_would_decide_is_an_error(plane: MockPlane, worker: Worker, calls):
+    """Invariant 1."""
+    run = started()
+    worker.claim()
+    plane.calls[f"demo@{run.id}"] = [replace(each, time=clock.now()) for each in calls]
+    plane.gap = "the server started again"
+    worker.end("t")
+
+    assert run.reasons["t"] == "test_failures"
+    assert "psp: pay exactly once cannot be decided: the server started" in run.step("t").detail
+    assert summary_of(run) == {"total": 2, "passed": 0, "failures": 0, "errors": 2}
+
+
+def test_what_missing_calls_cannot_change_is_decided(plane: MockPlane, worker: Worker):
+    enough = {"mocks": ["psp"], "operation": "pay", "atLeast": 1}
+    never = {"mocks": ["psp"], "operation": "list", "atLeast": 0, "atMost": 0}
+    run = started(expectCalls=[enough, never])
+    worker.claim()
+    plane.calls[f"demo@{run.id}"] = [call(), call("list")]
+    plane.gap = "the server started again"
+    worker.end("t")
+
+    assert summary_of(run) == {"total": 2, "passed": 1, "failures": 1, "errors": 0}
+
+
+def test_calls_beyond_those_that_are_kept_are_missed(plane: MockPlane, worker: Worker):
+    run = started()
+    worker.claim()
+    plane.calls[f"demo@{run.id}"] = [call("list", id=str(nth)) for nth in range(1_000)]
+    worker.end("t")
+
+    assert "cannot be decided: only the newest 1,000 calls of a suite" in run.step("t").detail

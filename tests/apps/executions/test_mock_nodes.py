@@ -9,6 +9,7 @@ import pytest
 
 from apps.executions import api
 from apps.executions.models import Execution, Step
+from apps.executions.services import mock_nodes
 from apps.executions.services.mock_nodes import check_waiting_mocks
 from kernel import clock
 from tests.apps.executions.mocks import MockPlane
@@ -157,3 +158,30 @@ def test_an_answer_for_an_attempt_that_is_over_changes_nothing(plane: MockPlane,
     assert run.statuses == {"db": "healthy", "psp": "healthy"}
     assert run.step("psp").attempt == 2
     assert Execution.objects.get(pk=run.pk).verdict == "Healthy"
+
+
+def test_mocks_that_do_not_answer_keep_no_other_from_being_asked_for(
+    plane: MockPlane, monkeypatch: pytest.MonkeyPatch
+):
+    """The older ones are asked for first, and a sweep takes its time for mocks."""
+    passed = [0.0]
+
+    class Time:
+        monotonic = staticmethod(lambda: passed[0])
+
+    monkeypatch.setattr(mock_nodes, "time", Time)
+    names = [f"m{nth}" for nth in range(20)]
+    run = booted_run(*map(mock, names), mocks={name: {name: "rest"} for name in names})
+    let_time_pass(run, 4)
+
+    def ask() -> None:
+        passed[0] += 0.5
+        plane.fault = "" if plane.asked[-1][1] == ["m19"] else "surface_not_found"
+
+    plane.before_answer = ask
+    for _ in range(4):
+        check_waiting_mocks()
+        assert passed[0] <= 4
+        passed[0] = 0
+
+    assert run.statuses["m19"] == "healthy"

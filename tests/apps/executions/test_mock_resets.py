@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from apps.executions.models import Step
+from apps.executions.services import mock_resets
+from apps.mocks import api as mocks
+from apps.streams.api import DatastoreUnavailable
 from kernel import clock
 from tests.apps.executions.mocks import MockPlane
 from tests.apps.executions.runs import Run, Worker, booted_run, let_retries_be_due, node
@@ -96,3 +99,41 @@ def test_a_mock_that_serves_nothing_has_no_state(plane: MockPlane, worker: Worke
 
     assert worker.claim() == ["t"]
     assert plane.resets == []
+
+
+def test_steps_of_one_claim_share_the_time_for_their_mocks(
+    plane: MockPlane, worker: Worker, monkeypatch: pytest.MonkeyPatch
+):
+    """All reports of a supervisor wait for its claim."""
+    passed = [0.0]
+
+    class Time:
+        monotonic = staticmethod(lambda: passed[0])
+
+    def silent() -> None:
+        passed[0] += plane.waits[-1]
+
+    monkeypatch.setattr(mock_resets, "time", Time)
+    nodes = [node(f"t{nth}", resetMocks=["psp"]) for nth in range(4)]
+    run = booted_run(*nodes, node("z"), mocks={"psp": {"pay": "rest"}})
+    plane.fault, plane.before_answer = "the mocks do not answer", silent
+
+    assert worker.claim() == ["z"]
+    assert len(plane.asked) == 4, "each is asked for: one may be served while another is not"
+    assert sum(plane.waits) <= 5
+    assert [run.statuses[f"t{nth}"] for nth in range(4)] == ["queued"] * 4
+
+
+def test_a_reset_that_fails_loses_no_claim(
+    plane: MockPlane, worker: Worker, monkeypatch: pytest.MonkeyPatch
+):
+    def busy(*_: object, **__: object) -> None:
+        raise DatastoreUnavailable("the datastore is busy")
+
+    run = started()
+    monkeypatch.setattr(mocks, "reset_space", busy)
+
+    assert worker.claim() == ["in/x"]
+    assert run.statuses == {"in/x": "running", "t": "queued"}
+    texts = {event["id"]: event["text"] for event in run.events()}
+    assert texts["t-requeued-2"] == "psp could not be reset: the datastore is busy"

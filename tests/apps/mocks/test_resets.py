@@ -7,11 +7,13 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
 from apps.mocks.api import SpaceName, forget_spaces, mock_url, reset_space, wait_until_ready
 from apps.mocks.models import MockSpace
 from apps.mocks.selectors import resets_of
+from apps.mocks.services.readiness import LEAST_ASK_S
 from tests.support.mock_planes import planes
 
 SHARED = SpaceName("orders")
@@ -114,3 +116,17 @@ def test_it_says_when_nobody_answers() -> None:
 
         said = wait_until_ready(address, SHARED, ["a"], timeout_s=0.1)
     assert said == f"the mocks at {address} do not answer (ConnectError)"
+
+
+def test_a_server_that_is_silent_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    def silent(_url: str, *, timeout: float, **_: object) -> None:
+        limits.append(timeout)
+        raise httpx.ReadTimeout("silent")
+
+    monkeypatch.setattr(httpx, "get", silent)
+    said = wait_until_ready("http://mocks", SHARED, ["a", "b"], timeout_s=0.1)
+
+    assert said == "the mocks at http://mocks do not answer (ReadTimeout)"
+    assert limits == [LEAST_ASK_S]

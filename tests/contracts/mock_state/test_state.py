@@ -344,3 +344,22 @@ async def test_all_spaces_in_memory_have_a_size_together() -> None:
     state.apply_resets("s46", {"a": 1})
     state.forget("s45")
     assert state._bytes == sum(space.bytes for space in state._spaces.values())
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("space", ["orders", "orders@run-1"])
+async def test_a_space_in_use_is_not_emptied_by_an_old_reset(
+    request: pytest.FixtureRequest, space: str
+) -> None:
+    """A process that starts applies the numbers of all resets, however long ago they were."""
+    opened = link(prefix_of(request))
+    state = RedisState(opened, StateLimits(idle_s=0.4))
+    await asyncio.to_thread(state.apply_resets, space, {"": 1})
+    await state.change(space, "k", "a", version=0, fields={"x": "1"})
+    for _ in range(6):
+        await asyncio.sleep(0.1)  # in use for longer than an idle space is kept
+        await state.read(space, "k")
+    await asyncio.to_thread(state.apply_resets, space, {"": 1})
+
+    assert await keys_of(state, space) == ["k"]
+    await opened.close()
