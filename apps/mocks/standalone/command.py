@@ -115,11 +115,6 @@ class Command:
         return server.exit_code
 
 
-def _refused(error: PlatformError) -> int:
-    report_error(error.problem_code, error.detail, error.errors)
-    return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
-
-
 def _base_url(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     address = ipaddress.ip_address(host)

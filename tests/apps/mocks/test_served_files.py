@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.mocks.standalone.command import command as standalone
+from apps.mocks.standalone import command as standalone
 from apps.mocks.standalone.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
 from apps.mocks.standalone.served_suite import ServedSuite
 from apps.operations.api import ExitCode

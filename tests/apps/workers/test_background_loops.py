@@ -21,7 +21,7 @@ from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.redis import RedisJournal
 from apps.mocks.redis_link import RedisLink
 from apps.mocks.spaces import Spaces
-from apps.mocks.standalone.command import served_suite
+from apps.mocks.standalone import served_suite
 from apps.mocks.standalone.served_files import ServedFiles
 from apps.mocks.standalone.served_suite import ServedSuite
 from apps.observability import metrics
