@@ -140,7 +140,7 @@ def _run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> Http
             for name, keys in addresses.items()
         ],
         "address": f"/executions/{run_id}/mocks",
-        "no_calls": "No call yet.",
+        "no_calls": "No call so far. Without Redis, a restart of Partita forgets calls and state.",
         "variable": mock_display.address_variable("psp", _prefix()),
     }
     return render(request, "console/_mock_space.html", context)

@@ -122,7 +122,7 @@ def test_what_cannot_be_explained_is_said_in_its_place(reader: Client):
 def test_the_shared_space_is_for_administrators(reader: Client, served: MemoryParts):
     served.note(SpaceName("shop"))
 
-    assert "for administrators" in text(reader.get("/suites/shop"))
+    assert "Only administrators see its calls" in text(reader.get("/suites/shop"))
     assert reader.get("/suites/shop/mocks").status_code == 403
     assert reader.post("/suites/shop/mocks/reset", {"what": "calls"}).status_code == 403
     assert len(served.journal.newest("shop")) == 1
