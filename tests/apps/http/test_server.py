@@ -39,8 +39,11 @@ def documented_command(port: int) -> list[str]:
     return [sys.executable, "-m", "uvicorn", *words.replace("\\\n", " ").split()]
 
 
+APPLICATION = "platform_site.asgi:application"
+
+
 class Server:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, application: str = APPLICATION) -> None:
         self.port, self.metrics_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder / "server.log"
@@ -54,11 +57,13 @@ class Server:
             "METRICS_ADDR": f"127.0.0.1:{self.metrics_port}",
         }
         self._manage("migrate", "--verbosity", "0")
+        documented = documented_command(self.port)
+        assert APPLICATION in documented
+        command = [application if word == APPLICATION else word for word in documented]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                documented_command(self.port), cwd=ROOT, env=self.environment,
-                stdout=output, stderr=output,
-            )  # fmt: skip
+                command, cwd=ROOT, env=self.environment, stdout=output, stderr=output
+            )
         self._wait()
 
     def _manage(self, *arguments: str) -> None:
@@ -225,15 +230,22 @@ def test_the_start_fails_without_a_secret(server: Server) -> None:
 
 
 def test_sigterm_drains_first_and_then_ends(tmp_path: Path) -> None:
-    server = Server(tmp_path)
-    with httpx.Client(base_url=server.url) as client:
-        assert client.get("/healthz").status_code == 200
-        server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+    server = Server(tmp_path, "tests.support.slow_drain:application")
+    try:
+        with httpx.Client(base_url=server.url) as client:
+            assert client.get("/healthz").status_code == 200
+            server.process.send_signal(signal.SIGTERM)
 
-        ready, refused, alive = (client.get(p) for p in ("/readyz", "/api/v1/suites", "/healthz"))
+            ready = until(
+                lambda: answer if (answer := client.get("/readyz")).status_code != 200 else None,
+                within_s=5, what="the server is draining",
+            )  # fmt: skip
+            refused, alive = client.get("/api/v1/suites"), client.get("/healthz")
 
-    assert (ready.status_code, ready.json()["status"]) == (503, "not_ready")
-    assert (refused.status_code, refused.json()["code"]) == (503, "shutting_down")
-    assert alive.status_code == 200
-    assert server.process.wait(15) in (0, -signal.SIGTERM)
+        assert (ready.status_code, ready.json()["status"]) == (503, "not_ready")
+        assert (refused.status_code, refused.json()["code"]) == (503, "shutting_down")
+        assert alive.status_code == 200
+        assert server.process.wait(30) in (0, -signal.SIGTERM)
+    finally:
+        server.process.kill()
+        server.process.wait()
