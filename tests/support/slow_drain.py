@@ -8,6 +8,6 @@ from typing import Final
 from platform_site.asgi import application
 
 NOTICE_S: Final = 6.0
-import_module("apps.http.asgi").DRAIN_NOTICE_S = NOTICE_S  # read when a drain begins
+setattr(import_module("apps.http.asgi"), "DRAIN_NOTICE_S", NOTICE_S)  # noqa: B010 - read when a drain begins
 
 __all__ = ["application"]
