@@ -6,6 +6,7 @@ the tests do: `make bench` starts them.
 
 from __future__ import annotations
 
+import argparse
 import signal
 import subprocess
 import sys
@@ -30,12 +31,17 @@ NAMES = (
 
 
 def main() -> int:
-    options = [word for word in sys.argv[1:] if word.startswith("--")]
-    wanted = [word for word in sys.argv[1:] if word not in options] or NAMES
-    if unknown := set(wanted) - set(NAMES):
-        print(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
-        return 2
-    return max(_run([sys.executable, "-m", f"bench.{name}", *options]) for name in wanted)
+    parser = argparse.ArgumentParser(prog="python -m bench", description="run the benchmarks")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"by default all: {', '.join(NAMES)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="shorter, where a benchmark can be")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(NAMES):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
+    quick = ["--quick"] if options.quick else []
+    wanted = options.names or NAMES
+    return max(_run([sys.executable, "-m", f"bench.{name}", *quick]) for name in wanted)
 
 
 def _run(command: list[str]) -> int:
