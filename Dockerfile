@@ -22,7 +22,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* \
  && groupadd --gid 10001 partita \
  && useradd --uid 10001 --gid partita --no-create-home --home-dir /tmp --shell /usr/sbin/nologin partita \
- && install -d -o partita -g partita -m 0700 /state /state/gateway /state/watcher /state/orchestrator-worker \
+ && install -d -o partita -g partita -m 0700 /inbox /state /state/gateway /state/watcher /state/orchestrator-worker \
  && install -d -o partita -g partita -m 0750 /cache /cache/git /cache/schemas
 ENV PATH=/opt/partita/bin:$PATH \
     PYTHONUNBUFFERED=1 \

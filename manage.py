@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Partita's commands. `python manage.py help` lists them."""
+"""Partita's commands. `partita help`, or `python manage.py help`, lists them."""
 
 from __future__ import annotations
 
@@ -57,12 +57,17 @@ def serve_mocks(arguments: list[str]) -> int:
     began = time.monotonic()
     from apps.mocks.standalone.command import Command
 
-    program = f"{Path(sys.argv[0]).name} mock serve"
-    return Command(program, suites_folder, began=began).run(arguments)
+    return Command("partita mock serve", suites_folder, began=began).run(arguments)
 
 
 def main() -> None:
     gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
+    from platform_site import command_line
+
+    if (said := command_line.answer(sys.argv[1:])) is not None:
+        print(said)  # noqa: T201
+        return
+    words = ["help"] if sys.argv[1:3] == ["help", "--all"] else sys.argv[1:]
     if sys.argv[1:3] == ["mock", "serve"]:
         sys.exit(serve_mocks(sys.argv[3:]))
     atexit.register(gc.freeze)  # the process ends: a last collection, a tenth of a short command
@@ -73,7 +78,7 @@ def main() -> None:
     from django.core.management import execute_from_command_line
 
     try:
-        execute_from_command_line(sys.argv)
+        execute_from_command_line([command_line.PROGRAM, *words])
     except ImproperlyConfigured as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(2 if module.endswith(".local") else 78)

@@ -31,12 +31,15 @@ from cue.vertex import (
 
 
 class Evaluator:
-    """Evaluates one file. Methods raise Broken when the budget is used up."""
+    """Evaluates one file. Methods raise Broken when the budget is used up.
 
-    def __init__(self, budget: Budget) -> None:
+    `shows_values`: messages may name values, since they are those of the file's own author.
+    """
+
+    def __init__(self, budget: Budget, *, shows_values: bool = False) -> None:
         self.budget = budget
         self.operands = Operands(self)
-        self.operations = Operations(self.operands)
+        self.operations = Operations(self.operands, shows_values=shows_values)
         self.dynamic = Dynamic(self.operands)
         self.members = Members(self.operands, self.dynamic)
 

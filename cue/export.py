@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from cue.evaluator import Evaluator
-from cue.faults import Broken, Budget, Fault, outside, too_large
+from cue.faults import Broken, Budget, Fault, may_know, outside, too_large
 from cue.parser import parse
 from cue.program import Program, is_of_package
 from cue.scalars import Type
@@ -33,18 +33,25 @@ class CueError(ValueError):
 def evaluate(text: str, *, file: str, path: str = "", binary: str = "") -> Tree:
     """Return the concrete value of a CUE file, called `file` in messages. Raise CueError.
 
+    The message of a function as a constraint names the value that does not satisfy it.
+
     Text beyond 4 MiB, nesting beyond 64, and too many steps for the length of the text are errors
     like any other. The program `binary`, if set, reads files that use more of CUE than the subset,
-    or names of other files of their package; the values then have no positions. `path`: where the
-    text was read, so that its module and package count.
+    or names of other files of their package; the values then have no positions. It is asked about
+    errors of syntax too, since it may know more of it; if it finds one as well, ours stays, which
+    has a position. `path`: where the text was read, so that its module and package count.
     """
     try:
         return _evaluated_here(text, file)
     except CueError as error:
         told = _of_package(error, text, path)
-        if not binary or any(found.code != "unsupported_cue" for found in told.diagnostics):
-            raise told from None
-    return bounded(lambda: Program(binary).export(text, path), file)
+    codes = {found.code for found in told.diagnostics}
+    if not binary or not may_know(codes):
+        raise told
+    try:
+        return bounded(lambda: Program(binary).export(text, path), file)
+    except CueError as theirs:
+        raise (told if codes == {"syntax_error"} else theirs) from None
 
 
 def _of_package(error: CueError, text: str, path: str) -> CueError:
@@ -62,7 +69,7 @@ def _evaluated_here(text: str, file: str) -> Tree:
     def run() -> tuple[list[Fault], Tree]:
         root = checked(parse(text))
         vertex = Vertex((), [Conjunct(root, None)])
-        Evaluator(Budget(len(text))).complete(vertex)
+        Evaluator(Budget(len(text)), shows_values=True).complete(vertex)
         exporter = Exporter()
         tree = exporter.tree(vertex)
         return [*faults(vertex), *exporter.faults], tree

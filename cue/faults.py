@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +51,11 @@ def unsupported(line: int, column: int, construct: str) -> Broken:
 
 def outside(construct: str) -> str:
     return f"{construct} is not part of the supported subset of CUE; {_BINARY}"
+
+
+def may_know(codes: Collection[str]) -> bool:
+    """Return whether the `cue` program may read a file that is refused with these codes alone."""
+    return bool(codes) and set(codes) <= {"unsupported_cue", "syntax_error"}
 
 
 _BINARY: Final = "set CUE_BINARY to a cue program to have it read"

@@ -9,6 +9,7 @@ from typing import Any
 from cue import syntax
 from cue.arguments import Arguments, Null, known, list_of
 from cue.builtins import BuiltinConstant, CallRefused, Failed, Function, Numeric
+from cue.builtins.function import spell
 from cue.faults import Fault
 from cue.operands import NOT_CONCRETE, OPEN, Operands, bare, reason
 from cue.operators import operate
@@ -19,14 +20,16 @@ from cue.vertex import Conjunct, Validator, Vertex, VertexState
 
 Found = Scalar | Validator | Node | Fault | None
 _IN_TEXT = Type.STRING | Type.NUMBER | Type.BOOL
+_SHOWN = frozenset("sinpoSN")  # what a validator takes as a plain value
 _SIZED = Type.STRING | Type.LIST | Type.STRUCT
 
 
 class Operations:
     """The values of computed expressions: operators, interpolations, slices and calls."""
 
-    def __init__(self, operands: Operands) -> None:
+    def __init__(self, operands: Operands, *, shows_values: bool) -> None:
         self.operands = operands
+        self.shows_values = shows_values
         self.unifier = operands.unifier
         self.budget = operands.budget
         self.arguments = Arguments(operands)
@@ -222,10 +225,21 @@ class Operations:
             found = self._applied(member, [first, *given], node)
             if found is True:
                 return None
-            message = f"{member.name} does not hold"
+            message = f"does not satisfy {self._constraint(member, arguments, given)}"
+            if self.shows_values and member.takes[0] in _SHOWN:
+                message = f"invalid value {spell(first)} ({message})"
             return node.fault("out_of_range", message)
 
         return Validator(holds, member.validates, member.name, node.line, node.column)
+
+    def _constraint(self, member: Function, arguments: tuple[Node, ...], values: list[Any]) -> str:
+        """Return a constraint like `strings.MinRunes(8)`; literals are no values of a file."""
+        literals = (syntax.Constant, syntax.Number)
+        shown = [
+            spell(value) if self.shows_values or isinstance(argument, literals) else "…"
+            for argument, value in zip(arguments, values, strict=True)
+        ]
+        return f"{member.name}({', '.join(shown)})" if shown else member.name
 
     def _arguments(
         self,

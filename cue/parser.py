@@ -72,6 +72,11 @@ _ENDS_A_LINE: Final = {
     *("IDENT", "NUMBER", "BOOL", "NULL", "BOTTOM", "STRING", "STRING_END", "BYTES", "DOTS"),
     *("RPAR", "RSQB", "RBRACE", "ATTRIBUTE", "QUESTION"),
 }
+_BEFORE_NAME: Final = {"LET", "PACKAGE", "IMPORT", "DOT"}
+_BEFORE_OPERAND: Final = {
+    *("COLON", "ASSIGN", "LPAR", "AND", "OR", "LAND", "LOR", "EQ", "REL", "BANG"),
+    *("STAR", "SLASH", "PLUS", "MINUS", "WORD", "IF", "IN"),
+}
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r]+)
       | (?P<newline>\n)
@@ -107,6 +112,7 @@ class _Scan:
         self.line = 1
         self.line_start = 0
         self.last = ""
+        self.is_looping = False  # between `for` and its `in`
         self.is_importing = False  # between the parentheses of `import (…)`
         self.line_ended = (0, 0)  # where a line end may stand for a comma
         self.open: list[tuple[str, str | None]] = []  # closing bracket, delimiter of its string
@@ -162,14 +168,30 @@ class _Scan:
             if text.startswith("__"):
                 raise self._broken("names that begin with __ are reserved")
             labelled = _LABEL_FOLLOWS.match(self.text, match.end())
-            name = "IDENT" if labelled else KEYWORDS.get(text, "IDENT")
-            if name == "WORD" and self.last not in _ENDS_A_LINE:
-                name = "IDENT"  # `div(5, 2)`, not `5 div 2`
+            name = KEYWORDS.get(text, "IDENT")
+            if labelled or self._is_reference(name):
+                name = "IDENT"
             yield self._token(name, text)
         elif kind == "number":
             yield self._token("NUMBER", text)
         else:
             yield from self._symbol(text)
+
+    def _is_reference(self, keyword: str) -> bool:
+        """Return whether a keyword stands where CUE takes it for the name of a field.
+
+        `x: in * in`; `y: if + 1`; `div(5, 2)`, not `5 div 2`. For `let` and after a dot, the
+        editions of CUE differ.
+        """
+        match keyword:
+            case "WORD":
+                return self.last not in _ENDS_A_LINE
+            case "IN":
+                return not self.is_looping and self.last not in _BEFORE_NAME
+            case "FOR" | "IF":
+                return self.last in _BEFORE_OPERAND
+            case _:
+                return False
 
     def _symbol(self, text: str) -> Iterator[Token]:
         name = SYMBOLS[text]
@@ -241,6 +263,7 @@ class _Scan:
 
     def _token(self, name: str, text: str) -> Token:
         token = Token(name, text, line=self.line, column=self.at - self.line_start + 1)
+        self.is_looping = name == "FOR" or (self.is_looping and name in ("IDENT", "COMMA"))
         self.last = name
         self._advance(self.at + len(text))
         return token

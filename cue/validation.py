@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from cue import syntax
 from cue.evaluator import Evaluator
 from cue.export import CueError, Exporter, bounded, checked, diagnostics, faults
-from cue.faults import Budget, Fault
+from cue.faults import Budget, Fault, may_know
 from cue.parser import parse
 from cue.program import Program
 from cue.syntax import Label, Node
@@ -45,16 +45,21 @@ def vetted(
 ) -> Vetted:
     """Return the errors and the attributes that the schema gives to the value's members.
 
-    The program `binary`, if set, checks schemas that use more of CUE than the subset. It returns
+    The program `binary`, if set, checks schemas that use more of CUE than the subset, also those
+    that are errors of syntax here. It returns
     no attributes, so a schema with attributes is refused nevertheless.
     """
     try:
         return _vetted_here(schema_text, value, file=file, schema_file=schema_file)
     except CueError as error:
-        codes = {found.code for found in error.diagnostics}
-        if not binary or codes != {"unsupported_cue"} or _ATTRIBUTE.search(schema_text):
-            raise
-    found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
+        ours = error
+    codes = {found.code for found in ours.diagnostics}
+    if not binary or not may_know(codes) or _ATTRIBUTE.search(schema_text):
+        raise ours
+    try:
+        found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
+    except CueError as theirs:
+        raise (ours if codes == {"syntax_error"} else theirs) from None
     return Vetted(diagnostics=diagnostics(_placed(found, value), file), attributes={})
 
 

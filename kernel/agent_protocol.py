@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
 
 import msgspec
 
@@ -161,6 +161,19 @@ class LogChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MissingArtifact:
+    """A declared artifact that the step did not leave; `hint` says where a file of its name is."""
+
+    path: str
+    hint: str = ""
+
+
+MISSING_ARTIFACTS: Final = 50  # of one attempt that are reported
+HINT_CHARACTERS: Final = 500
+ARTIFACT_PATH_CHARACTERS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
     """`status`: succeeded, failed, canceled, or empty: failed when `error` is non-empty.
 
@@ -174,6 +187,7 @@ class Completion:
     exit_code: int | None = None
     final_seq: int | None = None
     usage: StepUsage | None = None
+    missing_artifacts: tuple[MissingArtifact, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -241,3 +255,41 @@ class RegistrationAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 class HeartbeatAnswer(msgspec.Struct, frozen=True, rename="camel"):
     release_runs: tuple[str, ...] | None = ()
+
+
+ResourceKind = Literal["container", "network", "volume"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeResource:
+    """A container, network or volume on a runtime, as its list has it.
+
+    `id` names it for its runtime; of a volume it is the name. `created_at` is in whole seconds.
+    `state` is the runtime's word (`running`, `exited`), `status` its sentence. `ports` are written
+    `8080 -> 80/tcp`, or `80/tcp` where none is published. The last three are of networks and
+    volumes. An attribute that does not apply, or that the list does not have, is empty.
+    """
+
+    kind: ResourceKind
+    id: str
+    name: str
+    created_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    state: str = ""
+    status: str = ""
+    ports: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    exit_code: int | None = None
+    memory_limit_bytes: int | None = None
+    driver: str = ""
+    scope: str = ""
+    mountpoint: str = ""
+
+    def is_same(self, other: RuntimeResource) -> bool:
+        """Return whether the other is this resource, with the same labels, and no successor."""
+        return (
+            (self.kind, self.id, self.name) == (other.kind, other.id, other.name)
+            and self.created_at == other.created_at
+            and dict(self.labels) == dict(other.labels)
+        )

@@ -7,6 +7,10 @@ A body that raises is logged with its trace, counted under the loop's name and c
 a pause, which doubles with each failure in a row. Until it runs again for a while, and for as long
 as a thread is dead, `failing()` names it: readiness asks. KeyboardInterrupt, SystemExit and a
 task's cancellation pass.
+
+Code that a loop calls may catch an error and go on, with the last settings for example. It says so
+with `report_error(error)`, wherever it is, and a loop that works in cycles runs each in
+`one_cycle()`. Errors that persist for PERSISTENT_S count as a failing loop, too.
 """
 
 from __future__ import annotations
@@ -18,18 +22,47 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 log: Final = logging.getLogger("partita.background")
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 15.0
 STEADY_S: Final = 5.0
+PERSISTENT_S: Final = 5.0  # of reported errors, without a cycle that had none
+FORGOTTEN_S: Final = 60.0  # after the last reported error, but in a PeriodicThread
 Observer = Callable[[str, int], None]  # name of the loop, failures to add: 0 when it starts
 _watched: Final[set[Watch]] = set()
 _failures: Final[Counter[str]] = Counter()
 _observers: Final[list[Observer]] = []
+_current: Final[ContextVar[Watch | None]] = ContextVar("background_watch", default=None)
 _changing = threading.Lock()
+
+
+@dataclass(slots=True)
+class _ReportedErrors:
+    """The errors of one kind that a loop reported; times are of time.monotonic()."""
+
+    since: float = inf  # of the first one after the last good cycle
+    last: float = -inf
+    in_cycle: bool = False
+
+    def add(self, now: float) -> None:
+        self.since, self.last, self.in_cycle = min(self.since, now), now, True
+
+    def end_cycle(self) -> None:
+        if not self.in_cycle:
+            self.since = inf
+        self.in_cycle = False
+
+    def persist(self, now: float, forgotten_s: float) -> bool:
+        if now - self.last >= forgotten_s:
+            self.since = inf
+        return now - self.since >= PERSISTENT_S
 
 
 class Watch:
@@ -40,7 +73,9 @@ class Watch:
         self._longest_pause_s = longest_pause_s
         self._in_a_row = 0
         self._failed = self._dead = False
+        self.is_periodic = False  # then the next cycle alone says that it works again
         self._running_since: float | None = None
+        self._errors, self._optional_errors = _ReportedErrors(), _ReportedErrors()
 
     def begin(self) -> None:
         """Call before each run of the body."""
@@ -73,9 +108,37 @@ class Watch:
         """Say that no body will run any more, though nobody ended it."""
         self._dead = True
 
+    @contextmanager
+    def one_cycle(self) -> Iterator[None]:
+        """Run one cycle of the loop in this block; without an error in it, the loop works."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+        if not self._errors.in_cycle:
+            self.working()
+        self._errors.end_cycle()
+        self._optional_errors.end_cycle()
+
+    def report_error(self, *, optional: bool = False) -> None:
+        """Note an error that the body caught. `optional`: of a part that nothing stops without."""
+        (self._optional_errors if optional else self._errors).add(time.monotonic())
+
     @property
     def is_failing(self) -> bool:
-        return self._dead or (self._failed and not self._is_steady())
+        if self._dead or (self._failed and not self._is_steady()):
+            return True
+        return self._errors.persist(time.monotonic(), self._forgotten_s)
+
+    @property
+    def is_degraded(self) -> bool:
+        """Return whether a part that the loop can do without keeps failing."""
+        return self._optional_errors.persist(time.monotonic(), self._forgotten_s)
+
+    @property
+    def _forgotten_s(self) -> float:
+        return inf if self.is_periodic else FORGOTTEN_S
 
     def _is_steady(self) -> bool:
         since = self._running_since
@@ -127,6 +190,7 @@ class BackgroundThread:
         self._ended.set()
 
     def _run(self) -> None:
+        _current.set(self.watch)
         try:
             while not self._succeeds():
                 pass
@@ -175,13 +239,14 @@ class PeriodicThread(BackgroundThread):
         self._act = act
         self._wait = wait
         self._is_due = False
+        self.watch.is_periodic = True
 
     def _periods(self) -> None:
         while self._is_due or not self._wait():
             self._is_due = True
-            self._act()
+            with self.watch.one_cycle():
+                self._act()
             self._is_due = False
-            self.watch.working()
 
 
 class Delayed(PeriodicThread):
@@ -209,13 +274,15 @@ async def keep_running(
     body: Callable[[], Awaitable[object]],
     *,
     passing: tuple[type[Exception], ...] = (),
+    longest_pause_s: float | None = None,
 ) -> None:
     """Await `body()` until it returns, or the task is cancelled; run it again when it raises.
 
     Errors of `passing` are its caller's: they end it.
     """
-    watch = Watch(name)
+    watch = Watch(name, longest_pause_s=longest_pause_s)
     register(watch)
+    token = _current.set(watch)
     try:
         while True:
             try:
@@ -229,6 +296,7 @@ async def keep_running(
                 return
             await asyncio.sleep(pause)
     finally:
+        _current.reset(token)
         forget(watch)
 
 
@@ -236,6 +304,38 @@ def failing() -> list[str]:
     """Return the names of the loops of this process that are dead or wait for another try."""
     with _changing:
         return sorted({watch.name for watch in _watched if watch.is_failing})
+
+
+def degraded_loops() -> list[str]:
+    """Return the names of the loops that keep failing at a part which they can do without."""
+    with _changing:
+        return sorted({watch.name for watch in _watched if watch.is_degraded})
+
+
+def in_trouble() -> list[str]:
+    """Return the names of the failing and of the degraded loops."""
+    return sorted({*failing(), *degraded_loops()})
+
+
+def report_error(*, optional: bool = False) -> None:
+    """Note an error that was caught below the loop which the caller works for, if it is one.
+
+    Call it wherever work for a loop goes on after an error of the store, Redis, the broker, a
+    registry or the orchestrator. `optional`: nothing stops without that part (Redis, the broker).
+    """
+    if (watch := _current.get()) is not None:
+        watch.report_error(optional=optional)
+
+
+@contextmanager
+def one_cycle() -> Iterator[None]:
+    """Run one cycle of the loop that the caller works for; see `Watch.one_cycle`."""
+    watch = _current.get()
+    if watch is None:
+        yield
+        return
+    with watch.one_cycle():
+        yield
 
 
 def running() -> list[str]:

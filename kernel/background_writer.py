@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
 
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle
 
 Item = TypeVar("Item")
 
@@ -110,7 +110,8 @@ class BackgroundWriter(Generic[Item]):
 
     def _run(self) -> None:
         while batch := self._next_batch():
-            self._write(batch)
+            with one_cycle():
+                self._write(batch)
         if self._at_end is not None:
             self._at_end()
 

@@ -20,7 +20,7 @@ _MAX_NAMES: Final = 10
 class FieldError:
     """One entry of a problem's `errors[]`: where, what kind, in words.
 
-    `pointer` is a JSON pointer (`/fileName`) or, for query parameters, the parameter's name.
+    `pointer` is a JSON pointer (`/fileName`); for a query parameter, `/` and its name.
     `file`, `line`, `column` (1-based) are set where a file's text is at fault.
     """
 
@@ -77,8 +77,11 @@ class NotFound(PlatformError):
     code = "not_found"
 
 
-def known_names(names: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name, with the first known names."""
-    found = sorted(names)
+def known_names(names: Iterable[str], *, keep_order: bool = False) -> str:
+    """Return the end of a sentence about an unknown name, with the first known names.
+
+    They are sorted, unless the order of `names` says which of them are likely to be meant.
+    """
+    found = list(names) if keep_order else sorted(names)
     more = ", …" if len(found) > _MAX_NAMES else ""
     return f"; known: {', '.join(found[:_MAX_NAMES])}{more}" if found else "; none exist"

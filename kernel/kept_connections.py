@@ -53,16 +53,20 @@ class Reply:
 
 
 class KeptConnections:
+    """`policies` has those of hosts, as URLs spell them, that have another one than the rest."""
+
     def __init__(
         self,
         policy: AddressPolicy,
         *,
+        policies: Mapping[str, AddressPolicy] | None = None,
         resolver: Resolver = resolve,
         trust: ssl.SSLContext | None = None,
         at_once: int = 8,
         read_s: float | None = None,
     ) -> None:
         self._policy = policy
+        self._policies = policies or {}
         self._read_s = READ_S if read_s is None else read_s
         self._resolver = resolver
         self._trust = trust
@@ -101,8 +105,9 @@ class KeptConnections:
         async with origin.lock:
             if origin.addresses is None:
                 try:
+                    policy = self._policies.get(origin.host, self._policy)
                     origin.addresses = await pinned(
-                        origin.host, origin.port, self._policy, self._resolver
+                        origin.host, origin.port, policy, self._resolver
                     )
                 except AddressError as error:
                     raise httpx.ConnectError(str(error)) from error

@@ -10,9 +10,9 @@ _BY_STATUS: Final[dict[int, str]] = {
     400: "malformed_json validation_failed invalid_parameter unknown_parameter invalid_cursor "
     "weak_password reset_token_invalid invitation_invalid topology_invalid profile_invalid "
     "profile_not_in_suite backend_unknown package_invalid mock_constraint_failed "
-    "mock_request_invalid oidc_state_invalid oidc_denied",
+    "mock_request_invalid oidc_state_invalid oidc_denied host_not_allowed",
     401: "unauthenticated token_invalid token_expired token_revoked invalid_credentials "
-    "second_factor_required second_factor_invalid "
+    "second_factor_required second_factor_invalid second_factor_unreadable "
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "
@@ -24,8 +24,9 @@ _BY_STATUS: Final[dict[int, str]] = {
     "oidc_disabled task_not_found",
     405: "method_not_allowed",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
-    "execution_active execution_finished nothing_to_rerun sync_in_progress reap_in_progress "
-    "stale_attempt log_gap job_running last_workspace_admin",
+    "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
+    "reap_in_progress stale_attempt log_gap job_running last_workspace_admin agent_online "
+    "tag_taken",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 
 class AdminSite(admin.AdminSite):
     site_header = site_title = "Partita"
-    index_title = "Rows of the installation"
+    index_title = "Partita administration"
     site_url = "/"
     enable_nav_sidebar = False
 

@@ -17,6 +17,7 @@ from django.urls import get_resolver  # noqa: E402
 from apps.executions.urls import websocket_urlpatterns  # noqa: E402
 from apps.health.api import probes  # noqa: E402
 from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
+from apps.http.hosts import serve_known_hosts  # noqa: E402
 from apps.mocks.serving import mocks_in_front  # noqa: E402
 from apps.observability.logs import protect_server_logs  # noqa: E402
 from apps.operations.api import lifespan_parts, shared_redis  # noqa: E402
@@ -27,12 +28,14 @@ require_jwt_secret(settings.JWT_SECRET)
 protect_server_logs()
 
 application = mocks_in_front(
-    ProtocolTypeRouter(
-        {
-            "http": ControlPlaneHandler(),
-            "websocket": URLRouter(websocket_urlpatterns),
-            "lifespan": Lifespan(),
-        }
+    serve_known_hosts(
+        ProtocolTypeRouter(
+            {
+                "http": ControlPlaneHandler(),
+                "websocket": URLRouter(websocket_urlpatterns),
+                "lifespan": Lifespan(),
+            }
+        )
     )
 )
 

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
 from apps.observability.api import start_telemetry, stop_telemetry
-from sync_stack.configuration.startup import EXIT_CONFIGURATION
+from kernel.commands import ExitCode
 
 
 def _settings_module(arguments: list[str]) -> str:
@@ -38,7 +38,7 @@ def _refuse_wrong_settings() -> None:
         hasattr(settings, "SECRET_KEY")  # any question reads them all
     except ImproperlyConfigured as error:
         sys.stderr.write(f"error: {error}\n")
-        sys.exit(EXIT_CONFIGURATION)
+        sys.exit(ExitCode.CONFIGURATION)
 
 
 if "worker" in sys.argv:

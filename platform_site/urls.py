@@ -17,6 +17,7 @@ MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones 
     "catalog": "api/v1/",
     "mocks": "api/v1/",
     "executions": "api/v1/",
+    "environments": "api/v1/",
     "workers": "api/v1/",
     "social": "accounts/",
     "health": "",

@@ -24,6 +24,7 @@ _CHUNK: Final = 64 * 1024
 _MAX_EXTENDED_BYTES: Final = 16 * 1024  # a pax header or a long name
 _MAX_PATH_BYTES: Final = 1024
 _MAX_PARTS: Final = 32  # of a path: each folder of each path is kept while an archive is read
+_MAX_NAME_BYTES: Final = 255  # of a part: what file systems take
 _GZIP: Final = b"\x1f\x8b"
 _SHOWN: Final = 200  # characters of an entry's name in an error
 _ZEROS: Final = bytes(_BLOCK)
@@ -153,6 +154,18 @@ def _is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in path.split("/"))
 
 
+def long_path_rule(path: str) -> str:
+    """Return why a path is too long to be packed, unpacked and written as files, or ""."""
+    parts = path.split("/")
+    if len(parts) > _MAX_PARTS:
+        return f"is in too many folders: a path has at most {_MAX_PARTS} parts"
+    if any(len(part.encode(errors="surrogatepass")) > _MAX_NAME_BYTES for part in parts):
+        return f"has a name of more than {_MAX_NAME_BYTES} bytes"
+    if len(path.encode(errors="surrogatepass")) > _MAX_PATH_BYTES:
+        return f"is longer than {_MAX_PATH_BYTES} bytes"
+    return ""
+
+
 def _normal_path(entry: _Entry) -> str:
     """Return the path without a leading `./`; "" is the archive's own folder."""
     path = entry.name.removesuffix("/") if entry.is_folder else entry.name
@@ -161,14 +174,14 @@ def _normal_path(entry: _Entry) -> str:
     path = path.removeprefix("./")
     if path.startswith("/"):
         raise ArchiveRefused("path_absolute", "is an absolute path", entry=entry.name)
+    if reason := long_path_rule(path):
+        raise ArchiveRefused("path_invalid", reason, entry=entry.name)
     parts = path.split("/")
     if ".." in parts:
         raise ArchiveRefused("path_traversal", "leads out of the package", entry=entry.name)
     is_plain = path.isprintable() and "\\" not in path and not ("." in parts or "" in parts)
-    if not is_plain or len(path.encode(errors="surrogatepass")) > _MAX_PATH_BYTES:
+    if not is_plain:
         raise ArchiveRefused("path_invalid", "is not a normalized path", entry=entry.name)
-    if len(parts) > _MAX_PARTS:
-        raise ArchiveRefused("path_invalid", "is in too many folders", entry=entry.name)
     if path[1:2] == ":":
         raise ArchiveRefused("path_absolute", "is an absolute path", entry=entry.name)
     return path

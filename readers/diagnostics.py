@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 Severity = Literal["error", "warning"]
+
+
+def nearest_advice(name: str, known: Iterable[str]) -> str:
+    """Return `did you mean X?` for a misspelled name, ignoring case, otherwise the known ones."""
+    folded = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower()[:40], folded, n=1)
+    return f"did you mean {folded[near[0]]}?" if near else f"known: {', '.join(folded.values())}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Exchange examples and metadata in CUE as the tree that their YAML form would have.
 
-Schemas are mapped to nodes (reference: control-plane 6.3): a type and `const` for a literal, bounds
-to minimum and maximum, a disjunction of literals to `enum`, attributes to `gen`, `resolve`,
-`compose` and `template`.
+Schemas are mapped to nodes (reference: control-plane 6.3): a type and `example` for a literal,
+bounds to minimum and maximum, a disjunction of literals to `enum`, attributes to `gen`, `resolve`,
+`compose` and `template`; `@const()` makes the literal before it a constant.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Nodes:
         kind = _TYPES.get(value.types, "")
         node: dict[str, Any] = {"type": kind} if kind else {}
         if value.scalar is not None:
-            return node | {"const": _plain(value.scalar)}
+            return node | {"example": _plain(value.scalar)}
         for limit in value.limits:
             node |= self._limit(limit, value)
         if value.types is Type.STRUCT:
@@ -152,6 +152,10 @@ class _Nodes:
                     return {
                         "compose": [_part(name, value) for name, value in _Arguments(body).all()]
                     }
+                case "const":
+                    if at.scalar is None:
+                        raise _unsupported(at, "@const: only a literal can be a constant")
+                    return {"const": _plain(at.scalar)}
                 case "template":
                     return {"template": next(_texts(_Arguments(body).all()), "")}
                 case _:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
+from surfaces.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_example_keys
 from surfaces.model import (
     CONDITION_SOURCES,
     Condition,
@@ -21,9 +23,10 @@ from surfaces.reading import (
     is_small,
     items,
     member,
-    members,
+    nonblank_member,
     text_of,
 )
+from surfaces.text_maps import header_map, header_nodes
 from surfaces.value_nodes import read_node, refused
 
 INVALID: Final = "mock_examples_invalid"
@@ -77,11 +80,17 @@ class _Reader:
             self.warnings.add(INVALID, "the file must be a mapping", self.path, document)
         if listed is None:
             return
+        unknown = 0
         for count, (name, each) in enumerate(self._named(listed)):
             if count >= MAX_EXCHANGES:
                 detail = f"only the first {MAX_EXCHANGES} examples are used"
                 self.warnings.add("limit_exceeded", detail, self.path, each)
                 return
+            keys = unknown_example_keys(each) if is_small(each, 50_000, 5_000_000) else ()
+            for reason, at in islice(keys, MAX_UNKNOWN - unknown):
+                detail = f'the example "{name[:80]}": {reason}'
+                self.warnings.add(UNKNOWN_KEY, detail, self.path, at)
+                unknown += 1
             try:
                 yield self._exchange(name, each)
             except Unreadable as error:
@@ -114,20 +123,22 @@ class _Reader:
     def _exchange(self, name: str, tree: Tree) -> Exchange:
         if tree.kind is not Kind.MAP:
             raise refused(tree, "it must be a mapping")
-        request, response = member(tree, "request"), member(tree, "response")
-        schema = member(tree, "responseSchema")
-        status = member(response, "status") or member(schema, "status")
-        text = text_of(status) or "200"
+        response, schema = member(tree, "response"), member(tree, "responseSchema")
+        status = nonblank_member(response, "status") or nonblank_member(schema, "status")
+        status = status or nonblank_member(tree, "responseStatus")
+        media_type = nonblank_member(response, "mediaType") or nonblank_member(schema, "mediaType")
+        media_type = media_type or nonblank_member(tree, "responseMediaType")
+        text = text_of(status).strip() or "200"
         if not is_status(text, grpc=self.grpc):
             raise refused(status or tree, f'"{text[:40]}" is not a status')
         return Exchange(
             name=name,
             source_artifact=self.path,
             when=tuple(self._when(tree)),
-            request=self._message(request, member(tree, "requestSchema")),
-            response=self._message(response, schema),
+            request=self._message(tree, "request"),
+            response=self._message(tree, "response"),
             status=text,
-            media_type=text_of(member(response, "mediaType") or member(schema, "mediaType")),
+            media_type=text_of(media_type).strip(),
             line=tree.line,
         )
 
@@ -144,17 +155,21 @@ class _Reader:
                 raise refused(each, "a condition requires param")
             yield Condition(source=source, param=param, value=text_of(member(each, "value")))
 
-    def _message(self, literal: Tree | None, schema: Tree | None) -> Message:
+    def _message(self, example: Tree, name: str) -> Message:
+        """Return the request or response, also of `requestHeaders`, `requestBody` and so on."""
+        literal, schema = nonblank_member(example, name), nonblank_member(example, f"{name}Schema")
         for part in (literal, schema):
             if part is not None and part.kind is not Kind.MAP:
                 raise refused(part, "a request or response must be a mapping")
-        body = member(literal, "body")
+        body, headers = member(literal, "body"), member(literal, "headers")
+        if body is None:
+            body = member(example, f"{name}Body")
         if body is not None and not is_small(body, values=20_000, characters=2_000_000):
             raise refused(body, "the body is too large")
         return Message(
-            headers=text_map(member(literal, "headers")),
+            headers=header_map(headers or member(example, f"{name}Headers")),
             body=None if body is None else body_text(body),
-            headers_node=self._node(member(schema, "headers")),
+            headers_node=self._node(header_nodes(nonblank_member(schema, "headers"))),
             body_node=self._node(member(schema, "body")),
         )
 
@@ -164,15 +179,3 @@ class _Reader:
         if not is_small(tree, values=20_000, characters=2_000_000):
             raise refused(tree, "the schema is too large")
         return read_node(tree)
-
-
-def text_map(tree: Tree | None) -> dict[str, str]:
-    """Return a map of texts; raise Unreadable for other values."""
-    if tree is None:
-        return {}
-    if tree.kind is not Kind.MAP:
-        raise refused(tree, "expected a mapping of texts")
-    for each in tree.pairs.values():
-        if each.kind in (Kind.MAP, Kind.LIST):
-            raise refused(each, "expected a text")
-    return {name: each.text for name, each in members(tree)}

@@ -9,26 +9,23 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from kernel.ids import humanized
 from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_files import read_contracts
-from surfaces.contracts import (
-    Contract,
-    ContractOperation,
-    Sources,
-    identifier,
-)
+from surfaces.contracts import ContractOperation, Sources, identifier
 from surfaces.exchanges import mock_tree, read_exchanges
+from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, folded
 from surfaces.metadata_files import (
     EXTENSIONS,
     MetadataFile,
     file_stem,
     is_metadata,
     read_metadata,
+    take_identity,
 )
 from surfaces.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
@@ -37,12 +34,9 @@ from surfaces.reading import Warnings, member
 from surfaces.samples import Room
 from surfaces.warnings import PackageWarning
 
-DEFAULT_SURFACE: Final = "default"
 FOLDERS: Final = ("api/", "mock/")
 MAX_EXCHANGE_TEXT: Final = 32 * 2**20  # characters of all exchanges of a suite
 _RESOLVER: Final = re.compile(r"/internal/mock-data/[^/]+/([^/?#]+)")
-_TEMPLATE: Final = re.compile(r"\{[^{}]*\}")
-_SEPARATORS: Final = re.compile(r"[-_]")
 
 
 def surfaces_of(
@@ -59,36 +53,6 @@ def surfaces_of(
     addresses = Addresses(base_url, suite_id)
     hydration = _Hydration(sources, addresses, content_digest(files))
     return hydration.surfaces(), warnings.listed()
-
-
-def folded(operation_id: str) -> str:
-    """Return an id as it is compared: ignoring case, `-` and `_`."""
-    return _SEPARATORS.sub("", operation_id).casefold()
-
-
-@dataclass(slots=True)
-class _Index:
-    """The operations of a contract, to be found by id or by route."""
-
-    contract: Contract
-    number: int
-    by_id: dict[str, ContractOperation] = field(default_factory=dict)
-    by_route: dict[tuple[str, str], ContractOperation] = field(default_factory=dict)
-    order: dict[int, int] = field(default_factory=dict)  # of an operation, by its identity
-
-    def __post_init__(self) -> None:
-        for number, each in enumerate(self.contract.operations):
-            self.by_id.setdefault(folded(each.operation_id), each)
-            self.by_route.setdefault((each.method, _TEMPLATE.sub("{}", each.path)), each)
-            self.order[id(each)] = number
-
-    def find(self, mock: MetadataFile) -> ContractOperation | None:
-        """Return the operation of a mock: by id, otherwise by method and path or full name."""
-        found = self.by_id.get(folded(mock.operation_id))
-        if found is None and mock.route:
-            route = (mock.method or "POST", _TEMPLATE.sub("{}", mock.route.lstrip()))
-            found = self.by_route.get(route)
-        return found
 
 
 class _Names:
@@ -113,25 +77,30 @@ class _Hydration:
         self.surroundings = Surroundings(addresses, digest, Room())
         self.exchange_room = MAX_EXCHANGE_TEXT
         self.indexes = [
-            _Index(contract, number) for number, contract in enumerate(read_contracts(sources))
+            OperationIndex(contract, number)
+            for number, contract in enumerate(read_contracts(sources))
         ]
         self.read: dict[tuple[str, bool], tuple[Exchange, ...]] = {}
 
     def surfaces(self) -> tuple[Surface, ...]:
         mocks = self._mocks()
-        home = self._homes(mocks)
+        joins = Joins(self.indexes, mocks, self.sources)
         candidates: dict[str, list[Candidate]] = {}
         taken: set[int] = set()
-        for mock in mocks:
-            index, found = self._contract_of(mock, home)
-            if found is not None:
-                taken.add(id(found))
-            candidates.setdefault(mock.surface, []).append(self._candidate(mock, index, found))
+        for mock, join in zip(mocks, joins.joined, strict=True):
+            if join.found is not None:
+                taken.add(id(join.found))
+            listed = candidates.setdefault(mock.surface, [])
+            listed.append(self._candidate(mock, join.index, join.found))
         for index in self.indexes:
-            listed = candidates.setdefault(home[index.number], [])
-            for number, each in enumerate(index.contract.operations):
-                if id(each) not in taken:
-                    listed.append(Candidate((index.number, number), None, index.contract, each))
+            operations = index.contract.operations
+            left = [each for each in operations if id(each) not in taken]
+            if operations and not left:
+                continue  # all are on the surfaces of their mocks
+            candidates.setdefault(joins.homes[index.number], []).extend(
+                Candidate((index.number, index.order[id(each)]), None, index.contract, each)
+                for each in left
+            )
         return tuple(
             self._surface(surface_id, candidates[surface_id]) for surface_id in sorted(candidates)
         )
@@ -144,11 +113,14 @@ class _Hydration:
         for mock in found:
             self._normalize_mock_path(mock)
         used = {mock.mock_path for mock in found}
-        for path in listed:
-            if not is_metadata(path) and path not in used and self._is_example_file(path):
-                stem = file_stem(path)
-                found.append(MetadataFile(path="", operation_id=stem, mock_path=path))
+        found += [
+            MetadataFile(path="", operation_id=file_stem(path), mock_path=path)
+            for path in listed
+            if not is_metadata(path) and path not in used and self._is_example_file(path)
+        ]
         for mock in found:
+            if mock.mock_path in files:
+                take_identity(mock, mock_tree(mock.mock_path, self.sources))
             mock.surface = self._surface_of(mock)
         return found
 
@@ -191,57 +163,8 @@ class _Hydration:
             self.sources.warnings.add("mock_metadata_invalid", detail, mock.path, mock.tree)
         return surface
 
-    def _homes(self, mocks: list[MetadataFile]) -> dict[int, str]:
-        """Return the surface of each contract: that of its mocks, otherwise its own."""
-        homes: dict[int, str] = {}
-        protocols: dict[str, str] = {}
-        for index in self.indexes:
-            home = self._mocked_home(index, mocks, protocols)
-            if not home:
-                home = identifier(index.contract.name, DEFAULT_SURFACE)
-                if protocols.get(home, index.contract.protocol) != index.contract.protocol:
-                    home = f"{home[:100]}-{identifier(index.contract.protocol.lower())}"
-            homes[index.number] = home
-            protocols.setdefault(home, index.contract.protocol)
-        return homes
-
-    def _mocked_home(
-        self, index: _Index, mocks: list[MetadataFile], protocols: Mapping[str, str]
-    ) -> str:
-        contract = index.contract
-        named = [mock.surface for mock in mocks if mock.source_artifact == contract.path]
-        if named:
-            return Counter(named).most_common(1)[0][0]
-        free = [
-            mock
-            for mock in mocks
-            if not mock.source_artifact
-            and protocols.get(mock.surface, contract.protocol) == contract.protocol
-        ]
-        if any(mock.surface == contract.name for mock in free):
-            return contract.name
-        matching = Counter(
-            mock.surface for mock in free if folded(mock.operation_id) in index.by_id
-        )
-        return matching.most_common(1)[0][0] if matching else ""
-
-    def _contract_of(
-        self, mock: MetadataFile, homes: Mapping[int, str]
-    ) -> tuple[_Index | None, ContractOperation | None]:
-        """Return which contract a mock belongs to, and its operation there."""
-        named = [each for each in self.indexes if each.contract.path == mock.source_artifact]
-        if mock.source_artifact and not named and mock.source_artifact not in self.sources.files:
-            detail = f'the sourceArtifact "{mock.source_artifact[:200]}" is not a file of the suite'
-            at = member(member(mock.tree, "metadata"), "sourceArtifact")
-            self.sources.warnings.add("mock_metadata_invalid", detail, mock.path, at)
-        near = named or [each for each in self.indexes if homes[each.number] == mock.surface]
-        for index in near:
-            if (found := index.find(mock)) is not None:
-                return index, found
-        return (near[0] if near else None), None
-
     def _candidate(
-        self, mock: MetadataFile, index: _Index | None, found: ContractOperation | None
+        self, mock: MetadataFile, index: OperationIndex | None, found: ContractOperation | None
     ) -> Candidate:
         if index is None or found is None:
             order = (len(self.indexes), 0)

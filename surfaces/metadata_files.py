@@ -10,10 +10,11 @@ from typing import Final, cast
 
 from readers import Unreadable
 from readers.tree import Kind, Tree
+from surfaces.contract_names import NO_CONTRACT, ContractName, method_of, read_contract_name
 from surfaces.contracts import Sources
 from surfaces.dispatch_rules import RulesInvalid, parse_rules
-from surfaces.exchanges import is_status, mock_tree, text_map
-from surfaces.metadata_keys import UNKNOWN_KEY, unknown_keys
+from surfaces.exchanges import is_status, mock_tree
+from surfaces.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_keys
 from surfaces.model import (
     ADAPTERS,
     DISPATCHERS,
@@ -33,21 +34,26 @@ from surfaces.reading import (
     Warnings,
     body_text,
     first_line,
+    is_blank,
     is_small,
     is_true,
     items,
     member,
     members,
+    nonblank_member,
     text_of,
 )
+from surfaces.text_maps import header_map, text_map
 from surfaces.value_nodes import read_pattern, refused
 
 INVALID: Final = "mock_metadata_invalid"
 EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")
 METADATA: Final = ".metadata"
+CONTRACT_KEYS: Final = (
+    ("metadata", "contractPath"), ("spec", "contractPath"), ("metadata", "sourceArtifact"),
+)  # fmt: skip
 MAX_DELAY_MS: Final = 60_000
 MAX_ENTRIES: Final = 100  # constraints and transitions
-_MAX_UNKNOWN: Final = 20  # keys of one file
 _FILE: Final = re.compile(r"^mock/(?:.*/)?[^/]+\.metadata\.(?:yaml|yml|json|cue)\Z", re.IGNORECASE)
 
 
@@ -62,10 +68,11 @@ class MetadataFile:
     path: str
     operation_id: str
     mock_path: str
+    names_operation: bool = False
     names_mock_path: bool = False
     surface: str = ""
     surface_title: str = ""
-    source_artifact: str = ""
+    names: ContractName = NO_CONTRACT
     protocol: str = ""
     adapter: Adapter | None = None
     method: str = ""
@@ -109,6 +116,16 @@ def read_metadata(path: str, sources: Sources) -> MetadataFile:
     return _Reader(path, sources.warnings).read(mock_tree(path, sources, INVALID))
 
 
+def take_identity(mock: MetadataFile, document: Tree) -> None:
+    """Take from an example file what its metadata does not say: the operation and its contract."""
+    if not mock.names_operation:
+        mock.operation_id = text_of(member(document, "operationId")) or mock.operation_id
+    if not mock.names.file:
+        mock.names = read_contract_name(document, "contractPath", mock.mock_path)
+        mock.method = mock.method or mock.names.method
+        mock.route = mock.route or mock.names.path
+
+
 class _Reader:
     def __init__(self, path: str, warnings: Warnings) -> None:
         self.path = path
@@ -124,9 +141,9 @@ class _Reader:
         if document.kind not in (Kind.MAP, Kind.NULL):
             self._problem("the file must be a mapping", document)
             return found
-        metadata, spec = member(document, "metadata"), member(document, "spec")
+        metadata, spec = nonblank_member(document, "metadata"), nonblank_member(document, "spec")
         found.tree, found.spec = document, spec or NOTHING
-        for reason, at in islice(unknown_keys(document), _MAX_UNKNOWN):
+        for reason, at in islice(unknown_keys(document), MAX_UNKNOWN):
             self.warnings.add(UNKNOWN_KEY, reason, self.path, at)
         for part in (metadata, spec):
             if part is not None and part.kind is not Kind.MAP:
@@ -140,7 +157,7 @@ class _Reader:
             ("fallback", self._fallback),
             ("state", self._state),
         ):
-            value = member(spec, name)
+            value = nonblank_member(spec, name)
             if value is not None:
                 self._guarded(read, value)
         self._rules(spec or NOTHING)
@@ -162,13 +179,20 @@ class _Reader:
 
     def _identity(self, metadata: Tree, spec: Tree) -> None:
         found = self.found
-        found.operation_id = text_of(member(metadata, "operationId")) or found.operation_id
+        named_id = text_of(member(metadata, "operationId"))
+        found.names_operation = bool(named_id)
+        found.operation_id = named_id or found.operation_id
         found.surface = text_of(member(metadata, "surface"))
         found.surface_title = first_line(member(metadata, "surfaceTitle"))
-        found.source_artifact = text_of(member(metadata, "sourceArtifact")).partition("#")[0]
+        for part, key in CONTRACT_KEYS:
+            if found.names.file:
+                break
+            found.names = read_contract_name(
+                metadata if part == "metadata" else spec, key, self.path
+            )
         found.protocol = first_line(member(spec, "protocol"))[:40]
-        found.method = text_of(member(spec, "method")).upper()[:20]
-        found.route = text_of(member(spec, "path"))
+        found.method = method_of(text_of(member(spec, "method"))) or found.names.method
+        found.route = text_of(member(spec, "path")) or found.names.path
         found.summary = first_line(member(spec, "summary") or member(metadata, "summary"))
         found.resolver_url = text_of(member(spec, "resolverUrl"))
         found.runtime_url = text_of(member(spec, "runtimeUrl"))
@@ -212,7 +236,7 @@ class _Reader:
 
     def _constraint(self, tree: Tree) -> ParameterConstraint:
         name = text_of(member(tree, "name"))
-        source = text_of(member(tree, "source")).lower() or "query"
+        source = text_of(nonblank_member(tree, "source")).strip().lower() or "query"
         if not name:
             raise refused(tree, "a parameter constraint requires name")
         if source not in PARAMETER_SOURCES:
@@ -229,18 +253,18 @@ class _Reader:
     def _fallback(self, tree: Tree) -> None:
         if tree.kind is not Kind.MAP:
             raise refused(tree, "fallback must be a mapping")
-        status, body = member(tree, "status"), member(tree, "body")
-        text = text_of(status)
+        status, body = nonblank_member(tree, "status"), member(tree, "body")
+        text = text_of(status).strip()
         if status is not None and "{{" not in text and not is_status(text, grpc=True):
             raise refused(status, f'"{text[:40]}" is not a status')
         self.found.fallback = Fallback(
             mode=_mode(tree),
-            example_name=text_of(member(tree, "exampleName")),
-            proxy_url=text_of(member(tree, "proxyUrl")),
+            example_name=text_of(nonblank_member(tree, "exampleName")).strip(),
+            proxy_url=text_of(nonblank_member(tree, "proxyUrl")).strip(),
             status=text,
-            media_type=text_of(member(tree, "mediaType")),
+            media_type=text_of(nonblank_member(tree, "mediaType")).strip(),
             body="" if body is None else body_text(body),
-            headers=text_map(member(tree, "headers")),
+            headers=header_map(member(tree, "headers")),
         )
 
     def _state(self, tree: Tree) -> None:
@@ -259,6 +283,8 @@ def _entries(tree: Tree | None) -> Iterator[Tree]:
     if tree is not None and len(listed) > MAX_ENTRIES:
         raise refused(tree, f"more than {MAX_ENTRIES} entries")
     for each in listed:
+        if is_blank(each):
+            continue
         if each.kind is not Kind.MAP:
             raise refused(each, "each entry must be a mapping")
         yield each
@@ -266,7 +292,7 @@ def _entries(tree: Tree | None) -> Iterator[Tree]:
 
 def _mode(tree: Tree) -> FallbackMode:
     """Return the mode, by what is given if it is not named."""
-    named = member(tree, "mode")
+    named = nonblank_member(tree, "mode")
     if named is not None:
         mode = text_of(named).lower()
         if mode not in FALLBACK_MODES:
@@ -274,12 +300,12 @@ def _mode(tree: Tree) -> FallbackMode:
             raise refused(
                 named, f'the fallback mode "{mode[:40]}" is not known; use one of {known}'
             )
-    elif member(tree, "proxyUrl") is not None:
+    elif nonblank_member(tree, "proxyUrl") is not None:
         mode = "proxy"
     else:
-        mode = "example" if member(tree, "exampleName") is not None else "static"
+        mode = "example" if nonblank_member(tree, "exampleName") is not None else "static"
     for needed, key in (("proxy", "proxyUrl"), ("example", "exampleName")):
-        if mode == needed and not text_of(member(tree, key)):
+        if mode == needed and nonblank_member(tree, key) is None:
             raise refused(tree, f"the fallback mode {mode} requires {key}")
     return cast("FallbackMode", mode)
 

@@ -1,4 +1,4 @@
-"""Keys of a mock metadata file that mean nothing there: most likely a slip of the pen."""
+"""Keys of the files of mock/ that mean nothing there: most likely a slip of the pen."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from readers.tree import Tree
+from readers.diagnostics import nearest_advice
+from readers.tree import Kind, Tree
 from surfaces.reading import NOTHING, items, member, members
+from surfaces.text_maps import HEADER_KEYS
+from surfaces.value_nodes import NODE_KEYS, is_literal
 
 UNKNOWN_KEY: Final = "unknown_key"
+MAX_UNKNOWN: Final = 20  # keys of one file
 _SPEC: Final = (
-    "protocol", "adapter", "method", "path", "summary", "mockPath", "dispatcher",
+    "protocol", "adapter", "method", "path", "summary", "contractPath", "mockPath", "dispatcher",
     "dispatcherRules", "delayMillis", "parameterConstraints", "fallback", "state", "resolverUrl",
     "runtimeUrl",
 )  # fmt: skip
@@ -23,6 +27,19 @@ _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
     "state": ("lookupKeyTemplate", "mutationKeyTemplate", "defaults", "transitions"),
     "transitions": ("onExample", "mutationKeyTemplate", "set", "delete", "increment"),
 }  # fmt: skip
+_EXAMPLE: Final = (
+    "name", "when", "dispatch", "request", "requestSchema", "response", "responseSchema",
+    "requestHeaders", "requestBody", "responseStatus", "responseMediaType", "responseHeaders",
+    "responseBody", "summary", "description", "sourceArtifact",
+)  # fmt: skip
+_REQUEST: Final = ("headers", "body", "method", "path", "query", "mediaType")
+_MESSAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "request": _REQUEST,
+    "requestSchema": _REQUEST,
+    "response": ("status", "mediaType", "headers", "body"),
+    "responseSchema": ("status", "mediaType", "headers", "body"),
+}
+_NOTES: Final = (*NODE_KEYS, "title", "description", "default", "examples", "deprecated")
 _FOLDED_SPEC: Final = {key.lower(): key for key in _SPEC}
 
 
@@ -44,11 +61,42 @@ def unknown_keys(document: Tree) -> Iterator[tuple[str, Tree]]:
             yield from _unknown(each, name, _BELOW[name])
 
 
+def unknown_example_keys(example: Tree) -> Iterator[tuple[str, Tree]]:
+    """Yield what is wrong and where in one example: its parts, conditions and nodes."""
+    yield from _unknown(example, "an example", _EXAMPLE)
+    for name in ("when", "dispatch"):
+        for each in items(member(example, name)):
+            yield from _unknown(each, "a condition", ("from", "param", "value"))
+    for name, known in _MESSAGES.items():
+        message = member(example, name) or NOTHING
+        yield from _unknown(message, name, known)
+        if name.endswith("Schema"):
+            headers = member(message, "headers") or NOTHING
+            for each in headers.items:  # a list of names and values, or of names and nodes
+                yield from _unknown(each, "a header", (*HEADER_KEYS, *_NOTES))
+            yield from _unknown_in_node(headers if headers.kind is Kind.MAP else NOTHING)
+            yield from _unknown_in_node(member(message, "body") or NOTHING)
+
+
+def _unknown_in_node(node: Tree) -> Iterator[tuple[str, Tree]]:
+    if is_literal(node):
+        known = [key.lower() for key in NODE_KEYS]
+        near = [get_close_matches(key.lower()[:40], known, 1, 0.75) for key in node.pairs]
+        if near and all(near):
+            yield from _unknown(node, "a node", _NOTES)
+        for each in (*node.pairs.values(), *node.items):
+            yield from _unknown_in_node(each)
+        return
+    yield from _unknown(node, "a node", _NOTES)
+    for _, each in members(member(node, "properties")):
+        yield from _unknown_in_node(each)
+    yield from _unknown_in_node(member(node, "items") or NOTHING)
+
+
 def _unknown(tree: Tree, place: str, known: tuple[str, ...]) -> Iterator[tuple[str, Tree]]:
-    folded = {key.lower(): key for key in known}
+    folded = {key.lower() for key in known}
     for name, value in members(tree):
         if name.lower() in folded:
             continue
-        near = get_close_matches(name.lower()[:40], folded, n=1)
-        advice = f"did you mean {folded[near[0]]}?" if near else f"known: {', '.join(known)}"
+        advice = nearest_advice(name, known)
         yield f'{place} has no key "{name[:40]}", which is ignored; {advice}', value

@@ -157,9 +157,11 @@ def _route(candidate: Candidate, operation_id: str) -> tuple[str, str]:
 
 
 def _contract_path(candidate: Candidate) -> str:
+    """Return the API contract of the operation, or the one that its mock names; never a mock."""
     if candidate.found and candidate.contract:
         return candidate.contract.path
-    return candidate.mock.source_artifact if candidate.mock else ""
+    named = candidate.mock.names.file if candidate.mock else ""
+    return named if named.startswith("api/") else ""
 
 
 def _mock(candidate: Candidate, resolver_url: str, runtime_url: str) -> Mock:

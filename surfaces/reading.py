@@ -140,6 +140,19 @@ def text_of(tree: Tree | None) -> str:
     return tree.text
 
 
+def nonblank_member(tree: Tree | None, name: str) -> Tree | None:
+    """Return a member of a map; None if it is missing, null or a blank text."""
+    found = member(tree, name)
+    return None if is_blank(found) else found
+
+
+def is_blank(tree: Tree | None) -> bool:
+    """Return whether a value says nothing: it is missing, null, or a text of white space."""
+    if tree is None or tree.kind is Kind.NULL:
+        return True
+    return tree.kind is Kind.STRING and not tree.text.strip()
+
+
 def first_line(tree: Tree | None) -> str:
     """Return the first line of a text, at most 300 characters."""
     return text_of(tree)[:2000].strip().partition("\n")[0][:300]

@@ -17,12 +17,17 @@ from surfaces.model import (
     Template,
     ValueNode,
 )
-from surfaces.reading import is_small, items, member, members, text_of
+from surfaces.reading import is_small, items, member, members, nonblank_member, text_of
 
 TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
 GENERATORS: Final = ("uuid", "timestamp", "int", "string", "pick", "boolean")
 MAX_LENGTH: Final = 10_000  # of a generated string
 _SOURCES: Final = ("gen", "resolve", "compose", "template")
+NODE_KEYS: Final = (
+    "type", "properties", "required", "items", "enum", "const", "example", "pattern", "minimum",
+    "maximum", "minLength", "maxLength", *_SOURCES,
+)  # fmt: skip
+FOLDED_KEYS: Final = frozenset(key.lower() for key in NODE_KEYS)
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
 
@@ -32,12 +37,19 @@ def refused(at: Tree, reason: str) -> Unreadable:
 
 
 def read_node(tree: Tree) -> ValueNode:
-    """Return a node; raise Unreadable at the first value that does not fit."""
-    if tree.kind is not Kind.MAP:
-        raise refused(tree, "a node of a schema must be a mapping")
-    kind = text_of(member(tree, "type"))
+    """Return a node; raise Unreadable at the first value that does not fit.
+
+    A literal in place of a node is an example of the value, and its type the constraint.
+    """
+    if is_literal(tree):
+        return _literal_node(tree)
+    kind = text_of(nonblank_member(tree, "type"))
     if kind and kind not in TYPES:
-        raise refused(tree, f'"{kind[:40]}" is not a type; use one of {", ".join(TYPES)}')
+        known = ", ".join(TYPES)
+        raise refused(
+            tree,
+            f'"{kind[:40]}" is not a type; use one of {known}, or write the value below example',
+        )
     below = member(tree, "items")
     return ValueNode(
         type=kind,
@@ -54,6 +66,31 @@ def read_node(tree: Tree) -> ValueNode:
         max_length=_whole(tree, "maxLength"),
         source=_source(tree),
     )
+
+
+def is_literal(tree: Tree) -> bool:
+    """Return whether this is a value and not a node, which has at least one key of nodes."""
+    if tree.kind is not Kind.MAP or not tree.pairs:
+        return tree.kind is not Kind.MAP
+    return not any(key.lower() in FOLDED_KEYS for key in tree.pairs)
+
+
+def _literal_node(tree: Tree) -> ValueNode:
+    if tree.kind is Kind.MAP:
+        below = {name: read_node(each) for name, each in members(tree)}
+        return ValueNode(type="object", properties=below)
+    if tree.kind is Kind.LIST:
+        first = next(iter(tree.items), None)
+        example = (tree.plain(),) if is_small(tree, values=2_000, characters=100_000) else ()
+        return ValueNode(type="array", items=read_node(first) if first else None, example=example)
+    if tree.kind is Kind.STRING and "{{" in tree.text:
+        return ValueNode(type="string", source=Template(text=tree.text))
+    value = tree.plain()
+    kind = "integer" if isinstance(value, int) else "number"
+    return ValueNode(type=_SCALARS.get(tree.kind, kind), example=(value,))
+
+
+_SCALARS: Final = {Kind.STRING: "string", Kind.BOOL: "boolean", Kind.NULL: ""}
 
 
 def read_pattern(tree: Tree | None) -> str:

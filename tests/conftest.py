@@ -28,6 +28,10 @@ settings.load_profile("each run")
 # Every HTTP client would read the file of all certificate authorities anew: 20 ms of CPU.
 httpx._transports.default.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
+# Calls of tests have 30 s, not the library's 5, for a server on a busy machine.
+for _step in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, _step, 30.0)
+
 # Each test that commits empties the store, and Django then wrote its permissions anew, which no
 # one here asks for, and its content types, which are written when they are asked for.
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")

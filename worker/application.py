@@ -214,14 +214,19 @@ def _header(scope: Scope, name: bytes) -> str:
 
 def readiness() -> dict[str, object]:
     """Return the report of `/readyz`, as the control plane's: the detail names failing loops."""
-    checked_at, failing = rfc3339(now()), background.failing()
+    checked_at, failing, degraded = (
+        rfc3339(now()),
+        background.failing(),
+        background.degraded_loops(),
+    )
     status = "not_ready" if failing else "ready"
+    detail = f"degraded: {', '.join(degraded)}" if degraded else ""
     component = {
         "name": "background",
-        "status": status,
+        "status": "degraded" if degraded and not failing else status,
         "ready": not failing,
         "required": True,
-        "detail": f"failed: {', '.join(failing)}" if failing else "",
+        "detail": f"failed: {', '.join(failing)}" if failing else detail,
         "checkedAt": checked_at,
         "durationMs": 0,
     }

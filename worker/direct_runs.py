@@ -56,6 +56,7 @@ class RecordFields(TypedDict, total=False):
     error: str
     reason: str
     exitCode: int
+    missingArtifacts: list[dict[str, str]]
     path: str
     name: str
     format: str
@@ -122,6 +123,10 @@ class DirectCaller:
             fields["reason"] = completion.reason
         if completion.exit_code is not None:
             fields["exitCode"] = completion.exit_code
+        if completion.missing_artifacts:
+            fields["missingArtifacts"] = [
+                {"path": each.path, "hint": each.hint} for each in completion.missing_artifacts
+            ]
         await self._put(completion.job, "done", fields)
 
     async def content(self, job: Job) -> bytes:

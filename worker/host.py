@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
 
 _ENGINE_BRIDGE = "docker0"
+_CLOCK_SLACK = timedelta(seconds=1)
 
 
 def host_name() -> str:
@@ -29,6 +30,17 @@ def host_id() -> str:
 def process_started_at() -> datetime:
     """Return the start time of this process, which with its pid identifies it."""
     return datetime.fromtimestamp(psutil.Process(os.getpid()).create_time(), UTC)
+
+
+def is_process(pid: int, started_at: datetime | None) -> bool:
+    """Return whether a process of this host has this pid and, if known, this start time."""
+    try:
+        begun = datetime.fromtimestamp(psutil.Process(pid).create_time(), UTC)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+    return started_at is None or abs(begun - started_at) < _CLOCK_SLACK
 
 
 def interfaces() -> dict[str, frozenset[str]]:

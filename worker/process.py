@@ -96,7 +96,7 @@ class WorkerDraining(PlatformError):
 
 
 class Worker:
-    """The process behind `manage.py run_worker`; `folder` is its own."""
+    """The process behind `partita run_worker`; `folder` is its own."""
 
     def __init__(
         self,

@@ -23,9 +23,11 @@ from apps.accounts.domain.tokens import is_access_token
 from apps.accounts.lifespan import purge_expired
 from apps.accounts.selectors import (
     SignInProvider,
+    has_several_workspaces,
     offers_sign_up,
     sign_in_provider,
     sign_in_providers,
+    workspace_names,
 )
 from apps.accounts.services.administrators import (
     FirstAdministrator,
@@ -87,7 +89,11 @@ from apps.accounts.services.sign_in import (
 )
 from apps.accounts.services.sign_ins import end_sign_in, sign_ins_of
 from apps.accounts.services.sign_up import sign_up
-from apps.accounts.services.token_pairs import issue_tokens, revoke_everything
+from apps.accounts.services.token_pairs import (
+    end_every_sign_in,
+    issue_tokens,
+    revoke_everything,
+)
 from apps.accounts.services.workspaces import (
     change_role,
     create_workspace,
@@ -125,12 +131,14 @@ __all__ = [
     "confirm_second_factor",
     "create_api_token",
     "create_workspace",
+    "end_every_sign_in",
     "end_sign_in",
     "ensure_seed_admin",
     "external_identity",
     "failed_sign_in_url",
     "finish_sign_in_session",
     "first_administrator",
+    "has_several_workspaces",
     "invitations_to",
     "invite",
     "is_access_token",
@@ -171,5 +179,6 @@ __all__ = [
     "start_session",
     "switch_workspace",
     "visible_workspaces",
+    "workspace_names",
     "workspaces_of",
 ]

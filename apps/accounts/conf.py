@@ -23,7 +23,7 @@ def jwt_secret() -> str:
 
 
 def jwt_secrets() -> tuple[str, ...]:
-    """Return the secret that signs, then those that only verify."""
+    """Return the secret that signs, then those that it replaced."""
     return (jwt_secret(), *settings.JWT_PREVIOUS_SECRETS)
 
 

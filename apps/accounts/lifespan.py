@@ -24,10 +24,11 @@ from apps.accounts.models import (
 from apps.accounts.services.administrators import ensure_seed_admin
 from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle, report_error
 from kernel.clock import now
 
 _INTERVAL_S: Final = 600
+_AGAIN_S: Final = 10  # after the store was away
 _DAY: Final = timedelta(days=1)
 _log = logging.getLogger("partita.accounts")
 
@@ -75,16 +76,22 @@ class AccountsPart(LifespanPart):
 
 
 async def _maintain_periodically() -> None:
+    pause_s = _INTERVAL_S
     while True:
-        await asyncio.sleep(_INTERVAL_S)
-        await _maintain()
+        await asyncio.sleep(pause_s)
+        with one_cycle():
+            pause_s = _INTERVAL_S if await _maintain() else _AGAIN_S
 
 
-async def _maintain() -> None:
+async def _maintain() -> bool:
+    """Create the first administrator and purge; return False while the store is away."""
     try:
         await asyncio.to_thread(_seed_and_purge)
     except (DatabaseError, DatastoreUnavailable) as error:
         _log.warning("The maintenance of accounts failed and will be repeated: %s", error)
+        report_error()
+        return False
+    return True
 
 
 def _seed_and_purge() -> None:

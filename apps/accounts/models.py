@@ -54,7 +54,7 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
-        """Create an administrator of the installation, as `manage.py createsuperuser` does."""
+        """Create an administrator of the installation, as `partita createsuperuser` does."""
         return self.create_user(email, password, **fields, is_admin=True)
 
     def get_by_natural_key(self, username: str | None) -> User:
@@ -133,7 +133,7 @@ class Membership(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.role} {self.user_id} of {self.workspace_id}"
+        return f"{self.user} in {self.workspace}"
 
 
 class Invitation(models.Model):

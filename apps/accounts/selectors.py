@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from django.apps import apps
@@ -14,7 +15,15 @@ from django.utils.module_loading import import_string
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import MAX_EMAIL
 from apps.accounts.domain.roles import Role
-from apps.accounts.models import ApiToken, Membership, RevokedToken, UiSession, User
+from apps.accounts.models import (
+    ApiToken,
+    Membership,
+    RefreshToken,
+    RevokedToken,
+    UiSession,
+    User,
+    Workspace,
+)
 from apps.streams.api import DatastoreUnavailable
 from kernel.clock import now
 
@@ -132,6 +141,20 @@ def is_sign_up_open() -> bool:
     return not exists
 
 
+def has_several_workspaces() -> bool:
+    """Return whether what holds for every workspace concerns more than one."""
+    return len(Workspace.objects.values_list("pk")[:2]) > 1
+
+
+def workspace_names(ids: Collection[UUID]) -> dict[str, str]:
+    """Return the names of these workspaces by id; one that is gone has none.
+
+    Nothing is checked: the caller has found the ids in what the reader may see.
+    """
+    known = Workspace.objects.filter(pk__in=ids).values_list("pk", "name")
+    return {str(workspace_id): name for workspace_id, name in known}
+
+
 def is_revoked(jti: str, *, fresh: bool = False) -> bool:
     key = f"jti:{jti}"
     if not fresh and (cached := _cache.get(key)) is not None:
@@ -139,6 +162,20 @@ def is_revoked(jti: str, *, fresh: bool = False) -> bool:
     revoked = RevokedToken.objects.filter(jti=jti).exists()
     _cache.set(key, revoked)
     return revoked
+
+
+def is_issued(jti: str, user_id: UUID, expires_at: datetime) -> bool:
+    """Return whether this installation issued an access token of this id, user and end.
+
+    Every access token of a sign-in stands beside its refresh token; those of commands do not.
+    """
+    key = f"issued:{jti}"
+    if (issued := _cache.get(key)) is None:
+        rows = RefreshToken.objects.filter(access_jti=jti)
+        row = rows.values_list("family__user_id", "access_expires_at").first()
+        issued = (row[0], int(row[1].timestamp())) if row else ()  # a JWT counts in seconds
+        _cache.set(key, issued)
+    return bool(issued == (user_id, int(expires_at.timestamp())))
 
 
 def is_credential_alive(token_jti: str, session_hash: str, api_token_hash: str = "") -> bool:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 
 from apps.agents.models import Agent
 from apps.agents.selectors import as_agent
-from apps.agents.services import drain, remove, resume
+from apps.agents.services import drain, remove_by_hand, resume
 from apps.operations.admin import RowAdmin, confirmed, list_link, state_mark
 from kernel import clock
 
@@ -26,6 +26,7 @@ class AgentAdmin(RowAdmin):
         "running_jobs",
         "last_heartbeat_at",
         "drained_at",
+        "drained_by",
         "removed_at",
         "related",
     )
@@ -52,7 +53,8 @@ class AgentAdmin(RowAdmin):
     @admin.action(description="Drain: no new runs", permissions=["view"])
     def drain(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
         def do(agent: Any) -> str:
-            return "draining" if drain(agent.agent_id) else "is draining already"
+            begun = drain(agent.agent_id, by=getattr(request.user, "full_name", ""))
+            return "draining" if begun else "is draining already"
 
         question = (
             "Drain these agents? They finish the runs that they began and take no new ones, "
@@ -71,7 +73,7 @@ class AgentAdmin(RowAdmin):
     @admin.action(description="Remove: its credential ends", permissions=["view"])
     def remove(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
         def do(agent: Any) -> str:
-            return "removed" if remove(agent.agent_id) else "was removed before"
+            return "removed" if remove_by_hand(agent.agent_id) else "was removed before"
 
         question = "Remove these agents? Their steps are lost when their leases end."
         return confirmed(self, request, rows, question=question, action="remove", do=do)

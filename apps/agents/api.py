@@ -9,7 +9,7 @@ from apps.agents.domain.agent import (
     Registered,
     Registration,
 )
-from apps.agents.domain.availability import carries, is_available
+from apps.agents.domain.availability import is_available, is_routed_to
 from apps.agents.selectors import (
     authenticate,
     get_agent,
@@ -17,9 +17,19 @@ from apps.agents.selectors import (
     is_online,
     list_agents,
     online_agents,
+    reasons_to_wait,
     seen_since,
 )
-from apps.agents.services import drain, heard_of, heartbeat, register, remove, resume, serve
+from apps.agents.services import (
+    drain,
+    heard_of,
+    heartbeat,
+    register,
+    remove,
+    remove_by_hand,
+    resume,
+    serve,
+)
 
 __all__ = [
     "OFFLINE_AFTER",
@@ -28,7 +38,6 @@ __all__ = [
     "Registered",
     "Registration",
     "authenticate",
-    "carries",
     "drain",
     "get_agent",
     "heard_of",
@@ -36,10 +45,13 @@ __all__ = [
     "is_available",
     "is_draining",
     "is_online",
+    "is_routed_to",
     "list_agents",
     "online_agents",
+    "reasons_to_wait",
     "register",
     "remove",
+    "remove_by_hand",
     "resume",
     "seen_since",
     "serve",

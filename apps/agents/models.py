@@ -13,7 +13,7 @@ class Agent(models.Model):
     `token_sha256` is empty for runners: they call in process, without a credential.
     `runs`: the run ids it has resources of, as its last heartbeat said. `failing_loops`: the
     background loops of its process that were failing then. `drained_at`: since when it takes no
-    new runs, because an administrator drains it.
+    new runs, because an administrator drains it, and `drained_by` the name of the administrator.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -38,6 +38,7 @@ class Agent(models.Model):
     process_started_at = models.DateTimeField(null=True)
     removed_at = models.DateTimeField(null=True)
     drained_at = models.DateTimeField(null=True)
+    drained_by = models.CharField(max_length=150, blank=True, db_default="")
 
     def __str__(self) -> str:
         return self.agent_id

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +12,7 @@ from django.db.models import QuerySet
 
 from apps.agents import models
 from apps.agents.domain.agent import OFFLINE_AFTER, Agent, AgentNotFound
-from apps.agents.domain.availability import state_of
+from apps.agents.domain.availability import state_of, waits_for
 from apps.health.api import Probe, ProbeResult
 from apps.platform_settings.api import Backend, BackendState, backends
 from kernel import clock
@@ -89,7 +90,8 @@ def as_agent(row: models.Agent) -> Agent:
         pid=row.pid,
         process_started_at=row.process_started_at,
         failing_loops=tuple(row.failing_loops or ()),  # MongoDB: older processes store none
-        draining=row.drained_at is not None,
+        drained_at=row.drained_at,
+        drained_by=row.drained_by or "",  # MongoDB: older processes store none
     )
 
 
@@ -97,7 +99,20 @@ def backend_states(backends: Iterable[Backend]) -> dict[str, BackendState]:
     """Return what the supervisors of each backend tell, by its id."""
     known, since = list_agents(), clock.now() - OFFLINE_AFTER
     online = [agent for agent in known if agent.last_heartbeat_at > since]
-    return {each.backend_id: state_of(each, known, online) for each in backends}
+    reason_to_wait = reasons_to_wait(known)
+    return {
+        each.backend_id: replace(state_of(each, known, online), waits_for=reason_to_wait(each))
+        for each in backends
+    }
+
+
+def reasons_to_wait(agents: Sequence[Agent] | None = None) -> Callable[[Backend], str]:
+    """Return a function that tells what a backend waits for, as of now; "" if it is available.
+
+    `agents` are all of them, where they were read already.
+    """
+    known, now = list_agents() if agents is None else agents, clock.now()
+    return lambda backend: waits_for(backend, known, now)
 
 
 def agents_ready() -> ProbeResult:
@@ -105,7 +120,8 @@ def agents_ready() -> ProbeResult:
 
     The loops are those of the last heartbeats of online runners and workers.
     """
-    online = online_agents()
+    known, now = list_agents(), clock.now()
+    online = [agent for agent in known if agent.is_online(now)]
     wanted = [each for each in backends() if each.kind == "remote-agent"]
     workers = {
         each.backend_id: sum(
@@ -116,6 +132,11 @@ def agents_ready() -> ProbeResult:
     problems = list(_failures(online))
     if alone := [each.label for each in wanted if not workers[each.backend_id]]:
         problems.insert(0, f"no worker is online for {', '.join(alone)}")
+    problems += [
+        f"{each.label} waits: {reason}"
+        for each in wanted
+        if workers[each.backend_id] and (reason := waits_for(each, known, now))
+    ]
     if problems:
         return ProbeResult(ready=False, detail="; ".join(problems))
     if not wanted:

@@ -8,7 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from apps.agents import models
-from apps.agents.domain.agent import Agent, AgentNotFound, Registered, Registration
+from apps.agents.domain.agent import (
+    Agent,
+    AgentNotFound,
+    Registered,
+    Registration,
+    RunnerOnline,
+)
 from apps.agents.selectors import as_agent, registered, token_hash
 from apps.streams.api import unit_of_work
 from kernel import clock
@@ -87,16 +93,26 @@ def serve(agent_id: str, incarnation: str, backends: Sequence[str]) -> None:
 def remove(agent_id: str) -> bool:
     """Remove the agent and its token; return False if it was not registered."""
     gone = registered().filter(agent_id=agent_id)
-    return bool(gone.update(removed_at=clock.now(), token_sha256="", drained_at=None))
+    return bool(
+        gone.update(removed_at=clock.now(), token_sha256="", drained_at=None, drained_by="")
+    )
+
+
+def remove_by_hand(agent_id: str) -> bool:
+    """Remove an agent for an administrator; raise RunnerOnline, else as `remove`."""
+    row = registered().filter(agent_id=agent_id, kind="runner").first()
+    if row is not None and as_agent(row).is_online(clock.now()):
+        raise RunnerOnline(agent_id)
+    return remove(agent_id)
 
 
 @unit_of_work
-def drain(agent_id: str) -> bool:
+def drain(agent_id: str, *, by: str = "") -> bool:
     """Keep new runs from the agent, which finishes its own; return False if it drains already.
 
-    Raises AgentNotFound.
+    `by` is the name of who drains it, for those whose runs wait. Raises AgentNotFound.
     """
-    return _set_drained(agent_id, drained=True)
+    return _set_drained(agent_id, drained=True, by=by)
 
 
 @unit_of_work
@@ -108,10 +124,10 @@ def resume(agent_id: str) -> bool:
     return _set_drained(agent_id, drained=False)
 
 
-def _set_drained(agent_id: str, *, drained: bool) -> bool:
+def _set_drained(agent_id: str, *, drained: bool, by: str = "") -> bool:
     agent = registered().filter(agent_id=agent_id)
     others = agent.filter(drained_at__isnull=drained)
-    if others.update(drained_at=clock.now() if drained else None):
+    if others.update(drained_at=clock.now() if drained else None, drained_by=by[:150]):
         return True
     if not agent.exists():
         raise AgentNotFound

@@ -81,5 +81,6 @@ def _suite(definition: suites.DefinitionDocument) -> KnownSuite:
         score=definition["score"],
         launchable=definition["launchable"],
         is_remote=definition["provider"] != WORKSPACE,
+        sources=tuple(definition.get("sources", ())),
         merits=merits_of(definition),
     )

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
@@ -20,13 +21,13 @@ from apps.catalog.api import OFFICIAL, CatalogEntry, Facet, PackageFilter
 from apps.console import selectors
 from apps.console.domain import catalog_display, display
 from apps.console.domain.markdown import markdown_html
+from apps.console.domain.parameters import choice, text
 from apps.console.views import page, same_site
 from apps.platform_settings.api import registries
 from apps.suites import api as suites
-from kernel.errors import FieldError, InvalidInput
 
 PACKAGES_A_PAGE: Final = 50
-_TEXT_MAX: Final = 200
+SORTS: Final = {"": "Name", "updated": "Last seen", "score": "Score"}
 _TEXTS: Final = ("q", "kind", "provider", "owner", "module")
 _MARKS: Final = ("runnable", "inspectable", "starred")
 
@@ -35,15 +36,19 @@ _MARKS: Final = ("runnable", "inspectable", "starred")
 @page
 def catalog(request: HttpRequest, principal: Principal) -> HttpResponse:
     given = _given(request)
+    filters = {name: value for name, value in given.items() if name != "sort"}
     wanted = _filter(given)
     favorites = packages.favorites_of(principal)
     everything = packages.list_entries()
-    found = [entry for entry in everything if wanted.accepts(entry, favorites)]
+    accepted = [entry for entry in everything if wanted.accepts(entry, favorites)]
+    found = _in_order(accepted, given.get("sort", ""))
     shown, more = _page_of(found, request.GET.get("after", ""))
     names = {each.registry_id: each.name for each in registries()}
     context = {
         "given": given,
-        "filtered": bool(given),
+        "filtered": bool(filters),
+        "sorts": SORTS,
+        "unfiltered": _address({"sort": given["sort"]} if "sort" in given else {}),
         "total": len(found),
         "known": len(everything),
         "rows": rows(shown, favorites, may_launch=principal.has_role(Role.RUNNER)),
@@ -77,6 +82,7 @@ def package(request: HttpRequest, principal: Principal, package_id: str) -> Http
         "problem": suite.get("topologyError"),
         "nodes": nodes,
         "graph": selectors.graph(nodes),
+        "graph_address": reverse("console:suite-graph", args=[suite_id]) if suite_id else "",
         "module": _module(entry),
         "registry": {each.registry_id: each.name for each in registries()}.get(
             entry["package"].get("registryId", ""), ""
@@ -138,15 +144,13 @@ def display_digest(digest: str) -> str:
 
 
 def _given(request: HttpRequest) -> dict[str, str]:
-    """Return the filters that are set; raise InvalidInput."""
-    named = {name: request.GET.get(name, "").strip() for name in (*_TEXTS, *_MARKS)}
-    given = {name: text for name, text in named.items() if text}
-    for name, text in given.items():
-        if len(text) > _TEXT_MAX or not text.isprintable():
-            raise _invalid(name, f"at most {_TEXT_MAX} printable characters")
-        if name in _MARKS and text != "true":
-            raise _invalid(name, "true or absent")
-    return given
+    """Return the filters and the order that are set; raise InvalidInput."""
+    named = {
+        **{name: text(request.GET, name) for name in _TEXTS},
+        **{name: choice(request.GET, name, ("", "true")) for name in _MARKS},
+        "sort": choice(request.GET, "sort", SORTS),
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def _filter(given: dict[str, str]) -> PackageFilter:
@@ -162,9 +166,13 @@ def _filter(given: dict[str, str]) -> PackageFilter:
     )
 
 
-def _invalid(name: str, detail: str) -> InvalidInput:
-    error = FieldError(pointer=name, code="invalid_value", detail=detail)
-    return InvalidInput(f"{name}: {detail}", code="invalid_parameter", errors=[error])
+def _in_order(found: list[CatalogEntry], sort: str) -> list[CatalogEntry]:
+    """Return the packages, which come by kind and title, in the order that `sort` asks for."""
+    if sort == "score":
+        return sorted(found, key=lambda entry: -entry["package"]["score"])
+    if sort == "updated":
+        return sorted(found, key=lambda entry: entry["seenAt"], reverse=True)
+    return found
 
 
 def _page_of(found: list[CatalogEntry], after: str) -> tuple[list[CatalogEntry], bool]:

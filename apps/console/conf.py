@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import sys
 from pathlib import Path
 
 from django.conf import settings
@@ -24,14 +24,29 @@ def data_dir() -> Path:
     return Path(settings.DATA_DIR)
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of this process, for a child that runs one of our commands."""
+    return dict(os.environ)  # noqa: TID251 - it is handed on, not read
+
+
+def variable(name: str) -> str:
+    """Return a variable that the user named, empty if it is not set."""
+    return os.environ.get(name, "")  # noqa: TID251 - the user chooses the name
+
+
+def manage_file() -> Path:
+    return Path(settings.BASE_DIR) / "manage.py"
+
+
 def listener_file() -> Path:
     """Return the file in which `up` writes its address for other commands."""
     return Path(settings.UP_LISTENER_FILE)
 
 
 def command_line() -> str:
-    """Return the command for `manage.py` on this data folder, from the current folder."""
-    words = [_shown(Path(sys.executable)), _shown(Path(settings.BASE_DIR) / "manage.py")]
+    """Return `partita` on this data folder as one types it in the current folder."""
+    program = _shown(Path(settings.BASE_DIR) / "partita")
+    words = [program if "/" in program else f"./{program}"]
     default = Path("var").absolute()
     place = "" if data_dir() == default else f"DATA_DIR={shlex.quote(_shown(data_dir()))} "
     return place + shlex.join(words)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.accounts.api import Principal, Role
+from apps.accounts.api import Principal, Role, principal_of
 from apps.console import conf
 from apps.console.domain import mock_display
 from apps.console.views import page
@@ -93,10 +95,10 @@ def _shared_space(request: HttpRequest, name: SpaceName) -> HttpResponse:
     section = space_section(name, call_filter(request), may_change=True)
     context = {
         "sections": [section],
-        "address": f"/suites/{quote(name.suite_id, safe='')}/mocks",
+        "address": reverse("console:suite-mocks", args=[name.suite_id]),
         "no_calls": "Nothing has called these mocks lately.",
     }
-    return render(request, "console/_mock_space.html", context)
+    return _spaces(request, context, reverse("console:suite", args=[name.suite_id]))
 
 
 @require_safe
@@ -139,11 +141,19 @@ def _run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> Http
             }
             for name, keys in addresses.items()
         ],
-        "address": f"/executions/{run_id}/mocks",
+        "address": reverse("console:run-mocks", args=[run_id]),
         "no_calls": "No call so far. Without Redis, a restart of Partita forgets calls and state.",
         "variable": mock_display.address_variable("psp", _prefix()),
     }
-    return render(request, "console/_mock_space.html", context)
+    return _spaces(request, context, reverse("console:run", args=[run_id]))
+
+
+def _spaces(request: HttpRequest, context: Mapping[str, object], page_of: str) -> HttpResponse:
+    """Render the calls and state for htmx; opened by hand, as a page with the way to `page_of`."""
+    if "HX-Request" in request.headers:
+        return render(request, "console/_mock_space.html", context)
+    whole = {**context, "page_of": page_of, "principal": principal_of(request)}
+    return render(request, "console/mock_space.html", whole)
 
 
 def _empty(request: HttpRequest, name: SpaceName) -> None:

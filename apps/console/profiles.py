@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
-from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import Principal
@@ -93,8 +93,8 @@ def edit(
     request: HttpRequest, principal: Principal, suite_id: str, profile_id: str
 ) -> HttpResponse:
     found = find_suite_by_id(suite_id)
-    require_profile(current_profiles(found), profile_id)
-    return _editor(request, principal, found, profile_id)
+    profile = require_profile(current_profiles(found), profile_id)
+    return _editor(request, principal, found, profile.profile_id)
 
 
 @require_POST
@@ -198,12 +198,13 @@ def _editor(
     error: PlatformError | None = None,
 ) -> HttpResponse:
     current = current_profiles(found)
+    profile = current.find(profile_id)
+    profile_id = profile.profile_id if profile else profile_id
     document = profiles_document(found, current, principal)
     records = {each["id"]: each for each in document["profiles"]}
     record = records.get(profile_id)
     copied = records.get(request.GET.get("from", ""))
     draft = _draft(request) if error else _stored_draft(record or copied, is_copy=not record)
-    profile = current.find(profile_id)
     if profile is not None and not error:
         draft = replace(draft, scope=profile.given_scope)
     context = {
@@ -278,7 +279,10 @@ def _check(
         return {"is_checked": False}
     preview = preview_profile(profile_edit(principal, found), draft, profile_id)
     context: dict[str, Any] = {"is_checked": True, "faults": preview.faults}
-    if preview.written is not None:
+    if preview.written is None:
+        read = profiles_of({"profiles/draft.yaml": draft.yaml.encode()})
+        context["check_warnings"] = [each for own in read for each in warnings_of(own)]
+    else:
         profiles = preview.written.profiles
         own = require_profile(profiles, preview.written.profile_id)
         context["check_warnings"] = list(warnings_of(own))
@@ -335,12 +339,13 @@ def _consequences(current: ProfileSet, profile_id: str) -> dict[str, Any]:
 
 
 def _to_profile(found: Suite, profile_id: str) -> HttpResponse:
-    target = f"/profiles/{quote(found.suite_id)}/{quote(profile_id)}?saved"
-    return HttpResponseRedirect(target, status=303)
+    target = reverse("console:profile", args=[found.suite_id, profile_id])
+    return HttpResponseRedirect(f"{target}?saved", status=303)
 
 
 def _to_suite(found: Suite) -> HttpResponse:
-    return HttpResponseRedirect(f"/profiles/{quote(found.suite_id)}", status=303)
+    target = reverse("console:profiles-of-suite", args=[found.suite_id])
+    return HttpResponseRedirect(target, status=303)
 
 
 PARTS: Final = {

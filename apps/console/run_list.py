@@ -5,6 +5,7 @@ Filters and pages are parameters of the address, so a list can be shared and the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,18 +15,17 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.console import selectors
 from apps.console.domain import display
+from apps.console.domain.parameters import choice, text
 from apps.console.views import page
 from apps.executions import api as executions
-from apps.platform_settings.api import NOT_ISOLATED
+from apps.platform_settings.api import NOT_ISOLATED, backends
 from apps.suites import api as suites
 from kernel import clock
-from kernel.errors import FieldError, InvalidInput
 
 RUNS_A_PAGE: Final = 50
-_TEXT_MAX: Final = 200
 _STATUSES: Final = {
     "": "Any status",
     "Queued,Booting,Canceling": "Active",
@@ -56,13 +56,16 @@ _GAUGES: Final = (
 @page
 def home(request: HttpRequest, principal: Principal) -> HttpResponse:
     read_at = clock.rfc3339(clock.now())
-    given = {name: request.GET.get(name, "").strip() for name in (*_FILTERS, "before")}
+    given = {name: text(request.GET, name) for name in (*_FILTERS, "before")}
+    for name, offered in (("status", _STATUSES), ("time", _TIMES)):
+        choice(given, name, offered)
     filters = {name: given[name] for name in _FILTERS if given[name]}
     wanted = _run_filter(given)
     found = executions.run_page(principal, wanted, before=given["before"], limit=RUNS_A_PAGE)
-    now = timezone.now()
+    now, may_launch = timezone.now(), principal.has_role(Role.RUNNER)
     context = {
         "read_at": read_at,
+        "one_backend": _is_one(item["backend"] for item in found.items),
         "runs": [selectors.run_row(item, now) for item in found.items],
         "empty_row": {"isolated": True},
         "gauges": _gauges(executions.overview(principal)["summary"]),
@@ -70,11 +73,12 @@ def home(request: HttpRequest, principal: Principal) -> HttpResponse:
         "filtered": bool(filters),
         "live": not filters and not given["before"],
         "statuses_offered": _STATUSES,
-        "times_offered": {value: text for value, (text, _) in _TIMES.items()},
+        "times_offered": {value: words for value, (words, _) in _TIMES.items()},
         "suites_offered": _suites(given["suite"]),
         "newest": _address(filters),
         "older": _address({**filters, "before": found.older}) if found.older else "",
-        "suites": selectors.launch_suites(),
+        "may_launch": may_launch,
+        "suites": selectors.launch_suites() if may_launch else [],
         "statuses": {**display.FOR_SCRIPTS, "notIsolated": NOT_ISOLATED},
         "principal": principal,
         "nav": "runs",
@@ -82,15 +86,13 @@ def home(request: HttpRequest, principal: Principal) -> HttpResponse:
     return render(request, "console/home.html", context)
 
 
+def _is_one(labels: Iterable[str]) -> bool:
+    """Return whether all runs of the list, and all that could join it, are of one backend."""
+    return len({*labels, *(each.label for each in backends() if each.enabled)}) <= 1
+
+
 def _run_filter(given: dict[str, str]) -> executions.RunFilter:
-    """Return the filter that the parameters ask for; raise InvalidInput."""
-    for name, offered in (("status", _STATUSES), ("time", _TIMES)):
-        if given[name] not in offered:
-            known = ", ".join(value for value in offered if value)
-            raise _invalid(name, f"{given[name][:_TEXT_MAX]!r} is none of {known}")
-    for name, text in given.items():
-        if len(text) > _TEXT_MAX or not text.isprintable():
-            raise _invalid(name, f"at most {_TEXT_MAX} printable characters")
+    """Return the filter that the parameters ask for."""
     past = _TIMES[given["time"]][1]
     return executions.RunFilter(
         statuses=frozenset(filter(None, given["status"].split(","))),
@@ -100,11 +102,6 @@ def _run_filter(given: dict[str, str]) -> executions.RunFilter:
         words=given["q"],
         live_since=timezone.now() - past if past else None,
     )
-
-
-def _invalid(name: str, detail: str) -> InvalidInput:
-    error = FieldError(pointer=name, code="invalid_value", detail=detail)
-    return InvalidInput(f"{name}: {detail}", code="invalid_parameter", errors=[error])
 
 
 def _gauges(summary: Any) -> list[dict[str, object]]:

@@ -8,31 +8,22 @@ from datetime import datetime
 from typing import Any, TypedDict
 from urllib.parse import unquote, urlencode
 
+from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.api import Principal
 from apps.console.domain import display, layout, mock_display, suite_parts
+from apps.console.domain.graph_groups import group_siblings
 from apps.console.domain.markdown import FileLink, markdown_html
-from apps.console.domain.mock_explorer import call_form
+from apps.environments import api as environments
 from apps.executions import api as executions
-from apps.executions.api import FINAL_EXECUTION
+from apps.executions.api import FINAL_EXECUTION, STEPS_ONLY
 from apps.suites import api as suites
-from kernel.errors import NotFound, PlatformError
+from kernel.errors import PlatformError
 
 RECENT_RUNS_OF_SUITE = 10
 MAX_DRAWN_NODES = 500
-OPEN_GRAPH_NODES = 15  # a larger drawing is folded
-LAST_WORDS = 8  # lines
-LAST_WORDS_WIDTH = 400  # characters
 _NO_NEW_LOCK = ("topology_invalid", "package_invalid", "registry_unreachable")
-
-
-class SurfaceNotFound(NotFound):
-    code = "surface_not_found"
-
-
-class OperationNotFound(NotFound):
-    code = "operation_not_found"
 
 
 class StepRow(TypedDict):
@@ -42,6 +33,7 @@ class StepRow(TypedDict):
     node: Mapping[str, Any]
     display: display.StatusDisplay
     reason: str
+    detail: str
     causes: Sequence[tuple[str, str]]  # step, why
     took: str
     ticks: bool  # it still runs
@@ -63,18 +55,11 @@ def launch_suites() -> list[dict[str, object]]:
     ]
 
 
-def suite_list() -> list[dict[str, object]]:
-    """Return every suite, also broken ones, with the number of its steps and its error."""
-    return [
-        suite | {"steps": len(suite.get("topology", ())), "problem": suite.get("topologyError")}
-        for suite in suites.list_suites()
-    ]
-
-
-def suite_page(suite_id: str, file: str) -> dict[str, object]:
+def suite_page(suite_id: str, *, file: str = "", tab: str = "") -> dict[str, object]:
     """Return a suite with its drawing and the lines of `file`; raise SuiteNotFound.
 
-    Without `file`, show the file with the error, else suite.star.
+    Without `file`, show the file with the error, else suite.star. Without `tab`, show the source
+    if a file is asked for or has an error, else runs and profiles.
     """
     suite = suites.get_definition(suite_id)
     problem = suite.get("topologyError")
@@ -86,7 +71,10 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
         next(iter(contents), ""),
     )
     chosen = next(path for path in candidates if path in contents or (not path and not contents))
+    first = "source" if file or problem else "overview"
     return {
+        "tabs": suite_parts.suite_tabs(_tab_counts(suite, contents), tab, first),
+        "first_tab": first,
         "suite": suite,
         "warnings": suite_parts.warnings_by_file(suite["warnings"]),
         "readme": markdown_html(contents["README.md"]["content"], file_links(contents))
@@ -99,6 +87,7 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
         "dependencies": _dependency_tree(suite),
         "problem": problem,
         "graph": graph(suite.get("topology", ())),
+        "graph_address": reverse("console:suite-graph", args=[suite_id]),
         "nodes": suite.get("topology", ()),
         "files": list(contents.values()),
         "file": chosen,
@@ -107,6 +96,20 @@ def suite_page(suite_id: str, file: str) -> dict[str, object]:
             display.error_in(chosen, problem),
             contents[chosen]["language"] if chosen else "",
         ),
+    }
+
+
+def _tab_counts(suite: Mapping[str, Any], paths: Collection[str]) -> dict[str, int]:
+    """Return the tabs that a suite has because of what is in it, with how much that is."""
+    nodes = len(suite.get("topology", ()))
+    imported = len(suite.get("resolvedDependencies") or ())
+    has_imports = imported or any(path in paths for path in suites.DEPENDENCY_FILES)
+    return {
+        **({"readme": 0} if "README.md" in paths else {}),
+        **({"topology": nodes} if nodes else {}),
+        "api": len(suite["apiSurfaces"]),
+        **({"imports": imported} if has_imports else {}),
+        "source": len(suite["sourceFiles"]),
     }
 
 
@@ -148,39 +151,6 @@ def lock_fragment(suite_id: str) -> dict[str, object]:
     }
 
 
-def surface_fragment(suite_id: str, surface_id: str) -> dict[str, object]:
-    """Return the operations of a surface; raise SuiteNotFound, SurfaceNotFound."""
-    surface = _surface(suite_id, surface_id)
-    return {
-        "suite_id": suite_id,
-        "surface": surface,
-        "rows": [suite_parts.operation_row(each) for each in surface["operations"]],
-    }
-
-
-def operation_fragment(suite_id: str, surface_id: str, operation_id: str) -> dict[str, object]:
-    """Return one operation; raise SuiteNotFound, SurfaceNotFound, OperationNotFound."""
-    surface = _surface(suite_id, surface_id)
-    for operation in surface["operations"]:
-        if operation["id"] == operation_id:
-            return {
-                "suite_id": suite_id,
-                "surface": surface,
-                "operation": operation,
-                "mock": operation["mockMetadata"],
-                "is_mocked": "mockPath" in operation,
-                "form": call_form(operation),
-            }
-    raise OperationNotFound("there is no operation of that id")
-
-
-def _surface(suite_id: str, surface_id: str) -> Mapping[str, Any]:
-    for surface in suites.get_definition(suite_id)["apiSurfaces"]:
-        if surface["id"] == surface_id:
-            return surface
-    raise SurfaceNotFound("there is no surface of that id")
-
-
 def suite_runs(principal: Principal, suite_id: str) -> list[dict[str, object]]:
     """Return the newest runs of a suite that the reader may see, at most `RECENT_RUNS_OF_SUITE`."""
     now = timezone.now()
@@ -188,8 +158,9 @@ def suite_runs(principal: Principal, suite_id: str) -> list[dict[str, object]]:
         {
             "run": run,
             "display": display.run_display(run["status"], failing=run["failing"]),
-            "reason": display.reason_text(run["reason"]) if "reason" in run else "",
+            "reason": display.run_reason(run),
             "ago": display.ago(run["startedAt"], now),
+            "trigger": display.trigger_text(run),
         }
         for run in executions.suite_runs(principal, suite_id, limit=RECENT_RUNS_OF_SUITE)
     ]
@@ -203,8 +174,6 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     failures = failed_steps(rows)
     steps = [*failures, *(row for row in rows if row["step"]["status"] != "failed")]
     cases = executions.failed_cases(principal, run_id)
-    for row in failures:
-        row["reason"] = test_verdict(row["step"], run["artifacts"]) or row["reason"]
     return {
         "statuses": display.FOR_SCRIPTS,
         "run": run,
@@ -212,26 +181,59 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
             run["status"], failing=run["failing"], begun=has_healthy_step(run)
         ),
         "over": run["status"] in FINAL_EXECUTION,
-        "reason": display.reason_text(run["reason"]) if "reason" in run else "",
+        "verdict": run["verdict"],
+        "verdict_of_run": run.get("reason", "step_failed") != "step_failed",
+        "verdict_steps": verdict_steps(run["verdict"]),
         "isolated": display.is_isolated(run["backend"]),
         "steps": steps,
         "graph": graph(run["steps"]),
-        "graph_open": len(run["steps"]) <= OPEN_GRAPH_NODES,
+        "graph_address": reverse("console:run-graph", args=[run_id]),
         "counts": display.counts(run["steps"]),
         "strip": display.strip(display.counts(run["steps"])),
         "first_failure": failures[0] if failures else None,
-        "failures": failures,
-        "last_words": last_words(run["id"], failures[0]) if failures else [],
+        "first_tab": "why" if failures or "reason" in run else "log",
         "failed_cases": cases,
         "artifacts": [
             {**artifact, "sizeText": display.size_text(artifact["size"])}
-            for artifact in run["artifacts"]
+            for artifact in sorted(run["artifacts"], key=_place_of)
         ],
-        "tests": [one for one in run["artifacts"] if "testSummary" in one],
+        "tests": test_reports(run["artifacts"]),
+        "has_tests": has_tests(rows),
+        "missing_artifacts": missing_artifacts(rows),
         "announcement": announcement(run),
+        "attempts": display.attempt_marks(run["attempts"], run_id),
+        "since_green": since_green(principal, run),
+        "other_profiles": [
+            each for each in run["suite"].get("profiles", ()) if each["fileName"] != run["profile"]
+        ],
         "mock_surfaces": mock_surfaces(run["suite"]),
         "mock_outcomes": mock_display.outcomes(),
+        "environment": environment_words(principal, run),
     }
+
+
+def environment_words(principal: Principal, run: Mapping[str, Any]) -> str:
+    """Return what a run has on a machine, "" for nothing.
+
+    Runners look only while somebody watches, so of a run that goes on it need not be known.
+    """
+    known = environments.environment_of_run(principal, run["id"])
+    if known:
+        return str(known["summary"])
+    goes_on = run["status"] in ("Booting", "Canceling")
+    return "what it has on the machine" if goes_on and display.is_isolated(run["backend"]) else ""
+
+
+def since_green(principal: Principal, run: Mapping[str, Any]) -> dict[str, object] | None:
+    """Return what differs from the last healthy run before a failed one; None for other runs."""
+    if run["status"] != "Failed":
+        return None
+    found = executions.since_green(principal, run["id"])
+    rows = [
+        (executions.difference_name(each), *executions.difference_sides(each))
+        for each in found["differences"]
+    ]
+    return {**found, "rows": rows}
 
 
 def mock_surfaces(suite: Mapping[str, Any]) -> list[str]:
@@ -252,8 +254,9 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
         "ticks": display.ticks(counts),
         "words": ", ".join(f"{count} {status}" for status, count in counts.items()),
         "isolated": display.is_isolated(item["backend"]),
-        "reason": display.reason_text(item["reason"]) if "reason" in item else "",
+        "reason": display.run_reason(item),
         "ago": display.ago(item["startedAt"], now),
+        "by": " · ".join(filter(None, (item.get("author", ""), item["trigger"]))),
         "active": item["status"] not in FINAL_EXECUTION,
     }
 
@@ -264,7 +267,8 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
         "step": step,
         "node": node,
         "display": display.step_display(step["status"]),
-        "reason": display.reason_text(step["reason"]) if "reason" in step else "",
+        "reason": display.step_reason(step),
+        "detail": display.step_detail(step),
         "causes": display.cause_links(step.get("cause", [])),
         "took": display.duration(step.get("durationMs")),
         "ticks": "startedAt" in step and "finishedAt" not in step,
@@ -273,13 +277,71 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
     }
 
 
+def has_tests(rows: Sequence[StepRow]) -> bool:
+    """Return whether the run can have results as JUnit: tests, or reports of other steps."""
+    exports = [each for row in rows for each in row["node"].get("artifactExports", ())]
+    reports = [each for each in exports if each["format"] in executions.REPORT_FORMATS]
+    return bool(reports) or any(row["step"]["kind"] == "test" for row in rows)
+
+
+def missing_artifacts(rows: Sequence[StepRow]) -> list[dict[str, str]]:
+    """Return the declared artifacts that steps did not leave: step id and name, path, hint."""
+    return [
+        {"step_id": row["step"]["id"], "step_name": row["step"]["name"], "hint": "", **each}
+        for row in rows
+        for each in row["step"].get("missingArtifacts", ())
+    ]
+
+
 def has_healthy_step(run: Mapping[str, Any]) -> bool:
     return any(step["status"] == "healthy" for step in run["steps"])
 
 
-def graph(nodes: Sequence[Mapping[str, Any]]) -> layout.Drawing | None:
-    """Return the drawing, or None for no nodes or too many."""
-    return layout.draw(nodes) if 0 < len(nodes) <= MAX_DRAWN_NODES else None
+def graph(
+    nodes: Sequence[Mapping[str, Any]], opened: Collection[str] = ()
+) -> layout.Drawing | None:
+    """Return the drawing with siblings as one node, or None for no nodes or too many.
+
+    The groups named in `opened` are drawn as their members.
+    """
+    if not 0 < len(nodes) <= MAX_DRAWN_NODES:
+        return None
+    return layout.draw(group_siblings(nodes, opened))
+
+
+def run_graph(principal: Principal, run_id: str, opened: Collection[str]) -> dict[str, object]:
+    """Return the drawing of a run with these groups open; raise ExecutionNotFound."""
+    run = executions.detail(principal, run_id, omit=STEPS_ONLY)
+    return {
+        "graph": graph(run["steps"], opened),
+        "graph_address": reverse("console:run-graph", args=[run_id]),
+    }
+
+
+def suite_graph(suite_id: str, opened: Collection[str]) -> dict[str, object]:
+    """Return the drawing of a suite with these groups open; raise SuiteNotFound."""
+    return {
+        "graph": graph(suites.get_definition(suite_id).get("topology", ()), opened),
+        "graph_address": reverse("console:suite-graph", args=[suite_id]),
+    }
+
+
+def test_reports(artifacts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the artifacts that are test reports: those with failures first, then by step."""
+    return sorted(
+        (one for one in artifacts if "testSummary" in one),
+        key=lambda one: (
+            not (one["testSummary"]["failures"] or one["testSummary"]["errors"]),
+            _place_of(one),
+        ),
+    )
+
+
+def _place_of(artifact: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a key that sorts artifacts by step, attempt and name."""
+    name = artifact.get("name") or artifact["path"]
+    step = display.natural_key(artifact["stepName"])
+    return step, artifact["attempt"], display.natural_key(name)
 
 
 def failed_steps(rows: Sequence[StepRow]) -> list[StepRow]:
@@ -291,26 +353,11 @@ def failed_steps(rows: Sequence[StepRow]) -> list[StepRow]:
     )
 
 
-def test_verdict(step: Mapping[str, Any], artifacts: Sequence[Mapping[str, Any]]) -> str:
-    """Return `1 of 5 tests failed` for a step whose reports say so, else nothing."""
-    if step.get("reason") not in ("test_failures", "exit_nonzero"):
-        return ""
-    summaries = [
-        one["testSummary"]
-        for one in artifacts
-        if one["stepId"] == step["id"]
-        and one["attempt"] == step["attempt"]
-        and "testSummary" in one
+def verdict_steps(verdict: executions.RunVerdict) -> list[dict[str, object]]:
+    """Return the failed steps of a verdict, each with `rest`: its sentence without its id."""
+    return [
+        {**step, "rest": step["sentence"].removeprefix(step["stepId"])} for step in verdict["steps"]
     ]
-    failed = sum(one["failures"] + one["errors"] for one in summaries)
-    total = sum(one["total"] for one in summaries)
-    return f"{failed} of {total} test{'' if total == 1 else 's'} failed" if failed else ""
-
-
-def last_words(run_id: str, row: StepRow) -> list[tuple[int, str]]:
-    """Return (line number, text) of what a failed step wrote to stderr in the end."""
-    lines = executions.last_lines(run_id, row["step"]["id"], count=LAST_WORDS)
-    return [(number, display.plain_text(line.text)[:LAST_WORDS_WIDTH]) for number, line in lines]
 
 
 def announcement(run: Mapping[str, Any]) -> str:

@@ -21,7 +21,6 @@ _STORE_ERRORS: Final = ("internal_error", "datastore_unavailable")
 _HEADLINES: Final = {
     "internal_error": "Something broke on our side",
     "csrf_failed": "This form is out of date",
-    "not_available": "Not in this release",
     "not_found": "There is no such page",
     "execution_not_found": "There is no such run",
     "suite_not_found": "There is no such suite",
@@ -39,7 +38,7 @@ def error_page(request: HttpRequest, error: PlatformError) -> HttpResponse:
         "code": code,
         "status": PROBLEMS[code],
         "headline": _HEADLINES.get(code, title(code)),
-        "detail": error.detail,
+        "detail": _sentence(error),
         "request_id": request_context().request_id,
         "principal": None if code in _STORE_ERRORS else principal_of(request),
     }
@@ -47,6 +46,14 @@ def error_page(request: HttpRequest, error: PlatformError) -> HttpResponse:
     for name, value in problem_headers(error).items():
         response[name] = value
     return with_page_headers(response)
+
+
+def _sentence(error: PlatformError) -> str:
+    """Return the detail as a sentence; the name of a parameter at its start stays as it is."""
+    text = error.detail
+    if error.problem_code != "invalid_parameter":
+        text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def with_page_headers(response: HttpResponse) -> HttpResponse:

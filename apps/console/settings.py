@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.api import Forbidden, Principal
-from apps.console.domain.settings_forms import bound, read_group, rearranged, with_values
+from apps.console.domain.settings_forms import (
+    BoundGroup,
+    bound,
+    read_group,
+    rearranged,
+    with_values,
+)
 from apps.console.domain.settings_sections import SECTIONS, Section
 from apps.console.views import page
 from apps.oci import api as oci
@@ -32,8 +39,8 @@ _STATES: Final = {
     "Ready": "An online supervisor with a working runtime serves it.",
     "Standby": "It is disabled.",
     "Disconnected": (
-        "No online supervisor serves it. Start `manage.py run_runner` beside the store, or for "
-        "type remote-agent `manage.py run_worker` where steps shall run."
+        "No online supervisor serves it. Start `partita run_runner` beside the store, or for "
+        "type remote-agent `partita run_worker` where steps are to run."
     ),
 }
 
@@ -41,7 +48,14 @@ _STATES: Final = {
 @require_safe
 @page
 def index(_request: HttpRequest, _principal: Principal) -> HttpResponse:
-    return HttpResponseRedirect("/settings/general")
+    return redirect("console:settings-general")
+
+
+@require_safe
+@page
+def agents(_request: HttpRequest, _principal: Principal) -> HttpResponse:
+    """Lead from the address that the page of the backends had before."""
+    return redirect("console:settings-backends", permanent=True)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -113,7 +127,11 @@ def _save(
         return _page(
             request, principal, this, document, values=values, error=error, tag=tag, seen=seen
         )
-    return HttpResponseRedirect(f"/settings/{this.name}?saved=1", status=303)
+    return HttpResponseRedirect(f"{_address(this)}?saved=1", status=303)
+
+
+def _address(this: Section) -> str:
+    return reverse(f"console:settings-{this.name}")
 
 
 def _page(  # noqa: PLR0913 - a form with all that may be said of it
@@ -136,14 +154,16 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     groups = [bound(each, shown[each.path], document, faults) for each in this.groups]
     context = {
         "section": this,
-        "sections": SECTIONS.values(),
+        "sections": [(each, _address(each)) for each in SECTIONS.values()],
+        "address": _address(this),
         "groups": groups,
         "document": document,
         "may_edit": principal.is_admin,
         "tag": tag or settings_etag(document),
         "seen": seen or document.get("updatedAt", ""),
         "error": error,
-        "faults": faults,
+        "faults": _faults(groups, error),
+        "may_save": dirty or bool(error) or any(each.entries for each in groups),
         "since": [each for each in history if since and _after(each.time, since)],
         "history": history if this.name == "general" else [],
         "providers": secret_provider_titles() if this.name == "secrets" else {},
@@ -155,6 +175,27 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     }
     status = PROBLEMS[error.problem_code] if error else 200
     return render(request, "console/settings.html", context, status=status)
+
+
+def _faults(groups: Sequence[BoundGroup], error: PlatformError | None) -> list[dict[str, str]]:
+    """Return each error in words: the entry and field that it is about, and where that stands."""
+    made = [
+        {"entry": entry.identity, "detail": field.error, "field": field.name}
+        for group in groups
+        for entry in group.entries
+        for field in entry.fields
+        if field.error
+    ]
+    known = {
+        f"{group.group.pointer}/{entry.index}/{field.kind.key}"
+        if group.group.noun
+        else f"{group.group.pointer}/{field.kind.key}"
+        for group in groups
+        for entry in group.entries
+        for field in entry.fields
+    }
+    others = [each for each in (error.errors if error else ()) if each.pointer not in known]
+    return made + [{"entry": "", "detail": each.detail, "field": ""} for each in others]
 
 
 def _result(
@@ -200,7 +241,10 @@ def _check_backend(principal: Principal, name: str) -> dict[str, Any]:
         if agent["agentId"] == name:
             heard = agent.get("lastHeartbeatAt")
             more = f" Last heartbeat: {heard}." if heard else ""
-            return {"ok": agent["status"] == "Ready", "detail": _STATES[agent["status"]] + more}
+            return {
+                "ok": agent["status"] == "Ready",
+                "detail": agent.get("waitsFor") or _STATES[agent["status"]] + more,
+            }
     raise NotFound(f"there is no backend {name[:128]!r}; save it first")
 
 
@@ -222,4 +266,4 @@ _CHECKS: Final[Mapping[str, Callable[[Principal, str], dict[str, Any]]]] = {
     "provider": _check_provider,
     "backend": _check_backend,
 }
-_SECTION_OF: Final = {"registry": "registries", "provider": "secrets", "backend": "agents"}
+_SECTION_OF: Final = {"registry": "registries", "provider": "secrets", "backend": "backends"}

@@ -2,7 +2,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.console import account, catalog, mocks, profiles, run_list, settings, team, views
+from apps.console import (
+    account,
+    catalog,
+    environments,
+    mocks,
+    profiles,
+    run_list,
+    settings,
+    suite_list,
+    team,
+    views,
+)
 from apps.console.domain.settings_sections import SECTIONS
 
 app_name = "console"
@@ -19,11 +30,17 @@ urlpatterns = [
     path("account/sign-out-everywhere", account.sign_out_everywhere, name="sign-out-everywhere"),
     path("account/sign-ins/end", account.end_one_sign_in, name="end-sign-in"),
     *(
-        path(f"account/second-factor/{action}", account.change_second_factor, {"action": action})
+        path(
+            f"account/second-factor/{action}",
+            account.change_second_factor,
+            {"action": action},
+            name=f"second-factor-{action}",
+        )
         for action in account.SECOND_FACTOR_ACTIONS
     ),
-    path("suites", views.suite_list, name="suites"),
+    path("suites", suite_list.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),
+    path("suites/<str:suite_id>/graph", views.suite_graph, name="suite-graph"),
     path("suites/<str:suite_id>/lock", views.suite_lock, name="suite-lock"),
     path(
         "suites/<str:suite_id>/surfaces/<str:surface_id>",
@@ -43,11 +60,15 @@ urlpatterns = [
     path("suites/<str:suite_id>/mocks", mocks.shared_space, name="suite-mocks"),
     path("suites/<str:suite_id>/mocks/reset", mocks.reset_shared_space, name="reset-suite-mocks"),
     path("executions/<str:run_id>", views.run, name="run"),
+    path("executions/<str:run_id>/graph", views.run_graph, name="run-graph"),
     path("executions/<str:run_id>/panels", views.run_panels, name="run-panels"),
     path("executions/<str:run_id>/mocks", mocks.run_spaces, name="run-mocks"),
     path("executions/<str:run_id>/mocks/reset", mocks.reset_run_space, name="reset-run-mocks"),
     path("team", team.team, name="team"),
-    *(path(f"team/{action}", team.change, {"action": action}) for action in team.ACTIONS),
+    *(
+        path(f"team/{action}", team.change, {"action": action}, name=f"team-{action}")
+        for action in team.ACTIONS
+    ),
     path("invitation", team.invitation, name="invitation"),
     path("catalog", catalog.catalog, name="catalog"),
     path("catalog/<str:package_id>", catalog.package, name="package"),
@@ -63,8 +84,12 @@ urlpatterns = [
         path(f"profiles/<str:suite_id>/<str:profile_id>/{name}", view, name=f"profile-{name}")
         for name, view in profiles.PARTS.items()
     ),
-    path("environments", views.not_implemented),
+    path("environments", environments.environment_list, name="environments"),
+    path("environments/rows", environments.environment_rows, name="environment-rows"),
+    path("environments/reap", environments.reap, name="reap-environment"),
+    path("environments/reap-all", environments.reap_all, name="reap-environments"),
     path("settings", settings.index, name="settings"),
+    path("settings/agents", settings.agents),
     path("settings/check", settings.check, name="settings-check"),
     path("settings/sync", settings.sync, name="settings-sync"),
     *(

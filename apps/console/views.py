@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Final
 from urllib.parse import urlencode
@@ -27,14 +27,23 @@ from apps.accounts.api import (
     sign_out_session,
     sign_up_session,
 )
-from apps.console import selectors
+from apps.console import api_surfaces, selectors
 from apps.console.services import error_page, with_page_headers
 from apps.operations.api import DatastoreUnavailable
-from kernel.errors import InvalidInput, NotAvailable, PlatformError
+from kernel.errors import InvalidInput, PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 
+RUN_TABS: Final = {
+    "why": "Why",
+    "steps": "Steps",
+    "log": "Log",
+    "tests": "Tests",
+    "graph": "Graph",
+    "mocks": "Mock calls",
+    "events": "Events",
+}
+NARROW_TABS: Final = ("why", "steps")  # a wide window shows them beside the others
 _FORM_METHODS: Final = ["GET", "HEAD", "POST"]
-_NOT_IMPLEMENTED: Final = "This release does not have this page yet; a later one will."
 
 _View = Callable[..., HttpResponse]
 
@@ -77,7 +86,23 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
 @page
 def run(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
     context = selectors.run_page(principal, run_id)
+    context |= _tabs(request.GET.get("tab", ""), context)
+    context["may_rerun"] = principal.has_role(Role.RUNNER)
     return render(request, "console/run.html", context | {"principal": principal, "nav": "runs"})
+
+
+def _tabs(named: str, context: Mapping[str, object]) -> dict[str, object]:
+    """Return the tabs of a run's page, and which one is shown: the named one if it is there."""
+    tabs = {name: label for name, label in RUN_TABS.items() if name != "mocks"}
+    if context["mock_surfaces"]:
+        tabs = RUN_TABS
+    tab = named if named in tabs else context["first_tab"]
+    return {
+        "tabs": tabs,
+        "narrow_tabs": NARROW_TABS,
+        "tab": tab,
+        "right_tab": "log" if tab in NARROW_TABS else tab,
+    }
 
 
 @require_safe
@@ -89,21 +114,32 @@ def run_panels(request: HttpRequest, principal: Principal, run_id: str) -> HttpR
 
 @require_safe
 @page
-def suite_list(request: HttpRequest, principal: Principal) -> HttpResponse:
-    context = {"suites": selectors.suite_list(), "principal": principal, "nav": "suites"}
-    return render(request, "console/suites.html", context)
+def run_graph(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
+    """Render the graph with the groups that `?open=` names drawn as their steps, for htmx."""
+    context = selectors.run_graph(principal, run_id, request.GET.getlist("open"))
+    return render(request, "console/_graph.html", context)
 
 
 @require_safe
 @page
 def suite(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResponse:
-    context = selectors.suite_page(suite_id, request.GET.get("file", ""))
+    context = selectors.suite_page(
+        suite_id, file=request.GET.get("file", ""), tab=request.GET.get("tab", "")
+    )
     may_launch = principal.has_role(Role.RUNNER)
     launchable = selectors.launch_suites() if may_launch else []
     context["launch"] = [one for one in launchable if one["id"] == suite_id]
     context["runs"] = selectors.suite_runs(principal, suite_id)
     context |= {"principal": principal, "nav": "suites"}
     return render(request, "console/suite.html", context)
+
+
+@require_safe
+@page
+def suite_graph(request: HttpRequest, _principal: Principal, suite_id: str) -> HttpResponse:
+    """Render the graph with the groups that `?open=` names drawn as their steps, for htmx."""
+    context = selectors.suite_graph(suite_id, request.GET.getlist("open"))
+    return render(request, "console/_graph.html", context)
 
 
 @require_safe
@@ -119,7 +155,7 @@ def suite_surface(
     request: HttpRequest, _principal: Principal, suite_id: str, surface_id: str
 ) -> HttpResponse:
     """Render the operations of a surface, for htmx."""
-    context = selectors.surface_fragment(suite_id, surface_id)
+    context = api_surfaces.surface_fragment(suite_id, surface_id)
     return render(request, "console/_surface.html", context)
 
 
@@ -129,14 +165,8 @@ def suite_operation(
     request: HttpRequest, _principal: Principal, suite_id: str, surface_id: str, operation_id: str
 ) -> HttpResponse:
     """Render one operation with its mock and examples, for htmx."""
-    context = selectors.operation_fragment(suite_id, surface_id, operation_id)
+    context = api_surfaces.operation_fragment(suite_id, surface_id, operation_id)
     return render(request, "console/_operation.html", context)
-
-
-@require_safe
-@page
-def not_implemented(_request: HttpRequest, _principal: Principal) -> HttpResponse:
-    raise NotAvailable(_NOT_IMPLEMENTED)
 
 
 @require_http_methods(_FORM_METHODS)

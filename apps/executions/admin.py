@@ -46,7 +46,7 @@ class ExecutionAdmin(RowAdmin):
     @admin.action(description="Cancel", permissions=["view"])
     def cancel(self, request: HttpRequest, rows: QuerySet[Execution]) -> HttpResponse | None:
         def do(run: Any) -> str:
-            cancel(signed_in(request), run.run_id, "canceled by an administrator")
+            cancel(signed_in(request), run.run_id)
             return "cancel requested"
 
         question = "Cancel these runs?"

@@ -17,14 +17,19 @@ from apps.executions.domain.agent_reports import (
     StaleAttempt,
     SupervisorSession,
 )
+from apps.executions.domain.attempts import AttemptBody, attempt_numbers, gap_words, has_reruns
 from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
     WORK_NUDGE,
+    CauseLink,
     events_topic,
     jobs_nudge,
     logs_topic,
     probes_nudge,
 )
+from apps.executions.domain.junit import REPORT_FORMATS
+from apps.executions.domain.phrases import failure_phrase, link_phrase
+from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.runs import (
     ExecutionActive,
     ExecutionFinished,
@@ -34,22 +39,37 @@ from apps.executions.domain.runs import (
     Launched,
     LaunchRequest,
     QueueFull,
+    RunFacts,
     RunFilter,
     RunSummary,
 )
+from apps.executions.domain.since_green import difference_name, difference_sides
 from apps.executions.domain.states import FINAL_EXECUTION
+from apps.executions.domain.verdict import RunVerdict, StepVerdict
 from apps.executions.selectors.artifacts import (
     FailedCase,
     StoredFile,
     artifact_file,
     failed_cases,
-    junit_document,
 )
-from apps.executions.selectors.detail import detail, event_envelope, log_envelope, run_detail
-from apps.executions.selectors.launchable import launch_suites
+from apps.executions.selectors.attempts import SinceGreen, run_since_green, since_green
+from apps.executions.selectors.detail import (
+    NO_PARTS,
+    STEPS_ONLY,
+    detail,
+    event_envelope,
+    log_envelope,
+    run_detail,
+)
+from apps.executions.selectors.environment_facts import run_facts, usage_by_job
+from apps.executions.selectors.junit_report import junit_document
+from apps.executions.selectors.launchable import launch_suites, referenced_suite
 from apps.executions.selectors.logs import (
+    PATTERN_MAX_CHARACTERS,
     LineFilter,
+    PatternInvalid,
     SearchState,
+    compile_pattern,
     last_lines,
     log_pages,
     search_log,
@@ -68,12 +88,23 @@ from apps.executions.selectors.runs import (
     summaries,
     summary,
 )
+from apps.executions.selectors.suite_results import newest_by_suite
 from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.environment import StepEnvironment, explain_env
 from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
 from apps.executions.services.mock_nodes import check_mocks
-from apps.executions.services.run_progression import cancel
+from apps.executions.services.rerun import (
+    RerunPlanBody,
+    RerunRequest,
+    prepare_rerun,
+    rerun,
+)
+from apps.executions.services.run_progression import (
+    cancel,
+    cancel_run_of_environment,
+    cancel_unfinished_runs,
+)
 from apps.executions.services.storage import (
     delete,
     releasable_runs,
@@ -86,9 +117,15 @@ from apps.executions.services.sweep import Sweeper, sweep
 __all__ = [
     "FINAL_EXECUTION",
     "NEWEST_FIRST",
+    "NO_PARTS",
     "OVERVIEW_NUDGE",
+    "PATTERN_MAX_CHARACTERS",
+    "REPORT_FORMATS",
+    "STEPS_ONLY",
     "WORK_NUDGE",
     "Adopted",
+    "AttemptBody",
+    "CauseLink",
     "ExecutionActive",
     "ExecutionFinished",
     "ExecutionNotFound",
@@ -103,32 +140,49 @@ __all__ = [
     "LineFilter",
     "LogGap",
     "OverviewTaker",
+    "PatternInvalid",
     "ProbesTaker",
     "QueueFull",
     "Recorded",
     "ReportBatchResult",
+    "RerunPlanBody",
+    "RerunRequest",
+    "RerunScope",
+    "RunFacts",
     "RunFilter",
     "RunPage",
     "RunSummary",
+    "RunVerdict",
     "SearchState",
+    "SinceGreen",
     "StaleAttempt",
     "StepEnvironment",
+    "StepVerdict",
     "StoredFile",
     "SupervisorSession",
     "Sweeper",
     "adopt",
     "artifact_file",
+    "attempt_numbers",
     "cancel",
+    "cancel_run_of_environment",
+    "cancel_unfinished_runs",
     "check_mocks",
+    "compile_pattern",
     "delete",
     "detail",
+    "difference_name",
+    "difference_sides",
     "dispatch",
     "event_envelope",
     "events_topic",
     "expire_jobs_of",
     "explain_env",
     "failed_cases",
+    "failure_phrase",
+    "gap_words",
     "get_execution",
+    "has_reruns",
     "is_job",
     "jobs_nudge",
     "jobs_to_stop",
@@ -137,25 +191,34 @@ __all__ = [
     "launch",
     "launch_once",
     "launch_suites",
+    "link_phrase",
     "log_envelope",
     "log_pages",
     "logs_topic",
     "matching_runs",
     "mock_spaces",
+    "newest_by_suite",
     "overview",
+    "prepare_rerun",
     "probes_nudge",
     "recent_runs",
     "record_reports",
+    "referenced_suite",
     "releasable_runs",
     "remove_old_runs",
     "renew",
+    "rerun",
     "run_detail",
+    "run_facts",
     "run_page",
+    "run_since_green",
     "search_log",
+    "since_green",
     "source_content",
     "store_artifact",
     "suite_runs",
     "summaries",
     "summary",
     "sweep",
+    "usage_by_job",
 ]

@@ -57,6 +57,10 @@ class Execution(models.Model):
     branch = models.CharField(max_length=300, blank=True)
     message = models.TextField(blank=True)
     rerun_of = models.CharField(max_length=16, blank=True)
+    # of reruns: the run that the row of attempts begins with, which may be deleted
+    first_run_id = models.CharField(max_length=16, blank=True, default="", db_default="")
+    attempt = models.PositiveIntegerField(default=1, db_default=1)
+    last_attempt = models.PositiveIntegerField(default=1, db_default=1)  # the highest ever given
     keep_alive_ms = models.PositiveIntegerField(default=0)
     keep_alive_until = models.DateTimeField(null=True)
     request_id = models.CharField(max_length=128, blank=True)
@@ -69,6 +73,11 @@ class Execution(models.Model):
     reason = models.CharField(max_length=32, blank=True)
     reason_detail = models.TextField(blank=True)
     cancel_reason = models.TextField(blank=True)
+    # the store knows defaults of these for processes that are older
+    canceled_by = models.CharField(max_length=700, blank=True, default="", db_default="")
+    canceled_at = models.DateTimeField(null=True)
+    # why it failed or was canceled, for lists; `domain.verdict.run_sentence`
+    sentence = models.TextField(blank=True, default="", db_default="")
     # the final status, decided but not stored as `status` before the teardown is over; else empty
     verdict = models.CharField(max_length=10, blank=True)
 
@@ -96,6 +105,7 @@ class Execution(models.Model):
             models.Index(fields=["finished_at"], name="run_by_finish"),
             models.Index(fields=["suite_id", "-started_at"], name="run_by_suite"),
             models.Index(fields=["deleted_at"], name="run_by_deletion"),
+            models.Index(fields=["first_run_id", "attempt"], name="run_by_first"),
         ]
 
     def __str__(self) -> str:
@@ -137,6 +147,10 @@ class Step(models.Model):
     requeues = models.PositiveIntegerField(default=0)
     repeats = models.JSONField(default=dict)
     mocks_away_since = models.DateTimeField(null=True)  # those that the step resets do not answer
+    # [{path, hint?}] of the last attempt; an older process that launches has no value for it
+    missing_artifacts = models.JSONField(
+        default=list, db_default=models.Value([], models.JSONField())
+    )
     probe = models.JSONField(null=True)  # domain.steps.ProbeRecord of a service that is not ready
 
     job_id = models.CharField(max_length=26, unique=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -13,15 +13,17 @@ from rich.live import Live
 from rich.text import Text
 
 from apps.executions.domain.events import LineRecord, logs_topic
+from apps.executions.domain.phrases import cause_sentences, failure_phrase
 from apps.executions.domain.states import FINAL_EXECUTION
-from apps.executions.selectors.detail import RunDetail, StepDocument, run_detail
+from apps.executions.domain.verdict import RunVerdict, VerdictCase
+from apps.executions.selectors.detail import STEPS_ONLY, RunDetail, StepDocument, run_detail
 from apps.operations.api import ExitCode, printable
 from apps.streams import api as streams
 
 _line = msgspec.json.Decoder(LineRecord)
 POLL_S: Final = 0.25  # how late a line may be without a nudge
 _LINES_AT_ONCE: Final = 1000
-_STEPS_ONLY: Final = frozenset({"suite", "events", "artifacts"})
+_NAMES: Final = 5  # of steps that are folded into one line
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta")
 _MARKS: Final = {
     "pending": ("·", "dim"),
@@ -76,7 +78,7 @@ def watch(run_id: str, console: Console, *, stop: threading.Event | None = None)
     try:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             while True:
-                detail = run_detail(run_id, _STEPS_ONLY)
+                detail = run_detail(run_id, STEPS_ONLY)
                 width = _source_width(detail["steps"], console)
                 for lines in reader.batches():
                     texts = [rendered(line, colours, width) for line in lines]
@@ -161,19 +163,83 @@ def exit_code(detail: RunDetail) -> ExitCode:
     return ends.get(detail["status"], ExitCode.STILL_RUNNING)
 
 
-def print_verdict(detail: RunDetail, console: Console) -> None:
-    """Print the steps with their reasons, failures first, then one line with the verdict."""
-    order = {"failed": 0, "canceled": 1, "skipped": 2}
+def print_run(detail: RunDetail, console: Console, *, every_step: bool = False) -> None:
+    """Print what failed and why, then what else there is, and last the verdict in one line.
+
+    Healthy, skipped, pending and canceled steps are one line each, or with `every_step` a row
+    each.
+    """
     width = _source_width(detail["steps"], console)
-    for step in sorted(detail["steps"], key=lambda step: order.get(step["status"], 3)):
-        console.print(_verdict_row(step, width), soft_wrap=True)
+    for step in detail["steps"]:
+        if step["status"] != "failed" and (every_step or step["status"] in ("running", "queued")):
+            console.print(_verdict_row(step, width), soft_wrap=True)
+    print_failures(detail["verdict"], console)
+    folded = () if every_step else ("pending", "skipped", "canceled", "healthy")
+    for status in folded:
+        ids = [step["id"] for step in detail["steps"] if step["status"] == status]
+        if ids and not (status == "healthy" and detail["status"] == "Healthy"):
+            console.print(_folded_row(status, ids), soft_wrap=True)
+    for step in detail["steps"]:
+        for missing in step.get("missingArtifacts", ()):
+            console.print(_missing_row(step["id"], missing), soft_wrap=True)
+    print_sentence(detail, console)
+
+
+def print_failures(verdict: RunVerdict, console: Console) -> None:
+    """Print each failed step with its causes, its failed test cases and its last lines."""
+    for step in verdict["steps"]:
+        sentence = f"{step['sentence']} (allowed to fail)" if step["mayFail"] else step["sentence"]
+        console.print(Text(f" ✗ {printable(sentence)}", style="red"), soft_wrap=True)
+        for text in step["causes"]:
+            console.print(Text(f"     {printable(text)}"), soft_wrap=True)
+        for case in step["cases"]:
+            console.print(_case_row(case), soft_wrap=True)
+        if more := step["moreCases"]:
+            console.print(Text(f"     and {more} more failed tests"), soft_wrap=True)
+        for line in step["lines"]:
+            console.print(Text(f"     │ {printable(line['text'])}", style="dim"), soft_wrap=True)
+        if step["wroteNothing"]:
+            console.print(Text("     the step wrote nothing", style="dim"), soft_wrap=True)
+    if more := verdict["moreSteps"]:
+        console.print(Text(f" ✗ and {more} more failed steps", style="red"), soft_wrap=True)
+
+
+def print_sentence(detail: RunDetail, console: Console) -> None:
+    """Print the verdict in one line, and the next command where there is one."""
+    verdict = detail["verdict"]
     mark, style = _VERDICTS.get(detail["status"], ("●", "yellow"))
-    verdict = Text(f"{mark} {detail['suiteTitle']}: {detail['status']}", style=f"bold {style}")
-    verdict.append(f" after {detail['duration']}", style="dim")
-    for said in (detail.get("reason"), detail.get("reasonDetail"), detail.get("cancelReason")):
-        if said:
-            verdict.append(f"  {printable(said)}")
-    console.print(verdict, soft_wrap=True)
+    line = Text(f"{mark} {detail['suiteTitle']}: {detail['status']}", style=f"bold {style}")
+    line.append(f" after {detail['duration']}", style="dim")
+    line.append(f"  {printable(verdict['sentence'])}")
+    console.print(line, soft_wrap=True)
+    if "next" in verdict:
+        console.print(Text(f"next: {verdict['next']}"), soft_wrap=True)
+
+
+def _case_row(case: VerdictCase) -> Text:
+    where = f" ({printable(case['classname'])})" if case["classname"] else ""
+    row = Text(f"     {printable(case['name'])}", style="bold")
+    row.append(where, style="dim")
+    row.append(f": {printable(case['message'])}" if case["message"] else "", style="not bold")
+    return row
+
+
+def _folded_row(status: str, ids: Sequence[str]) -> Text:
+    mark, style = _MARKS[status]
+    row = Text(f" {mark} {len(ids)} step{'' if len(ids) == 1 else 's'} {status}", style=style)
+    if status in ("skipped", "canceled"):
+        names = ", ".join(ids[:_NAMES])
+        rest = f" and {len(ids) - _NAMES} more" if len(ids) > _NAMES else ""
+        row.append(f": {names}{rest}", style="dim")
+    return row
+
+
+def _missing_row(step_id: str, missing: Mapping[str, str]) -> Text:
+    """Return the warning about a declared artifact that a step left out."""
+    text = f"{step_id} left no file {missing['path']}"
+    if hint := missing.get("hint"):
+        text = f"{text}: {hint}"
+    return Text(f" ⚠ {printable(text)}", style="yellow")
 
 
 def _verdict_row(step: StepDocument, width: int) -> Text:
@@ -185,8 +251,7 @@ def _verdict_row(step: StepDocument, width: int) -> Text:
     if step["attempt"] > 1:
         row.append(f"  attempt {step['attempt']}", style="yellow")
     if reason := step.get("reason"):
-        row.append(f"  {reason}", style="yellow")
-        roots = [f"{cause['stepId']}: {cause['reason']}" for cause in step.get("cause", ())]
-        because = step.get("detail") or "".join(roots[-1:])
-        row.append(f"  {printable(because)}".rstrip(), style="dim")
+        phrase = failure_phrase(reason, step.get("detail", ""), step.get("exitCode"))
+        because = [phrase.alone, *cause_sentences(step.get("cause", ()))[-1:]]
+        row.append(f"  {printable(': '.join(because))}", style="dim")
     return row

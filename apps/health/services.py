@@ -21,10 +21,12 @@ from django.db.migrations.executor import MigrationExecutor
 from apps.health.domain.probes import Probe, ProbeResult, probes
 from apps.observability.api import RequestContext, enter_request
 from apps.operations.api import (
+    HALF_RESTORED,
     broker_url,
     celery_application,
     db_driver,
     is_draining,
+    is_half_restored,
     is_store_away,
     is_store_writable,
     living_servers,
@@ -141,17 +143,23 @@ def _failed(probe: Probe, error: Exception) -> ProbeResult:
 
 
 def _component(probe: Probe, result: ProbeResult, seconds: float) -> Component:
-    ready = result.ready or result.disabled
-    failing = "not_ready" if probe.required else "degraded"
     return {
         "name": probe.name,
-        "status": "disabled" if result.disabled else "ready" if ready else failing,
-        "ready": ready,
+        "status": _status(probe, result),
+        "ready": result.ready or result.disabled,
         "required": probe.required,
         "detail": result.detail,
         "checkedAt": clock.rfc3339(clock.now()),
         "durationMs": round(seconds * 1000),
     }
+
+
+def _status(probe: Probe, result: ProbeResult) -> str:
+    if result.disabled:
+        return "disabled"
+    if not result.ready:
+        return "not_ready" if probe.required else "degraded"
+    return "degraded" if result.degraded else "ready"
 
 
 runner: Final = ProbeRunner()
@@ -183,6 +191,8 @@ def check_datastore() -> ProbeResult:
         )
     if waiting := _migrations_waiting():
         return ProbeResult(ready=False, detail=f"{waiting} migrations are not applied")
+    if is_half_restored():
+        return ProbeResult(ready=False, detail=HALF_RESTORED)
     kept = is_store_writable()
     return ProbeResult(ready=kept, detail="" if kept else "what was written cannot be read")
 
@@ -231,9 +241,11 @@ def check_telemetry() -> ProbeResult:
 
 
 def check_background() -> ProbeResult:
-    """Every background thread and task of this process runs."""
+    """Every background thread and task of this process runs and finds the store."""
     if failing := background.failing():
         return ProbeResult(ready=False, detail=f"failed: {', '.join(failing)}")
+    if degraded := background.degraded_loops():
+        return ProbeResult(ready=True, degraded=True, detail=f"degraded: {', '.join(degraded)}")
     return ProbeResult(ready=True)
 
 

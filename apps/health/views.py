@@ -12,6 +12,7 @@ from apps.health.services import readiness_report, subsystem_report
 from apps.http.api import read_only
 from apps.operations.api import db_driver
 from kernel import clock
+from kernel.problems import RETRY_AFTER_S
 
 _threads = ThreadPoolExecutor(
     max_workers=4, thread_name_prefix="readiness"
@@ -40,4 +41,5 @@ async def readyz_subsystem(request: HttpRequest, subsystem: str) -> HttpResponse
 
 
 def _uncached(body: Mapping[str, object], *, status: int) -> HttpResponse:
-    return JsonResponse(body, status=status, headers={"Cache-Control": "no-store"})
+    again = {"Retry-After": str(RETRY_AFTER_S[status])} if status in RETRY_AFTER_S else {}
+    return JsonResponse(body, status=status, headers={"Cache-Control": "no-store", **again})

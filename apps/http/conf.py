@@ -17,6 +17,16 @@ def public_url() -> str:
     return str(settings.PUBLIC_API_URL)
 
 
+def served_hosts() -> tuple[str, ...]:
+    """Return the names that a Host header may have, as Django's ALLOWED_HOSTS writes them."""
+    return tuple(settings.SERVED_HOSTS)
+
+
+def serves_any_address() -> bool:
+    """Return whether a Host header may also be any IP address."""
+    return bool(settings.SERVE_ANY_ADDRESS)
+
+
 def frontend_origins() -> tuple[str, ...]:
     return tuple(url.rstrip("/") for url in settings.FRONTEND_URLS)
 

@@ -6,7 +6,8 @@
 
 The event loop never asks the store. A thread asks for the generations of the spaces in use, so a
 suite that changed or a run that ended is noticed within FRESH_S; a space that nobody used for a
-while is checked before its next answer.
+while is checked before its next answer. While the store is away or slow, spaces in use are served
+as they were, and nobody waits for it; spaces that are not known are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from apps.mocks.domain.ports import SpaceContent, SpaceSource
 from apps.mocks.domain.spaces import SpaceName
-from kernel.background import PeriodicThread
+from kernel.background import PeriodicThread, report_error
 from kernel.errors import NotFound, PlatformError
 from kernel.registry import Registry
 
@@ -36,6 +37,9 @@ FRESH_S: Final = 2.0  # how old what is known of a space may be
 REFRESH_S: Final = 0.8
 IN_USE_S: Final = 10.0  # after its last call, the refresh leaves a space alone
 ABSENT_S: Final = 1.0
+AWAY_S: Final = 5.0  # after a look that found no store, known spaces are served without another
+REFUSED_S: Final = 1.0  # after it, unknown spaces are refused without another
+BRIEF_S: Final = 0.02  # for a look at a space in use, which is served as it was otherwise
 THREADS: Final = 4
 MAX_SPACES: Final = 1_000
 MAX_BYTES: Final = 256 * 2**20  # of the files of all spaces, and again of the contents kept
@@ -109,6 +113,7 @@ class Spaces:
         self._absent: dict[str, float] = {}  # until when
         self._loading: dict[str, Future[LiveSpace | None]] = {}
         self._looking = 0  # of `load_now`
+        self._away_at = float("-inf")  # the last look that found no store, unless one did since
         self._contents: OrderedDict[tuple[str, str], SpaceContent] = OrderedDict()
         self._tickets = itertools.count(1)
         self._pool: ThreadPoolExecutor | None = None
@@ -132,9 +137,11 @@ class Spaces:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def get(self, text: str, now: float) -> LiveSpace | None:
-        """Return a space if what is known of it is fresh."""
+        """Return a space if what is known of it is fresh, or the store is away."""
         found = self._live.get(text)
-        if found is None or now - found.checked_at > FRESH_S:
+        if found is None:
+            return None
+        if now - found.checked_at > FRESH_S and now - self._away_at > AWAY_S:
             return None
         found.used_at = now
         return found
@@ -142,8 +149,9 @@ class Spaces:
     async def load(self, text: str) -> LiveSpace | None:
         """Return a space after a look at the store, None if it does not exist or has ended.
 
-        Callers that come meanwhile share the look. Raise SpacesBusy, and SpacesUnavailable if the
-        store is away and nothing is known of the space.
+        Callers that come meanwhile share the look. For a space in use, which the thread refreshes
+        as well, nobody waits longer than BRIEF_S: it is returned as it was. Raise SpacesBusy, and
+        SpacesUnavailable if the store is away and nothing is known of the space.
         """
         if (until := self._absent.get(text)) is not None:
             if time.monotonic() < until:
@@ -152,10 +160,20 @@ class Spaces:
         name = SpaceName.parse(text)
         if name is None:
             return None
-        found = await asyncio.shield(asyncio.wrap_future(self._start(name, text)))
+        known, look = self._in_use(text), asyncio.wrap_future(self._start(name, text))
+        if known is not None:
+            await asyncio.wait([look], timeout=BRIEF_S)
+        found = known if known and not look.done() else await asyncio.shield(look)
         if found is not None:
             found.used_at = time.monotonic()
         return found
+
+    def _in_use(self, text: str) -> LiveSpace | None:
+        """Return a known space if the thread refreshes it."""
+        known = self._live.get(text)
+        if known is None or self._thread is None:
+            return None
+        return known if time.monotonic() - known.used_at <= IN_USE_S else None
 
     async def load_now(self, text: str) -> LiveSpace | None:
         """Return a space after a look at the store that begins now, as `load`."""
@@ -178,6 +196,7 @@ class Spaces:
                 if not self._setup.is_away(error):
                     raise
                 logger.warning("mocks: the store is away; spaces are served as they were")
+                report_error()
 
     def _is_over(self) -> bool:
         if not self._ended.wait(REFRESH_S):
@@ -219,6 +238,8 @@ class Spaces:
 
     def _loaded(self, name: SpaceName, text: str) -> LiveSpace | None:
         try:
+            if text not in self._live and time.monotonic() - self._away_at < REFUSED_S:
+                raise SpacesUnavailable("the datastore does not answer; try again")
             return self._look_at_one(name, text)
         finally:
             with self._lock:
@@ -246,30 +267,26 @@ class Spaces:
             by_kind.setdefault("suite" if name.is_shared else "run", []).append((name, text))
         try:
             self._setup.connect()
+            # first, because it is one read: sources may make several, each of which waits
+            resets = self._setup.resets([text for each in by_kind.values() for _, text in each])
             for kind, named in by_kind.items():
-                self._look_at_source(self._setup.source_of(kind), named, ticket, now)
+                self._look_at_source(self._setup.source_of(kind), named, resets, ticket, now)
         except Exception as error:
             if self._setup.is_away(error):
-                self._go_on_unchanged([text for named in by_kind.values() for _, text in named])
+                self._away_at = time.monotonic()
             raise
-
-    def _go_on_unchanged(self, texts: Iterable[str]) -> None:
-        now = time.monotonic()
-        for text in texts:
-            if space := self._live.get(text):
-                space.checked_at = now
+        self._away_at = float("-inf")
 
     def _look_at_source(
         self,
         source: SpaceSource | None,
         named: Sequence[tuple[SpaceName, str]],
+        resets: Mapping[str, Resets],
         ticket: int,
         now: float,
     ) -> None:
         names = [name for name, _ in named]
         generations = source.generations(names) if source else {}
-        alive = [text for name, text in named if name in generations]
-        resets = self._setup.resets(alive) if alive else {}
         for name, text in named:
             generation = generations.get(name)
             space = None

@@ -23,7 +23,7 @@ from apps.mocks.selectors import resets_of
 from apps.mocks.spaces import Spaces, SpacesSetup, source_named
 from apps.mocks.state.memory import MemoryState
 from apps.mocks.state.redis import RedisState, SharedState
-from apps.observability.api import mask_credentials
+from apps.observability.api import RequestContext, enter_request, mask_credentials
 from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
 from apps.streams.api import release_stale_connection
 from kernel.redaction import known_secrets
@@ -55,7 +55,7 @@ class MockParts:
                 resets=resets_of,
                 state=self.state,
                 is_away=_is_away,
-                connect=release_stale_connection,
+                connect=_connect,
                 disconnect=_disconnect,
             )
         )
@@ -116,6 +116,12 @@ def is_own_secret(text: str) -> bool:
 def masked(text: str) -> str:
     """Return a text without credentials."""
     return mask_credentials(known_secrets.mask(text))
+
+
+def _connect() -> None:
+    """Let this thread wait for the store no longer than a request does."""
+    enter_request(RequestContext())
+    release_stale_connection()
 
 
 def _disconnect() -> None:

@@ -10,8 +10,10 @@ Credentials are masked by their shape: nobody has to know the value to hide it.
 from __future__ import annotations
 
 import logging
+import os
 import re
-from typing import Final
+from logging.handlers import RotatingFileHandler
+from typing import Any, Final
 
 from apps.observability.domain.request_context import request_context
 from kernel.redaction import MASK
@@ -32,6 +34,17 @@ _OPAQUE: Final = (
 _TOKENS: Final = re.compile(f"{_JWT}|{_OPAQUE}")
 _NAMED: Final = re.compile(rf"(?i)((?:^|[?&;'\"]\s?)(?:{_NAMES})=)[^&;\s'\"<>#]+")
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)[ +]+[^\s'\",;]+")
+
+
+class PrivateLogFile(RotatingFileHandler):
+    """A rotating log file that only its owner reads: lines name accounts and addresses."""
+
+    def _open(self) -> Any:
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_open_private)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class RequestIdFilter(logging.Filter):

@@ -51,6 +51,7 @@ METRICS: Final[dict[str, tuple[type[Counter | Gauge | Histogram], tuple[str, ...
     "partita.agent.stale_reports": (Counter, (), "Reports refused by fencing"),
     "partita.mock.requests": (Counter, _MOCK, "Calls of mocks answered"),
     "partita.mock.duration.ms": (Histogram, _MOCK, "Time to the end of the answer of a mock"),
+    "partita.reap.removed": (Counter, (), "Containers, networks and volumes that reaps removed"),
     "partita.audit.dropped": (Counter, (), "Audit records that could not be stored"),
     "partita.background.failures": (Counter, ("loop",), "Errors of background loops"),
 }

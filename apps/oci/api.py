@@ -10,6 +10,7 @@ from apps.oci.domain.package import (
     PackageNotFound,
     PackageRefused,
     Pushed,
+    TagTaken,
 )
 from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
 from apps.oci.domain.repositories import (
@@ -32,6 +33,7 @@ from apps.oci.services.packages import pull, push
 from apps.oci.services.sync import (
     assign_suite_id,
     due_registries,
+    index_package,
     sync_due,
     sync_registry,
     test_connection,
@@ -54,10 +56,12 @@ __all__ = [
     "RepositoryError",
     "SyncInProgress",
     "SyncResult",
+    "TagTaken",
     "assign_suite_id",
     "chosen_tag",
     "due_registries",
     "find_repository",
+    "index_package",
     "list_repositories",
     "parse_reference",
     "pull",

@@ -13,9 +13,10 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.oci.api import due_registries, sync_due
 from apps.operations.api import LifespanPart, celery_application
 from apps.streams.api import DatastoreUnavailable, release_stale_connection
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle, report_error
 
 INTERVAL_S: Final = 15.0
+_AGAIN_S: Final = 2.0  # after the store was away
 PATIENCE: Final = timedelta(seconds=60)  # after which nobody else seems to work on it
 _log = logging.getLogger("partita.oci")
 
@@ -41,15 +42,24 @@ class RegistriesPart(LifespanPart):
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            try:
-                release_stale_connection()
-                see_to_due()
-            except DatastoreUnavailable as error:
-                _log.warning("registries: %s", error.detail)
-            except (OperationalError, InterfaceError) as error:
-                _log.warning("registries: the store is unavailable: %s", error)
-            self._stopped.wait(INTERVAL_S)
+            with one_cycle():
+                is_done = self._see_to_due()
+            self._stopped.wait(INTERVAL_S if is_done else _AGAIN_S)
         connection.close()
+
+    def _see_to_due(self) -> bool:
+        """Have due registries synchronized; return False while the store is away."""
+        try:
+            release_stale_connection()
+            see_to_due()
+        except DatastoreUnavailable as error:
+            _log.warning("registries: %s", error.detail)
+        except (OperationalError, InterfaceError) as error:
+            _log.warning("registries: the store is unavailable: %s", error)
+        else:
+            return True
+        report_error()
+        return False
 
 
 def see_to_due() -> None:
@@ -67,3 +77,4 @@ def _send() -> None:
         )
     except Exception as error:  # noqa: BLE001 - the edge to whatever broker is configured
         _log.warning("the broker is unavailable (%s); registries wait", error)
+        report_error(optional=True)

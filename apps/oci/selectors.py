@@ -100,6 +100,7 @@ def stored_package(digest: str, *, repository: str = "", tag: str = "") -> Packa
         files=files,
         artifact_type=manifest.artifact_type,
         annotations=manifest.annotations,
+        media_types=manifest.media_types,
     )
 
 

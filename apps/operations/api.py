@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from apps.operations.commands import (
-    ExitCode,
     PlatformCommand,
     VerbCommand,
+    align_columns,
+    confirm,
     escape,
     further_verbs,
     print_json,
@@ -14,6 +15,7 @@ from apps.operations.commands import (
     store_unusable,
 )
 from apps.operations.conf import broker_url, celery_application, db_driver, redis_url
+from apps.operations.domain.encrypted_rows import EncryptedRow, EncryptedText, encrypted_rows
 from apps.operations.domain.lifecycle import (
     LifespanPart,
     begin_drain,
@@ -21,6 +23,7 @@ from apps.operations.domain.lifecycle import (
     lifespan_parts,
 )
 from apps.operations.domain.mail import MailServer
+from apps.operations.domain.store_archive import BackupManifest, TableSummary
 from apps.operations.services.audit_trail import Audited, is_audited, recorded_path, trail
 from apps.operations.services.cached_reads import CachedReads, generation, raise_generation
 from apps.operations.services.mail import (
@@ -38,16 +41,26 @@ from apps.operations.services.redis_client import (
 )
 from apps.operations.services.server_processes import living_servers
 from apps.operations.services.store import (
+    HALF_RESTORED,
     DatastoreUnavailable,
     installation_id,
+    is_half_restored,
     is_store_away,
     is_store_writable,
+    require_whole_store,
 )
+from apps.operations.services.store_backup import StoreConflict, key_fingerprints, write_backup
+from apps.operations.services.store_restore import restore, verify_backup
+from kernel.commands import ExitCode
 
 __all__ = [
+    "HALF_RESTORED",
     "Audited",
+    "BackupManifest",
     "CachedReads",
     "DatastoreUnavailable",
+    "EncryptedRow",
+    "EncryptedText",
     "ExitCode",
     "LifespanPart",
     "MailServer",
@@ -56,19 +69,26 @@ __all__ = [
     "RecipientRefused",
     "RedisAway",
     "SharedRedisClient",
+    "StoreConflict",
+    "TableSummary",
     "VerbCommand",
+    "align_columns",
     "begin_drain",
     "broker_url",
     "celery_application",
+    "confirm",
     "db_driver",
+    "encrypted_rows",
     "escape",
     "further_verbs",
     "generation",
     "installation_id",
     "is_audited",
     "is_draining",
+    "is_half_restored",
     "is_store_away",
     "is_store_writable",
+    "key_fingerprints",
     "lifespan_parts",
     "living_servers",
     "mail_server",
@@ -80,8 +100,12 @@ __all__ = [
     "redis_key",
     "redis_url",
     "require_mail_server",
+    "require_whole_store",
+    "restore",
     "send_mail",
     "shared_redis",
     "store_unusable",
     "trail",
+    "verify_backup",
+    "write_backup",
 ]

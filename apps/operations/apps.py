@@ -4,11 +4,12 @@ from typing import ClassVar
 
 from django.apps import AppConfig, apps
 
+from apps.operations.domain.encrypted_rows import encrypted_rows
 from apps.operations.domain.lifecycle import lifespan_parts
 
 
 class OperationsConfig(AppConfig):
-    """Registers the `lifespan_parts` of every app. The label is part of the names of tables."""
+    """Registers `lifespan_parts` and `encrypted_rows` of every app. The label names tables."""
 
     name = "apps.operations"
     label = "system"
@@ -23,3 +24,5 @@ class OperationsConfig(AppConfig):
         for config in apps.get_app_configs():
             for name, path in getattr(config, "lifespan_parts", {}).items():
                 lifespan_parts.register_path(name, path)
+            for name, path in getattr(config, "encrypted_rows", {}).items():
+                encrypted_rows.register_path(name, path)

@@ -6,7 +6,6 @@ Data goes to stdout, progress and errors to stderr. Colours follow `NO_COLOR` an
 from __future__ import annotations
 
 import argparse
-import enum
 import json
 import os
 import re
@@ -21,33 +20,18 @@ from django.db import DatabaseError
 from rich.cells import cell_len
 
 from apps.operations import conf
+from kernel.commands import (
+    EXIT_CODES_HELP,
+    HIDDEN_OPTIONS,
+    OUTPUT_HELP,
+    OUTPUTS,
+    ExitCode,
+    help_words,
+)
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
 from kernel.registry import Registry
 
-
-class ExitCode(enum.IntEnum):
-    """What a command's end says; `--help` of every command lists them."""
-
-    OK = 0
-    ERROR = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    FORBIDDEN = 4
-    CONFLICT = 5
-    UNAVAILABLE = 6
-    RUN_FAILED = 10
-    RUN_ERROR = 11
-    RUN_CANCELED = 12
-    TIMEOUT = 13
-    STILL_RUNNING = 14
-
-
-EXIT_CODES_HELP = (
-    "exit codes: 0 success, 1 error, 2 usage, 3 not found, 4 not allowed, 5 conflict, "
-    "6 unavailable; a watched run: 10 failed (a step), 11 failed (infrastructure), 12 canceled, "
-    "13 time out, 14 still running"
-)
 _BY_STATUS = {
     401: ExitCode.FORBIDDEN,
     403: ExitCode.FORBIDDEN,
@@ -58,6 +42,7 @@ _BY_STATUS = {
     502: ExitCode.UNAVAILABLE,
     503: ExitCode.UNAVAILABLE,
 }
+_BY_CODE = {"backend_unknown": ExitCode.NOT_FOUND, "profile_not_in_suite": ExitCode.NOT_FOUND}
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 Verb = Callable[[dict[str, Any]], int]
@@ -73,16 +58,13 @@ class PlatformCommand(BaseCommand):
     examples: ClassVar[str] = ""
     exit_codes: ClassVar[str] = EXIT_CODES_HELP
     requires_system_checks = ()
+    suppressed_base_arguments = HIDDEN_OPTIONS
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        variables = f"environment: {self.environment}\n\n" if self.environment else ""
-        return super().create_parser(
-            prog_name,
-            subcommand,
-            epilog=f"{variables}examples:\n{self.examples.rstrip()}\n\n{self.exit_codes}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **kwargs,
+        words = help_words(
+            examples=self.examples, exit_codes=self.exit_codes, environment=self.environment
         )
+        return super().create_parser(prog_name, subcommand, **words, **kwargs)
 
     def execute_command(self, options: dict[str, Any]) -> int:
         raise NotImplementedError
@@ -104,10 +86,22 @@ class PlatformCommand(BaseCommand):
 
 
 class VerbCommand(PlatformCommand):
-    """`manage.py <noun> <verb> …`: a subclass names its verbs and adds their arguments.
+    """`partita <noun> <verb> …`: a subclass names its verbs and adds their arguments.
 
     Each verb takes the parsed options and returns an exit code.
     """
+
+    def add_verbs(self, parser: argparse.ArgumentParser) -> Any:
+        """Return what takes the verbs; a command line without one lists them and ends with 2."""
+        verbs = parser.add_subparsers(metavar="VERB")
+
+        def list_verbs(_options: dict[str, Any]) -> int:
+            parser.print_usage(sys.stderr)
+            sys.stderr.write(f"{parser.prog}: name a verb: {', '.join(verbs.choices)}\n")
+            return ExitCode.USAGE
+
+        parser.set_defaults(verb=list_verbs)
+        return verbs
 
     def add_verb(self, verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
@@ -115,9 +109,9 @@ class VerbCommand(PlatformCommand):
         parser.add_argument(
             "-o",
             "--output",
-            choices=("text", "table", "json", "yaml"),
-            default="text",
-            help="text or table for people (text is the default), json or yaml for programs",
+            choices=OUTPUTS,
+            default=OUTPUTS[0],
+            help=OUTPUT_HELP,
         )
         return parser
 
@@ -138,8 +132,8 @@ class VerbCommand(PlatformCommand):
 # `noun verb` → what adds it: for verbs that need an app above that of the noun's command.
 further_verbs: Final[Registry[Callable[[VerbCommand, Any], None]]] = Registry("further verb")
 
-_NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `manage.py migrate`"
-_ADVICE: Final = {"execution_not_found": "`manage.py run list` shows the runs"}
+_NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `partita migrate`"
+_ADVICE: Final = {"execution_not_found": "`partita run list` shows the runs"}
 
 
 def store_unusable(error: Exception, advice: str = _NO_STORE) -> PlatformError:
@@ -169,7 +163,8 @@ def report_error(error: PlatformError) -> ExitCode:
         console.print(f"  {place or entry.pointer}{why}", markup=False)
     if advice := _ADVICE.get(error.problem_code):
         console.print(f"  {advice}", markup=False, style="dim")
-    return _BY_STATUS.get(PROBLEMS[error.problem_code], ExitCode.ERROR)
+    code = error.problem_code
+    return _BY_CODE.get(code) or _BY_STATUS.get(PROBLEMS[code], ExitCode.ERROR)
 
 
 _yaml: Final = threading.local()
@@ -197,15 +192,28 @@ def print_json(document: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table as wide as its content: a narrow terminal wraps it, an id is never cut."""
-    lines = [list(columns), *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (
-            cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)
-        )
-        text = "  ".join(padded).rstrip()
-        is_bold = line is lines[0] and sys.stdout.isatty()
-        sys.stdout.write(f"\x1b[1m{text}\x1b[0m\n" if is_bold else f"{text}\n")
+    heads, *lines = align_columns([columns, *rows])
+    sys.stdout.write(f"\x1b[1m{heads}\x1b[0m\n" if sys.stdout.isatty() else f"{heads}\n")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as printable lines whose columns are as wide as their widest cell."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def confirm(question: str) -> bool:
+    """Ask a person on the terminal; anything but yes is no."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def escape(text: str) -> str:

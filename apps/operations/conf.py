@@ -34,6 +34,11 @@ def redis_url() -> str:
     return str(settings.REDIS_URL)
 
 
+def encryption_keys() -> list[str]:
+    """Return the keys of encryption at rest, current one first; none in the sync's processes."""
+    return list(getattr(settings, "ENCRYPTION_KEYS", []))
+
+
 def redis_prefix() -> str:
     return str(settings.REDIS_PREFIX)
 
@@ -71,3 +76,9 @@ def metrics_address() -> tuple[str, int] | None:
     if not port.isdecimal():
         raise ImproperlyConfigured(f"METRICS_ADDR={text!r}: expected host:port")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - a bare port listens everywhere
+
+
+def encryption_key_origins() -> dict[str, str]:
+    """Return each key with the variable that it comes from: the first one encrypts."""
+    origins: dict[str, str] = settings.ENCRYPTION_KEY_ORIGINS
+    return {key: origins.get(key, "") for key in settings.ENCRYPTION_KEYS if key}

@@ -10,4 +10,8 @@ class PlatformSettingsConfig(AppConfig):
     label = "platform_settings"
     mail_server = "apps.platform_settings.services.effective.mail_server"
     probes: ClassVar = {"platform-settings": "apps.platform_settings.services.effective.PROBE"}
+    encrypted_rows: ClassVar = {
+        "settings": "apps.platform_settings.services.encrypted_settings.STORED",
+        "settings-file": "apps.platform_settings.services.encrypted_settings.IN_FILE",
+    }
     lifespan_parts: ClassVar = {"platform-settings": "apps.platform_settings.lifespan.SettingsPart"}

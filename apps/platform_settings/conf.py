@@ -72,6 +72,11 @@ def vault_token() -> str:
     return str(settings.VAULT_TOKEN)
 
 
+def vault_address() -> str:
+    """Return the only address to which the credentials for Vault may go, "" for any."""
+    return str(settings.VAULT_ADDR)
+
+
 def secret_files_folder() -> Path | None:
     """Return the folder of the secrets in files; None when it is not set."""
     return Path(settings.SECRET_FILES_DIR) if settings.SECRET_FILES_DIR else None

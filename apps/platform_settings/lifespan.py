@@ -13,7 +13,7 @@ from apps.operations.api import LifespanPart
 from apps.platform_settings.services.changes import store_default
 from apps.platform_settings.services.effective import current
 from apps.streams.api import DatastoreUnavailable, release_stale_connection, then_disconnect
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle, report_error
 
 _INTERVAL_S: Final = 5.0
 _log = logging.getLogger("partita.platform_settings")
@@ -42,7 +42,8 @@ class SettingsPart(LifespanPart):
 async def _refresh_periodically() -> None:
     while True:
         await asyncio.sleep(_INTERVAL_S)
-        await asyncio.to_thread(then_disconnect, _prepare)
+        with one_cycle():
+            await asyncio.to_thread(then_disconnect, _prepare)
 
 
 def _prepare() -> None:
@@ -53,3 +54,4 @@ def _prepare() -> None:
             store_default()
     except (DatabaseError, DatastoreUnavailable) as error:
         _log.warning("The platform settings could not be read and will be again: %s", error)
+        report_error()

@@ -19,8 +19,9 @@ def profiles_file() -> Path:
     return Path(settings.PROFILES_FILE)
 
 
-def only_administrators_write() -> bool:
-    return str(settings.PROFILE_WRITES) == "admin"
+def profile_writers() -> str:
+    """Return PROFILE_WRITES: `members`, `admin`, or empty where it is not set."""
+    return str(settings.PROFILE_WRITES)
 
 
 def env_prefixes() -> Sequence[str]:

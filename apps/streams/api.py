@@ -28,6 +28,7 @@ from apps.streams.services.topics import (
 )
 from apps.streams.services.unit_of_work import (
     LostRace,
+    on_store_thread,
     release_stale_connection,
     then_disconnect,
     unit_of_work,
@@ -51,6 +52,7 @@ __all__ = [
     "listen",
     "merge",
     "nudge",
+    "on_store_thread",
     "open_topics",
     "read",
     "release_stale_connection",

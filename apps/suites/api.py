@@ -21,9 +21,11 @@ from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.differences import Change, LockDifference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
+from apps.suites.evaluator.process import kept_evaluations
 from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import LockedDependency, NewLock
 from apps.suites.profiles import (
+    NO_STORE,
     ProfilesChanged,
     ProfileSummary,
     SuiteProfilesDocument,
@@ -45,15 +47,18 @@ from apps.suites.selectors import (
     every_suite,
     find_suite,
     find_suite_by_id,
+    focus_on,
     get_definition,
     lint_mocks_of,
     lint_suite,
     list_suites,
     lock_difference,
     lock_suite,
+    read_every_suite,
     resolve,
     resolve_suite,
     source_problems,
+    suite_from_files,
     suites_to_lock,
 )
 from apps.suites.services.registration import (
@@ -69,6 +74,7 @@ from apps.suites.services.sharing import pull_suite, push_module, push_suite, pu
 
 __all__ = [
     "DEPENDENCY_FILES",
+    "NO_STORE",
     "Change",
     "DefinitionDocument",
     "FormattedFile",
@@ -100,9 +106,11 @@ __all__ = [
     "every_suite",
     "find_suite",
     "find_suite_by_id",
+    "focus_on",
     "formatted_files",
     "get_definition",
     "hydrated_surfaces",
+    "kept_evaluations",
     "lint_mocks_of",
     "lint_suite",
     "list_suites",
@@ -116,6 +124,7 @@ __all__ = [
     "push_module",
     "push_suite",
     "push_warnings",
+    "read_every_suite",
     "register_suite",
     "remove_suite",
     "require_registration",
@@ -123,6 +132,7 @@ __all__ = [
     "resolve_suite",
     "source_problems",
     "starters",
+    "suite_from_files",
     "suite_profiles",
     "suite_users",
     "suites_to_lock",

@@ -149,7 +149,7 @@ def _warnings(suite: Suite, imports: Iterable[ExpandedImport]) -> Iterator[Packa
             yield PackageWarning(
                 code="unlocked_dependency",
                 detail=f"{each.pin.alias}: {each.pin.ref} is a package of a registry without a "
-                "lock; `manage.py suite lock` pins its content",
+                "lock; `partita suite lock` pins its content",
                 file=suite.package.first_of(*FILES),
             )
 

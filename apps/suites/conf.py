@@ -14,6 +14,10 @@ def suites_dir() -> Path:
     return Path(settings.SUITES_DIR)
 
 
+def data_dir() -> Path:
+    return Path(settings.DATA_DIR)
+
+
 def suite_registration() -> str:
     """Return who may register suites: `admin`, `members` or `off`."""
     allowed: str = settings.SUITE_REGISTRATION

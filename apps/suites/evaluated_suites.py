@@ -8,6 +8,7 @@ from typing import Any
 
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation
+from apps.suites.domain.export_clashes import refuse_export_clashes
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
 from apps.suites.modules import modules_digest
@@ -84,11 +85,14 @@ def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
     """Return the topology of the evaluator's answer, or the problem."""
     topology: tuple[ResolvedNode, ...] = ()
     problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
+    if problem is not None:
+        problem.followed_by(TopologyProblem(**each) for each in answer.get("more", ()))
     if problem is None:
         try:
             topology = build_topology(answer["nodes"], answer["bound"])
+            refuse_export_clashes(topology, _calls(answer))
         except TopologyProblem as found:
-            problem = found
+            topology, problem = (), found
     return SuiteEvaluation(
         topology=topology,
         problem=problem,

@@ -124,13 +124,13 @@ class Library:
         holds = self.shelf.holds(found.basis.suites, found.watched)
         return found.evaluated if holds and found.has_same_modules() else None
 
-    def evaluate(self, suite: Suite) -> EvaluatedSuite:
-        """Evaluate a suite under its default profile, and wait."""
+    def evaluate(self, suite: Suite, *, within_s: float | None = None) -> EvaluatedSuite:
+        """Evaluate a suite under its default profile, and wait, at most so long."""
         basis = self._current_basis()
-        if ready := self._ready(suite, basis):
+        if (ready := self._ready(suite, basis)) and ready.is_complete:
             return ready
         work = self._started(suite, basis)
-        wait(work.futures)
+        wait(work.futures, timeout=within_s)
         return self._evaluated(suite, basis, work)
 
     def hydrated(self, suite: Suite | ImportedSuite) -> HydratedSurfaces:
@@ -171,7 +171,8 @@ class Library:
         rules = _rules()
         basis = self._basis
         if basis is None or basis.suites is not suites or basis.rules != rules:
-            basis = self._basis = Basis(suites=suites, rules=rules, resolver=Resolver(suites))
+            resolver = Resolver(suites, ids=self.shelf.ids())
+            basis = self._basis = Basis(suites=suites, rules=rules, resolver=resolver)
         return basis
 
     def _ready(self, suite: Suite, basis: Basis) -> EvaluatedSuite | None:

@@ -22,7 +22,7 @@ from apps.suites.module_pins import new_pins
 from apps.suites.resolution import PackageUnavailable, Resolver
 from apps.suites.workspace import replace_file
 
-_HEAD: Final = "# Written by `manage.py suite lock`; run it again after a change that you want.\n"
+_HEAD: Final = "# Written by `partita suite lock`; run it again after a change that you want.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,8 +68,8 @@ def _first_pin(index: _Index, label: str) -> str:
     raise TopologyProblem(
         "module_not_found",
         f"{label}: the workspace has no such module, and no registry has one with a version in a "
-        f"repository that ends in {end}; push it with `manage.py suite push {label} "
-        f"HOST/{end}:1.0.0`, then synchronize with `manage.py settings registries sync ID`",
+        f"repository that ends in {end}; push it with `partita suite push {label} "
+        f"HOST/{end}:1.0.0`, then synchronize with `partita settings registries sync ID`",
     )
 
 

@@ -67,7 +67,7 @@ class _Joined:
 class ProfileJoin:
     """Attaches stored profiles to suites, anew only when either has changed. It is thread-safe.
 
-    `files_only`: for commands that work on files where there is no store.
+    `files_only`: for commands that work on files where there is no store; the shelf goes by it too.
     """
 
     def __init__(self) -> None:
@@ -97,6 +97,12 @@ class ProfileJoin:
 
 
 profile_join: Final = ProfileJoin()
+
+
+NO_STORE: Final = (
+    "note: the store cannot be read, so only the suites of SUITES_DIR are known, with the profiles"
+    " of their files"
+)
 
 
 def use_files_without_store() -> bool:

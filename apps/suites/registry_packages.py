@@ -104,7 +104,13 @@ def is_remote(repository: str) -> bool:
     return bool(slash) and ("." in host or ":" in host or host == "localhost")
 
 
-def package_of(suite_id: str, repository: str, version: str, package: oci.Package) -> Package:
+def package_of(
+    suite_id: str,
+    repository: str,
+    version: str,
+    package: oci.Package,
+    also: tuple[str, ...] = (),
+) -> Package:
     """Return the files of a pulled package under a suite id, with the first broken rule."""
     path, reason = broken_files_rule(package.files)
     return Package(
@@ -118,6 +124,7 @@ def package_of(suite_id: str, repository: str, version: str, package: oci.Packag
             repository=repository,
             version=version,
             digest=package.digest,
+            also=also,
         ),
     )
 

@@ -59,8 +59,13 @@ class Resolver:
         registries: Packages = packages,
         *,
         earlier: Sequence[Suite] = (),
+        ids: Sequence[str] = (),
     ) -> None:
-        """Take further contents of suites with `earlier`: those that only a digest asks for."""
+        """Take further contents of suites with `earlier`: those that only a digest asks for.
+
+        `ids` are those that a hint names, in this order, where there are more than these suites.
+        """
+        self._known_ids = ids or [suite.suite_id for suite in suites]
         self._registries = registries
         self._earlier = earlier
         self._ids = {suite.suite_id: suite for suite in suites}
@@ -169,7 +174,7 @@ class Resolver:
         self, pin: Pin, local: Sequence[Suite], fitting: Sequence[Suite]
     ) -> TopologyProblem:
         if not local:
-            known = known_names(self._ids)
+            known = known_names(self._known_ids, keep_order=True)
             return TopologyProblem("dependency_unresolved", f'there is no suite "{pin.ref}"{known}')
         if not fitting:
             versions = ", ".join(sorted({suite.metadata.version for suite in local}))
@@ -181,7 +186,7 @@ class Resolver:
             "digest_mismatch",
             f'"{pin.ref}" is pinned to {pin.digest[:_SHOWN_DIGEST]}…, but its content is '
             f"{fitting[0].digest[:_SHOWN_DIGEST]}…; if that change is wanted, renew the lock "
-            "with `manage.py suite lock`",
+            "with `partita suite lock`",
         )
 
 

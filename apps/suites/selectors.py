@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -10,12 +10,18 @@ from typing import Any, NotRequired, TypedDict
 from apps.oci.api import PackageNotFound
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites import conf, workspace
-from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
+from apps.suites.domain.definition import (
+    DefinitionDocument,
+    Suite,
+    SuiteEvaluation,
+    definition_of,
+    suite_of,
+)
 from apps.suites.domain.dependencies import FILES, parsed_reference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.lint_comments import UNUSED, without_ignored
 from apps.suites.domain.linting import lint, problem_diagnostics
-from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
+from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE, Package
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.served_surfaces import ServedSurfaces, served_surfaces
 from apps.suites.evaluator.process import lint_text
@@ -91,6 +97,16 @@ class ResolvedSuite:
     mocks: Mapping[str, ServedSurfaces] = field(default_factory=dict)
 
 
+def focus_on(references: Collection[str]) -> None:
+    """Let this process read these suites only, and what they import: for commands about one."""
+    library.shelf.focus(references)
+
+
+def read_every_suite() -> None:
+    """End what `focus_on` began."""
+    library.shelf.read_all()
+
+
 def source_problems() -> dict[str, str]:
     """Return the sources of suites that could not be listed last, and why."""
     return library.shelf.problems()
@@ -106,16 +122,20 @@ def list_suites() -> list[DefinitionDocument]:
     return sorted(definitions, key=lambda each: (each["title"].casefold(), each["id"]))
 
 
-def get_definition(suite_id: str, *, profile: str = "") -> DefinitionDocument:
+def get_definition(
+    suite_id: str, *, profile: str = "", wait_s: float | None = None
+) -> DefinitionDocument:
     """Return a suite's Definition under its default or a named profile; do not change it.
 
-    `profile` is a file name or an id. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
+    `profile` is a file name or an id. With `wait_s`, a suite that is being evaluated is waited for,
+    at most so long. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
     """
-    if not profile and (prepared := library.prepared(suite_id)):
+    prepared = None if profile else library.prepared(suite_id)
+    if prepared and (prepared.is_complete or wait_s is None):
         return prepared.definition
     suite = find_suite(suite_id)
     if not profile:
-        return library.evaluate(suite).definition
+        return library.evaluate(suite, within_s=wait_s).definition
     env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
     return definition_of(suite, library.evaluation(suite, env), library.hydrated(suite))
 
@@ -274,6 +294,11 @@ def resolve_suite(suite: Suite, *, profile_env: Mapping[str, str] | None = None)
     return _resolved(suite, evaluation, definition)
 
 
+def suite_from_files(suite_id: str, files: Mapping[str, bytes]) -> Suite:
+    """Return a suite of files that no source need have any more, with its profiles of now."""
+    return profile_join.joined([suite_of(Package(suite_id=suite_id, files=files))])[0]
+
+
 def every_suite() -> list[Suite]:
     """Return the suites with their profiles, not evaluated."""
     return list(library.suites())
@@ -303,7 +328,7 @@ def find_suite(reference: str) -> Suite:
             return found
     except PackageNotFound as error:
         raise SuiteNotFound(error.detail) from None
-    known = known_names(suite.suite_id for suite in suites)
+    known = known_names(library.shelf.ids(), keep_order=True)
     raise SuiteNotFound(f"there is no suite {reference[:200]!r}{known}")
 
 
@@ -327,6 +352,9 @@ def _is_referenced(suite: Suite, reference: str) -> bool:
     named, _, digest = reference.partition("@")
     if digest and digest not in (suite.digest, suite.repository_digest):
         return False
+    others = suite.package.origin.also
+    if named in others or (digest and named in [each.rpartition(":")[0] for each in others]):
+        return True
     return named in (repository, f"{repository}:{suite.metadata.version}")
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from django.db import DatabaseError
 
 from apps.suites.domain.definition import Suite, suite_of
+from apps.suites.domain.dependencies import parsed_reference
 from apps.suites.profiles import profile_join
 from apps.suites.sources import SourcedSuite, SuiteSource, sources
 from kernel.errors import PlatformError
@@ -30,6 +31,7 @@ _LONGEST_ID: Final = 128
 class _Known:
     suite_id: str
     sourced: SourcedSuite
+    stamp: Hashable
     suite: Suite
 
 
@@ -90,6 +92,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.rests = False
+        self._focus: frozenset[str] | None = None
         self._lock = threading.Lock()
         self._sources: tuple[_Source, ...] = ()
         self._known: dict[tuple[str, str], _Known] = {}
@@ -97,6 +100,33 @@ class Shelf:
         self._suites: tuple[Suite, ...] = ()
         self._tokens: list[Hashable] = []
         self._checked_at = 0.0
+        self._listed: dict[str, SourcedSuite] = {}  # by id, also what is not read
+
+    def focus(self, references: Collection[str]) -> None:
+        """Read only the suites that are named, by id or repository, and those that they import.
+
+        For commands, which end before anybody asks for another one. An import that names a
+        repository reads each suite of the workspace whose files hold that name.
+        """
+        wanted = {parsed_reference(each).repository for each in references}
+        self._focus = frozenset(wanted)
+        while True:
+            suites = self.suites()
+            declared = (each for suite in suites for each in suite.dependencies.entries.values())
+            wanted |= {parsed_reference(each.ref).repository for each in declared}
+            unknown = wanted - self._listed.keys()
+            found = wanted | {
+                suite_id
+                for suite_id, sourced in self._listed.items()
+                if unknown and (sourced.may_be is None or sourced.may_be(unknown))
+            }
+            if found <= self._focus:
+                return
+            self._focus |= found
+
+    def read_all(self) -> None:
+        """Read every suite again, after `focus`."""
+        self._focus = None
 
     def suites(self) -> tuple[Suite, ...]:
         """Return the suites by id; the same tuple as before if nothing has changed.
@@ -104,17 +134,19 @@ class Shelf:
         Their profiles are those in force: stored ones over those of the files.
         """
         started, tokens = time.monotonic(), self._read_tokens()
-        taken: set[str] = set()
+        listed: dict[str, SourcedSuite] = {}
         known: dict[tuple[str, str], _Known] = {}
         for source, sourced in self._sourced():
-            suite_id = _free_id(sourced, taken)
-            taken.add(suite_id)
-            known[source.name, sourced.key] = self._read(source, sourced, suite_id)
+            suite_id = _free_id(sourced, listed)
+            listed[suite_id] = sourced
+            if self._focus is None or suite_id in self._focus or sourced.keep_id is not None:
+                known[source.name, sourced.key] = self._read(source, sourced, suite_id)
         read = sorted((each.suite for each in known.values()), key=lambda suite: suite.suite_id)
         found = tuple(profile_join.joined(read))
         with self._lock:
             self._known, self._tokens, self._checked_at = known, tokens, started
             self._current = {each.suite_id: each.sourced for each in known.values()}
+            self._listed = listed
             last = self._suites
             same = len(found) == len(last) and all(
                 new is old for new, old in zip(found, last, strict=True)
@@ -190,6 +222,10 @@ class Shelf:
             if (name, key) != (source_name, found.listed_as)
         }
 
+    def ids(self) -> list[str]:
+        """Return the ids of all suites: those of the workspace first, those of registries last."""
+        return [*self._listed]
+
     def key_of(self, suite_id: str) -> str:
         """Return the key that a listed suite has in its source, "" if it is gone."""
         sourced = self._current.get(suite_id)
@@ -205,6 +241,8 @@ class Shelf:
                 made = {name: sources[name]() for name in sources}
                 opened = [_Source(name, source) for name, source in made.items()]
                 self._sources = tuple(sorted(opened, key=lambda each: each.source.rank))
+            if profile_join.files_only:
+                return tuple(each for each in self._sources if not each.source.reads_store)
             return self._sources
 
     def _sourced(self) -> Iterator[tuple[_Source, SourcedSuite]]:
@@ -213,16 +251,17 @@ class Shelf:
                 yield source, sourced
 
     def _read(self, source: _Source, sourced: SourcedSuite, suite_id: str) -> _Known:
+        stamp = sourced.stamp()
         before = self._known.get((source.name, sourced.key))
-        if before and before.suite_id == suite_id and before.sourced.stamp == sourced.stamp:
+        if before and before.suite_id == suite_id and before.stamp == stamp:
             return before
         suite = suite_of(sourced.read(suite_id))
         if sourced.keep_id is not None:
             sourced.keep_id(suite_id)
-        return _Known(suite_id=suite_id, sourced=sourced, suite=suite)
+        return _Known(suite_id=suite_id, sourced=sourced, stamp=stamp, suite=suite)
 
 
-def _free_id(sourced: SourcedSuite, taken: set[str]) -> str:
+def _free_id(sourced: SourcedSuite, taken: Collection[str]) -> str:
     others = (f"{sourced.ids[-1]}-{number}" for number in itertools.count(2))
     free = next(each for each in itertools.chain(sourced.ids, others) if each not in taken)
     return free if len(free) <= _LONGEST_ID else shortened(free, limit=_LONGEST_ID)

@@ -18,10 +18,11 @@ from django.db import DatabaseError
 from apps.agents.api import Registration
 from apps.executions.api import SupervisorSession
 from apps.operations.api import installation_id
-from apps.streams.api import DatastoreUnavailable, release_stale_connection
+from apps.streams.api import DatastoreUnavailable, on_store_thread, release_stale_connection
 from apps.suites.api import container_kinds
 from apps.workers import conf
 from apps.workers.control_plane.in_process import InProcessControlPlane
+from apps.workers.inventory import InventoryLoops
 from apps.workers.supervisor_setup import (
     SupervisorSetup,
     SupervisorSpec,
@@ -30,7 +31,7 @@ from apps.workers.supervisor_setup import (
     supervisor_specs,
 )
 from kernel import ids
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, keep_running, one_cycle, report_error
 from worker import host
 from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.domain.ownership import UnitOwner
@@ -71,6 +72,7 @@ class Runner:
         self._first = [(setup, _control_plane(setup)) for setup in set_up_supervisors(runtime_name)]
         self._running: dict[str, _RunningSupervisor] = {}
         self._unusable: set[SupervisorSpec] = set()
+        self._inventory = InventoryLoops(lambda: [each.setup for each in self._all()])
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
@@ -84,16 +86,20 @@ class Runner:
         loop = asyncio.get_running_loop()
         for setup, control_plane in self._first:
             self._start(setup, control_plane)
+        loops = [
+            asyncio.create_task(self.keep_following_settings()),
+            asyncio.create_task(self._inventory.keep_looking()),
+            asyncio.create_task(self._inventory.keep_sweeping()),
+        ]
         self._stop = lambda: loop.call_soon_threadsafe(self._stop_all)
         if self._stopping.is_set():
             self._stop_all()
         try:
             while working := [each.task for each in self._all() if not each.task.done()]:
                 await asyncio.wait(working, timeout=POLL_INTERVAL_S)
-                if not self._stopping.is_set():
-                    await self._follow_settings()
         finally:
             self._stop = lambda: None
+            await _ended(loops)
             await _ended([each.task for each in self._all()])
             for each in self._all():
                 await each.control_plane.close()
@@ -119,27 +125,38 @@ class Runner:
         task = asyncio.create_task(_serve(setup.agent_id, supervisor), name=setup.agent_id)
         self._running[setup.agent_id] = _RunningSupervisor(setup, control_plane, supervisor, task)
 
+    async def keep_following_settings(self) -> None:
+        """Apply changed settings until canceled, as a background loop."""
+        await keep_running("settings", self._follow_settings, longest_pause_s=POLL_INTERVAL_S)
+
     async def _follow_settings(self) -> None:
-        """Apply the current settings; retry what fails at the next poll."""
-        try:
-            specs = {
-                spec.agent_id: spec
-                for spec in await asyncio.to_thread(supervisor_specs, self._runtime_name)
-            }
-            for each in self._all():
-                await self._adjust(each, specs.get(each.setup.agent_id))
-            for agent_id in specs.keys() - self._running.keys():
-                await self._add(specs[agent_id])
-        except (ControlPlaneUnavailable, DatabaseError, DatastoreUnavailable) as error:
-            log.warning("changed backends cannot be served yet: %s", error)
+        """Apply the current settings, again and again; what fails is tried at the next poll."""
+        while True:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            with one_cycle():
+                try:
+                    await self._apply_settings()
+                except (ControlPlaneUnavailable, DatabaseError, DatastoreUnavailable) as error:
+                    log.warning("changed backends cannot be served yet: %s", error)
+                    report_error()
+
+    async def _apply_settings(self) -> None:
+        specs = {
+            spec.agent_id: spec
+            for spec in await on_store_thread(supervisor_specs, self._runtime_name)
+        }
+        for each in self._all():
+            await self._adjust(each, specs.get(each.setup.agent_id))
+        for agent_id in specs.keys() - self._running.keys():
+            await self._add(specs[agent_id])
 
     async def _add(self, spec: SupervisorSpec) -> None:
         if spec in self._unusable:
             return
-        created = await asyncio.to_thread(_set_up, spec, self._runtime_name)
+        created = await on_store_thread(_set_up, spec, self._runtime_name)
         if created is None:
             self._unusable.add(spec)
-        else:
+        elif not self._stopping.is_set():
             log.info("%s now serves %s", spec.agent_id, ", ".join(spec.backends))
             self._start(*created)
 

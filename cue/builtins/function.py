@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,6 +12,7 @@ from cue.scalars import Type
 from cue.syntax import Known, Node
 
 MAX_ITEMS: Final = 20_000
+MAX_SHOWN: Final = 60  # characters of a value in a message
 MAX_LENGTH: Final = 2**20  # characters of a text that one call makes
 
 
@@ -49,6 +51,24 @@ class Function:
     takes: str
     apply: Callable[..., Any]
     validates: Type | None = None
+
+
+def spell(value: object) -> str:
+    """Return a value for a message: a scalar or list as CUE writes it, cut; `…` for the rest."""
+    match value:
+        case bool():
+            found = str(value).lower()
+        case Numeric():
+            found = value.text
+        case int():
+            found = str(value)
+        case str():
+            found = json.dumps(value[:MAX_SHOWN], ensure_ascii=False)
+        case list():
+            found = f"[{','.join(map(spell, value[:MAX_SHOWN]))}]"
+        case _:
+            return "…"
+    return found if len(found) <= MAX_SHOWN else f"{found[: MAX_SHOWN - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

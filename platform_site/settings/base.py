@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from kernel.registry import plugin_names
+from kernel.scripts import INTERPRETERS
 from platform_site.settings import embedded, env
-from platform_site.settings.keys import derived_key
+from platform_site.settings.keys import derived_key, encryption_keys
 from platform_site.settings.shared import *
 from platform_site.settings.store import apps as apps_of_store
 from platform_site.settings.store import (
@@ -78,13 +79,12 @@ JWT_SECRET = env.secret("JWT_SECRET")
 JWT_PREVIOUS_SECRETS = env.secret_words("JWT_PREVIOUS_SECRETS")
 SECRET_KEY = env.secret("SECRET_KEY") or derived_key(JWT_SECRET, "secret-key", size=48)
 AUTH_STATE_SECRET = env.secret("AUTH_STATE_SECRET") or derived_key(JWT_SECRET, "auth-state")
-SETTINGS_ENCRYPTION_KEY = env.secret("SETTINGS_ENCRYPTION_KEY") or derived_key(
-    JWT_SECRET, "settings-encryption"
+ENCRYPTION_KEY_ORIGINS = encryption_keys(
+    (JWT_SECRET, *JWT_PREVIOUS_SECRETS),
+    key=env.secret("SETTINGS_ENCRYPTION_KEY"),
+    previous=env.secret_words("SETTINGS_PREVIOUS_ENCRYPTION_KEYS"),
 )
-ENCRYPTION_KEYS = [  # what a key derived of a previous secret encrypted is still read
-    SETTINGS_ENCRYPTION_KEY,
-    *(derived_key(secret, "settings-encryption") for secret in (JWT_SECRET, *JWT_PREVIOUS_SECRETS)),
-]
+ENCRYPTION_KEYS = list(ENCRYPTION_KEY_ORIGINS)  # the first one encrypts, every one decrypts
 
 # ── accounts ──────────────────────────────────────────────────────────────────
 AUTH_ACCESS_TTL_S = env.duration_s("AUTH_ACCESS_TTL", "12h")
@@ -124,12 +124,13 @@ MODULES_DIR = Path(env.text("MODULES_DIR", str(BASE_DIR / "examples" / "oci-modu
 SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
 PROFILES_FILE = Path(env.text("PROFILES_FILE", "svc-profiles.yaml"))
-PROFILE_WRITES = env.choice("PROFILE_WRITES", "members", ("members", "admin"))
+PROFILE_WRITES = env.choice("PROFILE_WRITES", "", ("", "members", "admin"))
 SECRET_REFERENCE_RULE = "apps.platform_settings.domain.secret_refs.reference_problem"
 IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.prefixed("PARTITA_CONFIG_")
 REGISTRY_CA_FILE = env.text("REGISTRY_CA_FILE")
 REGISTRY_SYNC_INTERVAL_S = env.duration_s("REGISTRY_SYNC_INTERVAL", "5m")
+VAULT_ADDR = env.text("VAULT_ADDR")  # the one Vault that gets the credentials, if set
 VAULT_TOKEN = env.text("VAULT_TOKEN")
 VAULT_TOKEN_FILE = env.text("VAULT_TOKEN_FILE")  # read at each use: it may be renewed there
 SECRET_FILES_DIR = env.text("SECRET_FILES_DIR")  # of secrets that profiles name; empty: none
@@ -147,13 +148,7 @@ STEP_MAX_MEMORY = env.size("STEP_MAX_MEMORY", "4Gi")
 STEP_MAX_CPU = env.number("STEP_MAX_CPU", 4)
 STEP_ENV_PREFIXES = env.words("STEP_ENV_PREFIXES", "PARTITA")
 STEP_DEFAULT_IMAGES = {
-    "sh": "alpine:3.20",
-    "bash": "bash:5.2",
-    "py": "python:3.12-alpine",
-    "js": "node:22-alpine",
-    "mjs": "node:22-alpine",
-    "ts": "node:22-alpine",
-    "rb": "ruby:3.3-alpine",
+    **{name: each.image for name, each in INTERPRETERS.items()},
     **env.mapping("STEP_DEFAULT_IMAGES"),
 }
 STEP_INIT_IMAGE = env.text("STEP_INIT_IMAGE", "busybox:1.36")
@@ -165,6 +160,7 @@ LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renew
 LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed
 # the same where nobody else could go on with the step: its units are out of reach for all others
 LEASE_OWNER_PATIENCE_S = env.duration_s("LEASE_OWNER_PATIENCE", "10m")
+ENVIRONMENT_AUTO_REAP = env.flag("ENVIRONMENT_AUTO_REAP", default=False)
 UNIT_OF_WORK_PATIENCE_S = env.duration_s("UNIT_OF_WORK_PATIENCE", "2s")
 STREAM_MAX_PER_USER = env.integer("STREAM_MAX_PER_USER", 50, low=1)
 
@@ -195,7 +191,11 @@ METRICS_ADDR = env.text("METRICS_ADDR")
 AUDIT_ROWS = True  # tests that do not look at them do without
 
 # ── Django ────────────────────────────────────────────────────────────────────
-ALLOWED_HOSTS = ["*"]  # every absolute URL is built from PUBLIC_API_URL, never from Host
+# The edge compares Host with SERVED_HOSTS, before Django and for WebSockets too (apps.http.hosts);
+# every absolute URL is built from PUBLIC_API_URL, never from Host.
+ALLOWED_HOSTS = ["*"]
+SERVED_HOSTS = env.served_hosts("ALLOWED_HOSTS", (PUBLIC_API_URL, MOCK_BASE_URL, *FRONTEND_URLS))
+SERVE_ANY_ADDRESS = False
 ROOT_URLCONF = "platform_site.urls"
 ASGI_APPLICATION = "platform_site.asgi.application"
 APPEND_SLASH = False
@@ -225,10 +225,11 @@ INSTALLED_APPS = [
     "apps.catalog",
     "apps.mocks",
     "apps.executions",
+    "apps.environments",
     "apps.workers",
     "apps.console",
     "sync_stack.orchestrator",
-    "sync_stack.gateway",  # for `manage.py help`: it has no rows
+    "sync_stack.gateway",  # for `partita help`: it has no rows
     "sync_stack.watcher",  # likewise
     *apps_of_store(DB_DRIVER),
 ]
@@ -324,7 +325,9 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.executions.rest.streams.with_streams",
+        "apps.environments.rest.streams.with_stream",
         "apps.http.rest.documentation.with_problems",
+        "platform_site.api_words.add_words",
     ],
     "ENUM_NAME_OVERRIDES": {  # what several bodies call `status`, `trigger` and `mode`
         "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",
@@ -344,6 +347,7 @@ SPECTACULAR_SETTINGS = {
     },
     "SWAGGER_UI_DIST": "SIDECAR",  # from our own files: the content policy allows no other origin
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "docExpansion": "list"},  # no link in a button
 }
 LOGGING = {
     "version": 1,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import ipaddress
 import os
 import secrets
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,7 +18,14 @@ from platform_site.settings import env
 FILE_NAME = "up.env"
 LISTENER_FILE_NAME = "up.listener.env"  # where the running or last `up` listens, and its runtime
 
+_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_OF_OTHERS = 0o077
+_PRIVATE_FILES = (FILE_NAME, "up.log*", "partita.sqlite3*")  # -wal and -shm have the mode of theirs
+LOCK_FILE_NAME = "up.lock"  # held while an `up` uses the data folder
+
 _IPV6 = 6
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - looked for, not listened on
+_LOOPBACK = ("localhost", ".localhost", "127.0.0.1", "[::1]")
 
 
 def prepare(data_dir: Path) -> str:
@@ -26,7 +37,8 @@ def prepare(data_dir: Path) -> str:
     given = bool(env.secret("ADMIN_PASSWORD"))
     is_new = not (data_dir / FILE_NAME).exists()
     try:
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data_dir.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+        _close_to_others(data_dir)
         if is_new:
             _write(data_dir / FILE_NAME)
     except OSError as error:
@@ -34,6 +46,84 @@ def prepare(data_dir: Path) -> str:
     if given:
         return "given"
     return "new" if is_new else "kept"
+
+
+def _close_to_others(data_dir: Path) -> None:
+    """Let only the owner read the folder and what `up` wrote there, also if it was open before.
+
+    What belongs to somebody else, such as a mounted volume, keeps its mode.
+    """
+    files = [path for pattern in _PRIVATE_FILES for path in data_dir.glob(pattern)]
+    for path, mode in [(data_dir, _PRIVATE_FOLDER), *((path, _PRIVATE_FILE) for path in files)]:
+        found = path.stat()
+        if found.st_mode & _OF_OTHERS and found.st_uid == os.geteuid():
+            path.chmod(mode)
+
+
+def note_data_dir(data_dir: Path) -> None:
+    """Note the data folder of an `up`, for commands of this user that look into another one.
+
+    It is a hint: without a home that can be written there is none.
+    """
+    name = hashlib.sha256(str(data_dir).encode()).hexdigest()[:16]
+    with suppress(OSError, RuntimeError):  # RuntimeError: no home folder is known
+        folder = _notes()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / name).write_text(str(data_dir), encoding="utf-8")
+
+
+def running_ups() -> list[tuple[Path, str]]:
+    """Return the data folder and the address of each `up` of this user that runs now."""
+    found = []
+    with suppress(OSError, RuntimeError):
+        for note in sorted(_notes().iterdir()):
+            data_dir = Path(note.read_text(encoding="utf-8"))
+            if _is_in_use(data_dir):
+                found.append((data_dir, _address_in(data_dir)))
+            else:
+                note.unlink(missing_ok=True)
+    return found
+
+
+def _notes() -> Path:
+    state = env.text("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "partita" / "up"
+
+
+def _is_in_use(data_dir: Path) -> bool:
+    try:
+        with (data_dir / LOCK_FILE_NAME).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # the folder is gone, or is not ours
+        return False
+    return False
+
+
+def _address_in(data_dir: Path) -> str:
+    """Return the address that the `up` of a folder wrote; empty where there is none yet."""
+    with suppress(OSError):
+        for line in (data_dir / LISTENER_FILE_NAME).read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition("=")
+            if name == "PUBLIC_API_URL":
+                return value
+    return ""
+
+
+def refuse_other_folder(data_dir: Path) -> None:
+    """Raise ImproperlyConfigured where no store is named and an `up` runs on another folder.
+
+    Without this the command would ask the default store of servers, which nobody started.
+    """
+    if env.text("DB_DRIVER") or (data_dir / FILE_NAME).exists():
+        return
+    if running := running_ups():
+        lines = [f"  DATA_DIR={folder}  ({url})" for folder, url in running]
+        raise ImproperlyConfigured(
+            f"DATA_DIR={data_dir} holds no data of an `up`, and DB_DRIVER names no store. "
+            "An `up` is running with:\n" + "\n".join(lines) + "\nSet DATA_DIR to use it."
+        )
 
 
 def name_own_address() -> None:
@@ -47,12 +137,26 @@ def name_own_address() -> None:
         os.environ["PUBLIC_API_URL"] = f"http://{shown}:{env.text('PORT', '8090')}"
 
 
+def served_hosts(host: str, own_urls: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Return the names that `up` answers to, and whether it answers to every IP address.
+
+    Loopback, `host`, where it listens, the hosts of its own URLs, and those of ALLOWED_HOSTS. Where
+    it listens on all addresses of the machine, it answers to each: nobody else can own such a name.
+    """
+    is_open = host in _ANY_ADDRESS
+    of_containers = ["host.docker.internal"] if is_open else []
+    listened = [] if is_open else [f"[{host}]" if ":" in host else host]
+    listed = env.words("ALLOWED_HOSTS")
+    names = [*_LOOPBACK, *listened, *of_containers, *env.hosts_of(own_urls), *listed]
+    return tuple(dict.fromkeys(names)), is_open
+
+
 def _write(path: Path) -> None:
     # nothing for a password that was given: it is not ours to keep
     given = env.secret("ADMIN_PASSWORD")
     password = [] if given else [f"ADMIN_PASSWORD={secrets.token_urlsafe(9)}"]
     lines = [
-        "# Written by `manage.py up`; the environment wins over it. Keep it secret.",
+        "# Written by `partita up`; the environment wins over it. Keep it secret.",
         f"DB_DRIVER={env.text('DB_DRIVER', 'sqlite')}",
         f"JWT_SECRET={env.secret('JWT_SECRET') or secrets.token_urlsafe(48)}",
         f"AGENT_SHARED_SECRET={env.secret('AGENT_SHARED_SECRET') or secrets.token_urlsafe(32)}",
@@ -61,7 +165,7 @@ def _write(path: Path) -> None:
         "",
     ]
     scratch = path.with_suffix(".new")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("\n".join(lines))
     scratch.replace(path)
@@ -70,7 +174,7 @@ def _write(path: Path) -> None:
 def log_handlers(data_dir: Path) -> dict[str, dict[str, object]]:
     """`stderr` and `audit` of LOGGING, both into `<data_dir>/up.log` (10 MB, one older kept)."""
     into_file = {
-        "class": "logging.handlers.RotatingFileHandler",
+        "class": "apps.observability.logs.PrivateLogFile",
         "filename": str(data_dir / "up.log"),
         "maxBytes": 10_000_000,
         "backupCount": 1,

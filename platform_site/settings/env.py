@@ -23,6 +23,7 @@ from kernel.durations import parse_bytes, parse_duration_ms
 T = TypeVar("T")
 _MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 SOCIAL_PACKAGE = "allauth.socialaccount.providers"
+_HOST = re.compile(r"\.?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9a-f:.]+\]")
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -49,6 +50,27 @@ def secret(name: str) -> str:
 def secret_words(name: str) -> tuple[str, ...]:
     """A comma list of secrets; blanks are dropped."""
     return tuple(word.strip() for word in secret(name).split(",") if word.strip())
+
+
+def served_hosts(name: str, own_urls: Sequence[str]) -> tuple[str, ...]:
+    """A comma list of host names; `.example.org` stands for all below it, `*` for every host.
+
+    With a list, the hosts of `own_urls` are served, too. Unset: every host.
+    """
+    listed = words(name, "*")
+    for host in listed:
+        if host != "*" and not _HOST.fullmatch(host):
+            raise ImproperlyConfigured(
+                f"{name}={host!r}: expected host names without scheme and port, such as "
+                "partita.example.org, .example.org or [::1]"
+            )
+    return listed if "*" in listed else tuple(dict.fromkeys([*listed, *hosts_of(own_urls)]))
+
+
+def hosts_of(urls: Sequence[str]) -> list[str]:
+    """The hosts of URLs as a Host header names them: IPv6 addresses in brackets."""
+    hosts = filter(None, (urlsplit(url).hostname for url in urls))
+    return [f"[{host}]" if ":" in host else host for host in hosts]
 
 
 def flag(name: str, *, default: bool) -> bool:

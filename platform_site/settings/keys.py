@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from collections.abc import Sequence
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -27,6 +28,28 @@ def derived_key(secret: str, label: str, *, size: int = 32) -> str:
         )
         key += block
     return base64.urlsafe_b64encode(key[:size]).decode()
+
+
+def encryption_keys(
+    jwt_secrets: Sequence[str], *, key: str, previous: Sequence[str]
+) -> dict[str, str]:
+    """Return each key that decrypts with the variable that it comes from; the first one encrypts.
+
+    `jwt_secrets`: the current one first. An entry of `previous` is a former
+    SETTINGS_ENCRYPTION_KEY, or a former JWT_SECRET from which the key was derived.
+    """
+    label, list_name = "settings-encryption", "SETTINGS_PREVIOUS_ENCRYPTION_KEYS"
+    found = [(key, "SETTINGS_ENCRYPTION_KEY"), (derived_key(jwt_secrets[0], label), "JWT_SECRET")]
+    for number, entry in enumerate(previous, start=1):
+        origin = f"{list_name}[{number}]"
+        found += [(entry, origin), (derived_key(entry, label), f"{origin}, as a JWT_SECRET")]
+    for number, secret in enumerate(jwt_secrets[1:], start=1):
+        found.append((derived_key(secret, label), f"JWT_PREVIOUS_SECRETS[{number}]"))
+    origins: dict[str, str] = {}
+    for each, origin in found:
+        if each:
+            origins.setdefault(each, origin)
+    return origins
 
 
 def require_jwt_secret(secret: str) -> None:

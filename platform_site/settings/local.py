@@ -17,17 +17,34 @@ _DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 _PASSWORD_ORIGIN = "kept"
 if sys.argv[1:2] == ["up"]:
     _PASSWORD_ORIGIN = embedded.prepare(_DATA_DIR)
+    embedded.note_data_dir(_DATA_DIR)
     embedded.name_own_address()
 elif sys.argv[1:2] in (["run"], ["suite"], ["worker"]):  # not the runner: it asks its own runtime
     env.load_dotenv_files(_DATA_DIR / embedded.LISTENER_FILE_NAME)
+if sys.argv[1:2] in (["run"], ["worker"], ["settings"], ["profile"], ["keys"]):
+    embedded.refuse_other_folder(_DATA_DIR)
 env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
 
 from platform_site.settings.base import *  # noqa: E402 - reads the environment filled above
-from platform_site.settings.base import DATABASES, LOGGING  # noqa: E402
+from platform_site.settings.base import (  # noqa: E402
+    DATABASES,
+    DB_DRIVER,
+    FRONTEND_URLS,
+    LOGGING,
+    MOCK_BASE_URL,
+    PUBLIC_API_URL,
+    UP_HOST,
+)
 
 UP_PASSWORD_ORIGIN = _PASSWORD_ORIGIN
 if sys.argv[1:2] == ["up"]:  # its terminal shows the run; log and audit lines go to a file
     LOGGING["handlers"] = embedded.log_handlers(_DATA_DIR)
-if sys.argv[1:2] in (["run"], ["suite"], ["worker"], ["migrate"]):
+    SERVED_HOSTS, SERVE_ANY_ADDRESS = embedded.served_hosts(
+        UP_HOST, (PUBLIC_API_URL, MOCK_BASE_URL, *FRONTEND_URLS)
+    )
+if sys.argv[1:2] in (["run"], ["suite"], ["worker"], ["migrate"], ["store"], ["keys"]):
     # one thread needs no pool, which says 10 s later and less clearly that the store is away
     DATABASES["default"]["OPTIONS"].pop("pool", None)
+if sys.argv[1:2] in (["suite"], ["mock"]) and DB_DRIVER == "mongo":
+    # they go by the files where there is no store: who has not started one yet does not wait for it
+    DATABASES["default"]["OPTIONS"]["serverSelectionTimeoutMS"] = 1000

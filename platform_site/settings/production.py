@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from platform_site.settings.base import *
 from platform_site.settings.base import JWT_SECRET
 from platform_site.settings.keys import require_jwt_secret
 
-require_jwt_secret(JWT_SECRET)
+if sys.argv[1:2] != ["run_worker"]:  # it signs nothing and has no store
+    require_jwt_secret(JWT_SECRET)

@@ -45,7 +45,11 @@ SECRET_KEY = (
     or derived_key(env.secret("JWT_SECRET"), "secret-key", size=48)
     or first_start_secret(SECRET_KEY_FILE)
 )
-SECRET_KEY_FALLBACKS = list(env.secret_words("SECRET_KEY_FALLBACKS"))
+_REPLACED = env.secret_words("JWT_PREVIOUS_SECRETS")
+SECRET_KEY_FALLBACKS = [  # a key that was derived is known by the secret that it was derived from
+    *env.secret_words("SECRET_KEY_FALLBACKS"),
+    *(derived_key(each, "secret-key", size=48) for each in _REPLACED),
+]
 if len(SECRET_KEY.encode()) < MIN_SECRET_BYTES:
     if SYNC_APP_ENV == "production" and not _CHECKS_ONLY:
         raise ImproperlyConfigured(

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from kernel.commands import ExitCode
 from kernel.redaction import known_secrets
 
-EXIT_CONFIGURATION: Final = 78  # sysexits: EX_CONFIG
-EXIT_UNAVAILABLE: Final = 69  # EX_UNAVAILABLE: an address in use, a store that cannot be used
 SECRET_KEY: Final = "secret-key"  # noqa: S105 - the name of a file
 TASK_API_KEY: Final = "task-api-key"
 WEBHOOK_SECRET: Final = "webhook-secret"  # noqa: S105 - the name of a file
@@ -24,7 +23,7 @@ _MAX_SECRET_BYTES: Final = 2**16
 class StartRefused(Exception):
     """The process cannot start, for the reasons in `lines`."""
 
-    def __init__(self, lines: Sequence[str], *, exit_code: int = EXIT_CONFIGURATION) -> None:
+    def __init__(self, lines: Sequence[str], *, exit_code: int = ExitCode.CONFIGURATION) -> None:
         super().__init__("; ".join(lines))
         self.lines = tuple(lines)
         self.exit_code = exit_code
@@ -32,7 +31,7 @@ class StartRefused(Exception):
 
 def unavailable(line: str) -> StartRefused:
     """Return the error for an address in use or a store that cannot be used."""
-    return StartRefused([line], exit_code=EXIT_UNAVAILABLE)
+    return StartRefused([line], exit_code=ExitCode.ADDRESS_IN_USE)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class Permit(msgspec.Struct, frozen=True):
 class Breaker:
     """closed → open after consecutive failures → half-open at the first request after the pause.
 
+    `half_open` ends the pause early, for who knows that the orchestrator is back.
     Pass every permit to `succeeded`, `failed` or `abandoned`, once.
     """
 
@@ -69,6 +70,11 @@ class Breaker:
         if self.state is BreakerState.HALF_OPEN:
             self._running += 1
         return Permit(self._epoch)
+
+    def half_open(self) -> None:
+        """Let the next call through as a probe, if the breaker is open."""
+        if self.state is BreakerState.OPEN:
+            self._enter(BreakerState.HALF_OPEN)
 
     def succeeded(self, permit: Permit) -> None:
         if not self._is_current(permit):

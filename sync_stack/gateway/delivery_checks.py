@@ -104,7 +104,7 @@ class DeliveryPipeline:
             return DeliveryOutcome(response=ignored())
         limits = compiled.limits
         reservation = await self.reservations.reserve(
-            checked.replay_keys, request.request_id, forward_timeout_s=limits.forward_timeout_s
+            checked.replay_keys, request.owner_id, forward_timeout_s=limits.forward_timeout_s
         )
         return await self._forward(checked, reservation, limits)
 

@@ -31,6 +31,7 @@ FORWARDED_HEADERS: Final = (
 _UNARY: Final = "ProcessWebhook"
 _STREAM: Final = "ProcessWebhooks"
 _BUSY_RETRY_S: Final = 5
+_REPEAT_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.6, 0.8)  # an orchestrator restarts within 2 s
 _MAX_DETAIL: Final = 300
 _OUTAGE_CODES: Final = frozenset(
     {
@@ -120,7 +121,7 @@ class Forwarder:
                 retry_after_s=permit,
             )
         try:
-            response = await self._call(sent, timeout_s)
+            response = await self._call_patiently(sent, time.monotonic() + timeout_s)
         except CallFailed as error:
             self._record_result(permit, error.code)
             raise refusal_for(error.code, error.details) from None
@@ -129,6 +130,21 @@ class Forwarder:
             raise
         self.breaker.succeeded(permit)
         return str(response.task_id)
+
+    async def _call_patiently(self, sent: Outbound, until: float) -> Any:
+        """Call, and for 2 s again while the orchestrator cannot be reached. Raises CallFailed.
+
+        Hosts such as GitHub deliver once. A delivery that arrives twice is one task, by its key.
+        """
+        for pause_s in _REPEAT_PAUSES_S:
+            try:
+                return await self._call(sent, until - time.monotonic())
+            except CallFailed as error:
+                is_unreachable = error.code is grpc.StatusCode.UNAVAILABLE
+                if not is_unreachable or time.monotonic() + pause_s >= until:
+                    raise
+            await asyncio.sleep(pause_s)
+        return await self._call(sent, until - time.monotonic())
 
     async def _call(self, sent: Outbound, timeout_s: float) -> Any:
         """Return the ProcessWebhookResponse. Raises CallFailed."""

@@ -22,7 +22,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final
 
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle, report_error
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from sync_stack.configuration.logs import log_context
 from sync_stack.gateway.forwarding import Forwarder, Outbound
@@ -241,6 +241,7 @@ def _lock_file_of(path: Path) -> int:
 MAX_CONCURRENT: Final = 8
 FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 30.0
+_BREAKER_POLL_S: Final = 1.0
 _PERMANENT_FAILURES: Final = frozenset({Code.DATASOURCE_NOT_FOUND, Code.PAYLOAD_VALIDATION})
 
 
@@ -295,7 +296,8 @@ class InboxForwarder:
         pause = self.first_pause_s
         while queue:
             if closed_for := self._forwarder.breaker.wait_s():
-                await asyncio.sleep(min(MAX_PAUSE_S, closed_for))  # no attempt, so the pause stays
+                # no attempt, so the pause stays; a ping may end the breaker's before its time
+                await asyncio.sleep(min(_BREAKER_POLL_S, closed_for))
             elif await self._try(queue[0]):
                 queue.popleft()
                 pause = self.first_pause_s
@@ -306,6 +308,10 @@ class InboxForwarder:
 
     async def _try(self, entry: InboxEntry) -> bool:
         """Forward a delivery; return whether it needs no other attempt."""
+        with one_cycle():
+            return await self._forward(entry)
+
+    async def _forward(self, entry: InboxEntry) -> bool:
         try:
             async with self._slots:
                 sent = await asyncio.to_thread(self._inbox.read, entry)
@@ -318,6 +324,7 @@ class InboxForwarder:
             return True
         except sqlite3.Error as error:
             log.warning("the inbox cannot be used: %s", error, extra={"event": "inbox_failed"})
+            report_error()
             return False
         return True
 

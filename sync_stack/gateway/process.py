@@ -25,7 +25,7 @@ from sync_stack.configuration.telemetry import ProcessTelemetry
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process, gateway_redis, webhook_secrets
-from sync_stack.gateway.breaker import Breaker
+from sync_stack.gateway.breaker import Breaker, BreakerState
 from sync_stack.gateway.conf import GatewaySettings, read_settings
 from sync_stack.gateway.delivery_checks import DeliveryPipeline
 from sync_stack.gateway.forwarding import Forwarder
@@ -64,7 +64,7 @@ class Gateway:
         self.limiter = RateLimiter(limits.rates, clock)
         self.breaker = Breaker(limits.breaker, clock, self.metrics.breaker_changed)
         self.webhook_secrets = WebhookSecrets(resolver, clock)
-        self.health = Health(self._notes, clock)
+        self.health = Health(self._notes, clock, self._refusals)
         self.channel = OrchestratorChannel.opened(settings.orchestrator, settings.grpc_tls)
         self.forwarder = Forwarder(self.channel, self.breaker, self.metrics, token=settings.token)
         try:
@@ -96,6 +96,7 @@ class Gateway:
             self.health,
             token=self.settings.token,
             observe=self._record_ping,
+            on_ready=self.breaker.half_open,
         )
         self._run("ping", ping)
         self._run("channel-files", self.channel.watch_files)
@@ -158,6 +159,11 @@ class Gateway:
     def _notes(self) -> list[str]:
         failing = [f"secret of {name}: {why}" for name, why in self.webhook_secrets.failing.items()]
         return [*failing, *map(str, self.compiled.bundle.disabled_rules)]
+
+    def _refusals(self) -> list[str]:
+        if self.breaker.state is not BreakerState.OPEN:
+            return []
+        return [f"the circuit breaker is open for {self.breaker.wait_s()} s at most"]
 
     def _reservations(
         self, bundle: Bundle, resolver: Resolver, clock: Callable[[], float]

@@ -17,8 +17,8 @@ from sync_stack.rpc.http_thread import Receive, Scope
 RawHeaders = Sequence[tuple[bytes, bytes]]
 CONNECTION: Final = "partita.connection"  # an ASGI extension: the Connection
 BODY_TIMEOUT_S: Final = 30.0
-MAX_CORRELATION_ID: Final = 128
-_CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]+")
+MAX_ID: Final = 128
+_ID: Final = re.compile(r"[A-Za-z0-9._:-]+")
 _ID_BYTES: Final = 16 + 16 + 16 + 8  # request, correlation, trace, span
 
 
@@ -48,10 +48,9 @@ class WebhookRequest:
         self.peer: str = (scope.get("client") or ("",))[0]
         self.receive = receive
         noise = os.urandom(_ID_BYTES).hex()  # one call for all ids
-        self.request_id = noise[:32]
-        given = self.headers.get("x-correlation-id")
-        usable = bool(given) and _CORRELATION_ID.fullmatch(given) is not None
-        self.correlation_id = given[:MAX_CORRELATION_ID] if usable else _uuid4(noise[32:64])
+        self.owner_id = noise[:32]  # of what it reserves: never chosen by the sender
+        self.request_id = self._given_id("x-request-id") or self.owner_id
+        self.correlation_id = self._given_id("x-correlation-id") or _uuid4(noise[32:64])
         given = self.headers.get("traceparent")
         parent = parse_traceparent(given) if given else None
         self.parent_span_id = parent.span_id if parent else ""
@@ -63,6 +62,11 @@ class WebhookRequest:
         self.sender = ""  # the address that limits apply to
         self.body_complete = False
         self._taken: tuple[MemoryBudget, int] | None = None
+
+    def _given_id(self, header: str) -> str:
+        """Return the sender's id, cut to MAX_ID characters; empty when absent or unusable."""
+        given = self.headers.get(header)
+        return given[:MAX_ID] if given and _ID.fullmatch(given) else ""
 
     @property
     def declared_length(self) -> int | None:

@@ -23,10 +23,19 @@ Observe = Callable[[str, float], None]  # status of a ping, seconds
 
 
 class Health:
-    """The readiness of a process; `notes` inform the operator without making it unready."""
+    """The readiness of a process; `notes` inform the operator without making it unready.
 
-    def __init__(self, notes: Callable[[], list[str]], clock: Callable[[], float]) -> None:
+    `refusals`: why the process refuses work now, though the orchestrator may answer.
+    """
+
+    def __init__(
+        self,
+        notes: Callable[[], list[str]],
+        clock: Callable[[], float],
+        refusals: Callable[[], list[str]] = list,
+    ) -> None:
         self._notes = notes
+        self._refusals = refusals
         self._clock = clock
         self._ready_at = float("-inf")
         self._detail = "the orchestrator has not responded yet"
@@ -46,6 +55,8 @@ class Health:
             return False, "; ".join(["stopping", *notes])
         pinged = self._clock() - self._ready_at <= FRESH_S
         broken = [f"background loop {name} failed" for name in background.failing()]
+        broken += self._refusals()
+        notes += [f"background loop {name} is degraded" for name in background.degraded_loops()]
         reasons = [*([] if pinged else [self._detail]), *broken, *notes]
         return pinged and not broken, "; ".join(reasons)
 
@@ -66,20 +77,26 @@ async def keep_pinging(
     *,
     token: str,
     observe: Observe = lambda _status, _seconds: None,
+    on_ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Ping the orchestrator every two seconds until cancelled."""
+    """Ping the orchestrator every two seconds until cancelled.
+
+    `on_ready` is called after each ping that found it ready.
+    """
     metadata = call_metadata(token=token)
     while True:
         started = time.monotonic()
-        status = await _ping(channel, health, metadata)
+        status, ready = await _ping(channel, health, metadata)
         observe(status, time.monotonic() - started)
+        if ready:
+            on_ready()
         await asyncio.sleep(PING_EVERY_S)
 
 
 async def _ping(
     channel: OrchestratorChannel, health: Health, metadata: tuple[tuple[str, str], ...]
-) -> str:
-    """Record the readiness of the orchestrator; return the status of the call."""
+) -> tuple[str, bool]:
+    """Record the readiness of the orchestrator; return the status of the call, and the first."""
     try:
         response = await channel.stub.Ping(
             PingRequest(), timeout=_PING_TIMEOUT_S, metadata=metadata
@@ -90,7 +107,7 @@ async def _ping(
         if expired := channel.expired():
             detail = f"{detail} ({expired})"
         health.record(ready=False, detail=detail)
-        return str(status)
+        return str(status), False
     detail = response.detail or "the orchestrator is not ready"
     health.record(ready=response.ready, detail="" if response.ready else detail)
-    return "OK"
+    return "OK", bool(response.ready)

@@ -201,6 +201,7 @@ class DriftChecker:
         before = self.heal_states.of(ledger.unit_id)
         heal_state = after_drift(before, now, self.poll_interval_s, opened=row is None)
         flapping = heal_state.flapping
+        opened = row is None
         if row is None:
             drift_records.begin_episode(ledger, check.comparison, now, flapping=flapping)
         else:
@@ -209,7 +210,8 @@ class DriftChecker:
         if row is None:
             return ""  # another watcher has closed it meanwhile
         self.heal_states.put(ledger.unit_id, heal_state)
-        self.metrics.drift.labels(ledger.datasource).inc()
+        if opened:
+            self.metrics.drift.labels(ledger.datasource).inc()
         self._log_drift(check, row, flapping=flapping)
         if flapping and not before.flapping:
             log.error(

@@ -43,7 +43,7 @@ class TargetFacts:
 class WatcherMetrics:
     def __init__(self, *, version: str) -> None:
         self.registry = CollectorRegistry()
-        self.drift = self._counter("drift", "Polls that found drift.", "datasource")
+        self.drift = self._counter("drift", "Episodes of drift that began.", "datasource")
         self.heals = self._counter("heal", "Calls of TriggerSync.", "datasource")
         self.verified = self._counter(
             "heal_verified", "Heals after which the live state was equal.", "datasource"

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from django.db import Error as StoreError
 
+from kernel.background import report_error
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
@@ -121,6 +122,7 @@ class ChangeNotifications:
                 self.follow(datasource, await self._targets_of(datasource))
             except StoreError:  # the polls of this datasource report it
                 log.debug("the targets of %s were not read: the store failed", datasource)
+                report_error()
         return self._targets.get(datasource, {})
 
     def _datasource(self, name: str) -> Datasource | None:

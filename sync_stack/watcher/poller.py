@@ -11,7 +11,7 @@ from typing import Final
 
 from django.db import Error as StoreError
 
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle, report_error
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.api import destination_of, drift, drift_records
@@ -24,7 +24,7 @@ log: Final = logging.getLogger("partita.sync.watcher")
 JITTER_S: Final = 5.0
 RETAIN_S: Final = 3600.0
 _POLL_INTERVAL_S: Final = 1.0
-_STORE_AWAY_S: Final = 5.0
+_STORE_AWAY_S: Final = 2.0
 
 
 class Poller:
@@ -93,7 +93,11 @@ class Poller:
         await asyncio.sleep(random.uniform(0, jitter))  # noqa: S311 - spreads load
         due = clock()
         while True:
-            await self.cycle(datasource)
+            with one_cycle():
+                is_polled = await self.cycle(datasource)
+            if not is_polled:
+                await asyncio.sleep(min(self._interval_s, _STORE_AWAY_S))
+                continue
             due += self._interval_s
             late = max(0, int((clock() - due) // self._interval_s) + 1) if clock() > due else 0
             if late:
@@ -101,8 +105,11 @@ class Poller:
                 due += late * self._interval_s
             await asyncio.sleep(max(0.0, due - clock()))
 
-    async def cycle(self, datasource: str) -> None:
-        """Poll every target once, and again at the end those that were being written."""
+    async def cycle(self, datasource: str) -> bool:
+        """Poll every target once, and again at the end those that were being written.
+
+        Return False if the store failed.
+        """
         metrics = self._checker.metrics
         try:
             with metrics.poll_seconds.labels(datasource).time():
@@ -121,8 +128,10 @@ class Poller:
                 type(error).__name__,
                 extra={"event": "store_failed"},
             )
-            return
+            report_error()
+            return False
         metrics.last_poll.labels(datasource).set_to_current_time()
+        return True
 
     def _drop_removed(self, datasource: str, names: Sequence[str]) -> None:
         known = set(names)
@@ -177,6 +186,7 @@ class Poller:
             return await self._threads.run(partial(self._checker.record, check, notified=notified))
         except StoreError as error:
             log.warning("a poll was not recorded: the store failed: %s", type(error).__name__)
+            report_error()
             return ""
 
     def _start_heal(self, datasource: str, unit_id: str, drift_id: str) -> None:
@@ -208,6 +218,7 @@ class Poller:
                 return await self._healer.heal(drift_id)
             except StoreError as error:
                 log.warning("a heal waits: the store failed: %s", type(error).__name__)
+                report_error()
                 await asyncio.sleep(_STORE_AWAY_S)
 
     async def _check_again(self, datasource: str, unit_id: str) -> None:
@@ -230,17 +241,22 @@ class Poller:
                 await self.resume_stored()
             except StoreError as error:
                 log.warning("heals wait: the store failed: %s", type(error).__name__)
+                report_error()
                 await asyncio.sleep(_POLL_INTERVAL_S)
             else:
                 return
 
     async def _retain(self) -> None:
         while True:
-            try:
-                await self._threads.run(drift_records.delete_old_episodes, self._checker.now())
-            except StoreError as error:
-                log.warning("no retention: the store failed: %s", type(error).__name__)
-            await asyncio.sleep(RETAIN_S)
+            pause_s = RETAIN_S
+            with one_cycle():
+                try:
+                    await self._threads.run(drift_records.delete_old_episodes, self._checker.now())
+                except StoreError as error:
+                    log.warning("no retention: the store failed: %s", type(error).__name__)
+                    report_error()
+                    pause_s = _STORE_AWAY_S
+            await asyncio.sleep(pause_s)
 
 
 def _targets(datasource: str) -> dict[str, Destination]:

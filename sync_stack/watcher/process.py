@@ -18,7 +18,7 @@ from django.db import Error as StoreError
 from prometheus_client import disable_created_metrics
 
 from kernel import clock
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle, report_error
 from kernel.listeners import bound_socket
 from sync_stack.configuration.conf import process_environment
 from sync_stack.configuration.process_configuration import Configuration, open_configuration
@@ -199,7 +199,8 @@ class Watcher:
     async def _follow_election(self) -> None:
         """Take part in the election; the poller runs while this watcher leads."""
         while True:
-            await self._step()
+            with one_cycle():
+                await self._step()
             if self.leadership.is_mine and self._work is None:
                 log.info("this watcher leads", extra={"event": "leading"})
                 self._work = asyncio.create_task(keep_running("poller", self.poller.run))
@@ -220,6 +221,7 @@ class Watcher:
                     "the store failed: %s", type(error).__name__, extra={"event": "store_failed"}
                 )
             self._store_failing = True
+            report_error()
 
     async def _stop_work(self) -> None:
         work, self._work = self._work, None

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from django.db import Error as StoreError
 from django.db import close_old_connections
 
+from kernel.background import report_error
 from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker, DriftCheckResult
 
 log: Final = logging.getLogger("partita.sync.watcher")
@@ -49,6 +50,7 @@ class WatcherThreads:
             log.warning(
                 "the store failed: %s", type(error).__name__, extra={"event": "store_failed"}
             )
+            report_error()
         return DriftCheckResult(outcome=CheckOutcome.FAILED)
 
     async def close(self, grace_s: float) -> bool:

@@ -28,9 +28,12 @@ PARTS = ("web", "celery", "runner", "worker")
 A_ROUND = 2  # moments in one run
 OTHERS = (
     "tests.faults.away",
+    "tests.faults.restarts",
+    "tests.faults.sync_restarts",
     "tests.faults.sync_burst",
     "tests.faults.sync_histories",
     "tests.faults.sync_real",
+    "tests.faults.environment_histories",
     "tests.faults.cue_agreement",
     "tests.faults.properties",
 )

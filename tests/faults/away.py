@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import httpx
 
-from bench.report import publish
+from bench.report import end_in_order, publish
 from tests.faults.checks import (
     Site,
     check_events,
@@ -304,6 +304,7 @@ def _row(key: tuple[str, float, bool, str], group: Sequence[Outcome]) -> list[ob
 
 
 def main() -> int:
+    end_in_order()
     options = _options()
     print(f"seed {options.seed}", flush=True)
     outcomes = run_all(options)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import httpx
 
-from bench.report import publish
+from bench.report import end_in_order, publish
 from tests.faults.burst_pushes import Push, pushes
 from tests.faults.burst_stack import BurstStack, burst_stack
 from tests.support.parts import address
@@ -254,6 +254,7 @@ def burst(
 
 
 def main() -> int:
+    end_in_order()
     options = _options()
     print(f"seed {options.seed}", flush=True)
     outcomes = run_all(options)

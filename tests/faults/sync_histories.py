@@ -20,7 +20,7 @@ from typing import Final
 import django
 from django.core.management import call_command
 
-from bench.report import publish
+from bench.report import end_in_order, publish
 
 SEED: Final = int(os.environ.get("PARTITA_FAULT_SEED", random.randrange(10**6)))
 A_RUN: Final = 250  # of hypothesis; each has a seed of its own: that of the first, and on
@@ -49,6 +49,7 @@ class Result:
 
 
 def main() -> int:
+    end_in_order()
     options = _options()
     prepare()
     print(f"seed {options.seed}", flush=True)

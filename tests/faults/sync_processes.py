@@ -19,7 +19,7 @@ from tests.support.processes import Process, until
 from tests.support.servers import free_port
 from tests.support.webhooks import signed
 
-DB: Final = 14  # of the Redis server: broker and destinations
+_DBS: Final = (14, 15, 10, 9, 8)  # of the Redis server, which no other tests use
 SECRET: Final = "a-webhook-secret-of-random-histories"
 PRUNES: Final[tuple[dict[str, Any], ...]] = (
     {"enabled": True, "max_delete_ratio": 1.0, "allow_empty": True},
@@ -38,12 +38,21 @@ class SyncProcesses:
         *,
         workers: int = 2,
         broker_url: str = "",
+        dsn: str = "",
+        **environment: str,
     ) -> None:
-        """`address`: the Redis of the destinations, and of the broker unless `broker_url` is."""
+        """`address`: the Redis of the destinations, and of the broker unless `broker_url` is.
+
+        `dsn`: a database of PostgreSQL as the store, instead of SQLite. `environment`: more of it.
+        """
         self.folder = folder
         self._broker_url = broker_url
+        self._more = environment
+        if dsn:
+            self._more |= {"DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
         host, _, port = address.rpartition(":")
-        self.redis: Any = redis.Redis(host=host, port=int(port), db=DB, decode_responses=True)
+        self._db = _own_db()
+        self.redis: Any = redis.Redis(host=host, port=int(port), db=self._db, decode_responses=True)
         self.prefix = f"history-{secrets.token_hex(4)}"
         self._git_url, self._redis = git_url, (host, int(port))
         self.config = folder / "config.json"
@@ -73,7 +82,7 @@ class SyncProcesses:
         github = {"endpoint": self._git_url, "secret": SECRET}
         bundle = {
             "platforms": [{"github": github}],
-            "datasources": [{"redis": {"host": host, "port": port, "db": DB}}],
+            "datasources": [{"redis": {"host": host, "port": port, "db": self._db}}],
             "rules": [
                 {"name": "shop", "destination_template": names, **known, **mapped},
                 {"name": "features", "destination_template": names, **known, **features},
@@ -117,6 +126,7 @@ class SyncProcesses:
             **dict.fromkeys(
                 ["GATEWAY_RATE_GLOBAL", "GATEWAY_RATE_PER_IP", "GATEWAY_RATE_PER_KEY"], "off"
             ),
+            **self._more,
         }
 
     @property
@@ -129,7 +139,7 @@ class SyncProcesses:
             self._migrate()
             for process in self._every:
                 process.start()
-            until(self._answers, within_s=240, what=self.tails)
+            until(self.answers, within_s=240, what=self.tails)
         except BaseException:
             self.__exit__()
             raise
@@ -141,7 +151,8 @@ class SyncProcesses:
         assert process._process is not None
         assert process._process.wait(120) == 0, process.tail()
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Return whether the gateway is ready."""
         with contextlib.suppress(httpx.HTTPError):
             found = httpx.get(f"http://{_local(self.port)}/health/readiness", timeout=5)
             return found.status_code == httpx.codes.OK
@@ -192,6 +203,16 @@ class SyncProcesses:
 
     def tails(self) -> str:
         return "\n".join(f"--- {each.name}\n{each.tail()[-1500:]}" for each in self._every)
+
+
+def _own_db() -> int:
+    """Return the database, for broker and destinations, of this worker of pytest-xdist.
+
+    In a shared one a stack met the replay records of another, whose deliveries have the same ids,
+    and emptied it at its end.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    return _DBS[int(worker.removeprefix("gw")) % len(_DBS)]
 
 
 def _local(port: int) -> str:

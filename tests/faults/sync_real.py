@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench.report import publish
+from bench.report import end_in_order, publish
 from tests.faults.broker import Broker
 from tests.faults.sync_git import GONE, MAIN, BareRepository, FlakyGit
 from tests.faults.sync_processes import SyncProcesses
@@ -355,6 +355,7 @@ def _count(made: Sequence[History], stack: SyncProcesses, tally: Tally) -> None:
 
 
 def main() -> int:
+    end_in_order()
     parser = argparse.ArgumentParser(prog="python -m tests.faults.sync_real")
     parser.add_argument("--histories", type=int, default=300)
     parser.add_argument("--seed", type=int, default=SEED)

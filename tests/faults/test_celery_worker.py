@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.support.parts import need
 from tests.support.processes import Process, until
 
 HELD_S = 2.0
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTED = ("--without-gossip", "--without-mingle")
 ALONE = ("--without-mingle", "--without-gossip", "--without-heartbeat")
 pytestmark = [pytest.mark.redis, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -48,7 +51,7 @@ class Worker:
         return lambda: self.process.text().count("Couldn't ack") == messages
 
 
-@pytest.fixture(params=[(), ALONE], ids=["as documented", "alone"])
+@pytest.fixture(params=[DOCUMENTED, ALONE], ids=["as documented", "alone"])
 def worker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Worker]:
     need("TEST_REDIS_ADDR", "Redis")
     with Broker(tmp_path) as broker:
@@ -73,6 +76,22 @@ def test_a_worker_whose_broker_stops_while_it_holds_a_task_and_polls_for_more_go
 
     worker.wait(worker.send(0), "ended")
     assert worker.process.running
+    assert "Gossip" not in worker.process.text(), "a loss of the broker is no error of ours"
+
+
+def test_every_place_that_starts_workers_starts_them_so():
+    places = [ROOT / "docker-compose.yml", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [
+        (path.name, line)
+        for path in places
+        for line in re.findall(
+            r"celery(?:,? )-A(?:,? )platform_site(?:,?\s+)worker[^`#]*?(?=`|#|\n\S|\n\n)",
+            path.read_text(),
+        )
+    ]
+
+    assert len(found) >= 5
+    assert [each for each in found if not all(flag in each[1] for flag in DOCUMENTED)] == []
 
 
 @pytest.mark.parametrize("worker", [ALONE], indirect=True)
@@ -82,7 +101,7 @@ def test_a_worker_that_could_not_acknowledge_all_it_held_fetches_the_next(worker
     for path in held:
         worker.wait(path, "begun")
     worker.broker.freeze()
-    until(worker.could_not_acknowledge(len(held)), within_s=20, what=worker.process.tail)
+    until(worker.could_not_acknowledge(len(held)), within_s=30, what=worker.process.tail)
     worker.broker.go_on()
 
     for path in (worker.send(0), worker.send(0)):

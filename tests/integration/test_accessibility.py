@@ -38,6 +38,7 @@ FOR_ADA = [
     "/",
     "/suites",
     "/suites/hello",
+    *(f"/suites/hello?tab={name}" for name in ("readme", "topology", "api", "source")),
     "/account",
     "/team",
 ]
@@ -47,11 +48,15 @@ FOR_EVERY_ROLE = [
     "/catalog/partita-redis",
     "/catalog/shop",
     "/suites/composite",
+    "/suites/composite?tab=imports",
     "/profiles",
     "/profiles/hello",
     "/profiles/hello/default",
     "/profiles/hello/-/new",
     *(f"/settings/{name}" for name in SECTIONS),
+    "/environments",
+    "/environments?status=Zombie&q=nothing",
+    "/environments/reap?id=run-0123456789ab",
 ]
 
 
@@ -129,14 +134,14 @@ def test_axe_finds_nothing_serious_in_what_the_page_of_a_suite_opens(member: Rea
     for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
-        page.goto(f"{member.url}/suites/shop")
+        page.goto(f"{member.url}/suites/shop?tab=api")
         page.locator("[data-surface=shop] > summary").click()
         page.locator("[data-operation=createOrder] > summary").click()
         page.get_by_role("region", name="Example accepted").wait_for()
         found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
-        page.goto(f"{member.url}/suites/composite")
+        page.goto(f"{member.url}/suites/composite?tab=imports")
         page.get_by_text("What a new lock would change").click()
-        page.get_by_text("dependencies.lock.yaml", exact=True).last.wait_for()
+        page.get_by_text("dependencies.lock.yaml", exact=True).filter(visible=True).last.wait_for()
         found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
 
     assert found == []
@@ -147,3 +152,19 @@ def test_axe_itself_finds_what_is_wrong(browser: Browser, axe: str):  # noqa: F8
     page.set_content("<main><h1>x</h1><img src='data:,'><input></main>")
     assert {one.split()[1] for one in findings(page, axe)} >= {"image-alt", "label"}
     page.close()
+
+
+def test_axe_finds_nothing_serious_on_the_page_of_the_api(ada: Reader, axe: str):  # noqa: F811
+    page, found = ada.page, []
+    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(f"{ada.url}/api/v1/docs")
+        page.locator(".opblock").first.wait_for()
+        found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
+        page.locator(".opblock-summary-control").first.click()
+        page.locator(".opblock-body").first.wait_for()
+        found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
+
+    assert found == []
+    assert page.get_by_role("link", name="Partita").get_attribute("href") == "/"

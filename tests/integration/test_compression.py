@@ -118,6 +118,7 @@ def test_files_of_this_version_last_and_modules_import_below_it(client: httpx.Cl
         assert (answer.text, answer.headers["cache-control"]) == (module.text, "public, no-cache")
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("shared", [False, True], ids=["single", "shared"])
 def test_a_compressed_stream_delivers_each_record_at_once(client: httpx.Client, shared: bool):
     run = booted_run(node("seed"), principal=principal(_Ada()))

@@ -69,7 +69,7 @@ def test_each_backend_is_available_when_its_own_engine_answers(up: Up) -> None:
             found = {each["id"]: each["available"] for each in suite["backends"]}
             return found if found["here"] and found["far"] else None
 
-        found = until(available, within_s=20, what="two backends are available")
+        found = until(available, within_s=30, what="two backends are available")
         body = {"suiteId": "web", "profile": "ci.yaml"}
         refused = client.post("/executions", json=body | {"backend": "gone"})
         started = client.post("/executions", json=body | {"backend": "far"})

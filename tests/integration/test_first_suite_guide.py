@@ -57,8 +57,9 @@ def test_the_guide_works_as_printed(up: Up, suites: Path, tmp_path: Path) -> Non
 
     assert len(done) == 10
     failed = next(said for line, said in done if line.endswith("--watch") and "all-done" in said
-                  and "exit_nonzero" in said)  # fmt: skip
-    assert failed
+                  and "all-done exited with code 1" in said)  # fmt: skip
+    assert 'got "JOB NUMBER' in failed
+    assert "exit_nonzero" not in failed
 
 
 @pytest.mark.docker

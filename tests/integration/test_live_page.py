@@ -85,7 +85,7 @@ def test_the_page_of_shop_shows_what_the_streams_told(page: Page, up: Up):
         page.goto(f"{up.url}/executions/{run_id}")
         events = sse.frames(sse.recorded(client, f"/executions/{run_id}/events"))
         logs = sse.frames(sse.recorded(client, f"/executions/{run_id}/logs"))
-    expect(page.locator(".run-title .status-text")).to_have_text("Healthy", timeout=10_000)
+    expect(page.locator(".run-title .status-text")).to_have_text("Healthy", timeout=30_000)
     expect(page.locator("#log-link")).to_have_attribute("data-link", "ended")
     expect(page).to_have_title("Healthy · Shop · Partita")
 

@@ -58,12 +58,12 @@ class TestInChromium:
         self, page: Page, cluster: Cluster, post: MailServer
     ):
         page.goto("/sign-in")
-        page.get_by_role("link", name="Forgot the password?").click()
+        page.get_by_role("link", name="Forgot your password?").click()
         page.get_by_label("Email").fill(ADMIN["email"])
-        page.get_by_role("button", name="Mail me a link").click()
+        page.get_by_role("button", name="Email me a link").click()
         expect(page.get_by_role("status")).to_contain_text("is on its way")
 
-        until(lambda: post.taken, within_s=20, what="the mail is taken")
+        until(lambda: post.taken, within_s=30, what="the mail is taken")
         message = post.taken.pop()
         assert (message["To"], message["From"]) == (ADMIN["email"], "partita@example.org")
         page.goto(mail.link_of(message))
@@ -74,25 +74,25 @@ class TestInChromium:
         page.get_by_label("New password", exact=True).fill(NEW)
         page.get_by_label("New password again").fill(NEW)
         page.get_by_role("button", name="Set the password").click()
-        expect(page.get_by_role("status")).to_contain_text("The password is set")
+        expect(page.get_by_role("status")).to_contain_text("Your password is set")
 
         sign_in(page, ADMIN["password"])
         expect(page.get_by_role("alert")).to_contain_text("password is wrong")
         sign_in(page, NEW)
-        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        expect(page.locator("details.menu > summary")).to_be_visible()
         self.invites_by_mail(page, post)
 
     def invites_by_mail(self, page: Page, post: MailServer) -> None:
         page.goto("/team")
         page.get_by_label("Email (optional)").fill("grace@example.org")
-        page.get_by_role("button", name="Make a link").click()
-        expect(page.get_by_role("status")).to_contain_text("A mail to grace@example.org")
+        page.get_by_role("button", name="Create a link").click()
+        expect(page.get_by_role("status")).to_contain_text("We sent this link to grace@example.org")
         link = page.locator("[data-invitation-link]").text_content()
         assert mail.link_of(post.taken.pop()) == link
 
         page.goto("/team")
         page.get_by_label("Email (optional)").fill(mail.REFUSED)
-        page.get_by_role("button", name="Make a link").click()
+        page.get_by_role("button", name="Create a link").click()
         expect(page.get_by_role("status")).to_contain_text("refuses this address")
         expect(page.locator("[data-invitation-link]")).to_be_visible()
 

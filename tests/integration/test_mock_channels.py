@@ -82,7 +82,7 @@ def place(
 
 
 def received(socket: ClientConnection, count: int) -> list[object]:
-    return [json.loads(socket.recv(timeout=20)) for _ in range(count)]
+    return [json.loads(socket.recv(timeout=30)) for _ in range(count)]
 
 
 def test_a_websocket_client_gets_the_examples_and_its_answers(place: Place):
@@ -136,7 +136,7 @@ def test_the_form_over_http_stays(place: Place):
 def test_a_socket_of_nothing_is_closed_with_the_reason(place: Place):
     url = f"{place.url}/mocks/channels/live/orders/none".replace("http", "ws", 1)
     with connect(url) as socket, pytest.raises(ConnectionClosed):
-        socket.recv(timeout=20)
+        socket.recv(timeout=30)
     assert (socket.close_code, socket.close_reason) == (4404, "operation_not_found")
 
 
@@ -147,7 +147,7 @@ def test_hostile_clients_harm_only_themselves(place: Place):
         assert received(socket, 1) == [SMALL]
         socket.send("x" * (2**20 + 1))
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=20)
+            socket.recv(timeout=30)
         assert socket.close_code == 1009
     answer = httpx.get(place.channel, params={"interval": "1ms"}, timeout=20)
     assert answer.json()["code"] == "invalid_parameter"
@@ -160,5 +160,5 @@ def test_a_server_that_stops_says_so(kind: str, tmp_path: Path):
         received(socket, 2)
         place.stop()
         with pytest.raises(ConnectionClosed):
-            socket.recv(timeout=20)
+            socket.recv(timeout=30)
         assert socket.close_code == 1001

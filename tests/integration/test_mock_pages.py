@@ -30,11 +30,17 @@ pytestmark = [
     pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
 SHOP = ROOT / "examples" / "oci-suites" / "shop"
+OPEN_AT_ONCE = """
+new MutationObserver(() => {
+  const watched = "[data-surface=shop], [data-operation=listGoods]";
+  for (const each of document.querySelectorAll(watched)) each.open = true;
+}).observe(document, { childList: true, subtree: true });
+"""
 REFUSED = "Failed to load resource: the server responded with a status of 409 (Conflict)"
 
 
 def opened(who: Reader, surface: str, operation: str) -> Locator:
-    who.open("/suites/shop")
+    who.open("/suites/shop?tab=api")
     who.page.locator(f"[data-surface={surface}] > summary").press("Enter")
     found = who.page.locator(f"[data-operation={operation}]")
     found.locator("> summary").press("Enter")
@@ -71,6 +77,17 @@ def test_a_call_is_answered_and_explained_side_by_side(
         assert set(who.complaints) == {REFUSED}, "a browser says so of every answer above 399"
 
 
+def test_what_is_opened_before_the_page_is_ready_is_loaded(ada: Reader):  # noqa: F811
+    ada.page.add_init_script(OPEN_AT_ONCE)
+
+    ada.open("/suites/shop?tab=api")
+
+    operation = ada.page.locator("[data-operation=listGoods]")
+    expect(operation.get_by_role("heading", name="Try it")).to_be_visible()
+    closed = ada.page.locator("[data-operation=createOrder] .operation-body")
+    assert closed.text_content() == "Loading…", "what nobody opens is not asked for"
+
+
 def test_parameters_are_added_and_removed(ada: Reader):  # noqa: F811
     operation = opened(ada, "shop", "listGoods")
     operation.locator("[data-sample]").select_option(label="as for everything")
@@ -93,7 +110,7 @@ def test_parameters_are_added_and_removed(ada: Reader):  # noqa: F811
 
 def test_administrators_see_the_shared_space_live_and_empty_it(ada: Reader):  # noqa: F811
     get_user_model().objects.update(is_admin=True)
-    ada.open("/suites/shop")
+    ada.open("/suites/shop?tab=api")
     space = ada.page.get_by_role("region", name="Shared space")
     httpx.post(f"{ada.url}/mocks/rest/shop/shop/orders", json={"apple": 1})
 

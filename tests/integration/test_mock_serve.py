@@ -221,7 +221,7 @@ def test_wrong_use_is_said(tmp_path: Path, shop: Path, served: Served):
     broken = write(tmp_path / "broken", {"suite.star": ""})
     (broken / "x.yaml").write_bytes(b"\0")
     for words, code, said in (
-        ((), 2, "usage: manage.py mock serve"),
+        ((), 2, "usage: partita mock serve"),
         (("shop", "--port", "70000"), 2, "'70000' is not a port (0 to 65535)"),
         (("shop", "--colour"), 2, "unrecognized arguments: --colour"),
         (("no-such-suite",), 3, 'error suite_not_found: "no-such-suite" is neither'),

@@ -117,7 +117,7 @@ def test_mocks_of_a_real_server(tmp_path: Path) -> None:
 
         changed = tmp_path / "suites" / "orders" / "mock" / "orders" / "listOrders.yaml"
         changed.write_text("examples: {all: {response: {body: [3]}}}")
-        until(lambda: client.get(f"{REST}/orders").json() == [3], within_s=10, each_s=0.05)
+        until(lambda: client.get(f"{REST}/orders").json() == [3], within_s=30, each_s=0.05)
         changed.write_text("examples: {all: {response: {body: [4]}}}")
         assert client.get("/mocks/ready/orders/orders").status_code == 200
         assert client.get(f"{REST}/orders").json() == [4]
@@ -184,7 +184,7 @@ def test_without_redis_each_process_serves_from_memory_and_says_so(tmp_path: Pat
 
         assert [count(one), count(one), count(two)] == [0, 1, 0]
         for url in (one, two):
-            cache = until(partial(away, url), within_s=10)
+            cache = until(partial(away, url), within_s=30)
             assert "each process keeps the state of mocks" in cache["detail"]
             assert httpx.get(f"{url}/readyz/cache").status_code == 200
 
@@ -200,7 +200,7 @@ def test_two_processes_without_any_redis_say_that_they_have_state_apart(tmp_path
         assert component(one, "cache")["status"] == "disabled"
         with world.server("two") as (two, second):
             for url in (one, two):
-                cache = until(partial(away, url), within_s=20)
+                cache = until(partial(away, url), within_s=30)
                 assert cache["detail"].startswith("each of 2 control-plane processes")
             second.stop()
-        until(lambda: component(one, "cache")["status"] == "disabled", within_s=20)
+        until(lambda: component(one, "cache")["status"] == "disabled", within_s=30)

@@ -123,7 +123,7 @@ def said(up: Up, run: dict[str, Any], step: str) -> list[str]:
 def test_runs_of_one_suite_at_the_same_moment_have_their_own_mocks(up: Up, runs):
     """State, counters and journal of a run are of no other. Invariant 29."""
     for run in runs.values():
-        assert run["status"] == "Healthy", (run["reasonDetail"], said(up, run, "visit"))
+        assert run["status"] == "Healthy", (run["verdict"], said(up, run, "visit"))
         told = said(up, run, "visit")
         assert told[:8] == [
             "entered after nobody",

@@ -37,10 +37,15 @@ from tests.support.processes import ROOT
 from tests.support.servers import free_port
 
 CALLERS: Final = ("admin", "agent", "secret", "member", "anonymous")
-ENDLESS: Final = {"/api/v1/engine/overview/stream"}
+ENDLESS: Final = {"/api/v1/engine/overview/stream", "/api/v1/sandboxes/events"}
 STREAMS: Final = ("/events", "/logs", "/probes")  # asked for where they end: of a finished run
 # Said on purpose: what this release lacks, and backends and mail that this server has not.
-HONEST: Final = {"not_available", "backend_unavailable", "mail_unavailable"}
+HONEST: Final = {
+    "not_available",
+    "container_runtime_unavailable",
+    "backend_unavailable",
+    "mail_unavailable",
+}
 # Of each operation and mode, well and badly made; `make faults` asks for 100 others each time.
 MORE_EXAMPLES: Final = "PARTITA_API_EXAMPLES"
 EXAMPLES: Final = int(os.environ.get(MORE_EXAMPLES, "10"))

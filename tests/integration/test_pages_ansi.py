@@ -129,6 +129,7 @@ def test_a_line_is_never_markup(page: Page):
     assert html.count("<span") == 1
 
 
+@pytest.mark.timed
 def test_a_long_hostile_line_is_read_in_linear_time(page: Page):
     line = f"{ESC}[" * 8000 + f"{ESC}]" * 8000 + "31m" * 8000
 

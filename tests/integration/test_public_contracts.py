@@ -262,6 +262,7 @@ async def test_the_library_refuses_what_does_not_suit(contract):
     assert sum(refused) > len(schemas) * 0.8
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_large_document_is_read_in_seconds_and_little_memory():
     (path,) = npm_files(*GITHUB)

@@ -80,7 +80,7 @@ def test_a_suite_is_pushed_listed_synchronized_and_pulled(running, configured, k
     api.push(f"{name}:1.10.0-rc1", {**FILES, "README.md": b"# Next\n"})
     api.push(f"{name}:latest", FILES)
 
-    assert pushed == again
+    assert (pushed.is_new, again) == (True, replace(pushed, is_new=False))
     result = api.sync_registry("R")
     assert (result.packages, result.errors) == (1, ())
     (found,) = api.list_repositories()
@@ -227,7 +227,7 @@ def test_an_unchanged_registry_is_asked_for_nothing_but_tags_and_digests(running
     assert StoredPackage.objects.get().created_at == seen
     (now,) = api.list_repositories()
     assert now.seen_at >= before[0].seen_at
-    moved = api.push(f"{registry.host}/unchanged/shop:1", {"suite.star": b"# moved\n"})
+    moved = api.push(f"{registry.host}/unchanged/shop:1", {"suite.star": b"# moved\n"}, force=True)
     api.sync_registry("R")
     assert api.list_repositories()[0].digest == moved.digest
     assert api.stored_package(moved.digest) is not None

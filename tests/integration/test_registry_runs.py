@@ -96,7 +96,7 @@ def wait_for_backend(up: Up) -> None:
             (suite,) = client.get("/executions/launch-suites").json()["suites"]
             return any(backend["available"] for backend in suite["backends"])
 
-        until(is_available, within_s=20, what="the backend is available")
+        until(is_available, within_s=30, what="the backend is available")
 
 
 def lines(up: Up, run_id: str) -> dict[str, list[str]]:

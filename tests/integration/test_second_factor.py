@@ -48,6 +48,7 @@ def test_the_app_s_code_is_needed_from_then_on(ada: Reader):
     codes = page.locator("[data-recovery-codes]").inner_text().split()
     assert len(codes) == 10
 
+    page.locator("details.menu > summary").click()
     page.get_by_role("button", name="Sign out", exact=True).click()
     page.get_by_label("Email").fill("ada@example.org")
     page.get_by_label("Password", exact=True).fill(PASSWORD)

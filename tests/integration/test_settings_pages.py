@@ -80,11 +80,11 @@ def test_settings_are_saved_by_the_keyboard(ada: Reader) -> None:
 
 @pytest.mark.parametrize("is_admin", [True], indirect=True)
 def test_a_backend_is_tested_in_place_and_the_input_stays(ada: Reader) -> None:
-    ada.open("/settings/agents")
+    ada.open("/settings/backends")
     ada.page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
     ada.page.fill("#agents-1-name", "not saved")
     ada.page.click("button[form='check-backend-edge']")
     ada.page.wait_for_selector("[id='result-backend-edge'] .settings-result")
 
-    assert "No online supervisor" in ada.page.inner_text("[id='result-backend-edge']")
+    assert "has registered for it" in ada.page.inner_text("[id='result-backend-edge']")
     assert ada.page.input_value("#agents-1-name") == "not saved"

@@ -53,7 +53,7 @@ def live_runs(who: Reader, worker: Worker, count: int) -> list[Run]:
 def opened(context: BrowserContext, url: str, run: Run) -> Page:
     page = context.new_page()
     page.goto(f"{url}/executions/{run.id}", timeout=10_000)
-    expect(page.locator("#log-link")).to_have_attribute("data-link", "live", timeout=10_000)
+    expect(page.locator("#log-link")).to_have_attribute("data-link", "live", timeout=30_000)
     return page
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -25,11 +23,12 @@ from apps.health.services import KEPT_S
 from tests.integration.test_every_route import QUERIES, ROWS
 from tests.support.cluster import ADMIN, SHARED_SECRET, Cluster
 from tests.support.processes import until
+from tests.support.timing import slowness
 
-pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.slow]
+pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.slow, pytest.mark.timed]
 
-LIMIT_S: Final = 2.0
-AT_ONCE: Final = 6
+LIMIT_S: Final = 2.0  # on a machine like that of the budgets
+AT_ONCE: Final = 10
 RUN: Final = "run-0123456789ab"
 PERSON: Final = {"fullName": "Eve", "email": "eve@example.org", "password": "Correct-Horse-1"}
 JOB: Final[dict[str, Any]] = {"agentId": "edge-1", "attempt": 1}
@@ -145,13 +144,14 @@ def visitor_of(cluster: Cluster) -> Visitor:
         return Visitor(cluster.url, token, agent.json()["agentToken"], dict(client.cookies))
 
 
-def mistakes(answers: dict[str, tuple[httpx.Response, float]]) -> list[str]:
-    return [f"{row}: {what}" for row, answer in answers.items() if (what := mistake(row, *answer))]
+def mistakes(answers: dict[str, tuple[httpx.Response, float]], limit_s: float) -> list[str]:
+    found = {row: mistake(row, *answer, limit_s) for row, answer in answers.items()}
+    return [f"{row}: {what}" for row, what in found.items() if what]
 
 
-def mistake(row: str, answer: httpx.Response, seconds: float) -> str:
+def mistake(row: str, answer: httpx.Response, seconds: float, limit_s: float) -> str:
     """What is wrong with an answer given while the store is away."""
-    if seconds > LIMIT_S:
+    if seconds > limit_s:
         return f"after {seconds:.2f} s"
     if READINESS.fullmatch(row):
         return "" if answer.status_code == 503 else f"says {answer.status_code}: {answer.text}"
@@ -212,32 +212,11 @@ def test_every_route_says_within_two_seconds_that_the_store_is_away(
     with trouble(on_postgres):
         answers = ask_everything(visitor)
 
-    assert mistakes(answers) == []
+    assert mistakes(answers, LIMIT_S * slowness()) == []
     assert "Traceback" not in on_postgres.processes["web"].text()
-    until(on_postgres._is_ready, within_s=10, what="it is ready again")
+    until(on_postgres._is_ready, within_s=30, what="it is ready again")
     again = httpx.get(
         f"{on_postgres.url}/api/v1/executions",
         headers={"Authorization": f"Bearer {visitor.token}"},
     )
     assert again.status_code == 200
-
-
-def test_a_lock_on_sqlite_that_never_ends_is_said_within_two_seconds(tmp_path: Path):
-    """Readers are not kept out by it; whoever has to write is told."""
-    environment = {"DB_DRIVER": "sqlite", "REDIS_ADDR": ""}
-    with Cluster(tmp_path / "c", parts=["web"], environment=environment) as cluster:
-        visitor = visitor_of(cluster)
-        path = cluster.folder / "data" / "partita.sqlite3"
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=20)) as holder:
-            holder.execute("BEGIN IMMEDIATE")
-            answers = ask_everything(visitor)
-            holder.execute("ROLLBACK")
-
-        late = {row: seconds for row, (_, seconds) in answers.items() if seconds > LIMIT_S}
-        assert late == {}
-        broken = {row: each.status_code for row, (each, _) in answers.items() if is_broken(each)}
-        assert broken == {row: 503 for row in answers if READINESS.fullmatch(row)}
-        assert says_away(answers["POST /api/v1/auth/sign-in"][0])
-        assert says_away(answers["POST /api/v1/auth/sign-up"][0])
-        assert answers["GET /api/v1/executions"][0].status_code == 200
-        until(cluster._is_ready, within_s=10, what="it is ready again")

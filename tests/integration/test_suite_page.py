@@ -30,7 +30,7 @@ def test_operations_unfold_with_the_keyboard_and_their_command_is_copied(
 ):
     with reader(browser, server, permissions=["clipboard-read", "clipboard-write"]) as who:
         who.sign_in()
-        who.open("/suites/shop")
+        who.open("/suites/shop?tab=api")
         page = who.page
         page.locator("[data-surface=shop] > summary").press("Enter")
         operation = page.locator("[data-operation=createOrder]")
@@ -55,7 +55,7 @@ def test_a_profile_is_launched_from_its_row(ada: Reader):  # noqa: F811
 
 
 def test_the_imports_of_a_suite_are_a_tree_with_digests(ada: Reader):  # noqa: F811
-    ada.open("/suites/composite")
+    ada.open("/suites/composite?tab=imports")
     tree = ada.page.get_by_role("region", name="Imported suites")
 
     expect(tree.get_by_role("listitem")).to_have_count(2)
@@ -67,7 +67,7 @@ def test_the_imports_of_a_suite_are_a_tree_with_digests(ada: Reader):  # noqa: F
 def test_nothing_is_wider_than_the_screen(ada: Reader, width: int, tmp_path: Path):  # noqa: F811
     page = ada.page
     page.set_viewport_size({"width": width, "height": 900})
-    ada.open("/suites/shop")
+    ada.open("/suites/shop?tab=api")
     page.locator("[data-surface=payments] > summary").click()
     page.locator("[data-operation=Capture] > summary").click()
     page.get_by_role("region", name="Example settled").wait_for()

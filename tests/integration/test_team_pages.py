@@ -33,7 +33,7 @@ def test_an_invited_colleague_sees_the_shared_run_within_a_minute(
     run = three_steps(ada)
     started = time.monotonic()
     ada.open("/team")
-    ada.page.get_by_role("button", name="Make a link").click()
+    ada.page.get_by_role("button", name="Create a link").click()
     link = ada.page.locator("[data-invitation-link]").inner_text()
 
     with reader(browser, server) as bob:
@@ -44,7 +44,7 @@ def test_an_invited_colleague_sees_the_shared_run_within_a_minute(
         bob.page.get_by_label("Full name").fill("Bob")
         bob.page.get_by_label("Email").fill("bob@example.org")
         bob.page.get_by_label("Password").fill(PASSWORD)
-        bob.page.get_by_role("button", name="Make the account").click()
+        bob.page.get_by_role("button", name="Create account").click()
         bob.page.get_by_role("link", name="Runs", exact=True).wait_for()
 
         bob.open(f"/executions/{run.id}")
@@ -63,14 +63,14 @@ def test_who_has_an_account_signs_in_and_joins(
 ):
     ada.open("/team")
     ada.page.locator('form[action="/team/invite"] select').select_option("viewer")
-    ada.page.get_by_role("button", name="Make a link").click()
+    ada.page.get_by_role("button", name="Create a link").click()
     link = ada.page.locator("[data-invitation-link]").inner_text()
     with reader(browser, server) as bob:
         bob.open("/sign-up")
         bob.page.get_by_label("Full name").fill("Bob")
         bob.page.get_by_label("Email").fill("bob@example.org")
         bob.page.get_by_label("Password").fill(PASSWORD)
-        bob.page.get_by_role("button", name="Make the account").click()
+        bob.page.get_by_role("button", name="Create account").click()
         bob.page.get_by_role("link", name="Runs", exact=True).wait_for()
 
         bob.page.goto(link)
@@ -79,8 +79,8 @@ def test_who_has_an_account_signs_in_and_joins(
         bob.page.get_by_role("link", name="Team", exact=True).click()
 
         expect(bob.page.get_by_role("heading", name="Ada's workspace")).to_be_visible()
-        expect(bob.page.get_by_role("button", name="Make a link")).to_be_hidden()
-        bob.page.get_by_role("button", name="Switch to it").click()
+        expect(bob.page.get_by_role("button", name="Create a link")).to_be_hidden()
+        bob.page.get_by_role("button", name="Switch to Bob's workspace").click()
         expect(bob.page.get_by_role("heading", name="Bob's workspace")).to_be_visible()
         assert bob.complaints == []
 

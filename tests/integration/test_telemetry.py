@@ -73,7 +73,7 @@ def test_a_run_is_one_trace_from_the_request_to_the_environment_of_its_steps(
 
     spans = until(
         lambda: found if len(found := spans_of(collector, run_id)) == 3 else None,
-        within_s=10,
+        within_s=30,
         what="the spans of the run",
     )
     [root] = [span for span in spans if span.name == "execution"]

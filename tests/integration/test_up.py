@@ -177,7 +177,7 @@ def test_it_drains_and_its_successor_goes_on(slow_up: Up, stop: signal.Signals):
 
     up.start()
     assert signs_in(up, account["password"])
-    until(lambda: "walk-adopted" in up.events(run_id), within_s=20, what="walk is adopted")
+    until(lambda: "walk-adopted" in up.events(run_id), within_s=30, what="walk is adopted")
     assert up.manage("run", "cancel", run_id).returncode == 0
     assert up.wait_for(run_id)["status"] == "Canceled"
     assert_walked(up, run_id, of=3000)
@@ -188,7 +188,7 @@ def test_it_drains_and_its_successor_goes_on(slow_up: Up, stop: signal.Signals):
 def walking(up: Up, *options: str) -> str:
     """A run of `slow` that has begun to print its numbers."""
     run_id = str(up.json("run", "launch", "slow", *options)["id"])
-    until(lambda: up.lines(run_id, source="walk"), within_s=20, what="walk walks", each_s=0.3)
+    until(lambda: up.lines(run_id, source="walk"), within_s=30, what="walk walks", each_s=0.3)
     return run_id
 
 
@@ -213,13 +213,14 @@ def open_streams(up: Up, run_id: str) -> Iterator[list[OpenStream]]:
     streams = [OpenStream(up, path) for path in paths]
     for stream in streams:
         stream.start()
-    until(lambda: all(b"data: " in each.body for each in streams), within_s=10, what="records")
+    until(lambda: all(b"data: " in each.body for each in streams), within_s=30, what="records")
     yield streams
     for stream in streams:
         stream.join(5)
         assert not stream.is_alive(), "it ends with the server"
 
 
+@pytest.mark.timed
 def test_a_second_signal_ends_it_at_once_and_loses_nothing(slow_up: Up):
     """Invariant 39."""
     up = slow_up.start()
@@ -355,6 +356,29 @@ def test_it_listens_on_loopback_only_and_says_so(serving: Up):
     listening = [tuple(each.laddr) for each in sockets if each.status == psutil.CONN_LISTEN]
     assert [place[0] for place in listening if place[1] == serving.port] == ["127.0.0.1"]
     assert f"listening on 127.0.0.1:{serving.port}\n" in serving.said()
+
+
+def test_it_answers_to_its_own_names_only(serving: Up):
+    def status(host: str, path: str) -> int:
+        return httpx.get(f"{serving.url}{path}", headers={"Host": host}, timeout=30).status_code
+
+    for path in ("/sign-in", "/api/v1/auth/config", "/static/console/css/settings.css"):
+        assert status(f"localhost:{serving.port}", path) == 200
+        assert status(f"127.0.0.1:{serving.port}", path) == 200
+        assert status("evil.example", path) == 400
+    assert status("evil.example", "/readyz") == 200
+    mock = httpx.get(f"{serving.url}/mocks/rest/none/x", headers={"Host": "pay.example"})
+    assert mock.json()["code"] == "suite_not_found"
+
+
+def test_what_it_writes_is_for_its_owner_only(serving: Up):
+    names = ("up.env", "up.log", "partita.sqlite3", "partita.sqlite3-wal")
+    httpx.get(f"{serving.url}/api/v1/executions", timeout=30)  # each request is logged
+    until((serving.data / "up.log").exists, within_s=30, what="the log has a line")
+    kept = {path.name: path.stat().st_mode & 0o777 for path in serving.data.iterdir()}
+
+    assert serving.data.stat().st_mode & 0o777 == 0o700
+    assert {name: kept[name] for name in names} == dict.fromkeys(names, 0o600)
 
 
 def test_an_open_address_is_warned_of(slow_up: Up):

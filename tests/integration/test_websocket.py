@@ -32,7 +32,7 @@ def messages(socket: ClientConnection) -> Iterator[dict[str, Any]]:
     """Every message until the server closes."""
     try:
         while True:
-            yield json.loads(socket.recv(timeout=10))
+            yield json.loads(socket.recv(timeout=30))
     except ConnectionClosed:
         return
 
@@ -167,7 +167,7 @@ def lines_of(socket: ClientConnection) -> list[int]:
 
 def test_a_process_that_shuts_down_says_so(client, run, worker, server: Server):  # noqa: F811
     with socket_of(client, run.id, **bearer(client)) as socket:
-        assert json.loads(socket.recv(timeout=10))["type"] == "record"
+        assert json.loads(socket.recv(timeout=30))["type"] == "record"
         assert server.process is not None
         server.process.terminate()
         assert close_code(socket)[0] == 1001

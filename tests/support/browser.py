@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from django.contrib.auth import get_user_model
 from django.db import connection
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.support.packages import program
 from tests.support.processes import ROOT, until
@@ -27,6 +34,9 @@ from tests.support.servers import free_port
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
+
+PATIENCE_MS = 30_000  # pages of a busy machine come late; no test of pages times them
+expect.set_options(timeout=PATIENCE_MS)
 
 ARGUMENTS = [
     "--no-sandbox",

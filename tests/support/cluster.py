@@ -184,7 +184,7 @@ class Cluster:
             "web": [str(BIN / "uvicorn"), "platform_site.asgi:application", "--host", "0.0.0.0",
                     "--port", port, "--log-level", "warning", "--no-proxy-headers"],
             "celery": [str(BIN / "celery"), "-A", "platform_site", "worker", "-Q", "default",
-                       "-c", "2", "-l", "WARNING"],
+                       "-c", "2", "-l", "WARNING", "--without-gossip", "--without-mingle"],
             "runner": [sys.executable, "manage.py", "run_runner"],
             "worker": [sys.executable, "manage.py", "run_worker"],
             "shell": [sys.executable, "manage.py", "shell", "-c", LOCKING],

@@ -2,24 +2,29 @@
 
 What a step does is said by its command: a list of small words, one after another:
 `out:<text>` `err:<text>` `sleep:<seconds>` `exit:<code>` `serve`, `busy` (until stopped) `oom`
-`write:<path in artifacts>=<text>` `env:<name>` (prints its value) `listen:<port>`.
+`write:<path in artifacts>=<text>`, `drop:` in the step's directory, `share:` in the shared one,
+`env:<name>` (prints its value) `listen:<port>`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
+import tarfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernel import clock
-from kernel.agent_protocol import StepUsage
+from kernel.agent_protocol import RuntimeResource, StepUsage
 from worker.domain import ownership
 from worker.domain.evaluation import UnitExit
-from worker.domain.exports import searches
+from worker.domain.exports import search_shared, searches, shared_hint
 from worker.domain.output_records import OutputRecord, Stream
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
     ARTIFACTS,
+    CONTAINER_FOLDERS,
+    STEP_DIRECTORY,
     STOP_GRACE_S,
     WORKSPACE,
     Collected,
@@ -36,6 +41,7 @@ from worker.domain.runtime import (
 )
 
 TERMINATED = 143
+_FOLDERS = {"write": ARTIFACTS, "drop": STEP_DIRECTORY, "share": WORKSPACE}
 
 
 @dataclass
@@ -51,6 +57,17 @@ class FakeUnit:
     task: asyncio.Task[None] | None = None
 
 
+def _unpacked(content: bytes) -> dict[str, str]:
+    """Return the files of a suite (tar+gzip) by their path in the shared directory."""
+    if not content:
+        return {}
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        bodies = {member.name: archive.extractfile(member) for member in archive}
+        return {
+            f"{WORKSPACE}/{name}": body.read().decode() for name, body in bodies.items() if body
+        }
+
+
 class FakeRuntime(Runtime):
     """Units outlive the supervisor that started them as long as this object lives."""
 
@@ -60,6 +77,7 @@ class FakeRuntime(Runtime):
         self.pulled: list[str] = []
         self.started: list[str] = []
         self.filled: dict[str, bytes] = {}
+        self.shared_files: dict[str, dict[str, str]] = {}  # workspace → path → text
         self.away = False
         self.released: list[str] = []
         self.ports: dict[int, int] = {}  # a unit's port → a real one of this host
@@ -91,6 +109,7 @@ class FakeRuntime(Runtime):
         await self._remove_earlier(launch)
         if not self.filled.get(launch.workspace.name):
             self.filled[launch.workspace.name] = await launch.workspace.fetch()
+            self.shared_files[launch.workspace.name] = _unpacked(self.filled[launch.workspace.name])
         if launch.name not in self.units:
             self._begin(launch)
         return self.units[launch.name].unit
@@ -147,9 +166,11 @@ class FakeRuntime(Runtime):
             await asyncio.sleep(float(rest))
         elif verb in ("serve", "busy"):
             await asyncio.Event().wait()
-        elif verb == "write":
+        elif verb in _FOLDERS:
+            shared = self.shared_files[running.launch.workspace.name]
             name, _, text = rest.partition("=")
-            running.files[f"{ARTIFACTS}/{name}"] = text
+            files = shared if verb == "share" else running.files
+            files[f"{_FOLDERS[verb]}/{name}"] = text
         elif verb == "listen":
             running.listens.add(int(rest))
 
@@ -227,8 +248,9 @@ class FakeRuntime(Runtime):
         return self.usages.pop(0) if len(self.usages) > 1 else self.usages[0]
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        files = self._of(unit).files
-        for search in searches(pattern, artifacts=ARTIFACTS, workspace=WORKSPACE):
+        running = self._of(unit)
+        files = running.files | self.shared_files[running.launch.workspace.name]
+        for search in searches(pattern, CONTAINER_FOLDERS):
             found = [path for path in sorted(files) if search.matches(path)]
             if found:
                 return Collected(
@@ -237,6 +259,9 @@ class FakeRuntime(Runtime):
                         for path in found
                     )
                 )
+        shared = search_shared(pattern, CONTAINER_FOLDERS)
+        if shared and any(shared.matches(path) for path in files):
+            return Collected(hint=shared_hint(pattern))
         return Collected()
 
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
@@ -245,6 +270,27 @@ class FakeRuntime(Runtime):
             for each in self.units.values()
             if each.unit.labels[ownership.ORCHESTRATOR] == owner.orchestrator_id
         ]
+
+    async def list_resources(self) -> Sequence[RuntimeResource]:
+        if self.away:
+            raise RuntimeUnavailable("the fake runtime is away")
+        return [
+            RuntimeResource(
+                kind="container",
+                id=each.unit.id,
+                name=each.unit.name,
+                created_at=(each.unit.started_at or clock.now()).replace(microsecond=0),
+                labels=each.unit.labels,
+                state="exited" if each.ended else "running",
+                exit_code=each.ended.exit_code if each.ended else None,
+            )
+            for each in self.units.values()
+        ]
+
+    async def remove_resource(self, resource: RuntimeResource) -> bool:
+        if resource.id in self.units:
+            await self.remove(self.units[resource.id].unit)
+        return resource.id not in self.units
 
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         del owner

@@ -128,7 +128,7 @@ def stand_in_provider() -> Iterator[StandInProvider]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _StandInHandler)
     issuer = f"http://127.0.0.1:{server.server_address[1]}"
     server.provider = provider = StandInProvider(issuer)  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield provider

@@ -108,7 +108,7 @@ def _by_http(received: Collector) -> Iterator[None]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield

@@ -98,6 +98,20 @@ class Process:
     def go_on(self) -> None:
         self._send_to_group(signal.SIGCONT)
 
+    def freeze_family(self) -> None:
+        """With all its descendants, also those in sessions of their own: of PostgreSQL, say."""
+        self._send_to_family(signal.SIGSTOP)
+
+    def go_on_family(self) -> None:
+        self._send_to_family(signal.SIGCONT)
+
+    def _send_to_family(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        parent = psutil.Process(self._process.pid)
+        for process in (parent, *parent.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
     def _send_to_group(self, number: signal.Signals) -> None:
         assert self._process is not None
         os.killpg(self._process.pid, number)

@@ -32,12 +32,15 @@ ROOT = Path(__file__).resolve().parents[2]
 SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
 SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture", SINK_TESTS]
 # a browser drops its requests when an interface comes or goes, as they do with every container
-BROWSER_ALONE = "browser and not docker"
+BROWSER_ALONE = "browser and not docker and not timed"
 REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
+SERVICE_WORKERS = "2"  # they take what is left; a third one makes all slower
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
-FAST = "not docker and not postgres and not redis and not browser and not slow"
+FAST = "not docker and not postgres and not redis and not browser and not slow and not timed"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
-REAL_FOLDERS = ["tests/contracts", "tests/integration", "tests/faults"]
+# the longest files first, in this order: by default xdist begins with those of many tests
+REAL_FOLDERS = ["tests/faults", "tests/integration", "tests/contracts"]
+IN_ORDER = "--no-loadscope-reorder"
 REAL_TESTS = [f"--ignore={SINK_TESTS}", *REAL_FOLDERS]
 
 
@@ -59,7 +62,7 @@ def main() -> int:
         return _run_fast()
     programs = packages.PROGRAMS | (packages.BENCH_PROGRAMS if options.bench else {})
     if absent := packages.install_missing(programs):
-        print(f"missing Debian packages, whose tests are skipped: {' '.join(absent)}", flush=True)
+        print(f"missing Debian packages, whose tests are skipped: {', '.join(absent)}", flush=True)
         if os.environ.get("CI"):
             print("CI is set: a missing part is a failure", file=sys.stderr)
             return 1
@@ -74,7 +77,7 @@ def main() -> int:
             servers.build_images(host, ROOT / "examples" / "images")
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
-        code = run_lanes(_lanes(options, environment), environment)
+        code = _run_rounds(_rounds(options, environment), environment)
         return max(code, _say_times(folder))
 
 
@@ -90,20 +93,22 @@ def _run_fast() -> int:
     """Run the tests that need no server; 1 when they took more CPU than their budget."""
     with tempfile.TemporaryDirectory(prefix="partita-test-") as folder:
         environment = {**os.environ, timing.FOLDER: folder}
-        words = [*PYTEST, "-n", "4", "-m", FAST, "tests/unit", "tests/apps"]
+        words = [*PYTEST, "-n", "logical", "-m", FAST, "tests/unit", "tests/apps"]
         code = run_lanes([[Command(words)]], environment)
-        print("\n".join(timing.slowest(timing.read(Path(folder)))))
+        files, slower = timing.read(Path(folder))
+        print("\n".join(timing.slowest(files)))
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    line, failures = timing.over_fast_budget(ended.ru_utime + ended.ru_stime)
+    line, failures = timing.over_fast_budget(ended.ru_utime + ended.ru_stime, slower)
     print("\n".join([line, *failures]), flush=True)
     return max(code, 1 if failures else 0)
 
 
 def _say_times(folder: Path) -> int:
     """Print what the tests took; 1 when a kind of them is over its budget."""
-    if not (files := timing.read(folder)):
+    files, slower = timing.read(folder)
+    if not files:
         return 0
-    kinds, failures = timing.over_budget(files)
+    kinds, failures = timing.over_budget(files, slower)
     print("\n".join([*timing.slowest(files), *kinds, *failures]), flush=True)
     return 1 if failures else 0
 
@@ -120,14 +125,36 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lane]:
-    """What runs side by side; only what the first lane prints is seen as it comes."""
+def _rounds(options: argparse.Namespace, environment: dict[str, str]) -> list[list[Lane]]:
+    """Return the rounds, which follow one another; the lanes of a round run side by side."""
     if options.bench:
-        return [[Command([sys.executable, "-m", "bench", *options.rest])]]
+        return [[[Command([sys.executable, "-m", "bench", *options.rest])]]]
     if options.faults:
-        return [[Command([sys.executable, "-m", "tests.faults"])]]
+        return [[[Command([sys.executable, "-m", "tests.faults"])]]]
     if options.rest:
-        return [[Command([*PYTEST, *options.rest], reads_terminal=True)]]
+        return [[[Command([*PYTEST, *options.rest], reads_terminal=True)]]]
+    return [_lanes(environment), [_timed_lane()]]
+
+
+def _run_rounds(rounds: Sequence[Sequence[Lane]], environment: dict[str, str]) -> int:
+    """Run one round after the other and return the highest exit code; Ctrl-C ends them all."""
+    code = 0
+    for lanes in rounds:
+        code = max(code, run_lanes(lanes, environment))
+        if code == pytest.ExitCode.INTERRUPTED or code > 128:
+            break
+    return code
+
+
+def _timed_lane() -> Lane:
+    """Return the tests that measure a delay: nothing else runs beside them."""
+    words = [*PYTEST, "-n", "2", "--dist", "loadfile", "-m", "timed"]
+    files = files_with("timed", "tests")
+    return [Command([*words, *files], title="tests that measure a delay")]
+
+
+def _lanes(environment: dict[str, str]) -> list[Lane]:
+    """Return what runs side by side; only what the first lane prints is seen as it comes."""
     tests = [*PYTEST, "--dist", "loadfile"]  # a file's processes start once
     real = [*tests, "-n", REAL_WORKERS]
     waiting = [
@@ -136,17 +163,19 @@ def _lanes(options: argparse.Namespace, environment: dict[str, str]) -> list[Lan
             title="pages in a browser",
         ),
         Command(
-            [*real, "-m", f"not ({BROWSER_ALONE})", *REAL_TESTS],
+            [*real, IN_ORDER, "-m", f"not timed and not ({BROWSER_ALONE})", *REAL_TESTS],
             title="tests with real servers",
         ),
     ]
-    service = [*BEHIND, *tests, "-n", "2"]
-    computing = [Command([*service, *SERVICE_TESTS], title="tests without servers")]
+    service = [*BEHIND, *tests, "-n", SERVICE_WORKERS]
+    computing = [
+        Command([*service, "-m", "not timed", *SERVICE_TESTS], title="tests without servers")
+    ]
     if dsn := environment.get("TEST_POSTGRES_DSN"):
         store = {"TEST_DB_DRIVER": "postgres", "POSTGRES_DSN": dsn}
         title = "the store's tests again, on PostgreSQL"
         marked = files_with("store", *SERVICE_TESTS)
-        computing.append(Command([*service, "-m", "store", *marked], store, title))
+        computing.append(Command([*service, "-m", "store and not timed", *marked], store, title))
     return [computing, waiting]
 
 

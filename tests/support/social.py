@@ -101,7 +101,7 @@ def github_stand_in() -> Iterator[GitHub]:
     github = GitHub()
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(github)) as server:
         github.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield github

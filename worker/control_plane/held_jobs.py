@@ -21,7 +21,7 @@ from typing import Any, Final
 from cryptography.fernet import Fernet, InvalidToken
 
 from kernel.agent_protocol import Job, JobDirective, job_of
-from kernel.background import PeriodicThread
+from kernel.background import PeriodicThread, report_error
 from worker.domain.control_plane import ControlPlaneError
 
 log = logging.getLogger("partita.workers")
@@ -155,5 +155,6 @@ class StopPoller:
             directive = self._ask(job)
         except ControlPlaneError as error:  # the thread of the leases logs it as a warning
             log.debug("the directive for %s is unknown: %s", job.job_id, error)
+            report_error(optional=True)
             return False
         return directive is None or bool(directive.cancel_reason)

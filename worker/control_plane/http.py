@@ -280,6 +280,11 @@ class HttpControlPlane:
             "exitCode": completion.exit_code,
             "finalSeq": completion.final_seq,
             "usage": _usage(completion.usage) if completion.usage else None,
+            "missingArtifacts": [
+                {"path": _text(each.path), "hint": _text(each.hint)}
+                for each in completion.missing_artifacts
+            ]
+            or None,
         }
         given = {key: value for key, value in facts.items() if value not in ("", None)}
         await self._report(completion.job, "complete", given)

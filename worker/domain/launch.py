@@ -12,20 +12,12 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from kernel.agent_protocol import mock_variable
+from kernel.scripts import interpreter_name, script_command, unknown_extension
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import Folders, Launch, UnitLimits, UnitProgram, WorkDirectory
+from worker.domain.runtime import Folders, Launch, SharedDirectory, UnitLimits, UnitProgram
 from worker.domain.step_spec import StepNode, StepSpec
 
-INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
-    "sh": ("sh",),
-    "bash": ("bash",),
-    "py": ("python3",),
-    "js": ("node",),
-    "mjs": ("node",),
-    "ts": ("node", "--experimental-strip-types"),
-    "rb": ("ruby",),
-}
 _FOLDERS: Final = {"service": "services", "task": "tasks", "test": "tests"}
 GATEWAY_HOST = "host.docker.internal"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names to replace, not to bind
@@ -42,11 +34,13 @@ def program(node: StepNode) -> UnitProgram:
     """Return the program of a node. Raises CommandInvalid for an unknown extension."""
     if node.file:
         script = script_path(node)
-        return UnitProgram(
-            entrypoint=(*INTERPRETERS[extension(script)], script), in_work_directory=True
-        )
+        if problem := unknown_extension(script):
+            raise CommandInvalid(f"{script}: {problem}")
+        command = script_command(script, node.image)
+        return UnitProgram(entrypoint=(*command, script), starts_in="step")
     if node.commands:
-        return UnitProgram(entrypoint=("sh", "-e", "-c", "\n".join(node.commands)))
+        lines = "\n".join(node.commands)
+        return UnitProgram(entrypoint=("sh", "-e", "-c", lines), starts_in="image-or-step")
     return UnitProgram(arguments=node.command)
 
 
@@ -55,24 +49,16 @@ def image(node: StepNode, defaults: Mapping[str, str]) -> str:
     if node.image:
         return node.image
     if node.file:
-        return defaults.get(extension(script_path(node)), "")
+        return defaults.get(interpreter_name(script_path(node)), "")
     return defaults.get("sh", "") if node.commands else ""
 
 
 def script_path(node: StepNode) -> str:
-    """Return the path in the work directory, with the folder of the node's kind if left out."""
+    """Return the path in the suite, with the folder of the node's kind if left out."""
     path = PurePosixPath(node.file)
     if path.parts[0] in _FOLDERS.values():
         return str(path)
     return str(_FOLDERS.get(node.kind, "tasks") / path)
-
-
-def extension(path: str) -> str:
-    suffix = PurePosixPath(path).suffix.removeprefix(".") or "sh"
-    if suffix not in INTERPRETERS:
-        known = ", ".join(f".{name}" for name in INTERPRETERS)
-        raise CommandInvalid(f"{path}: no interpreter for .{suffix}; known: {known}")
-    return suffix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +94,7 @@ def _built_in(spec: StepSpec, folders: Folders) -> Iterator[tuple[str, str]]:
     yield "STEP_KIND", spec.node.kind
     yield "ATTEMPT", str(spec.attempt)
     yield "WORKSPACE_DIR", folders.workspace
+    yield "STEP_DIR", folders.step
     yield "ARTIFACTS_DIR", folders.artifacts
     for key, url in spec.mock_urls.items():
         yield mock_variable(key), _reachable(url, folders)
@@ -157,7 +144,7 @@ def launch_of(
         image=image(node, rules.default_images),
         program=program(node),
         environment=step_environment(spec, rules.environment, folders(name, workspace)),
-        workspace=WorkDirectory(name=workspace, fetch=fetch),
+        workspace=SharedDirectory(name=workspace, fetch=fetch),
         networks=ownership.networks(spec),
         ports=node.ports,
         limits=limits(node, rules),

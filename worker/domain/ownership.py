@@ -18,6 +18,7 @@ ATTEMPT: Final = "partita.attempt"
 STARTED_AT: Final = "partita.started_at"
 ORCHESTRATOR: Final = "partita.orchestrator_id"
 JOB_ID: Final = "partita.job_id"
+MEMORY_LIMIT: Final = "partita.memory_limit_bytes"  # of a container; lists do not tell it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ def step_labels(spec: StepSpec, owner: UnitOwner, *, started_at: str) -> dict[st
 
 def without_step(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the run's labels from a step's labels."""
-    of_step = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID)
+    of_step = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT)
     return {name: value for name, value in labels.items() if name not in of_step}
 
 

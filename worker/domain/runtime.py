@@ -18,9 +18,9 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
-from kernel.agent_protocol import StepUsage
+from kernel.agent_protocol import RuntimeResource, StepUsage
 from kernel.registry import Registry
 from worker.domain.evaluation import UnitExit
 from worker.domain.output_records import OutputRecord
@@ -32,7 +32,8 @@ UNAVAILABLE_AFTER_S: Final = 30.0
 STOP_GRACE_S: Final = 10.0
 MATCH_LIMIT: Final = 50
 FILE_LIMIT: Final = 10 * 2**20
-WORKSPACE: Final = "/partita/workspace"  # in a container
+WORKSPACE: Final = "/partita/workspace"  # in a container; shared by the steps of a suite
+STEP_DIRECTORY: Final = "/partita/step"
 ARTIFACTS: Final = "/partita/artifacts"
 CANNOT_EXECUTE: Final = 126  # the exit code of shells
 
@@ -77,20 +78,31 @@ class UnitState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Where the step finds its files; `own_host`: it runs on this host's own loopback."""
+    """Where the step finds its files; `own_host`: it runs on this host's own loopback.
+
+    `workspace` is shared by the steps of a suite. `step` (a copy of the suite's files) and
+    `artifacts` belong to one attempt.
+    """
 
     workspace: str
+    step: str
     artifacts: str
     own_host: bool = False
 
 
+CONTAINER_FOLDERS: Final = Folders(workspace=WORKSPACE, step=STEP_DIRECTORY, artifacts=ARTIFACTS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProgram:
-    """`entrypoint` None: the image's own. `in_work_directory`: else in the image's folder."""
+    """`entrypoint` None: the image's own. `starts_in`: whose directory it starts in.
+
+    `image-or-step` is the image's, or the step's if the image names none.
+    """
 
     entrypoint: tuple[str, ...] | None = None
     arguments: tuple[str, ...] = ()
-    in_work_directory: bool = False
+    starts_in: Literal["image", "step", "image-or-step"] = "image"
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -105,8 +117,11 @@ class UnitLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkDirectory:
-    """The work directory: its name on the runtime, and the files that fill it once."""
+class SharedDirectory:
+    """The shared directory: its name on the runtime, and the files of the suite.
+
+    They fill it once, and the directory of each step.
+    """
 
     name: str
     fetch: Callable[[], Awaitable[bytes]]  # tar+gzip of the source suite's files; empty: none
@@ -124,7 +139,7 @@ class Launch:
     image: str
     program: UnitProgram
     environment: Mapping[str, str]
-    workspace: WorkDirectory
+    workspace: SharedDirectory
     networks: Mapping[str, tuple[str, ...]]
     ports: tuple[Port, ...]
     limits: UnitLimits
@@ -145,7 +160,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedFile:
-    """`path` as it is inside the unit; relative to the artifacts or work folder."""
+    """`path` as it is inside the unit; relative to the step's own directory that it is in."""
 
     path: str
     body: bytes
@@ -155,6 +170,7 @@ class CollectedFile:
 class Collected:
     files: tuple[CollectedFile, ...] = ()
     skipped: tuple[str, ...] = ()  # why further matches were left out, as sentences
+    hint: str = ""  # where a file is that was not taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +234,7 @@ class Runtime(ABC):
     def folders(self, *, name: str, workspace: str) -> Folders:
         """Return the folders of a unit of that name, by default those of containers."""
         del name, workspace
-        return Folders(workspace=WORKSPACE, artifacts=ARTIFACTS)
+        return CONTAINER_FOLDERS
 
     async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
         """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing."""
@@ -232,6 +248,29 @@ class Runtime(ABC):
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
         """Return the runs that have resources here, by default those of the units."""
         return frozenset(unit.labels[RUN_ID] for unit in await self.find(owner))
+
+    # The inventory of environments
+
+    async def list_resources(self) -> Sequence[RuntimeResource]:
+        """Return every container, network and volume of this installation, of any supervisor.
+
+        By default none is listed. One call per kind; no call per container.
+        """
+        return ()
+
+    async def look_at(self, resource: RuntimeResource) -> RuntimeResource | None:
+        """Return the resource as it is now; None if there is none with its kind and id."""
+        listed = await self.list_resources()
+        same = (each for each in listed if (each.kind, each.id) == (resource.kind, resource.id))
+        return next(same, None)
+
+    async def remove_resource(self, resource: RuntimeResource) -> bool:
+        """Remove a resource of this installation, killing what runs; return whether it is gone.
+
+        Foreign resources are never touched. Raise RuntimeFailure with the runtime's reason.
+        """
+        del resource
+        return False
 
     # Readiness of services
 

@@ -21,6 +21,7 @@ from worker.domain.masked_output import LineCutter, LogWatch
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec
+from worker.domain.suite_files import SuiteFiles
 from worker.supervisor.probe_progress import ProbeWatch
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import SpoolSpace
@@ -86,6 +87,7 @@ class StepContext:
     space: SpoolSpace
     prober: ReadinessProber
     report_probe: Callable[[Job], None] = lambda _job: None  # soon
+    files: SuiteFiles = field(default_factory=SuiteFiles)
 
 
 class StepAttempt:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kernel.agent_protocol import Job, JobDirective, ProbeProgress, StepUsage
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle, report_error
 from worker.domain.control_plane import RENEWALS, ControlPlane, ControlPlaneError
 
 log = logging.getLogger("partita.workers")
@@ -102,7 +102,8 @@ class LeaseKeeper:
             self.expire()
             jobs = self._due(everything=not is_woken or not pause_s)
             if jobs and not self._stopping.is_set():
-                self._renew(jobs)
+                with one_cycle():
+                    self._renew(jobs)
             self.expire()
 
     def _until_next_s(self) -> float:
@@ -147,6 +148,7 @@ class LeaseKeeper:
         except ControlPlaneError as error:
             self._failures += 1
             log.warning("the leases of %d jobs cannot be renewed: %s", len(jobs), error)
+            report_error(optional=True)
             return
         self._failures = 0
         for job, directive in zip(jobs, answers, strict=True):

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+from dataclasses import dataclass, field
 
-from kernel.agent_protocol import ArtifactUpload, Completion
+from kernel.agent_protocol import (
+    ARTIFACT_PATH_CHARACTERS,
+    HINT_CHARACTERS,
+    MISSING_ARTIFACTS,
+    ArtifactUpload,
+    Completion,
+    MissingArtifact,
+)
 from worker.domain.control_plane import RequestRefused
 from worker.domain.evaluation import Failure, judge, service_ended
 from worker.domain.readiness import (
@@ -20,7 +28,7 @@ from worker.domain.readiness import (
     choose_probe,
     first_tcp_port,
 )
-from worker.domain.runtime import Collected, CollectedFile, PathRefused
+from worker.domain.runtime import CollectedFile, PathRefused
 from worker.domain.step_spec import Export, Ready
 from worker.supervisor.attempt import StepAttempt
 from worker.supervisor.readiness_prober import until_all_seen, until_any_seen
@@ -49,13 +57,14 @@ async def run_to_completion(attempt: StepAttempt) -> Completion:
     logs = attempt.log_matches()
     verdict = judge(attempt.spec.evaluation, ended, logs, timed_out_ms=timed_out_ms)
     missing = await _export_artifacts(attempt, succeeded=verdict.succeeded)
-    verdict = verdict.with_failures(missing)
+    verdict = verdict.with_failures(missing.failures)
     return Completion(
         job=attempt.job,
         status="succeeded" if verdict.succeeded else "failed",
         reason=verdict.reason,
         error=verdict.detail,
         exit_code=ended.exit_code,
+        missing_artifacts=missing.reported,
     )
 
 
@@ -83,8 +92,14 @@ async def serve(attempt: StepAttempt) -> Completion:
     if attempt.stop_reason == DETACH:
         return Completion(job=attempt.job, status="succeeded")
     exit_code = await _stop(attempt)
-    await _export_artifacts(attempt, succeeded=True)
-    return Completion(job=attempt.job, status="canceled", reason="canceled", exit_code=exit_code)
+    missing = await _export_artifacts(attempt, succeeded=True)
+    return Completion(
+        job=attempt.job,
+        status="canceled",
+        reason="canceled",
+        exit_code=exit_code,
+        missing_artifacts=missing.reported,
+    )
 
 
 async def _until_healthy(attempt: StepAttempt, probe: Probe) -> Failure | None:
@@ -148,13 +163,14 @@ async def _service_ended(attempt: StepAttempt) -> Failure:
 
 async def _failed(attempt: StepAttempt, failure: Failure) -> Completion:
     exit_code = await _stop(attempt)
-    await _export_artifacts(attempt, succeeded=False)
+    missing = await _export_artifacts(attempt, succeeded=False)
     return Completion(
         job=attempt.job,
         status="failed",
         reason=failure.reason,
         error=failure.detail,
         exit_code=exit_code,
+        missing_artifacts=missing.reported,
     )
 
 
@@ -166,28 +182,46 @@ async def _stop(attempt: StepAttempt) -> int:
     return ended.exit_code
 
 
-async def _export_artifacts(attempt: StepAttempt, *, succeeded: bool) -> list[Failure]:
-    """Upload the step's artifacts; return a failure for each required one that is missing."""
-    missing = []
+@dataclass(slots=True)
+class _MissingFiles:
+    """Declared artifacts without a file; `failures` has the required ones among them."""
+
+    artifacts: list[MissingArtifact] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def reported(self) -> tuple[MissingArtifact, ...]:
+        return tuple(self.artifacts[:MISSING_ARTIFACTS])
+
+
+async def _export_artifacts(attempt: StepAttempt, *, succeeded: bool) -> _MissingFiles:
+    """Upload the step's artifacts; return those that are missing."""
+    missing = _MissingFiles()
     for export in attempt.spec.exports:
-        if export.wanted(succeeded=succeeded) and not await _export(attempt, export):
-            if export.required:
-                detail = f"artifact {export.path} is missing"
-                missing.append(Failure(reason="artifact_missing", detail=detail))
-            else:
-                await _warn(attempt, f"no file for the artifact {export.path}")
+        if not export.wanted(succeeded=succeeded):
+            continue
+        stored, hint = await _export(attempt, export)
+        if stored:
+            continue
+        hint = attempt.log.mask(hint)[:HINT_CHARACTERS]
+        path = attempt.log.mask(export.path)[:ARTIFACT_PATH_CHARACTERS]
+        missing.artifacts.append(MissingArtifact(path=path, hint=hint))
+        if export.required:
+            detail = ": ".join(filter(None, (f"artifact {path} is missing", hint)))
+            missing.failures.append(Failure(reason="artifact_missing", detail=detail))
     return missing
 
 
-async def _export(attempt: StepAttempt, export: Export) -> int:
-    """Upload the files that match; return how many were stored."""
+async def _export(attempt: StepAttempt, export: Export) -> tuple[int, str]:
+    """Upload the files that match; return how many were stored, and why none was if known."""
     try:
         collected = await attempt.context.runtime.collect(attempt.running_unit, export.path)
     except PathRefused as error:
-        collected = Collected(skipped=(str(error),))
+        return 0, str(error)
     for sentence in collected.skipped:
         await _warn(attempt, sentence)
-    return sum([await _store(attempt, export, file) for file in collected.files])
+    stored = sum([await _store(attempt, export, file) for file in collected.files])
+    return stored, collected.hint or "; ".join(collected.skipped)
 
 
 async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> bool:

@@ -115,12 +115,16 @@ class StepRun:
 
     def _launch(self) -> Launch:
         attempt, context = self.attempt, self.attempt.context
+
+        async def fetch() -> bytes:
+            return await retry_until_answered(lambda: context.control_plane.content(attempt.job))
+
         return launch_of(
             attempt.spec,
             context.options.rules,
             context.options.owner,
             folders=lambda name, space: context.runtime.folders(name=name, workspace=space),
-            fetch=lambda: retry_until_answered(lambda: context.control_plane.content(attempt.job)),
+            fetch=lambda: context.files.get(attempt.spec.content_digest, fetch),
             started_at=clock.rfc3339(clock.now()),
         )
 

@@ -20,7 +20,7 @@ from kernel.agent_protocol import (
     ProbeProgress,
     StepUsage,
 )
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle
 from kernel.errors import InvalidInput
 from worker.domain import ownership
 from worker.domain.control_plane import ControlPlane, ControlPlaneError, RegistrationResult
@@ -219,7 +219,8 @@ class Supervisor:
             async with self._room:
                 await self._room.wait_for(lambda: self._free > 0)
             asked_at = now_s()
-            claimed = await retry_until_answered(lambda: self._control_plane.claim(self._free))
+            with one_cycle():
+                claimed = await retry_until_answered(lambda: self._control_plane.claim(self._free))
             for body in claimed:
                 self._take(body, asked_at=asked_at)
 

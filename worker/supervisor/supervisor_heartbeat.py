@@ -56,7 +56,8 @@ class SupervisorHeartbeat:
         """Run until canceled; `facts()`: how many jobs run, and the runs that they belong to."""
         try:
             while True:
-                await self._beat(facts)
+                with background.one_cycle():
+                    await self._beat(facts)
                 await self._pause(facts)
         finally:
             for task in self._releasing.values():
@@ -83,7 +84,7 @@ class SupervisorHeartbeat:
             runtime_available=available,
             runs=tuple(sorted(runs | active)),
             failing_loops=tuple(
-                name[:LOOP_CHARACTERS] for name in background.failing()[:FAILING_LOOPS]
+                name[:LOOP_CHARACTERS] for name in background.in_trouble()[:FAILING_LOOPS]
             ),
         )
         try:
@@ -93,6 +94,7 @@ class SupervisorHeartbeat:
             return
         except ControlPlaneError as error:
             log.warning("heartbeat failed: %s", error)
+            background.report_error(optional=True)
             return
         for run_id in released:
             if run_id not in active and run_id not in self._releasing:

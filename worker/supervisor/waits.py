@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
+from kernel.background import report_error
 from worker.domain.control_plane import ControlPlaneUnavailable
 
 T = TypeVar("T")
@@ -62,5 +63,6 @@ async def retry_until_answered(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except ControlPlaneUnavailable:
+            report_error(optional=True)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1))  # noqa: S311 - jitter
             pause_s = min(pause_s * 2, _LONGEST_S)

@@ -14,7 +14,12 @@ PlatformError
 
 from __future__ import annotations
 
+from math import ceil
+from typing import Final
+
 from kernel.errors import PlatformError
+
+_MOST_SECONDS: Final = 90  # said in seconds
 
 
 class Unauthenticated(PlatformError):
@@ -66,6 +71,12 @@ class ExternalSignInRefused(PlatformError):
 
 
 class TooManyAttempts(PlatformError):
-    """A limit is reached; a retry makes sense after `retry_after_s`."""
+    """A limit is reached; the text and Retry-After say when a retry makes sense."""
 
     code = "rate_limited"
+
+    def __init__(self, why: str, *, retry_after_s: int, code: str | None = None) -> None:
+        minutes = ceil(retry_after_s / 60)
+        wait = f"{retry_after_s} s" if retry_after_s <= _MOST_SECONDS else f"{minutes} min"
+        detail = f"{why}; try again in {wait}"
+        super().__init__(detail, code=code, retry_after_s=retry_after_s)

@@ -45,7 +45,10 @@ class ClaimNames:
 
 
 def identity_of(provider: str, claims: Mapping[str, Any], names: ClaimNames) -> ExternalIdentity:
-    """Read the claims of an OpenID provider; anything of a wrong type counts as absent."""
+    """Read the claims of an OpenID provider; anything of a wrong type counts as absent.
+
+    `wrong_types` names what was there and did not count.
+    """
     email = _text(claims.get(names.email))
     groups = _groups(claims.get(names.groups))
     normalized = normalized_email(email)
@@ -53,11 +56,22 @@ def identity_of(provider: str, claims: Mapping[str, Any], names: ClaimNames) -> 
         provider=provider,
         subject=_text(claims.get("sub"))[:MAX_SUBJECT],
         email=normalized if is_email(normalized) else "",
-        email_verified=claims.get("email_verified") in (True, "true"),  # some providers send text
+        email_verified=claims.get("email_verified") is True,
         full_name=_name(claims.get(names.name), email),
         groups=groups,
         is_admin=any(group.lower() in names.admin_groups for group in groups),
     )
+
+
+def wrong_types(claims: Mapping[str, Any], names: ClaimNames) -> tuple[str, ...]:
+    """Return what an administrator should hear about claims of a wrong type."""
+    verified, groups = claims.get("email_verified"), claims.get(names.groups)
+    found = []
+    if verified is not None and not isinstance(verified, bool):
+        found.append("email_verified is not a boolean, and counts as false")
+    if groups is not None and not isinstance(groups, list):
+        found.append(f"{names.groups} is not a list, and counts as empty")
+    return tuple(found)
 
 
 def external_identity(
@@ -97,9 +111,8 @@ def _name(value: object, email: str) -> str:
 
 
 def _groups(value: object) -> tuple[str, ...]:
-    """Some providers send one text with commas."""
-    words = value.split(",") if isinstance(value, str) else value
-    if not isinstance(words, list):
+    """Return the texts of a list; one text with commas could hold a name that somebody chose."""
+    if not isinstance(value, list):
         return ()
-    texts = (_text(word)[:_MAX_GROUP] for word in words[:_MAX_GROUPS])
+    texts = (_text(word)[:_MAX_GROUP] for word in value[:_MAX_GROUPS])
     return tuple(text for text in texts if text)

@@ -39,6 +39,11 @@ class Principal:
         """The key for limits: one account, whatever its credential."""
         return str(self.user_id)
 
+    @property
+    def label(self) -> str:
+        """The name with the address: `Ada Lovelace (ada@example.org)`."""
+        return f"{self.full_name} ({self.email})" if self.full_name else self.email
+
     def has_role(self, role: Role) -> bool:
         return self.is_admin or self.role.includes(role)
 
@@ -80,6 +85,6 @@ def visible_workspaces(
         wanted = frozenset({UUID(requested)})
     except ValueError:
         detail = "workspaceId must be a UUID"
-        error = FieldError(pointer="workspaceId", code="invalid_value", detail=detail)
+        error = FieldError(pointer="/workspaceId", code="invalid_value", detail=detail)
         raise InvalidInput(detail, code="invalid_parameter", errors=[error]) from None
     return wanted if principal.is_admin else wanted & own

@@ -31,6 +31,7 @@ class AccessClaims:
     user_id: UUID
     jti: str
     expires_at: datetime
+    is_of_previous: bool = False  # signed with a secret that was replaced
 
 
 def key_id(secret: str) -> str:
@@ -59,7 +60,11 @@ def is_access_token(text: str) -> bool:
 
 
 def verify_access_token(token: str, keys: Sequence[str], *, leeway: timedelta) -> AccessClaims:
-    """Check signature, issuer, audience and times; raise Unauthenticated."""
+    """Check signature, issuer, audience and times; raise Unauthenticated.
+
+    The first key signs; the others were replaced. The signature of a replaced key proves nothing:
+    whoever knows it can sign any claims, and the caller must know the token by other means.
+    """
     import jwt
 
     try:
@@ -75,7 +80,7 @@ def _claims(token: str, keys: Sequence[str], leeway: timedelta) -> AccessClaims:
 
     if len(token) > _MAX_LENGTH:
         raise jwt.DecodeError("too long")
-    by_key_id = {key_id(key): key for key in keys}
+    by_key_id = {key_id(key): key for key in reversed(keys)}  # the first wins if listed twice
     key = by_key_id.get(str(jwt.get_unverified_header(token).get("kid")))
     if key is None:
         raise jwt.InvalidKeyError("unknown kid")
@@ -92,6 +97,7 @@ def _claims(token: str, keys: Sequence[str], leeway: timedelta) -> AccessClaims:
         user_id=UUID(payload["sub"]),
         jti=payload["jti"],
         expires_at=datetime.fromtimestamp(int(payload["exp"]), UTC),
+        is_of_previous=key != keys[0],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import BasePermission
@@ -25,6 +25,19 @@ class SessionAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
+
+
+class PrincipalMixin:
+    """Gives a view that only principals may call the one that calls it."""
+
+    request: Any  # the view's
+
+    @property
+    def principal(self) -> Principal:
+        principal = self.request.user
+        if not isinstance(principal, Principal):
+            raise TypeError("the permission lets only principals through")
+        return principal
 
 
 class IsSignedIn(BasePermission):

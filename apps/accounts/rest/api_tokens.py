@@ -10,10 +10,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.domain.api_tokens import TokenScope
+from apps.accounts.rest import PrincipalMixin
 from apps.accounts.rest.serializers import Instant
-from apps.accounts.rest.workspaces import AccountViewSet, as_uuid
+from apps.accounts.rest.workspaces import as_uuid
 from apps.accounts.services.api_tokens import api_tokens_of, create_api_token, revoke_api_token
-from apps.http.rest import StrictSerializer
+from apps.http.rest import StrictSerializer, StrictViewSet
 
 _SCOPES = [scope.value for scope in TokenScope]
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -47,7 +48,7 @@ class ApiTokenList(serializers.Serializer[Any]):
     tokens = ApiTokenSerializer(many=True)
 
 
-class ApiTokenViewSet(AccountViewSet):
+class ApiTokenViewSet(PrincipalMixin, StrictViewSet):
     """The caller's credentials for programs; an API token may not use these routes."""
 
     lookup_url_kwarg = "token_id"

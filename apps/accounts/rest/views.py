@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts import conf
-from apps.accounts.domain.principal import Principal
+from apps.accounts.rest import PrincipalMixin
 from apps.accounts.rest import serializers as wire
 from apps.accounts.selectors import get_user, offers_sign_up, sign_in_providers
 from apps.accounts.services.authentication import record_actor
@@ -48,15 +48,8 @@ class PublicView(StrictAPIView):
     permission_classes = []
 
 
-class AccountView(StrictAPIView):
+class AccountView(PrincipalMixin, StrictAPIView):
     """Requires a principal, which is the default."""
-
-    @property
-    def principal(self) -> Principal:
-        principal = self.request.user
-        if not isinstance(principal, Principal):
-            raise TypeError("IsSignedIn admits only principals")
-        return principal
 
 
 class AuthConfigView(PublicView):

@@ -11,8 +11,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
+from apps.accounts.rest import PrincipalMixin
 from apps.accounts.rest.serializers import Instant, WorkspaceSerializer
 from apps.accounts.services import invitations, workspaces
 from apps.accounts.services.rate_limits import INVITATIONS, limit_by_ip, rate_limited
@@ -115,16 +115,7 @@ def as_uuid(text: str) -> UUID:
         raise NotFound("there is nothing with this id") from None
 
 
-class AccountViewSet(StrictViewSet):
-    @property
-    def principal(self) -> Principal:
-        principal = self.request.user
-        if not isinstance(principal, Principal):
-            raise TypeError("IsSignedIn admits only principals")
-        return principal
-
-
-class WorkspaceViewSet(AccountViewSet):
+class WorkspaceViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(operation_id="workspaces_list", responses=WorkspaceList)
     def list(self, request: Request) -> Response:
         found = workspaces.workspaces_of(self.principal)
@@ -153,7 +144,7 @@ class WorkspaceViewSet(AccountViewSet):
         )
 
 
-class MemberViewSet(AccountViewSet):
+class MemberViewSet(PrincipalMixin, StrictViewSet):
     lookup_url_kwarg = "user_id"
     lookup_value_converter = "str"
 
@@ -179,7 +170,7 @@ class MemberViewSet(AccountViewSet):
         return Response(status=204)
 
 
-class InvitationViewSet(AccountViewSet):
+class InvitationViewSet(PrincipalMixin, StrictViewSet):
     lookup_url_kwarg = "invitation_id"
     lookup_value_converter = "str"
 
@@ -214,7 +205,7 @@ class InvitationViewSet(AccountViewSet):
         return Response(status=204)
 
 
-class InvitedViewSet(AccountViewSet):
+class InvitedViewSet(PrincipalMixin, StrictViewSet):
     """What the one who was invited does."""
 
     @extend_schema(

@@ -19,7 +19,7 @@ from apps.accounts.domain.api_tokens import TokenScope, is_api_token
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import verify_access_token
-from apps.accounts.selectors import active_account, is_credential_alive, is_revoked
+from apps.accounts.selectors import active_account, is_credential_alive, is_issued, is_revoked
 from apps.accounts.services.api_tokens import api_token_row
 from apps.accounts.services.tickets import redeem_ticket
 from apps.accounts.sessions import SessionStore
@@ -158,6 +158,8 @@ def _bearer_token(request: HttpRequest) -> str | None:
 
 def _by_access_token(token: str) -> Principal:
     claims = verify_access_token(token, conf.jwt_secrets(), leeway=conf.LEEWAY)
+    if claims.is_of_previous and not is_issued(claims.jti, claims.user_id, claims.expires_at):
+        raise Unauthenticated("The access token is not valid", code="token_invalid")
     if is_revoked(claims.jti):
         raise Unauthenticated("The access token was revoked", code="token_revoked")
     return _principal(claims.user_id, claims.expires_at, token_jti=claims.jti)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from apps.accounts.domain.external_identity import (
     ExternalIdentity,
     identity_of,
     safe_return_url,
+    wrong_types,
 )
 from kernel.errors import FieldError, InvalidInput, NotFound
 
@@ -26,6 +28,7 @@ COOKIE: Final = "cookie"
 CODE: Final = "code"
 _SALT: Final = "partita.oidc-state"
 _MAX_TEXT: Final = 4096  # of `code` and `state` in the provider's query
+_log = logging.getLogger("partita.accounts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +113,15 @@ def finish_sign_in(attempt: SignInAttempt | None, query: Mapping[str, str]) -> E
         raise ExternalSignInRefused(
             "this sign-in was not begun in this browser, or too long ago", code="oidc_state_invalid"
         )
+    client = _client(configured)
+    client.check_issuer(query.get("iss"))
     if query.get("error") == "access_denied":
         raise ExternalSignInRefused("the sign-in was canceled", code="oidc_denied")
     if query.get("error") or not 0 < len(code) <= _MAX_TEXT:
         raise ExternalSignInRefused("the sign-in provider reported an error")
-    claims = _client(configured).claims(code, nonce=attempt.nonce, verifier=attempt.verifier)
+    claims = client.claims(code, nonce=attempt.nonce, verifier=attempt.verifier)
+    for fault in wrong_types(claims, configured.claims):
+        _log.warning("The sign-in provider %s: %s", configured.provider_id, fault)
     identity = identity_of(configured.provider_id, claims, configured.claims)
     # Without groups of its own, this site's administrators are none of the provider's business.
     return identity if configured.claims.admin_groups else replace(identity, is_admin=False)
@@ -126,7 +133,7 @@ def _flow(wanted: str, configured: conf.OidcSettings) -> str:
     if wanted in (CODE, "") and configured.frontend_callback_url:
         return CODE
     detail = "must be cookie, or code where OIDC_FRONTEND_CALLBACK_URL is set"
-    error = FieldError(pointer="flow", code="invalid_parameter", detail=detail)
+    error = FieldError(pointer="/flow", code="invalid_parameter", detail=detail)
     raise InvalidInput(f"flow {detail}", code="invalid_parameter", errors=[error])
 
 

@@ -57,6 +57,7 @@ class _Provider:
     jwks: str
     algorithms: tuple[str, ...]
     basic_auth: bool
+    names_itself: bool  # in the callback (RFC 9207)
 
 
 _found: dict[str, tuple[float, _Provider]] = {}  # issuer → (when, provider)
@@ -109,6 +110,7 @@ def _read(issuer: str, document: dict[str, Any]) -> _Provider:
         jwks=_endpoint(issuer, document["jwks_uri"]),
         algorithms=tuple(name for name in _ALGORITHMS if name in announced),
         basic_auth="client_secret_post" not in methods,
+        names_itself=document.get("authorization_response_iss_parameter_supported") is True,
     )
 
 
@@ -156,6 +158,16 @@ class OidcClient(OIDCAuthenticationBackend):  # type: ignore[misc]
         }
         separator = "&" if urlsplit(self._provider.authorization).query else "?"
         return f"{self._provider.authorization}{separator}{urlencode(query)}"
+
+    def check_issuer(self, named: str | None) -> None:
+        """Check `iss` of the callback, where the provider sends or announces it (RFC 9207).
+
+        So nobody is signed in by the answer of another provider that the browser was led to.
+        """
+        if named is None and not self._provider.names_itself:
+            return
+        if named != self._configured.issuer:
+            raise _refusal("its answer names another issuer", f"iss={named!r:.200}")
 
     def claims(self, code: str, *, nonce: str, verifier: str) -> dict[str, Any]:
         """Exchange the code; return the verified claims, the absent ones filled from userinfo."""

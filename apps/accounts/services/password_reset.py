@@ -20,6 +20,7 @@ from apps.accounts.domain.errors import Forbidden, ResetTokenInvalid, WeakPasswo
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import PasswordReset, User
 from apps.accounts.selectors import clear_cached, find_user
+from apps.accounts.services.password_attempts import forget_failures
 from apps.accounts.services.rate_limits import RESET, count_attempt, limit_by_ip
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.operations.api import (
@@ -91,10 +92,9 @@ def mail_reset_link(user_id: UUID) -> None:
     user = User.objects.filter(pk=user_id, is_active=True).first()
     if user is None:
         return
-    token = _new_token(user)
     context = {
         "name": user.full_name,
-        "link": f"{conf.site_url()}/reset-password?token={token}",
+        "link": new_reset_link(user),
         "minutes": int(conf.RESET_LINK_LIFE.total_seconds() // 60),
         "site": conf.site_url(),
     }
@@ -105,6 +105,11 @@ def mail_reset_link(user_id: UUID) -> None:
         _log.warning("The mail server refuses the address of account %s", user.id)
 
 
+def new_reset_link(user: User) -> str:
+    """Return a link that sets a password once, within RESET_LINK_LIFE; it replaces an older one."""
+    return f"{conf.site_url()}/reset-password?token={_new_token(user)}"
+
+
 def reset_password(token: str, password: str) -> None:
     """Set a new password by the link's token; every token and session of the user ends.
 
@@ -113,7 +118,9 @@ def reset_password(token: str, password: str) -> None:
     """
     if errors := password_errors(password):
         raise WeakPassword(f"the password {errors[0].detail}", errors=errors)
-    clear_cached(_set_password(hash_token(token), make_password(password)))
+    user = _set_password(hash_token(token), make_password(password))
+    clear_cached(user.pk)
+    forget_failures(user.email)
 
 
 @unit_of_work
@@ -127,7 +134,7 @@ def _new_token(user: User) -> str:
 
 
 @unit_of_work
-def _set_password(token_hash: str, encoded: str) -> UUID:
+def _set_password(token_hash: str, encoded: str) -> User:
     rows = PasswordReset.objects.select_related("user")
     row = rows.filter(token_hash=token_hash, expires_at__gt=now(), user__is_active=True).first()
     used = PasswordReset.objects.filter(pk=row.pk, token_hash=token_hash) if row else None
@@ -136,4 +143,4 @@ def _set_password(token_hash: str, encoded: str) -> UUID:
     verified_at = row.user.email_verified_at or now()
     User.objects.filter(pk=row.user_id).update(password=encoded, email_verified_at=verified_at)
     revoke_everything(row.user_id)  # with it: the old credentials never outlive the password
-    return row.user_id
+    return row.user

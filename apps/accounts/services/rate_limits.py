@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from math import ceil
 from typing import Final, Protocol
+from uuid import UUID
 
 from django.http import HttpRequest
 
@@ -41,6 +42,26 @@ RESET: Final = RateLimit("auth.reset", 5)
 INVITATIONS: Final = RateLimit("auth.invitations", 20)
 INVITATION_MAILS: Final = RateLimit("auth.invitation-mails", 10)  # of one sender
 STREAM_TICKETS: Final = RateLimit("auth.stream-tickets", 60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingDelay:
+    """After `free` attempts within `window`, the next waits 1 s, then 2 s, 4 s … `longest`."""
+
+    free: int
+    window: timedelta
+    longest: timedelta
+
+    @property
+    def most_counted(self) -> int:
+        """The number of attempts after which the delay grows no more."""
+        return self.free + int(self.longest.total_seconds()).bit_length()
+
+    def after(self, attempts: int) -> timedelta:
+        """Return how long after the last of them the next one is admitted."""
+        if attempts < self.free:
+            return timedelta(0)
+        return min(timedelta(seconds=2 ** (attempts - self.free)), self.longest)
 
 
 class AttemptCounter(Protocol):
@@ -72,6 +93,27 @@ class StoreAttempts:
             return 0
         hit.delete()
         return max(1, ceil((ends[-1] - moment).total_seconds()))
+
+    def delay(self, key_hash: str, rule: GrowingDelay) -> tuple[UUID, int]:
+        """Count an attempt; return its key for `withdraw`, and the seconds to wait, 0: admitted.
+
+        An attempt that has to wait does not count.
+        """
+        moment = now()
+        hit = LimitHit.objects.create(key_hash=key_hash, expires_at=moment + rule.window)
+        others = LimitHit.objects.filter(key_hash=key_hash, expires_at__gt=moment)
+        newest_first = others.exclude(pk=hit.pk).order_by("-expires_at")
+        ends = list(newest_first.values_list("expires_at", flat=True)[: rule.most_counted])
+        if not (delay := rule.after(len(ends))):
+            return hit.pk, 0
+        wait = ends[0] - rule.window + delay - moment
+        if wait <= timedelta(0):
+            return hit.pk, 0
+        hit.delete()
+        return hit.pk, ceil(wait.total_seconds())
+
+    def withdraw(self, attempt: UUID) -> None:
+        LimitHit.objects.filter(pk=attempt).delete()
 
     def forget(self, key_hash: str) -> None:
         LimitHit.objects.filter(key_hash=key_hash).delete()
@@ -131,12 +173,34 @@ def rate_limited(bucket: str, key: str, limit: int) -> None:
     except RedisAway:
         wait_s = _store.count(key_hash, limit=limit, window=_MINUTE)
     if wait_s:
-        raise TooManyAttempts("too many requests; try again later", retry_after_s=wait_s)
+        raise TooManyAttempts("too many requests", retry_after_s=wait_s)
 
 
 def count_attempt(bucket: str, key: str, *, limit: int, window: timedelta) -> int:
     """Count an attempt in the store; return 0, or the seconds until one would be admitted."""
     return _store.count(_key_hash(bucket, key), limit=limit, window=window)
+
+
+def delay_attempt(bucket: str, key: str, rule: GrowingDelay) -> tuple[UUID, int]:
+    """Count an attempt in the store; return its key, and the seconds until it is admitted, or 0."""
+    return _store.delay(_key_hash(bucket, key), rule)
+
+
+def withdraw_attempt(attempt: UUID) -> None:
+    """Let an attempt of `delay_attempt` not count after all."""
+    _store.withdraw(attempt)
+
+
+def has_attempt(bucket: str, key: str, *, beyond: timedelta = timedelta(0)) -> bool:
+    """Return whether the store holds an attempt that counts for longer than `beyond`."""
+    rows = LimitHit.objects.filter(key_hash=_key_hash(bucket, key))
+    return rows.filter(expires_at__gt=now() + beyond).exists()
+
+
+def keep_attempt(bucket: str, key: str, *, window: timedelta) -> None:
+    """Replace the attempts of this key by one that begins now."""
+    _store.forget(_key_hash(bucket, key))
+    LimitHit.objects.create(key_hash=_key_hash(bucket, key), expires_at=now() + window)
 
 
 def clear_attempts(bucket: str, key: str) -> None:

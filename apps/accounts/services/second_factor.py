@@ -6,6 +6,8 @@ They are asked for after the password. Who signs in at a provider has shown ther
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -25,14 +27,28 @@ from apps.accounts.domain.second_factor import (
 )
 from apps.accounts.models import RecoveryCode, SecondFactor, User
 from apps.accounts.services.rate_limits import clear_attempts, count_attempt
+from apps.operations.api import EncryptedRow, EncryptedText
 from apps.streams.api import unit_of_work
 from kernel.clock import now
-from kernel.encryption import decrypt, encrypt
+from kernel.encryption import Undecryptable, decrypt, encrypt
 from kernel.errors import InvalidInput, NotFound
 
 _FAILURES: Final = "auth.second-factor"
 _MAX_FAILURES: Final = 10
 _FAILURE_WINDOW: Final = timedelta(minutes=10)
+_ROWS_AT_ONCE: Final = 500
+_UNREADABLE: Final = (
+    "codes of your app cannot be checked, because the key that encrypted its secret is missing; "
+    "use a recovery code, or ask an administrator to list the key in "
+    "SETTINGS_PREVIOUS_ENCRYPTION_KEYS or to remove your second factor"
+)
+_log = logging.getLogger("partita.accounts")
+
+
+class SecondFactorUnreadable(Unauthenticated):
+    """The secret was encrypted with a key that this installation does not have."""
+
+    code = "second_factor_unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +92,10 @@ def begin_second_factor(principal: Principal) -> SecondFactorSetup:
 def pending_second_factor(principal: Principal) -> SecondFactorSetup | None:
     """Return the setup that waits for its first code, or None."""
     row = SecondFactor.objects.filter(user_id=principal.user_id, confirmed_at=None).first()
-    return _setup(_secret_of(row), principal.email) if row else None
+    try:
+        return _setup(_secret_of(row), principal.email) if row else None
+    except SecondFactorUnreadable:
+        return None  # to begin again makes another secret
 
 
 def confirm_second_factor(principal: Principal, code: str) -> list[str]:
@@ -149,15 +168,18 @@ def _count(user_id: UUID) -> None:
     """Count before the code is checked, so that concurrent attempts cannot exceed the limit."""
     wait_s = count_attempt(_FAILURES, str(user_id), limit=_MAX_FAILURES, window=_FAILURE_WINDOW)
     if wait_s:
-        raise TooManyAttempts(
-            "too many wrong codes; try again later", code="account_locked", retry_after_s=wait_s
-        )
+        raise TooManyAttempts("too many wrong codes", code="account_locked", retry_after_s=wait_s)
 
 
 def _use_time_based(row: SecondFactor, code: str) -> bool:
     step = matching_step(_secret_of(row), code, now()) if is_time_based(code) else None
-    newer = SecondFactor.objects.filter(pk=row.pk, secret=row.secret, last_step__lt=step or 0)
-    return step is not None and bool(newer.update(last_step=step))
+    if step is None:
+        return False
+    this = SecondFactor.objects.filter(pk=row.pk)
+    if this.filter(secret=row.secret, last_step__lt=step).update(last_step=step):
+        return True
+    again = this.exclude(secret=row.secret).first()  # encrypted with another key meanwhile
+    return again is not None and _use_time_based(again, code)
 
 
 def _use_recovery_code(user_id: UUID, code: str) -> bool:
@@ -170,7 +192,11 @@ def _confirmed(user_id: UUID) -> SecondFactor | None:
 
 
 def _secret_of(row: SecondFactor) -> str:
-    return decrypt(row.secret, conf.encryption_keys())
+    try:
+        return decrypt(row.secret, conf.encryption_keys())
+    except Undecryptable:
+        _log.error("The second factor of user %s: no known key has encrypted it", row.user_id)
+        raise SecondFactorUnreadable(_UNREADABLE) from None
 
 
 def _setup(secret: str, email: str) -> SecondFactorSetup:
@@ -208,3 +234,23 @@ def _remove(user_id: UUID) -> bool:
 
 def _invalid() -> Unauthenticated:
     return Unauthenticated("the code is wrong, or was used before", code="second_factor_invalid")
+
+
+class EncryptedSecrets:
+    """The secrets of apps, as encrypted rows."""
+
+    def rows(self) -> Iterator[EncryptedRow]:
+        rows = SecondFactor.objects.select_related("user").order_by("pk")
+        page = list(rows[:_ROWS_AT_ONCE])
+        while page:
+            for row in page:
+                text = EncryptedText(f"second factor of {row.user.email}", row.secret)
+                yield EncryptedRow(str(row.pk), (text,))
+            page = list(rows.filter(pk__gt=page[-1].pk)[:_ROWS_AT_ONCE])
+
+    def replace(self, row_id: str, texts: Mapping[str, str]) -> bool:
+        (old, new), *_ = texts.items()
+        return bool(SecondFactor.objects.filter(pk=row_id, secret=old).update(secret=new))
+
+
+ROWS: Final = EncryptedSecrets()

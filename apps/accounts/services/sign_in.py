@@ -13,17 +13,12 @@ from django.utils.crypto import constant_time_compare
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email
-from apps.accounts.domain.errors import Forbidden, TooManyAttempts, Unauthenticated
+from apps.accounts.domain.errors import Forbidden, Unauthenticated
 from apps.accounts.models import User
 from apps.accounts.selectors import find_user
 from apps.accounts.services.authentication import principal_of, record_actor
-from apps.accounts.services.rate_limits import (
-    SIGN_IN,
-    SIGN_UP,
-    clear_attempts,
-    count_attempt,
-    limit_by_ip,
-)
+from apps.accounts.services.password_attempts import begin_attempt
+from apps.accounts.services.rate_limits import SIGN_IN, SIGN_UP, limit_by_ip
 from apps.accounts.services.second_factor import check_second_factor, second_factor_of
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.sessions import SIGNED_IN_FROM
@@ -32,9 +27,6 @@ from apps.http.api import client_ip
 _HALF_SALT: Final = "partita.second-factor"
 _HALF_LIFE: Final = timedelta(minutes=5)
 _MAX_AGENT: Final = 300
-_FAILURES: Final = "auth.failures"
-_MAX_FAILURES: Final = 10
-_FAILURE_WINDOW: Final = timedelta(minutes=10)
 
 
 def sign_in(*, email: str, password: str, ip: str, code: str = "") -> User:
@@ -56,13 +48,8 @@ def verify_password(*, email: str, password: str, ip: str) -> User:
     if not conf.password_sign_in_enabled():
         raise Forbidden("sign-in by password is turned off", code="password_auth_disabled")
     email = normalized_email(email)
-    failure_key = f"{email}\0{ip}"
-    # Counted before the password is checked, so that concurrent attempts cannot exceed the limit.
-    wait_s = count_attempt(_FAILURES, failure_key, limit=_MAX_FAILURES, window=_FAILURE_WINDOW)
-    if wait_s:
-        raise TooManyAttempts(
-            "too many failed sign-ins; try again later", code="account_locked", retry_after_s=wait_s
-        )
+    # Counted before the password is checked, so that concurrent attempts cannot exceed the limits.
+    attempt = begin_attempt(email=email, ip=ip)
     user = find_user(email)
     # An unknown address and an account without a password cost the same hash.
     encoded = user.password if user else UNUSABLE_PASSWORD_PREFIX
@@ -70,7 +57,7 @@ def verify_password(*, email: str, password: str, ip: str) -> User:
         raise Unauthenticated(
             "the email address or the password is wrong", code="invalid_credentials"
         )
-    clear_attempts(_FAILURES, failure_key)
+    attempt.record_success()
     if not user.is_active:
         raise Forbidden("the account is disabled", code="account_disabled")
     return user

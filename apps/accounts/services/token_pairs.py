@@ -14,9 +14,12 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign_access_token
 from apps.accounts.models import (
     ApiToken,
+    ExchangeCode,
+    PasswordReset,
     RefreshFamily,
     RefreshToken,
     RevokedToken,
+    StreamTicket,
     UiSession,
     User,
 )
@@ -93,6 +96,18 @@ def revoke_everything(user_id: UUID) -> None:
     ApiToken.objects.filter(user_id=user_id).delete()
     for family in RefreshFamily.objects.filter(user_id=user_id):
         _clear_cached_family(family)
+
+
+@unit_of_work
+def end_every_sign_in() -> None:
+    """Sign everybody out, and void what was sent or handed out to sign in; API tokens stay.
+
+    For a store that came back older: what was revoked since is not known to it.
+    """
+    for family in RefreshFamily.objects.filter(revoked_at=None, expires_at__gt=now()):
+        _revoke_family(family)
+    for model in (UiSession, StreamTicket, ExchangeCode, PasswordReset):
+        model.objects.all().delete()
 
 
 def end_family(family: RefreshFamily) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, NotRequired, TypedDict
 
 from kernel.clock import rfc3339
-from kernel.errors import NotFound
+from kernel.errors import NotFound, PlatformError
 
 OFFLINE_AFTER: Final = timedelta(seconds=30)
 Kind = Literal["runner", "worker"]
@@ -19,6 +19,18 @@ class AgentNotFound(NotFound):
 
     def __init__(self) -> None:
         super().__init__("there is no agent with that id")
+
+
+class RunnerOnline(PlatformError):
+    """A runner that is at work is not removed: its process would register again at once."""
+
+    code = "agent_online"
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(
+            f"{agent_id} is the runner of this control plane and is online: drain it to keep new "
+            f"runs from it, or stop its process; {OFFLINE_AFTER.seconds} s later it can be removed"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +76,7 @@ class Agent:
     """`labels`: key → value, empty for bare keys; `runs`: run ids it has resources of.
 
     `failing_loops`: background loops of its process that failed at its last heartbeat.
-    `draining`: it finishes its runs and takes no new ones.
+    `drained_at`: since when it finishes its runs and takes no new ones, `drained_by`: whose doing.
     """
 
     agent_id: str
@@ -85,7 +97,12 @@ class Agent:
     pid: int | None
     process_started_at: datetime | None
     failing_loops: tuple[str, ...] = ()
-    draining: bool = False
+    drained_at: datetime | None = None
+    drained_by: str = ""
+
+    @property
+    def draining(self) -> bool:
+        return self.drained_at is not None
 
     def is_online(self, now: datetime) -> bool:
         return now - self.last_heartbeat_at < OFFLINE_AFTER

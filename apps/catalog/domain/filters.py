@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from apps.catalog.domain.packages import CatalogEntry
+from apps.catalog.domain.packages import CatalogEntry, PackageDocument
 
 CHOICES: Final = ("kind", "provider", "owner", "module")  # one value of each
 MARKS: Final = ("runnable", "inspectable", "starred")  # each is there or not
@@ -38,6 +38,21 @@ class PackageFilter:
         package, wanted = entry["package"], self.words.casefold()
         texts = (package["title"], package["repository"], package["description"])
         return any(wanted in text.casefold() for text in (*texts, *package["modules"]))
+
+
+def relevance(package: PackageDocument, words: str) -> int:
+    """Return how well a name fits: 3 the whole, 2 its beginning, 1 a part, 0 no name does.
+
+    Names are the title, the repository with and without its last part, and the modules.
+    """
+    wanted, repository = words.casefold(), package["repository"].casefold()
+    names = [package["title"].casefold(), repository, repository.rpartition("/")[2]]
+    names += [module.casefold() for module in package["modules"]]
+    if wanted in names:
+        return 3
+    if any(name.startswith(wanted) for name in names):
+        return 2
+    return int(any(wanted in name for name in names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,9 @@ class AdvertisedRepository:
 class KnownSuite:
     """A suite that the library has, as far as the catalog shows it.
 
-    `is_remote`: it is the package of a registry, not a suite of the workspace. `merits` are those
-    that the score counts, by name.
+    `is_remote`: it is the package of a registry, not a suite of the workspace. `sources` are the
+    places that have the same package, each `repository:version`. `merits` are those that the score
+    counts, by name.
     """
 
     suite_id: str
@@ -71,6 +72,7 @@ class KnownSuite:
     score: int
     launchable: bool
     is_remote: bool = False
+    sources: tuple[str, ...] = ()
     merits: Mapping[str, bool] = field(default_factory=dict)
 
 
@@ -100,8 +102,8 @@ class PackageDocument(TypedDict):
     modules: list[str]
     status: str
     score: int
-    pullCommand: str
-    forkCommand: str
+    pullCommand: NotRequired[str]  # nothing of a built-in module can be pulled
+    forkCommand: NotRequired[str]
     inspectable: bool
     suiteId: NotRequired[str]
     registryId: NotRequired[str]
@@ -156,6 +158,8 @@ class _SuitesByRepository:
         self._remote: dict[str, KnownSuite] = {}
         for suite in suites:
             (self._remote if suite.is_remote else self._own).setdefault(suite.repository, suite)
+            for source in suite.sources:
+                self._remote.setdefault(source.rpartition(":")[0], suite)
         self._by_id = {suite.suite_id: suite for suite in suites if suite.is_remote}
         self._found: set[str] = set()
 
@@ -247,8 +251,6 @@ def _of_module(module: BuiltInModule) -> CatalogEntry:
         "modules": [module.name],
         "status": OFFICIAL,
         "score": BUILT_IN_SCORE,
-        "pullCommand": _pull_command(module.repository, module.version),
-        "forkCommand": _fork_command(module.repository, module.version),
         "inspectable": False,
     }
     return _entry(package, None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from apps.accounts.api import operator
 from apps.catalog import api as catalog
+from apps.catalog.domain.filters import relevance
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
 
 _COLUMNS: Final = ("PACKAGE", "VERSION", "KIND", "STATUS", "SCORE", "PROVIDER", "TITLE")
@@ -36,19 +38,32 @@ def search_packages(options: dict[str, Any]) -> int:
         words=options["text"],
     )
     entries = catalog.list_entries()
-    found = [entry["package"] for entry in entries if wanted.accepts(entry, favorites)]
+    matching = [entry["package"] for entry in entries if wanted.accepts(entry, favorites)]
+    found = sorted(matching, key=lambda package: -relevance(package, options["text"]))
     failing = catalog.failing_registries()
     if options["output"] == "json":
         print_json({"packages": found, "total": len(found), "warnings": failing})
         return ExitCode.OK
+    named = [package for package in found if relevance(package, options["text"])]
     if found:
-        print_table(_COLUMNS, [_row(package) for package in found])
+        print_table(_COLUMNS, [_row(package) for package in named or found])
     else:
         sys.stderr.write("no package matches\n")
-    for each in failing:
-        words = f"registry {each['registryId']} could not be read: {each['detail']}"
-        sys.stderr.write(f"{printable(words)}; its last good content is shown\n")
+    if named and (others := [package["repository"] for package in found[len(named) :]]):
+        text = printable(options["text"])
+        sys.stderr.write(f"only described with {text!r}: {printable(', '.join(others))}\n")
+    if failing:
+        sys.stderr.write(f"{printable(_failing_words(failing))}\n")
     return ExitCode.OK
+
+
+def _failing_words(failing: Sequence[Mapping[str, str]]) -> str:
+    """Return one sentence, however many registries fail."""
+    if len(failing) == 1:
+        words = f"registry {failing[0]['registryId']} could not be read: {failing[0]['detail']}"
+        return f"{words}; its last good content is shown"
+    each = ", ".join(f"{one['registryId']} ({one['detail']})" for one in failing)
+    return f"{len(failing)} registries could not be read, their last good content is shown: {each}"
 
 
 def _row(package: catalog.PackageDocument) -> tuple[str, ...]:

@@ -13,57 +13,33 @@ from datetime import datetime
 from typing import Any, Final
 
 from apps.console.domain.highlighting import Span, highlighted
-from apps.executions.api import FINAL_EXECUTION
+from apps.executions.api import (
+    FINAL_EXECUTION,
+    AttemptBody,
+    CauseLink,
+    attempt_numbers,
+    failure_phrase,
+    gap_words,
+    has_reruns,
+    link_phrase,
+)
 from apps.platform_settings.api import NOT_ISOLATED
 
 STEP_ORDER: Final = ("failed", "running", "healthy", "queued", "pending", "skipped", "canceled")
+# of a group of steps, the status that a reader must see first
+GROUP_ORDER: Final = ("failed", "running", "queued", "pending", "canceled", "skipped", "healthy")
 MAX_TICKS: Final = 48
 TICKS_WIDTH: Final = 192.0
 FOR_SCRIPTS: Final = {
     "runOver": sorted(FINAL_EXECUTION),
     "stepOrder": STEP_ORDER,
+    "groupOrder": GROUP_ORDER,
     "maxTicks": MAX_TICKS,
     "ticksWidth": TICKS_WIDTH,
 }
 
-# CSI, OSC (to BEL or ST), and other two-character sequences (ECMA-48)
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
-)
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_DIGITS: Final = re.compile(r"(\d{1,18})")
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
-_REASONS: Final[dict[str, str]] = {
-    "dependency_failed": "a step that it needs failed",
-    "dependency_skipped": "a step that it needs was skipped",
-    "run_failed": "another step had failed the run",
-    "trigger_not_failed": "no step that triggers it failed",
-    "not_selected": "not part of this rerun",
-    "exit_nonzero": "exited with an error code",
-    "exit_unexpected": "exited with an unexpected code",
-    "timeout": "took longer than its timeout",
-    "not_ready": "its readiness probe never succeeded",
-    "service_exited": "the service exited",
-    "oom_killed": "exceeded its memory limit",
-    "image_missing": "its image could not be pulled",
-    "expect_logs_missing": "an expected text is missing in its log",
-    "fail_on_logs_matched": "a forbidden text is in its log",
-    "test_failures": "its report contains failed tests",
-    "artifact_missing": "a required artifact is missing",
-    "threshold_failed": "a threshold was not met",
-    "target_unreachable": "the target did not answer",
-    "mock_surface_missing": "the mock surface does not exist",
-    "mock_not_ready": "the mock surface did not answer",
-    "runtime_unavailable": "the container runtime is unavailable",
-    "agent_unavailable": "no worker claimed it",
-    "agent_lost": "its worker was lost",
-    "canceled": "canceled",
-    "internal_error": "the control plane had an internal error",
-    "secret_unresolved": "a secret could not be resolved",
-    "backend_unavailable": "the backend was removed or disabled",
-    "run_timeout": "the run took longer than allowed",
-    "dependency_replaced": "a service started again after steps had run against it",
-    "step_failed": "a step failed",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,26 +65,53 @@ def step_display(status: str) -> StatusDisplay:
     return StatusDisplay(key=status, label=status.capitalize())
 
 
-def reason_text(reason: str) -> str:
-    """Return the text for a reason code; an unknown code is shown as it is."""
-    return _REASONS.get(reason, reason.replace("_", " "))
+def step_reason(step: Mapping[str, Any]) -> str:
+    """Return why a step ended as it did, in words that follow its status; "" without a reason."""
+    if "reason" not in step:
+        return ""
+    return failure_phrase(step["reason"], step.get("detail", ""), step.get("exitCode")).alone
 
 
-def cause_links(causes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return (step, why) of a cause chain, nearest first: `("api", "exited … (exit code 3)")`."""
+def step_detail(step: Mapping[str, Any]) -> str:
+    """Return the detail of a step as reported, if its reason does not say all of it; else ""."""
+    detail: str = step.get("detail", "")
+    phrase = failure_phrase(step.get("reason", ""), detail, step.get("exitCode"))
+    return detail if phrase.words or len(detail) > len(phrase.text) else ""
+
+
+def run_reason(run: Mapping[str, Any]) -> str:
+    """Return the sentence of a run for its row; empty while all is well."""
+    is_well = run["status"] == "Healthy" or (run["status"] == "Booting" and not run["failing"])
+    return "" if is_well else run["sentence"]
+
+
+def trigger_text(run: Mapping[str, Any]) -> str:
+    """Return what launched a run; of a rerun, which attempt it is."""
+    return f"attempt {run['attempt']}" if "attempt" in run else run["trigger"]
+
+
+def attempt_marks(attempts: Sequence[AttemptBody], run_id: str) -> list[dict[str, object]]:
+    """Return the attempts of a run with their words, or nothing for a run without reruns."""
+    if not has_reruns(attempts):
+        return []
+    marks: list[dict[str, object]] = []
+    for each in attempts:
+        numbers = attempt_numbers(each)
+        if gap := gap_words(each):
+            marks.append({"numbers": numbers, "words": gap})
+        else:
+            shown = run_display(each["status"])
+            words = {"words": shown.label.lower(), "display": shown, "is_own": each["id"] == run_id}
+            marks.append({"numbers": numbers, **words, "attempt": each})
+    return marks
+
+
+def cause_links(causes: Sequence[CauseLink]) -> list[tuple[str, str]]:
+    """Return (step, what follows its id) of a cause chain, nearest first."""
     return [
-        (
-            cause["stepId"],
-            reason_text(cause["reason"])
-            + (f" (exit code {cause['exitCode']})" if "exitCode" in cause else ""),
-        )
+        (cause["stepId"], link_phrase(cause).about(cause["stepId"]).removeprefix(cause["stepId"]))
         for cause in causes
     ]
-
-
-def plain_text(text: str) -> str:
-    """Return a line without the escape sequences of terminals and other control characters."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 
 def is_isolated(backend_label: str) -> bool:
@@ -194,6 +197,11 @@ def ago(then: str, now: datetime) -> str:
         if past_ms >= unit_ms:
             return f"{int(past_ms // unit_ms)} {name} ago"
     return "just now"
+
+
+def natural_key(text: str) -> list[tuple[int, str]]:
+    """Return a key that sorts `test-2` before `test-10`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _DIGITS.split(text)]
 
 
 def size_text(count: int) -> str:

@@ -45,6 +45,17 @@ class Drawing:
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the ids of the groups of siblings, closed and open ones."""
+        return tuple(
+            dict.fromkeys(box.node["groupId"] for box in self.boxes if "groupId" in box.node)
+        )
+
+    @property
+    def has_closed_group(self) -> bool:
+        return any("members" in box.node for box in self.boxes)
+
 
 @dataclass(slots=True)
 class _Item:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from kernel.errors import InvalidInput
@@ -29,6 +29,11 @@ class FieldKind:
     options: tuple[tuple[str, str], ...] = ()
     suggestions: tuple[str, ...] = ()
     required: bool = False
+    usual: str = ""  # what the platform fills in
+    types: tuple[str, ...] = ()  # of the entries that have this key; empty: every entry
+
+    def is_for(self, entry_type: str) -> bool:
+        return not self.types or entry_type in self.types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,7 @@ class Group:
     identity: str = ""
     fields: tuple[FieldKind, ...]
     empty: str = ""  # what the page says of an empty list
+    type_key: str = ""  # the field that decides which other ones an entry has
 
     @property
     def prefix(self) -> str:
@@ -61,6 +67,7 @@ class BoundField:
     error: str = ""
     is_set: bool = False
     is_cleared: bool = False
+    is_idle: bool = False  # another type than that of the entry has it
 
     @property
     def is_secret(self) -> bool:
@@ -224,20 +231,40 @@ def _bound_fields(
     pointer: str,
     errors: Mapping[str, str],
 ) -> Iterator[BoundField]:
+    types = next((each for each in group.fields if each.key == group.type_key), None)
+    entry_type = values.get(group.type_key) or (types.options[0][0] if types else "")
     for kind in group.fields:
         default = kind.options[0][0] if kind.options else ""
         value = values.get(kind.key, default if kind.kind == "choice" else "")
         if kind.kind == "flag" and not values:
             value = kind.key == "enabled"  # of a new entry
         is_secret = kind.kind in _SECRETS
+        error = _in_words(kind, errors.get(f"{pointer}/{kind.key}", ""))
+        is_set = is_secret and stored.get(kind.key) == MASK
         yield BoundField(
-            kind=kind,
+            kind=_with_value(kind, value),
             name=f"{prefix}-{kind.key}",
             value="" if is_secret and value == MASK else _shown(kind, value),
-            error=errors.get(f"{pointer}/{kind.key}", ""),
-            is_set=is_secret and stored.get(kind.key) == MASK,
-            is_cleared=is_secret and stored.get(kind.key) == MASK and value == "",
+            error=error,
+            is_set=is_set,
+            is_cleared=is_set and value == "",
+            is_idle=not (
+                error or is_set or value not in ("", None, kind.usual) or kind.is_for(entry_type)
+            ),
         )
+
+
+def _in_words(kind: FieldKind, error: str) -> str:
+    """Return an error with the label of the field in the place of its key."""
+    rest = error.removeprefix(f"{kind.key} ")
+    return error if rest == error else f"{kind.label} {rest}"
+
+
+def _with_value(kind: FieldKind, value: Any) -> FieldKind:
+    """Return the field with a stored value among its choices, also one that is offered no more."""
+    if kind.kind != "choice" or not value or value in dict(kind.options):
+        return kind
+    return replace(kind, options=(*kind.options, (str(value), str(value))))
 
 
 def _shown(kind: FieldKind, value: Any) -> Any:

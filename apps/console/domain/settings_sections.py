@@ -59,8 +59,11 @@ GENERAL: Final = Section(
         ),
     ),
 )
-AGENTS: Final = Section(
-    name="agents",
+_WITH_TLS: Final = ("remote-docker", "kubernetes")
+_CLUSTER: Final = ("kubernetes",)
+_PROVIDERS: Final = ("Generic OCI", "Zot", "Harbor", "JFrog Artifactory", "AWS ECR")
+BACKENDS: Final = Section(
+    name="backends",
     title="Backends",
     lead="Where steps run. A launch takes the default backend, or the one that it names.",
     groups=(
@@ -69,6 +72,7 @@ AGENTS: Final = Section(
             title="Backends",
             noun="backend",
             identity="agentId",
+            type_key="type",
             empty="There is no backend. Add one: type local runs steps on this machine.",
             fields=(
                 FieldKind(key="agentId", label="Id", required=True),
@@ -96,14 +100,24 @@ AGENTS: Final = Section(
                 FieldKind(
                     key="hostUrl",
                     label="Host URL",
+                    types=_WITH_TLS,
                     hint="remote-docker: tcp://host:2376. kubernetes: the cluster's API.",
                 ),
-                FieldKind(key="dockerSocket", label="Docker socket"),
-                FieldKind(key="tlsCert", label="TLS certificate (PEM)", kind="long"),
-                FieldKind(key="tlsKey", label="TLS key (PEM)", kind="secret-long"),
-                FieldKind(key="kubeconfigPath", label="Path of the kubeconfig"),
-                FieldKind(key="targetNamespace", label="Namespace"),
-                FieldKind(key="serviceAccountToken", label="Service account token", kind="secret"),
+                FieldKind(key="dockerSocket", label="Docker socket", types=("local",)),
+                FieldKind(
+                    key="tlsCert", label="TLS certificate (PEM)", kind="long", types=_WITH_TLS
+                ),
+                FieldKind(key="tlsKey", label="TLS key (PEM)", kind="secret-long", types=_WITH_TLS),
+                FieldKind(key="kubeconfigPath", label="Path of the kubeconfig", types=_CLUSTER),
+                FieldKind(
+                    key="targetNamespace", label="Namespace", usual="default", types=_CLUSTER
+                ),
+                FieldKind(
+                    key="serviceAccountToken",
+                    label="Service account token",
+                    kind="secret",
+                    types=_CLUSTER,
+                ),
             ),
         ),
     ),
@@ -128,8 +142,8 @@ REGISTRIES: Final = Section(
                 FieldKind(
                     key="provider",
                     label="Provider",
-                    required=True,
-                    suggestions=("Zot", "Generic OCI", "Harbor", "JFrog Artifactory", "AWS ECR"),
+                    kind="choice",
+                    options=tuple((each, each) for each in _PROVIDERS),
                 ),
                 FieldKind(
                     key="registryUrl",
@@ -208,4 +222,4 @@ SECRETS: Final = Section(
         ),
     ),
 )
-SECTIONS: Final = {each.name: each for each in (GENERAL, AGENTS, REGISTRIES, SECRETS)}
+SECTIONS: Final = {each.name: each for each in (GENERAL, BACKENDS, REGISTRIES, SECRETS)}

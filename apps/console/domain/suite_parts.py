@@ -1,4 +1,4 @@
-"""The parts of a suite's page: its dependencies as a tree, and its surfaces in brief."""
+"""The parts of a suite's page: its tabs, its dependencies as a tree, its surfaces in brief."""
 
 from __future__ import annotations
 
@@ -13,6 +13,46 @@ MAX_TREE_NODES: Final = 200
 _TAG: Final = re.compile(
     r"</?(?:a|b|br|code|div|em|h[1-6]|i|li|ol|p|pre|span|strong|ul)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
+
+
+_TABS: Final = {
+    "overview": "Runs and profiles",
+    "readme": "README",
+    "topology": "Topology",
+    "api": "API",
+    "imports": "Imported suites",
+    "source": "Source",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteTab:
+    """A tab of a suite's page; `count` is the number of things in it, 0 if none is shown."""
+
+    name: str
+    label: str
+    template: str
+    count: int = 0
+    is_shown: bool = False
+
+
+def suite_tabs(counts: Mapping[str, int], wanted: str, first: str) -> tuple[SuiteTab, ...]:
+    """Return the tabs of a suite's page in their order, with `wanted` shown, else `first`.
+
+    `counts` has an entry for each tab that the suite has besides runs and source.
+    """
+    names = [name for name in _TABS if name in {"overview", "source", *counts}]
+    shown = wanted if wanted in names else first
+    return tuple(
+        SuiteTab(
+            name=name,
+            label=_TABS[name],
+            template=f"console/_suite_{name}.html",
+            count=counts.get(name, 0),
+            is_shown=name == shown,
+        )
+        for name in names
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def show(console: Console, *, stop: threading.Event) -> None:
         console.print(f"[bold]{_page(run_id)}[/]", soft_wrap=True)
         terminal_view.watch(run_id, console, stop=stop)
         if not stop.is_set():
-            terminal_view.print_verdict(executions.run_detail(run_id), console)
+            terminal_view.print_run(executions.run_detail(run_id), console)
             console.print(
                 f"\n  see the run    {_page(run_id)}\n"
                 f"  launch another {launch_command()}\n"

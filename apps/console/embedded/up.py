@@ -31,7 +31,7 @@ from apps.console.embedded.server import (
 )
 from apps.http.api import public_url
 from apps.observability.api import exported_telemetry
-from apps.operations.api import escape, store_unusable
+from apps.operations.api import escape, require_whole_store, store_unusable
 from apps.workers import api as workers
 from kernel.background import BackgroundThread
 
@@ -230,6 +230,7 @@ def prepare_store() -> None:
         probe.ensure_connection()
         probe.close()
         call_command("migrate", verbosity=0, interactive=False)
+        require_whole_store()
     except _store_errors() as error:
         raise store_unusable(error, "start it, or name another") from None
 

@@ -45,6 +45,7 @@ class SuiteOfStep:
     name: str
     cases: tuple[Case, ...]
     started_at: str = ""  # RFC 3339, empty when the step never started
+    output: str = ""
 
 
 class TestSummaryBody(TypedDict):
@@ -80,8 +81,13 @@ def read_summary(format_: str, body: bytes) -> TestSummaryBody:
     return _ctrf_summary(own, listed_failures=counted["failures"])
 
 
-def as_junit(title: str, suites: Sequence[SuiteOfStep]) -> bytes:
-    """A `testsuites` document with one `testsuite` per entry, counted from the cases."""
+def as_junit(
+    title: str, suites: Sequence[SuiteOfStep], properties: Mapping[str, str] | None = None
+) -> bytes:
+    """A `testsuites` document with one `testsuite` per entry, counted from the cases.
+
+    Each `testsuite` has the properties: the schema of JUnit has none for all of them.
+    """
     root = ET.Element("testsuites", _counts([case for suite in suites for case in suite.cases]))
     root.set("name", _clean(title))
     for suite in suites:
@@ -89,10 +95,20 @@ def as_junit(title: str, suites: Sequence[SuiteOfStep]) -> bytes:
         element.set("name", _clean(suite.name))
         if suite.started_at:
             element.set("timestamp", suite.started_at)
+        if properties:
+            _write_properties(element, properties)
         for case in suite.cases:
             _write_case(element, case)
+        if suite.output:
+            ET.SubElement(element, "system-out").text = _clean(suite.output)
     document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return document
+
+
+def _write_properties(parent: ET.Element, properties: Mapping[str, str]) -> None:
+    element = ET.SubElement(parent, "properties")
+    for name, value in properties.items():
+        ET.SubElement(element, "property", {"name": name, "value": _clean(value)})
 
 
 def _junit_cases(body: bytes) -> Iterator[Case]:

@@ -89,10 +89,13 @@ class RunSummary(TypedDict):
     backend: str
     backendKind: str
     trigger: str
+    author: str
     workspaceId: str
     rerunOf: NotRequired[str]
+    attempt: NotRequired[int]
     status: str
     failing: bool
+    sentence: str
     reason: NotRequired[str]
     reasonDetail: NotRequired[str]
     queuePosition: NotRequired[int]
@@ -161,3 +164,21 @@ def admission_order(
         if lanes[workspace]:
             turns.append(workspace)
     return order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the inventory of environments needs of a run; `agent_id`: what it is bound to now."""
+
+    run_id: str
+    workspace_id: str
+    suite_title: str
+    profile: str
+    backend_id: str
+    agent_id: str
+    status: str
+    is_over: bool
+    started_at: datetime
+    is_canceling: bool = False
+    finished_at: datetime | None = None
+    keep_alive_until: datetime | None = None

@@ -251,9 +251,11 @@ STATES_OF: Final[dict[str, tuple[StepStatus, JobState]]] = {
 
 
 def status_code_of(
-    status: StepStatus, job: JobState, *, attempt: int, repeats: bool = False
+    status: StepStatus, job: JobState, *, attempt: int, repeats: bool = False, reason: str = ""
 ) -> str:
     """Return the code of a step; `repeats`: some of its events have come before."""
+    if status is StepStatus.SKIPPED and reason == StepReason.NOT_SELECTED:
+        return StatusCode.NOT_SELECTED
     if status is StepStatus.PENDING and (attempt or repeats):
         return StatusCode.PENDING_AGAIN
     if status is StepStatus.QUEUED and attempt > 1:

@@ -11,6 +11,7 @@ from apps.executions.domain.states import TERMINAL_STEP, StepStatus
 from kernel.agent_protocol import mock_variable
 
 WORKSPACE_DIR: Final = "/partita/workspace"
+STEP_DIR: Final = "/partita/step"
 ARTIFACTS_DIR: Final = "/partita/artifacts"
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
@@ -44,6 +45,7 @@ class BuiltIns:
             "STEP_KIND": self.step_kind,
             "ATTEMPT": str(self.attempt),
             "WORKSPACE_DIR": WORKSPACE_DIR,
+            "STEP_DIR": STEP_DIR,
             "ARTIFACTS_DIR": ARTIFACTS_DIR,
             "MOCK_BASE_URL": self.mock_base_url,
             **{mock_variable(key): url for key, url in self.mock_urls.items()},

@@ -1,0 +1,7 @@
+"""What the streams of other apps are made of, besides `apps.streams.api`."""
+
+from __future__ import annotations
+
+from apps.executions.rest.streams import describe_stream, on_request_thread, only_get, streamed
+
+__all__ = ["describe_stream", "on_request_thread", "only_get", "streamed"]

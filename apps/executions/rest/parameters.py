@@ -20,7 +20,7 @@ from apps.executions.selectors.logs import (
     PATTERN_MAX_CHARACTERS,
     LineFilter,
     PatternInvalid,
-    compiled,
+    compile_pattern,
 )
 from apps.http.rest import InvalidParameter, choice_parameter, flag_parameter
 from kernel import clock
@@ -63,13 +63,21 @@ def omitted_parts(request: Request) -> frozenset[str]:
     return listed(request.query_params, "omit", PARTS)
 
 
+def reference(request: Request) -> str:
+    """Return the reference of a suite; raise InvalidParameter."""
+    found = text(request.query_params, "ref").strip()
+    if not found:
+        raise InvalidParameter("ref is required: the id of a suite, or host/path:tag")
+    return found
+
+
 def line_filter(request: Request) -> LineFilter:
     """Return the filter of a log search; raise InvalidParameter, also for an invalid pattern."""
     query = text(request.query_params, "q", longest=PATTERN_MAX_CHARACTERS)
     if not query:
         raise InvalidParameter("q is required: the text or pattern to search for")
     try:
-        pattern = compiled(
+        pattern = compile_pattern(
             query, regex=flag_parameter(request, "regex"), case=flag_parameter(request, "case")
         )
     except PatternInvalid as error:

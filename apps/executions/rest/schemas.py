@@ -10,9 +10,12 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
+from apps.executions.domain.attempts import AttemptBody
+from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
+from apps.executions.domain.verdict import RunVerdict
 from apps.executions.selectors.logs import KINDS, LEVELS
-from apps.http.rest import StrictSerializer
+from apps.http.rest import DocumentField, StrictSerializer
 
 KEEP_ALIVE_MAX_MS: Final = 14_400_000
 _NAME_LENGTH: Final = 300
@@ -59,7 +62,15 @@ class CancelInput(StrictSerializer):
 
 class RerunInput(StrictSerializer):
     scope = serializers.ChoiceField(
-        choices=["all", "failed"], required=False, allow_null=True, default="all"
+        choices=[scope.value for scope in RerunScope],
+        required=False,
+        allow_null=True,
+        default=RerunScope.ALL.value,
+    )
+    step = _optional_text(_NAME_LENGTH, help_text="id or name, for the scope `step`")
+    profile = _optional_text(256, help_text="another profile of the suite: file name or id")
+    dryRun = serializers.BooleanField(
+        required=False, allow_null=True, default=False, help_text="answer the plan, start nothing"
     )
 
 
@@ -76,8 +87,10 @@ class Summary(Shape):
     backend = Text(help_text="label")
     backendKind = serializers.ChoiceField(choices=["local", "kubernetes", "remote-agent"])
     trigger = serializers.ChoiceField(choices=TRIGGERS)
+    author = Text(help_text="as given, otherwise the full name of who launched it")
     status = serializers.ChoiceField(choices=RUN_STATUSES)
     failing = Flag()
+    sentence = Text(help_text="why the run is as it is, in words")
     reason = Text(required=False)
     reasonDetail = Text(required=False)
     duration = Text(help_text="MM:SS")
@@ -87,6 +100,7 @@ class Summary(Shape):
     finishedAt = Instant(required=False)
     queuePosition = Number(required=False, min_value=1)
     rerunOf = Text(required=False)
+    attempt = Number(required=False, min_value=2, help_text="of a rerun, among all of its run")
     workspaceId = serializers.UUIDField()
 
 
@@ -142,6 +156,12 @@ class StepShape(Shape):
     duration = Text(help_text="MM:SS")
     durationMs = Number(required=False, min_value=0)
     usage = Usage(required=False)
+    missingArtifacts = serializers.ListField(
+        child=serializers.DictField(child=Text()),
+        required=False,
+        help_text="declared artifacts that the last attempt did not leave: `path`, and `hint` "
+        "if it is known where such a file is or why it was not taken",
+    )
     probe = ProbeShape(required=False)
 
 
@@ -214,15 +234,20 @@ class SuiteShape(Shape):
 class Detail(Summary):
     updatedAt = Instant()
     suite = SuiteShape(required=False)
-    author = Text()
     commit = Text()
     branch = Text()
     message = Text()
     cancelReason = Text(required=False)
     keepAliveUntil = Instant(required=False)
+    verdict = DocumentField(RunVerdict, required=False)
     steps = StepShape(many=True, required=False)
     events = EventShape(many=True, required=False)
     artifacts = ArtifactShape(many=True, required=False)
+    attempts = serializers.ListField(
+        child=DocumentField(AttemptBody),
+        required=False,
+        help_text="the run and its reruns in order; an entry with `gap` has no run",
+    )
     lastEventId = Number(min_value=0)
     lastLogId = Number(min_value=0)
 
@@ -230,11 +255,13 @@ class Detail(Summary):
 class Match(Shape):
     id = Number(min_value=1)
     line = LineShape()
+    found = Text()
 
 
 class LogMatches(Shape):
     matches = Match(many=True)
     total = Number(min_value=0)
+    sources = serializers.DictField(child=Number(min_value=0))
     nextCursor = Text(required=False)
 
 
@@ -252,6 +279,17 @@ class BackendOption(Shape):
     description = Text()
     default = Flag()
     available = Flag()
+    waitsFor = Text()
+
+
+class ReferencedSuite(Shape):
+    """The suite that a reference names; the default profile is the first."""
+
+    id = Text()
+    title = Text()
+    repository = Text()
+    version = Text()
+    profiles = ProfileOption(many=True)
 
 
 class LaunchSuite(Shape):

@@ -1,4 +1,4 @@
-"""Several streams of runs over one connection, for the tabs of a browser.
+"""Several streams over one connection, for the tabs of a browser.
 
 (reference: control-plane 12)
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable
+from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
+from django.apps import apps
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
+from django.utils.module_loading import import_string
 
 from apps.accounts.api import Principal, authenticate_stream, visible_workspaces
 from apps.executions import api
@@ -35,6 +38,19 @@ from kernel.problems import problem_document
 
 MOST_STREAMS: Final = 200
 _Open = Callable[[], AsyncGenerator[bytes] | bytes]
+
+
+@cache
+def shared_streams() -> dict[str, str]:
+    """Return the streams of other apps: the name of the route → what opens it, `module.function`.
+
+    An app declares them in its config. The function takes the principal and the query, and raises
+    PlatformError.
+    """
+    configs = apps.get_app_configs()
+    return {
+        name: path for each in configs for name, path in getattr(each, "shared_streams", {}).items()
+    }
 
 
 @only_get
@@ -81,6 +97,9 @@ def _opened(principal: Principal, address: str) -> _Open:
         refuse_unknown_parameters(query, ())
         api.get_execution(principal, match.kwargs["executionId"])
         return lambda: probe_frames(match.kwargs["executionId"])
+    if opener := shared_streams().get(match.view_name):
+        open_other: _Open = import_string(opener)(principal, query)
+        return open_other
     if match.view_name not in ("executions:events", "executions:logs"):
         raise InvalidParameter("stream must be the path of a stream")
     is_log = match.view_name == "executions:logs"

@@ -294,10 +294,19 @@ _PATHS: Final = {
 }
 
 
+def describe_stream(result: Any, path: str, operation_id: str, summary: str) -> None:
+    """Add a stream that takes a token to the API's description; in a hook of drf-spectacular."""
+    _describe(result, path, _operation(operation_id, summary, [_TOKEN], _SSE))
+
+
+def _describe(result: Any, path: str, operation: Any) -> None:
+    schemes = set(result.get("components", {}).get("securitySchemes", {}))
+    security = [entry for entry in operation["get"]["security"] if set(entry) <= schemes]
+    result["paths"][path] = {"get": {**operation["get"], "security": security}}
+
+
 def with_streams(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
     """Hook of drf-spectacular; runs before the one that adds problems."""
-    schemes = set(result.get("components", {}).get("securitySchemes", {}))
     for path, operation in _PATHS.items():
-        security = [entry for entry in operation["get"]["security"] if set(entry) <= schemes]
-        result["paths"][path] = {"get": {**operation["get"], "security": security}}
+        _describe(result, path, operation)
     return result

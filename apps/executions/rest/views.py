@@ -20,7 +20,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.api import Principal, rate_limited
+from apps.accounts.api import rate_limited
+from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
 from apps.http.api import is_not_modified, problem_for
@@ -28,13 +29,14 @@ from apps.http.rest import (
     PAGING,
     StrictViewSet,
     conditional_response,
+    described_document,
     paginate,
     paginate_queryset,
     requested_page,
     require_match,
     write_cursor,
 )
-from kernel.errors import NotAvailable, PlatformError
+from kernel.errors import PlatformError
 
 Parameters = Collection[str] | Mapping[str, Collection[str]]
 LAUNCHES: Final = "launches"  # POST executions and rerun together
@@ -49,22 +51,17 @@ _BYTES: Final = "application/octet-stream"
 _HARMLESS: Final = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
 
 
-class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in `streams`
+# the streams of runs are raw views, in `streams`
+class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     lookup_url_kwarg = "executionId"
     query_parameters: ClassVar[Parameters] = {
         "launch_suites": PAGING,
+        "resolve_ref": frozenset({"ref"}),
         "overview": frozenset({"workspaceId"}),
         "list": PAGING | parameters.FILTERS,
         "retrieve": frozenset({"omit"}),
         "log_search": PAGING | parameters.SEARCH,
     }
-
-    @property
-    def principal(self) -> Principal:
-        principal = self.request.user
-        if not isinstance(principal, Principal):
-            raise TypeError("the permission lets only principals through")
-        return principal
 
     @property
     def run_id(self) -> str:
@@ -102,6 +99,20 @@ class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in 
         return Response(page.as_dict("suites", page.items, total=len(suites)))
 
     @extend_schema(
+        operation_id="executions_resolve_ref",
+        description="Find the suite that a reference names, before a launch with it.",
+        parameters=[
+            parameters.query(
+                "ref", "the id of a suite, or `host/path`, `:tag`, `@sha256:…`", required=True
+            )
+        ],
+        responses=schemas.ReferencedSuite,
+    )
+    @action(detail=False, url_path="resolve-ref")
+    def resolve_ref(self, request: Request) -> Response:
+        return Response(api.referenced_suite(parameters.reference(request)))
+
+    @extend_schema(
         parameters=[parameters.query("workspaceId", "administrators: only this workspace")],
         responses=schemas.Overview,
     )
@@ -134,11 +145,7 @@ class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in 
         self.limit_launches()
         idempotency = self.idempotency()
         wanted = _launch_request(self.body(schemas.LaunchInput))
-        launched = api.launch_once(self.principal, wanted, idempotency=idempotency)
-        headers = {"Location": f"/api/v1/executions/{launched.summary['id']}"}
-        if launched.replayed:
-            headers["Idempotent-Replayed"] = "true"
-        return Response(launched.summary, status=201, headers=headers)
+        return _launch_response(api.launch_once(self.principal, wanted, idempotency=idempotency))
 
     @extend_schema(
         operation_id="executions_detail",
@@ -172,16 +179,39 @@ class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in 
 
     @extend_schema(
         operation_id="executions_rerun",
+        description="With `dryRun`, only answer which steps would run again, and why (200).",
+        parameters=[
+            OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
+        ],
         request=schemas.RerunInput,
-        responses={201: schemas.Summary},
+        responses={
+            200: described_document(api.RerunPlanBody, "the plan, for `dryRun`"),
+            201: schemas.Summary,
+        },
     )
     @action(detail=True, methods=["post"])
     def rerun(self, request: Request, **_path: str) -> Response:
         api.get_execution(self.principal, self.run_id)
+        idempotency = self.idempotency()
+        body = self.body(schemas.RerunInput)
+        wanted = api.RerunRequest(
+            scope=api.RerunScope(body["scope"] or api.RerunScope.ALL),
+            step=body.get("step") or "",
+            profile=body.get("profile") or "",
+        )
+        if body["dryRun"]:
+            return Response(api.prepare_rerun(self.principal, self.run_id, wanted).plan)
         self.limit_launches()
-        self.idempotency()
-        self.body(schemas.RerunInput)
-        raise NotAvailable("rerun is not available in this release; launch the suite instead")
+        rerun = api.rerun(self.principal, self.run_id, wanted, idempotency=idempotency)
+        return _launch_response(rerun)
+
+    @extend_schema(
+        operation_id="executions_since_green",
+        responses={200: described_document(api.SinceGreen, "what differs, without any value")},
+    )
+    @action(detail=True, url_path="since-green")
+    def since_green(self, _request: Request, **_path: str) -> Response:
+        return Response(api.since_green(self.principal, self.run_id))
 
     @extend_schema(
         operation_id="executions_log_search",
@@ -194,7 +224,11 @@ class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in 
         wanted = parameters.line_filter(request)
         limit, place = requested_page(request)
         page = api.search_log(self.run_id, wanted, api.SearchState(*place or ()), limit=limit)
-        body: dict[str, Any] = {"matches": page.matches, "total": page.total}
+        body: dict[str, Any] = {
+            "matches": page.matches,
+            "total": page.total,
+            "sources": page.sources,
+        }
         if page.rest is not None:
             body["nextCursor"] = write_cursor(request, page.rest.as_key())
         return Response(body)
@@ -229,6 +263,13 @@ class ExecutionViewSet(StrictViewSet):  # the streams of runs are raw views, in 
     def junit(self, request: Request, **_path: str) -> HttpResponse:
         document = api.junit_document(self.principal, self.run_id)
         return HttpResponse(document, content_type="application/xml", headers=_HARMLESS)
+
+
+def _launch_response(launched: api.Launched) -> Response:
+    headers = {"Location": f"/api/v1/executions/{launched.summary['id']}"}
+    if launched.replayed:
+        headers["Idempotent-Replayed"] = "true"
+    return Response(launched.summary, status=201, headers=headers)
 
 
 def _launch_request(body: Mapping[str, Any]) -> api.LaunchRequest:

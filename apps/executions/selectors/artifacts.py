@@ -1,19 +1,16 @@
-"""Artifacts as they go on the wire, their bytes, and the results of a run as JUnit XML."""
+"""Artifacts as they go on the wire, their bytes, and the failed test cases of reports."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NotRequired, TypedDict
 
 from apps.accounts.api import Principal
 from apps.executions.domain import junit
-from apps.executions.domain.junit import Case, Outcome, SuiteOfStep, TestSummaryBody
+from apps.executions.domain.junit import Case, TestSummaryBody
 from apps.executions.domain.runs import ArtifactNotFound
-from apps.executions.domain.states import StepStatus
 from apps.executions.models import Artifact, Blob, Execution, Step
 from apps.executions.selectors.definitions import BoundedCache
 from apps.executions.selectors.runs import get_execution
@@ -21,11 +18,6 @@ from kernel import clock
 
 INLINE_BYTES: Final = 64 * 2**10
 _ARTIFACT_ID: Final = re.compile(r"^[a-z0-9-]{1,300}\Z")
-_OUTCOMES: Final[dict[str, Outcome]] = {
-    StepStatus.HEALTHY: "passed",
-    StepStatus.FAILED: "failure",
-}
-_TESTING: Final = ("test", "task")  # kinds of steps
 _MAX_CASES: Final = 100
 _MAX_MESSAGE: Final = 2_000  # characters
 _MAX_TRACE: Final = 16_000
@@ -153,14 +145,16 @@ def failed_cases(principal: Principal, run_id: str) -> list[FailedCase]:
         summary = report.test_summary or {}
         is_last = steps.get(report.step_id) == report.attempt
         if is_last and (summary.get("failures") or summary.get("errors")):
-            failed += _failed_in(report)
+            failed += failed_cases_in(report)
     return failed[:_MAX_CASES]
 
 
-def _failed_in(report: Artifact) -> list[FailedCase]:
+def failed_cases_in(report: Artifact) -> list[FailedCase]:
+    """Return at most `_MAX_CASES` failed tests of a report; its bytes are read once."""
+
     def read(_missing: set[tuple[str, str]]) -> dict[tuple[str, str], list[Case]]:
         body = Blob.objects.values_list("data", flat=True).get(sha256=report.sha256)
-        cases = _cases_of(report.format, bytes(body))
+        cases = cases_of(report.format, bytes(body))
         wrong = [each for each in cases if each.outcome in ("failure", "error")]
         return {key: wrong[:_MAX_CASES]}
 
@@ -178,62 +172,9 @@ def _failed_in(report: Artifact) -> list[FailedCase]:
     ]
 
 
-def junit_document(principal: Principal, run_id: str) -> bytes:
-    """Return one `testsuite` per step; raise ExecutionNotFound.
-
-    It has the cases that the last attempt reported, or the step as its only case. Services and
-    other steps that only serve tests have none: they are counted when they failed.
-    """
-    row = get_execution(principal, run_id)
-    reported = _reported_cases(row)
-    with_cases = {step_id for (step_id, _), cases in reported.items() if cases}
-    suites = [
-        _suite_of(step, reported.get((step.step_id, step.attempt), ()))
-        for step in Step.objects.filter(execution=row).order_by("index")
-        if step.kind in _TESTING or step.status == StepStatus.FAILED or step.step_id in with_cases
-    ]
-    return junit.as_junit(f"{row.suite_title} {row.run_id}", suites)
-
-
-def _reported_cases(row: Execution) -> dict[tuple[str, int], list[Case]]:
-    """Return (step id, attempt) → cases; hold the bytes of one report at a time."""
-    reports = row.artifacts.filter(format__in=junit.REPORT_FORMATS).order_by("created_at", "path")
-    by_content: dict[str, list[Artifact]] = defaultdict(list)
-    for report in reports:
-        by_content[report.sha256].append(report)
-    cases: dict[tuple[str, int], list[Case]] = defaultdict(list)
-    blobs = Blob.objects.filter(sha256__in=list(by_content)).values_list("sha256", "data")
-    for digest, body in blobs.iterator(chunk_size=1):
-        for report in by_content[digest]:
-            cases[report.step_id, report.attempt] += _cases_of(report.format, bytes(body))
-    return cases
-
-
-def _cases_of(format_: str, body: bytes) -> tuple[Case, ...]:
+def cases_of(format_: str, body: bytes) -> tuple[Case, ...]:
     """Return no cases for an unreadable report: the run has an event about it."""
     try:
         return junit.read_cases(format_, body)
     except junit.ReportUnreadable:
         return ()
-
-
-def _suite_of(step: Step, cases: Iterable[Case]) -> SuiteOfStep:
-    return SuiteOfStep(
-        name=step.step_id,
-        cases=tuple(cases) or (_step_as_case(step),),
-        started_at=clock.rfc3339(step.started_at) if step.started_at else "",
-    )
-
-
-def _step_as_case(step: Step) -> Case:
-    outcome = _OUTCOMES.get(step.status, "skipped")
-    span = step.finished_at - step.started_at if step.finished_at and step.started_at else None
-    return Case(
-        name=step.name,
-        classname=step.step_id,
-        outcome=outcome,
-        seconds=None if span is None else max(0.0, span.total_seconds()),
-        message=step.detail or step.reason or ("" if outcome == "passed" else step.status),
-        kind=step.reason,
-        text=step.detail,
-    )

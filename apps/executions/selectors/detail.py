@@ -11,11 +11,14 @@ from datetime import datetime
 from typing import Any, Final, NotRequired, TypedDict
 
 from apps.accounts.api import Principal
+from apps.executions.domain.attempts import AttemptBody
 from apps.executions.domain.events import CauseLink, events_topic, logs_topic
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, waiting_on
+from apps.executions.domain.verdict import RunVerdict
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
+from apps.executions.selectors.attempts import attempt_documents
 from apps.executions.selectors.definitions import edges_of, suite_of
 from apps.executions.selectors.runs import (
     all_runs,
@@ -24,10 +27,13 @@ from apps.executions.selectors.runs import (
     get_execution,
     summary,
 )
+from apps.executions.selectors.verdicts import read_verdict
 from apps.streams import api as streams
 from kernel import clock
 
-PARTS: Final = ("suite", "events", "steps", "artifacts")
+PARTS: Final = ("suite", "events", "steps", "artifacts", "verdict", "attempts")
+NO_PARTS: Final = frozenset(PARTS)  # what is omitted for the summary alone
+STEPS_ONLY: Final = NO_PARTS - {"steps"}  # what is omitted for the steps
 _SUITE_TEXTS: Final = ("id", "title", "repository", "suiteStar")
 _SUITE_LISTS: Final = ("profiles", "folders", "topology", "resolvedDependencies", "apiSurfaces")
 _READS: Final = 4  # of a run that changes meanwhile
@@ -41,6 +47,7 @@ class StepOutcome(TypedDict, total=False):
     agentId: str
     exitCode: int
     usage: dict[str, float]
+    missingArtifacts: list[dict[str, str]]
 
 
 class StepTimes(TypedDict):
@@ -73,17 +80,18 @@ class RunParts(TypedDict, total=False):
 
     cancelReason: str
     keepAliveUntil: str
+    verdict: RunVerdict
     suite: Mapping[str, Any]
     steps: list[StepDocument]
     events: list[dict[str, object]]
     artifacts: list[ArtifactDocument]
+    attempts: list[AttemptBody]
 
 
 class RunDetail(RunSummary, RunParts):
     """The Detail of a run, as on the wire."""
 
     updatedAt: str
-    author: str
     commit: str
     branch: str
     message: str
@@ -126,33 +134,48 @@ def _of_one_moment(read: Callable[[], Execution], omit: Set[str]) -> RunDetail:
 def _detail_of(row: Execution, omit: Set[str]) -> RunDetail:
     now = clock.now()
     last_ids = streams.last_ids([events_topic(row.run_id), logs_topic(row.run_id)])
+    brief = summary(row, now=now)
     return {
-        **summary(row, now=now),
+        **brief,
         "updatedAt": clock.rfc3339(row.updated_at),
-        "author": row.author,
         "commit": row.commit,
         "branch": row.branch,
         "message": row.message,
-        **_parts_of(row, omit, now),
+        **_parts_of(row, omit, now, brief.get("queuePosition")),
         "lastEventId": last_ids.get(events_topic(row.run_id), 0),
         "lastLogId": last_ids.get(logs_topic(row.run_id), 0),
     }
 
 
-def _parts_of(row: Execution, omit: Set[str], now: datetime) -> RunParts:
+def _parts_of(
+    row: Execution, omit: Set[str], now: datetime, queue_position: int | None
+) -> RunParts:
     parts: RunParts = {}
     if row.cancel_reason:
         parts["cancelReason"] = row.cancel_reason
     if row.keep_alive_until is not None:
         parts["keepAliveUntil"] = clock.rfc3339(row.keep_alive_until)
+    parts |= _parts_of_steps(row, omit, now, queue_position)
     if "suite" not in omit:
         parts["suite"] = _suite(suite_of(row.snapshot_id))
-    if "steps" not in omit:
-        parts["steps"] = steps_of(row, now=now)
     if "events" not in omit:
         parts["events"] = events_of(row.run_id)
     if "artifacts" not in omit:
         parts["artifacts"] = artifacts_of(row)
+    if "attempts" not in omit:
+        parts["attempts"] = attempt_documents(row)
+    return parts
+
+
+def _parts_of_steps(
+    row: Execution, omit: Set[str], now: datetime, queue_position: int | None
+) -> RunParts:
+    parts: RunParts = {}
+    steps = [] if {"steps", "verdict"} <= omit else _read_steps(row)
+    if "verdict" not in omit:
+        parts["verdict"] = read_verdict(row, steps, queue_position=queue_position)
+    if "steps" not in omit:
+        parts["steps"] = _step_documents(row, steps, now)
     return parts
 
 
@@ -171,9 +194,12 @@ def _suite(definition: Mapping[str, Any]) -> dict[str, object]:
     return texts | {key: definition.get(key, []) for key in _SUITE_LISTS} | {"sourceFiles": sources}
 
 
-def steps_of(row: Execution, *, now: datetime) -> list[StepDocument]:
+def _read_steps(row: Execution) -> list[Step]:
+    return list(Step.objects.filter(execution=row).order_by("index"))
+
+
+def _step_documents(row: Execution, steps: list[Step], now: datetime) -> list[StepDocument]:
     """Return every step of the run as on the wire, in level order."""
-    steps = list(Step.objects.filter(execution=row).order_by("index"))
     edges = edges_of([row.snapshot_id])[row.snapshot_id]
     statuses = {step.step_id: step.status for step in steps}
     return [
@@ -213,6 +239,8 @@ def _step_outcome(step: Step) -> StepOutcome:
         outcome["agentId"] = step.agent_id
     if step.exit_code is not None:
         outcome["exitCode"] = step.exit_code
+    if step.missing_artifacts:
+        outcome["missingArtifacts"] = step.missing_artifacts
     figures = {
         "cpuPercent": step.cpu_percent,
         "memoryBytes": step.memory_bytes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypedDict
@@ -16,9 +17,10 @@ from apps.streams.api import Chunk
 KINDS: Final = ("", "system", "output", "metric", "user")
 LEVELS: Final = ("debug", "info", "warn", "error")
 PATTERN_MAX_CHARACTERS: Final = 1_000
-_PATTERN_MAX_BYTES: Final = 8 * 2**20  # of memory, compiled
+_PATTERN_MAX_BYTES: Final = 8 * 2**20  # of memory, once compiled
 SEARCHED_RECORDS: Final = 200_000  # in one request, or
 SEARCHED_BYTES: Final = 64 * 2**20
+FOUND_MAX_CHARACTERS: Final = 1_000  # of the text that a pattern found in a line
 _LOOKED_AT: Final = 500  # of one step, for its last words
 Form = Literal["txt", "ndjson"]
 
@@ -26,8 +28,12 @@ Form = Literal["txt", "ndjson"]
 _line = msgspec.json.Decoder(LineRecord)
 
 
+class FoundText(Protocol):
+    def group(self) -> str: ...
+
+
 class LinePattern(Protocol):
-    def search(self, text: str) -> object | None: ...
+    def search(self, text: str) -> FoundText | None: ...
 
 
 class PatternInvalid(ValueError):
@@ -43,16 +49,22 @@ class LineFilter:
     kinds: frozenset[str] = frozenset()
     levels: frozenset[str] = frozenset()
 
-    def matches(self, line: LineRecord) -> bool:
-        return (
-            (not self.sources or line.source in self.sources)
-            and (not self.kinds or line.kind in self.kinds)
-            and (not self.levels or line.level in self.levels)
-            and self.pattern.search(line.text) is not None
-        )
+    def find(self, line: LineRecord) -> str | None:
+        """Return the first text of the line that the pattern finds, or None if none matches.
+
+        The text is cut to `FOUND_MAX_CHARACTERS`.
+        """
+        if (
+            (self.sources and line.source not in self.sources)
+            or (self.kinds and line.kind not in self.kinds)
+            or (self.levels and line.level not in self.levels)
+        ):
+            return None
+        found = self.pattern.search(line.text)
+        return None if found is None else found.group()[:FOUND_MAX_CHARACTERS]
 
 
-def compiled(query: str, *, regex: bool, case: bool) -> LinePattern:
+def compile_pattern(query: str, *, regex: bool, case: bool) -> LinePattern:
     """Return the pattern, literal unless `regex`, case-sensitive with `case`.
 
     Raise PatternInvalid for what RE2 refuses: back references, look-around, huge repetitions.
@@ -88,18 +100,23 @@ class SearchState:
 
 
 class LogMatch(TypedDict):
-    """A line that matches, as on the wire; `id` is its number in the log."""
+    """A line that matches, as on the wire; `id` is its number in the log, `found` the text."""
 
     id: int
     line: Mapping[str, object]
+    found: str
 
 
 @dataclass(slots=True, kw_only=True)
 class SearchPage:
-    """`matches` are in order; `rest` is None at the end of the log."""
+    """`matches` are in order; `rest` is None at the end of the log.
+
+    `sources` counts by source the matches that this request added to `total`.
+    """
 
     matches: list[LogMatch] = field(default_factory=list)
     total: int = 0
+    sources: dict[str, int] = field(default_factory=dict)
     rest: SearchState | None = None
 
 
@@ -169,6 +186,7 @@ class _LogScan:
         self._total = state.total
         self._records = 0
         self._bytes = 0
+        self._sources: Counter[str] = Counter()
         self._found: list[LogMatch] = []  # one more than `limit` at most
 
     @property
@@ -190,15 +208,23 @@ class _LogScan:
 
     def _match(self, number: int, record: bytes) -> None:
         line = _line.decode(record)
-        if not self._wanted.matches(line):
+        found = self._wanted.find(line)
+        if found is None:
             return
-        self._total += number > self.counted
+        if number > self.counted:
+            self._total += 1
+            self._sources[line.source] += 1
         if not self.is_full:
-            self._found.append({"id": number, "line": msgspec.to_builtins(line)})
+            self._found.append({"id": number, "line": msgspec.to_builtins(line), "found": found})
 
     def page(self, *, ended: bool) -> SearchPage:
         matches = self._found[: self._limit]
         last = matches[-1]["id"] if self.is_full else self._last
         rest = SearchState(after=last, counted=self.counted, total=self._total)
         more = self.is_full or not ended
-        return SearchPage(matches=matches, total=self._total, rest=rest if more else None)
+        return SearchPage(
+            matches=matches,
+            total=self._total,
+            sources=dict(self._sources),
+            rest=rest if more else None,
+        )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,7 +23,14 @@ from apps.executions.domain.runs import (
     RunSummary,
     admission_order,
 )
-from apps.executions.domain.states import CUTS_SHORT, FINAL_EXECUTION, ExecutionStatus, JobState
+from apps.executions.domain.states import (
+    CUTS_SHORT,
+    FINAL_EXECUTION,
+    STATES_OF,
+    ExecutionStatus,
+    JobState,
+)
+from apps.executions.domain.verdict import Cancellation, RunOutcome, run_sentence
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import run_definition
 from kernel import clock
@@ -155,15 +163,18 @@ def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSu
         "backend": row.backend_label,
         "backendKind": row.backend_kind,
         "trigger": row.trigger,
+        "author": row.author,
         "workspaceId": str(row.workspace_id),
         "status": row.status,
         "failing": row.failing,
+        "sentence": _sentence(row, queue_position),
         "duration": clock.mmss(took),
         "durationMs": clock.milliseconds(took),
         "startedAt": clock.rfc3339(row.started_at),
     }
     if row.rerun_of:
         document["rerunOf"] = row.rerun_of
+        document["attempt"] = row.attempt
     if row.reason:
         document["reason"] = row.reason
     if row.reason_detail:
@@ -175,6 +186,34 @@ def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSu
     if row.finished_at:
         document["finishedAt"] = clock.rfc3339(row.finished_at)
     return document
+
+
+def _sentence(row: Execution, queue_position: int | None) -> str:
+    """Return why a run is as it is; of a failed or canceled one, the sentence stored with it."""
+    if row.sentence:
+        return row.sentence
+    outcome = RunOutcome(
+        run_id=row.run_id,
+        status=row.status,
+        failing=row.failing,
+        reason=row.reason,
+        detail=row.reason_detail,
+        counts=Counter(STATES_OF[code][0] for code in row.standings),
+        queue_position=queue_position,
+    )
+    return run_sentence(outcome)
+
+
+def cancellation(row: Execution) -> Cancellation | None:
+    """Return who canceled a run, when and why; None unless it was canceled."""
+    if row.status not in (ExecutionStatus.CANCELED, ExecutionStatus.CANCELING):
+        return None
+    canceled: Cancellation = {"reason": row.cancel_reason}
+    if row.canceled_by:
+        canceled["by"] = row.canceled_by
+    if row.canceled_at:
+        canceled["at"] = clock.rfc3339(row.canceled_at)
+    return canceled
 
 
 def duration(row: Execution, now: datetime) -> timedelta:

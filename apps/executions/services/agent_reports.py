@@ -34,7 +34,7 @@ from apps.executions.services.run_progression import progress_run
 from apps.observability.api import metrics
 from apps.platform_settings.api import recent_settings
 from apps.streams.api import unit_of_work
-from kernel.agent_protocol import Completion, LogChunk, StateReport
+from kernel.agent_protocol import Completion, LogChunk, MissingArtifact, StateReport
 from kernel.errors import InvalidInput, PlatformError
 
 Report = TypeVar("Report", StateReport, LogChunk, Completion)
@@ -232,6 +232,7 @@ def _record_completion(
     if calls:
         keep_report(run, index, calls)
     _emit_artifacts(run, index)
+    _warn_of_missing(run, index, completion.missing_artifacts)
     _complete(run, index, completion, missed=calls.failures if calls else "")
     return _recorded(row)
 
@@ -257,9 +258,11 @@ def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: 
 
 def _failed(run: RunAggregate, index: int, completion: Completion) -> None:
     """Fail a step. If a service of it was replaced in this batch, a reset may come first."""
-    failure = StepFailure(
-        reason_of(completion.reason), completion.error, exit_code=completion.exit_code
-    )
+    reason = reason_of(completion.reason)
+    # what the reports count says more than that test tools exit with 1
+    tests = _test_failures(run, index) if reason is StepReason.EXIT_NONZERO else ""
+    detail = "; ".join(filter(None, [completion.error, tests]))
+    failure = StepFailure(reason, detail, exit_code=completion.exit_code)
     if not run.replaced.keys().isdisjoint(upstream(run.plan, index)):
         run.deferred_failures[index] = failure
     else:
@@ -306,7 +309,8 @@ def _test_failures(run: RunAggregate, index: int) -> str:
     failures = sum(summary["failures"] for summary in counted)
     errors = sum(summary["errors"] for summary in counted)
     total = sum(summary["total"] for summary in counted)
-    return f"{failures} failures, {errors} errors of {total} tests" if failures + errors else ""
+    wrong = failures + errors
+    return f"{wrong} of {total} test{'' if total == 1 else 's'} failed" if wrong else ""
 
 
 def _artifacts(run: RunAggregate, index: int) -> QuerySet[Artifact, Artifact]:
@@ -324,6 +328,18 @@ def _emit_artifacts(run: RunAggregate, index: int) -> None:
     paths = list(_artifacts(run, index).order_by("created_at").values_list("path", flat=True))
     if paths:
         run.emit_step_event(index, "artifacts", f"kept {', '.join(paths)}")
+
+
+def _warn_of_missing(run: RunAggregate, index: int, missing: Sequence[MissingArtifact]) -> None:
+    """Keep which declared artifacts the attempt did not leave, with an event for each."""
+    if not missing:
+        return
+    rows = [{"path": each.path, **({"hint": each.hint} if each.hint else {})} for each in missing]
+    run.change_step(index, missing_artifacts=rows)
+    for each in missing:
+        hint = f": {each.hint}" if each.hint else ""
+        text = f"{run.step(index).name} left no file {each.path}{hint}"
+        run.emit_step_event(index, "artifacts", text, level="warn")
 
 
 def _recorded(row: Step) -> Recorded:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from apps.agents.api import carries, is_draining, is_online
+from apps.agents.api import is_draining, is_online, is_routed_to
 from apps.executions import conf
 from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
@@ -99,7 +99,7 @@ def _served_backends(supervisor: SupervisorSession) -> dict[str, str]:
         if backend.enabled
         and backend.backend_id in supervisor.backends
         and backend.kind in supervisor.kinds
-        and carries(backend.routing_tags, supervisor.labels)
+        and is_routed_to(backend, supervisor.labels)
     }
 
 

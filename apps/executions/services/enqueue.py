@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apps.operations.api import celery_application
+from kernel.background import report_error
 from kernel.background_writer import BackgroundWriter, QueueLimits
 
 log = logging.getLogger("partita.executions")
@@ -32,6 +33,7 @@ def _send(batch: Sequence[_Message]) -> None:
                 retry=False,
             )
         except Exception as error:  # noqa: BLE001 - the edge to whatever broker is configured
+            report_error(optional=True)
             log.warning(
                 "the broker is unavailable (%s); %s is left to the sweep", error, message.task
             )

@@ -15,12 +15,13 @@ from typing import Final
 from uuid import UUID
 
 from django.db import IntegrityError
-from django.db.models import F
+from django.db.models import F, Max
 
 from apps.accounts.api import Principal, Role
-from apps.agents.api import is_available, online_agents
+from apps.agents.api import reasons_to_wait
 from apps.executions import conf
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
+from apps.executions.domain.plan import Skip
 from apps.executions.domain.runs import (
     Idempotency,
     IdempotencyKeyReused,
@@ -29,10 +30,18 @@ from apps.executions.domain.runs import (
     QueueFull,
     RunSummary,
 )
-from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, RunReason, StatusCode
+from apps.executions.domain.states import (
+    FINAL_EXECUTION,
+    ExecutionStatus,
+    RunReason,
+    StatusCode,
+    StepReason,
+)
 from apps.executions.models import Execution, IdempotencyKey, Step, WorkLease
+from apps.executions.selectors.attempts import attempts_of
 from apps.executions.selectors.definitions import run_definition
 from apps.executions.selectors.runs import admission_queue, summary
+from apps.executions.services import step_transitions
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, load_runs, save_runs
 from apps.executions.services.run_progression import boot, fail_run
@@ -44,7 +53,13 @@ from apps.executions.services.storage import (
     store_snapshot,
 )
 from apps.observability.api import request_context
-from apps.platform_settings.api import Backend, backends, provider_of, select_backend
+from apps.platform_settings.api import (
+    Backend,
+    backends,
+    provider_of,
+    reference_problem,
+    select_backend,
+)
 from apps.profiles.api import LaunchProfile, ProfileInvalid, SecretRef, select_profile
 from apps.streams.api import open_topics, unit_of_work
 from apps.suites.api import ResolvedSuite, find_suite, resolve_suite
@@ -55,6 +70,16 @@ from kernel.ids import new_execution_id, new_job_id
 from kernel.trace_context import TraceContext, new_span
 
 IDEMPOTENCY_KEYS_KEPT: Final = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBefore:
+    """The run that a rerun repeats; `not_selected` are the indexes of the steps left out."""
+
+    run_id: str
+    first_run_id: str
+    workspace_id: UUID
+    not_selected: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +94,7 @@ class Accepted:
     packed: PackedSuite
     request_id: str
     caller: TraceContext | None = None
+    before: RunBefore | None = None  # of a rerun
 
 
 def launch(
@@ -92,7 +118,11 @@ def launch_once(
     principal.require(Role.RUNNER)
     if earlier := replayed(idempotency):
         return earlier
-    accepted = _checked(principal, request)
+    return launch_accepted(_checked(principal, request), idempotency)
+
+
+def launch_accepted(accepted: Accepted, idempotency: Idempotency | None) -> Launched:
+    """Store a run that passed every check, and have it dispatched; raise QueueFull."""
     try:
         _, answer = store_run(accepted, idempotency)
     except IntegrityError:
@@ -107,12 +137,11 @@ def launch_once(
 def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     found = find_suite(request.suite_id)
     profile = select_profile(found.profiles, request.profile, suite_id=found.suite_id)
-    _refuse_unknown_providers(profile.secret_refs)
+    refuse_unknown_providers(profile.secret_refs)
     suite = resolve_suite(found, profile_env=profile.env)
     for imported in suite.imports:
-        _refuse_unknown_providers(imported.secret_refs)
-    online = online_agents()
-    backend = select_backend(request.backend, lambda one: is_available(one, online))
+        refuse_unknown_providers(imported.secret_refs)
+    backend = select_backend(request.backend, reasons_to_wait())
     if request.keep_alive_ms:
         raise NotAvailable("keepAliveMs is not available in this release; send 0")
     return Accepted(
@@ -127,12 +156,12 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     )
 
 
-def _refuse_unknown_providers(references: Iterable[SecretRef]) -> None:
+def refuse_unknown_providers(references: Iterable[SecretRef]) -> None:
+    """Raise ProfileInvalid for a secret of a provider that there is not."""
     for reference in references:
         if provider_of(reference.provider, reference.ref) is None:
-            raise ProfileInvalid(
-                f"secret {reference.key}: unknown secret provider {reference.provider!r}"
-            )
+            problem = reference_problem(reference.provider, reference.ref)
+            raise ProfileInvalid(f"secret {reference.key}: {problem}")
 
 
 @unit_of_work
@@ -144,6 +173,8 @@ def store_run(
     if queued.count() >= conf.max_queued():
         raise QueueFull(f"the queue is full ({conf.max_queued()} runs); try again later")
     execution = _execution(accepted)
+    if accepted.before is not None:
+        _join_attempts(execution, accepted.before)
     execution.save(force_insert=True)
     Step.objects.bulk_create(_steps(execution, accepted))
     open_topics([events_topic(execution.run_id), logs_topic(execution.run_id)])
@@ -153,6 +184,9 @@ def store_run(
     if printed := accepted.suite.print_lines:
         lines = [LogLine(run.now, "info", "system", text) for text in printed]
         run.append_log(RUN_SOURCE, lines)
+    if accepted.before is not None:
+        for index in sorted(accepted.before.not_selected):
+            step_transitions.skip(run, index, Skip(StepReason.NOT_SELECTED))
     save_runs([run])
     answer = summary(run.execution, now=run.now)
     if idempotency is not None:
@@ -190,6 +224,22 @@ def _execution(accepted: Accepted) -> Execution:
         total_steps=len(suite.topology),
         standings=StatusCode.PENDING * len(suite.topology),
     )
+
+
+def _join_attempts(execution: Execution, before: RunBefore) -> None:
+    """Give a rerun its place: the next number among the attempts of its first run.
+
+    All of them know the highest number, so that a deleted attempt leaves a gap. Their first write
+    makes two reruns at once follow one another.
+    """
+    attempts = attempts_of(before.first_run_id)
+    attempts.update(version=F("version") + 1)
+    highest: int = attempts.aggregate(highest=Max("last_attempt"))["highest"] or 1
+    attempts.update(last_attempt=highest + 1)
+    execution.attempt = execution.last_attempt = highest + 1
+    execution.first_run_id = before.first_run_id
+    execution.rerun_of = before.run_id
+    execution.workspace_id = before.workspace_id
 
 
 def _steps(execution: Execution, accepted: Accepted) -> list[Step]:

@@ -168,6 +168,7 @@ class RunAggregate:
                 self.job_states[index],
                 attempt=self._attempts[index],
                 repeats=bool(values.get("repeats") or self.known_value(index, "repeats")),
+                reason=values.get("reason", ""),
             )
         self._changes[index].update(values)
         if step := self._steps.get(index):

@@ -5,13 +5,15 @@ Each function changes the run aggregate by what the plan decides; the caller sav
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 from apps.accounts.api import Principal, Role
 from apps.executions import conf
-from apps.executions.domain.events import RUN_SOURCE, CauseLink, in_words
+from apps.executions.domain.events import RUN_SOURCE, in_words
 from apps.executions.domain.plan import (
     Decision,
     Replacement,
@@ -33,10 +35,12 @@ from apps.executions.domain.states import (
     advance_execution,
     indexes_with,
 )
-from apps.executions.selectors.runs import get_execution, summary
+from apps.executions.domain.verdict import RunOutcome, run_sentence
+from apps.executions.models import Execution
+from apps.executions.selectors.runs import cancellation, get_execution, summary
+from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
 from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
-from apps.executions.services.step_transitions import chain_from
 from apps.executions.services.telemetry import run_finished, trace_run
 from apps.streams.api import unit_of_work
 from kernel.agent_protocol import LogLine
@@ -64,23 +68,29 @@ def boot(run: RunAggregate) -> None:
     progress_run(run)
 
 
-def cancel_run(run: RunAggregate, reason: str) -> None:
-    """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
+def cancel_run(run: RunAggregate, reason: str, *, by: str) -> None:
+    """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition.
+
+    `by` is who asked for it, as people read it.
+    """
     _advance(run, ExecutionEvent.CANCEL_REQUESTED)
     run.change_run(
         cancel_reason=reason,
+        canceled_by=by,
+        canceled_at=run.now,
         verdict="",
         reason="",
         reason_detail="",
         deadline=run.now + STOPPED_WITHIN,
     )
+    _store_sentence(run)
     if run.execution.status == ExecutionStatus.CANCELING:
-        run.emit_run_event("canceling", _with_reason("cancel requested", reason), level="warn")
+        run.emit_run_event("canceling", _cancel_text(run, "cancel requested"), level="warn")
     for index in _waiting(run):
         step_transitions.cancel(run, index)
     _stop_open_jobs(run, CancelReason.CANCELED)
     if run.execution.status == ExecutionStatus.CANCELED:
-        _end(run, _with_reason("canceled before it started", reason))
+        _end(run, _cancel_text(run, "canceled", " before it started"))
     else:
         progress_run(run)
 
@@ -106,6 +116,7 @@ def _decide_failure(run: RunAggregate, reason: RunReason, detail: str) -> None:
         verdict=ExecutionStatus.FAILED,
         deadline=run.now + STOPPED_WITHIN,
     )
+    _store_sentence(run)
     for index in _waiting(run):
         step_transitions.skip(run, index, Skip(StepReason.RUN_FAILED))
     late = reason is RunReason.RUN_TIMEOUT
@@ -182,6 +193,7 @@ def _apply_decision(run: RunAggregate, decision: Decision) -> bool:
     """Return whether a queued step has already ended, so that there is more to decide."""
     if decision.failing and not run.execution.failing:
         run.change_run(failing=True)
+        _store_sentence(run)
     reset = indexes_with(run.status_codes, StatusCode.PENDING_AGAIN)
     causes = [skip.because for skip in decision.skip.values() if skip.because is not None]
     run.load_steps([*causes, *set(reset).intersection(decision.start)])
@@ -203,7 +215,25 @@ def _give_verdict(run: RunAggregate, *, healthy: bool) -> None:
         _stop_open_jobs(run, CancelReason.TEARDOWN)
 
 
-def _first_failure(run: RunAggregate) -> str:
+def _store_sentence(run: RunAggregate) -> None:
+    """Store why the run failed or was canceled, so that lists need no rows of its steps."""
+    execution = run.execution
+    failed = None if execution.reason not in ("", RunReason.STEP_FAILED) else _first_failed(run)
+    outcome = RunOutcome(
+        run_id=execution.run_id,
+        status=execution.status,
+        failing=execution.failing,
+        reason=execution.reason,
+        detail=execution.reason_detail,
+        counts=Counter(run.statuses),
+        canceled=cancellation(execution),
+        failed=[] if failed is None else [failed_step(run.step(failed), run.definition)],
+    )
+    run.change_run(sentence=run_sentence(outcome))
+
+
+def _first_failed(run: RunAggregate) -> int | None:
+    """Return the step that failed the run: of those that must not fail, the first that ended."""
     nodes = run.plan.nodes
     hard = [
         index
@@ -211,21 +241,19 @@ def _first_failure(run: RunAggregate) -> str:
         if status is StepStatus.FAILED and not nodes[index].continue_on_failure
     ]
     run.load_steps(hard)
-    first = min(hard, key=lambda index: (run.step(index).finished_at, index))
+    return min(hard, key=lambda index: (run.step(index).finished_at, index), default=None)
+
+
+def _first_failure(run: RunAggregate) -> str:
+    first = _first_failed(run)
+    if first is None:
+        return ""
     chain = chain_from(run.step(first))
-    return in_words(chain if run.step(first).cause else [*chain, *_upstream_cause(run, first)])
-
-
-def _upstream_cause(run: RunAggregate, index: int) -> list[CauseLink]:
-    """Return the cause in the nearest dependency that failed too, or that was lost or retried."""
-    indexes = upstream(run.plan, index)
-    run.load_steps(indexes)
-    for step in map(run.step, indexes):
-        if step.status == StepStatus.FAILED:
-            return chain_from(step)
-        if step.cause and step.status != StepStatus.SKIPPED:
-            return list(step.cause)
-    return []
+    if run.step(first).cause:
+        return in_words(chain)
+    before = upstream(run.plan, first)
+    run.load_steps(before)
+    return in_words([*chain, *upstream_cause(map(run.step, before))])
 
 
 def _stop_open_jobs(run: RunAggregate, reason: CancelReason) -> None:
@@ -249,7 +277,7 @@ def _finish(run: RunAggregate) -> None:
     execution = run.execution
     if execution.status == ExecutionStatus.CANCELING:
         _advance(run, ExecutionEvent.DRAINED)
-        _end(run, _with_reason("canceled", execution.cancel_reason))
+        _end(run, _cancel_text(run, "canceled"))
     elif execution.verdict == ExecutionStatus.HEALTHY:
         _advance(run, ExecutionEvent.STEPS_HEALTHY)
         _end(run, _count_statuses(run))
@@ -258,11 +286,14 @@ def _finish(run: RunAggregate) -> None:
         if by_steps:  # a service may have ended before a step that failed, and be reported after it
             run.change_run(reason_detail=_first_failure(run))
         _advance(run, ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED)
-        _end(run, execution.reason_detail or str(execution.reason))
+        _end(run)
 
 
-def _with_reason(what: str, reason: str) -> str:
-    return f"{what}: {reason}" if reason else what
+def _cancel_text(run: RunAggregate, what: str, when: str = "") -> str:
+    execution = run.execution
+    by = f" by {execution.canceled_by}" if execution.canceled_by else ""
+    why = f": {execution.cancel_reason}" if execution.cancel_reason else ""
+    return f"{what}{by}{when}{why}"
 
 
 def _advance(run: RunAggregate, event: ExecutionEvent) -> None:
@@ -270,9 +301,12 @@ def _advance(run: RunAggregate, event: ExecutionEvent) -> None:
     run.change_run(status=advance_execution(current, event))
 
 
-def _end(run: RunAggregate, text: str) -> None:
+def _end(run: RunAggregate, text: str = "") -> None:
+    """End the run with its final status; `text` is that of the event, by default the sentence."""
     execution = run.execution
     run.change_run(finished_at=run.now, deadline=None, bound_agent_id="")
+    if execution.status != ExecutionStatus.HEALTHY:
+        _store_sentence(run)
     run.record_metric(run_finished(execution))
     trace_run(run)
     if execution.log_lines_dropped:
@@ -281,7 +315,10 @@ def _end(run: RunAggregate, text: str) -> None:
     level = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
     status = ExecutionStatus(execution.status)
     run.emit_run_event(
-        status.lower(), text, level=level.get(status, "error"), reason=str(execution.reason)
+        status.lower(),
+        text or execution.sentence,
+        level=level.get(status, "error"),
+        reason=str(execution.reason),
     )
 
 
@@ -306,9 +343,44 @@ def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
     if run.is_over:
         raise ExecutionFinished(f"the execution has already finished: {run.execution.status}")
     if not _is_ending(run):
-        cancel_run(run, reason)
+        cancel_run(run, reason, by=principal.label)
         save_runs([run])
     return summary(run.execution, now=run.now)
+
+
+@unit_of_work
+def cancel_run_of_environment(run_id: str, *, by: str) -> bool:
+    """Cancel a run whose environment is removed; return whether its steps still have to end.
+
+    `by` is who asked for the removal, as people read it; the caller has checked that they may.
+    """
+    pk = Execution.objects.filter(run_id=run_id).values_list("pk", flat=True).first()
+    run = load_run(pk) if pk else None
+    if run is None or run.is_over:
+        return False
+    if not _is_ending(run):
+        cancel_run(run, "its environment is removed", by=by)
+        save_runs([run])
+    return not run.is_over
+
+
+def cancel_unfinished_runs(reason: str) -> int:
+    """Cancel every run that has not ended and return how many; for a store that came back older.
+
+    Their steps may have ended long ago, or run on: their supervisors stop them when they report.
+    """
+    open_runs = Execution.objects.filter(finished_at=None).values_list("pk", flat=True)
+    return sum(_cancel_unfinished(pk, reason) for pk in list(open_runs))
+
+
+@unit_of_work
+def _cancel_unfinished(pk: UUID, reason: str) -> bool:
+    run = load_run(pk)
+    if run is None or run.is_over or _is_ending(run):
+        return False
+    cancel_run(run, reason, by="partita store restore")
+    save_runs([run])
+    return True
 
 
 def _is_ending(run: RunAggregate) -> bool:

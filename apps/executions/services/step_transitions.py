@@ -36,6 +36,7 @@ from apps.executions.domain.states import (
 )
 from apps.executions.domain.steps import filled_in, layered_env
 from apps.executions.models import Step
+from apps.executions.selectors.verdicts import chain_from
 from apps.executions.services.run_aggregate import RunAggregate
 from apps.executions.services.secrets import overriding
 from apps.executions.services.telemetry import step_duration, step_finished, trace_attempt
@@ -56,14 +57,15 @@ _UNCLAIMED: Final[dict[str, object]] = {
     "reason": "",
     "deadline": None,
     "cancel_reason": "",
-    "mocks_away_since": None,
-    **dict.fromkeys(USAGE_COLUMNS),
+    "missing_artifacts": [],
+    **dict.fromkeys(("mocks_away_since", *USAGE_COLUMNS)),
 }
+_EXPECTED: Final = (StepReason.TRIGGER_NOT_FAILED, StepReason.NOT_SELECTED)  # skips
 _SKIPPED: Final[dict[StepReason, str]] = {
     StepReason.DEPENDENCY_FAILED: "failed",
     StepReason.DEPENDENCY_SKIPPED: "was skipped",
     StepReason.RUN_FAILED: "the run has already failed",
-    StepReason.NOT_SELECTED: "not selected for this run",
+    StepReason.NOT_SELECTED: "not part of this rerun",
 }
 
 
@@ -160,7 +162,7 @@ def skip(run: RunAggregate, index: int, why: Skip) -> None:
     _change_status(run, index, StepEvent.SKIPPED, reason=why.reason, cause=cause, **_ended(run))
     if run.job_states[index] is JobState.PENDING:
         _change_job(run, index, JobEvent.CANCELED)
-    level = "info" if why.reason is StepReason.TRIGGER_NOT_FAILED else "warn"
+    level = "info" if why.reason in _EXPECTED else "warn"
     run.emit_step_event(
         index, "skipped", _skip_text(run, index, why), level=level, reason=str(why.reason)
     )
@@ -326,11 +328,6 @@ def _own_cause(run: RunAggregate, index: int, reason: StepReason) -> list[CauseL
     """Return the first reason for an attempt beyond those that the suite asks for."""
     row = run.step(index)
     return row.cause or cause_chain(row.step_id, reason=str(reason), exit_code=None, cause=[])
-
-
-def chain_from(step: Step) -> list[CauseLink]:
-    """Return the cause that a dependent of this step has."""
-    return cause_chain(step.step_id, reason=step.reason, exit_code=step.exit_code, cause=step.cause)
 
 
 def _skip_text(run: RunAggregate, index: int, why: Skip) -> str:

@@ -145,14 +145,14 @@ class PackedSuite:
 
 def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
     """Pack a suite and a profile; equal ones give equal bytes."""
-    archive, contents = _archives(suite)
+    archive, contents = archives_of(suite)
     document = json.dumps(
         {
             "suite": _without_file_contents(suite),
             "profile": _profile_document(profile),
             "contents": contents,
             **_secrets_of_imports(suite),
-            **_mocks(suite),
+            **mocks_of(suite),
         },
         sort_keys=True,
         separators=(",", ":"),
@@ -165,7 +165,7 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
     )
 
 
-def _archives(suite: ResolvedSuite) -> tuple[bytes, dict[str, dict[str, object]]]:
+def archives_of(suite: ResolvedSuite) -> tuple[bytes, dict[str, dict[str, object]]]:
     """Return the archives of a suite and its imports as one, and the place of each by suite id.
 
     Another version of a suite that is there already has its place by the path of its import.
@@ -186,6 +186,14 @@ def _archives(suite: ResolvedSuite) -> tuple[bytes, dict[str, dict[str, object]]
     return whole, contents
 
 
+def stored_archive(sha256: str) -> bytes:
+    """Return the files of a snapshot; raise ContentNotFound."""
+    data = Blob.objects.filter(sha256=sha256).values_list("data", flat=True).first()
+    if data is None:
+        raise ContentNotFound
+    return bytes(data)
+
+
 def _secrets_of_imports(suite: ResolvedSuite) -> dict[str, dict[str, list[dict[str, str]]]]:
     """Return the secretRefs of imported suites by the path of the import, if there are any."""
     found = {
@@ -196,7 +204,7 @@ def _secrets_of_imports(suite: ResolvedSuite) -> dict[str, dict[str, list[dict[s
     return {"secretRefsOfImports": found} if found else {}
 
 
-def _mocks(suite: ResolvedSuite) -> dict[str, dict[str, dict[str, str]]]:
+def mocks_of(suite: ResolvedSuite) -> dict[str, dict[str, dict[str, str]]]:
     """Return the surfaces of the mock nodes, with their adapters, if there are any."""
     mocks = {node_id: dict(surfaces) for node_id, surfaces in suite.mocks.items()}
     return {"mocks": mocks} if mocks else {}

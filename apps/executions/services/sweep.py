@@ -38,7 +38,7 @@ from apps.observability.api import metrics
 from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
 from kernel import clock, durations
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle, report_error
 from kernel.errors import PlatformError
 
 log = logging.getLogger("partita.executions")
@@ -108,8 +108,10 @@ def sweep(presence: Presence | None = None) -> bool:
             work()
         except PlatformError as error:
             log.warning("sweep: %s: %s", work.__name__, error.detail)
+            report_error()
         except Exception:
             log.exception("sweep: %s", work.__name__)
+            report_error()
     return True
 
 
@@ -292,7 +294,8 @@ class Sweeper:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._try(lambda: sweep(self._presence))
+            with one_cycle():
+                self._try(lambda: sweep(self._presence))
             self._stopped.wait(self._interval_s)
         self._try(release_sweep_lease)
         connection.close()
@@ -303,8 +306,10 @@ class Sweeper:
             work()
         except DatastoreUnavailable as error:
             log.warning("sweep: %s", error.detail)
+            report_error()
         except (OperationalError, InterfaceError) as error:
             log.warning("sweep: the store is unavailable: %s", error)
+            report_error()
 
 
 class SweeperPart(LifespanPart):

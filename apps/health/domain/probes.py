@@ -14,11 +14,13 @@ class ProbeResult:
     """`detail` is shown to anybody: no secret, no address, no stack trace.
 
     `disabled`: the subsystem is not configured, hence was not probed; it counts as ready.
+    `degraded`: it is ready, but something that it can do without is not, which `detail` names.
     """
 
     ready: bool
     detail: str = ""
     disabled: bool = False
+    degraded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

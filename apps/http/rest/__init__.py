@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from apps.http.rest.document_field import DocumentField, described_document
 from apps.http.rest.paging import (
     InvalidCursor,
     Page,
@@ -30,6 +31,7 @@ from apps.http.rest.strict import (
 
 __all__ = [
     "PAGING",
+    "DocumentField",
     "InvalidCursor",
     "InvalidParameter",
     "Page",
@@ -41,6 +43,7 @@ __all__ = [
     "UnknownParameter",
     "choice_parameter",
     "conditional_response",
+    "described_document",
     "flag_parameter",
     "integer_parameter",
     "invalid_input",

@@ -15,7 +15,7 @@ from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.journal.entries import MAX_ENTRIES, Mask, decoded, encoded
 from apps.mocks.journal.memory import MemoryJournal, Noted
 from apps.mocks.redis_link import RedisAway, RedisLink
-from kernel.background import PeriodicThread
+from kernel.background import PeriodicThread, report_error
 
 GATHER_S: Final = 0.3
 LIFE_MS: Final = 24 * 3_600_000
@@ -96,6 +96,7 @@ class RedisJournal:
                 try:
                     self._store(space, waiting[space])
                 except RedisAway:
+                    report_error(optional=True)
                     break
                 del waiting[space]
             for space, calls in waiting.items():

@@ -67,7 +67,7 @@ class MockServer:
             why = str(error) or type(error).__name__
             raise ServerUnreachable(
                 f"no control plane answers at {self.url}: {why}. It has the calls and the state "
-                "of its mocks: start it (`manage.py up`), or name it with --server or "
+                "of its mocks: start it (`partita up`), or name it with --server or "
                 "PUBLIC_API_URL"
             ) from None
         if answer.is_error:

@@ -12,7 +12,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.api import Principal
+from apps.accounts.rest import PrincipalMixin
 from apps.http.rest import (
     PAGING,
     InvalidParameter,
@@ -27,14 +27,7 @@ from kernel.errors import FieldError, InvalidInput
 SPACE: Final = frozenset({"suiteId", "executionId", "import"})
 
 
-class MockView(StrictAPIView):
-    @property
-    def principal(self) -> Principal:
-        principal = self.request.user
-        if not isinstance(principal, Principal):
-            raise TypeError("IsSignedIn admits only principals")
-        return principal
-
+class MockView(PrincipalMixin, StrictAPIView):
     def readable(self, request: Request) -> api.SpaceName:
         name = named_space(request)
         api.require_space_reader(self.principal, name)

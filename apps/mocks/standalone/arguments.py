@@ -15,11 +15,11 @@ HELP: Final = (
 )
 EPILOG: Final = """\
 examples:
-  manage.py mock serve examples/oci-suites/shop
-  manage.py mock serve shop                       a suite of SUITES_DIR
-  manage.py mock serve openapi.yaml --port 9000   a contract alone
-  manage.py mock serve shop --log                 show each call and its match
-  manage.py mock serve shop -o json | jq .url
+  partita mock serve examples/oci-suites/shop
+  partita mock serve shop                       a suite of SUITES_DIR
+  partita mock serve openapi.yaml --port 9000   a contract alone
+  partita mock serve shop --log                 show each call and its match
+  partita mock serve shop -o json | jq .url
 
 exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the port is in use
 """

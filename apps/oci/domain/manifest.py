@@ -21,7 +21,7 @@ MAX_MANIFEST_BYTES: Final = 2**20
 OCI_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 DOCKER_MANIFEST: Final = "application/vnd.docker.distribution.manifest.v2+json"
 MANIFEST_TYPES: Final = (OCI_MANIFEST, DOCKER_MANIFEST)
-_INDEX_TYPES: Final = (
+INDEX_TYPES: Final = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
@@ -138,7 +138,7 @@ def _document(content: bytes) -> dict[str, Any]:
 
 def _refuse_other_types(document: Mapping[str, Any], sent: str) -> None:
     own = document.get("mediaType", "")
-    if {own, sent} & set(_INDEX_TYPES) or "manifests" in document:
+    if {own, sent} & set(INDEX_TYPES) or "manifests" in document:
         raise PackageRefused("index_refused", "an index of several manifests is not a package")
     if document.get("schemaVersion") != 2 or "fsLayers" in document:  # noqa: PLR2004
         raise _invalid("the manifest is not of schema version 2")

@@ -34,6 +34,12 @@ class DigestMismatch(PackageRefused):
         super().__init__("digest_mismatch", detail)
 
 
+class TagTaken(PlatformError):
+    """A tag names other content already."""
+
+    code = "tag_taken"
+
+
 class PackageNotFound(PlatformError):
     code = "package_not_found"
 
@@ -53,15 +59,20 @@ class Package:
     files: Mapping[str, bytes] = field(repr=False)
     artifact_type: str
     annotations: Mapping[str, str]
+    media_types: tuple[str, ...] = ()  # of its layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """`digest` is that of the manifest; `size` that of the layer in bytes."""
+    """`digest` is that of the manifest; `size` that of the layer in bytes.
+
+    `is_new` is False where the tag named this package before, so that nothing was sent.
+    """
 
     digest: str
     content_digest: str
     size: int
+    is_new: bool = True
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:

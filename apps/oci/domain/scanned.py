@@ -31,6 +31,7 @@ class PulledPackage:
             files=self.files,
             artifact_type=self.manifest.artifact_type,
             annotations=self.manifest.annotations,
+            media_types=self.manifest.media_types,
         )
 
 

@@ -36,7 +36,7 @@ from kernel.kept_connections import KeptConnections
 from readers import Unreadable
 from readers.json import read_json
 
-IN_FLIGHT: Final = 8
+IN_FLIGHT: Final = 16
 MAX_REDIRECTS: Final = 5
 RETRIES: Final = 2
 _RETRIED: Final = frozenset([429, 502, 503, 504])
@@ -81,8 +81,10 @@ class Conversation:
     ) -> None:
         self._pause = pause
         self.base = _base_url(registry.url)
+        own_host = self.base.raw_host.decode("ascii")
         self._connections = KeptConnections(
-            LOCAL_TOO if registry.allow_local_network else PUBLIC_ONLY,
+            PUBLIC_ONLY,  # of whoever a registry redirects to, or names as its token server
+            policies={own_host: LOCAL_TOO} if registry.allow_local_network else {},
             resolver=resolver,
             at_once=IN_FLIGHT,
             trust=_trust(conf.ca_file()),

@@ -22,6 +22,7 @@ from apps.oci.domain.package import (
     PackageNotFound,
     PackageRefused,
     Pushed,
+    TagTaken,
     unpacked,
 )
 from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
@@ -175,10 +176,13 @@ def push(
     *,
     artifact_type: str = SUITE_TYPE,
     annotations: Mapping[str, str] | None = None,
+    force: bool = False,
 ) -> Pushed:
     """Push files as a package under a tag; equal files and annotations give the same digest.
 
-    Raise InvalidReference, PackageRefused, PackageNotFound (no such registry), RegistryUnreachable.
+    Nothing is sent where the tag names this package already. Raise TagTaken where it names another
+    one, unless with `force`; InvalidReference, PackageRefused, PackageNotFound (no such registry),
+    RegistryUnreachable.
     """
     asked = parse_reference(reference) if isinstance(reference, str) else reference
     if not asked.tag or asked.digest:
@@ -195,10 +199,16 @@ def push(
     try:
         registry = registry_for(asked)
         deadline = time.monotonic() + PUSH_S
-        asyncio.run(within(deadline, _pushed(registry, asked, layer, manifest)))
+        push_it = _push(registry, asked, layer, manifest, force=force)
+        is_new = asyncio.run(within(deadline, push_it))
     except RegistryFailure as error:
         raise RegistryUnreachable(error.code, f"{asked.host}: {error.detail}") from error
-    return Pushed(digest=digest_of(manifest), content_digest=content_digest(files), size=len(layer))
+    return Pushed(
+        digest=digest_of(manifest),
+        content_digest=content_digest(files),
+        size=len(layer),
+        is_new=is_new,
+    )
 
 
 def _layer_of(files: Mapping[str, bytes]) -> bytes:
@@ -217,11 +227,23 @@ def _layer_of(files: Mapping[str, bytes]) -> bytes:
     return layer
 
 
-async def _pushed(registry: ImageRegistry, asked: Reference, layer: bytes, manifest: bytes) -> None:
+async def _push(
+    registry: ImageRegistry, asked: Reference, layer: bytes, manifest: bytes, *, force: bool
+) -> bool:
+    """Upload a package; return False where its tag names it already. Raise TagTaken."""
     async with open_client(registry) as client:
+        present = await client.tagged_digest(asked.path, asked.tag)
+        if present == (digest := digest_of(manifest)):
+            return False
+        if present and not force:
+            raise TagTaken(
+                f"{asked} is {present} already, and would become {digest}; "
+                "choose another tag, or move this one with --force"
+            )
         for blob in (EMPTY_JSON, layer):
             await client.push_blob(asked.path, blob)
         await client.push_manifest(asked.path, asked.tag, manifest)
+    return True
 
 
 def open_client(registry: ImageRegistry) -> RegistryClient:

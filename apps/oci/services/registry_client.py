@@ -8,6 +8,7 @@ from typing import Any, Final
 from apps.oci.domain.challenges import next_link
 from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import (
+    INDEX_TYPES,
     MANIFEST_TYPES,
     MAX_MANIFEST_BYTES,
     OCI_MANIFEST,
@@ -35,6 +36,7 @@ _PAGE: Final = 200
 _MAX_PAGE_BYTES: Final = 4 * 2**20
 _SMALL: Final = 64 * 1024
 _ACCEPT: Final = {"Accept": ", ".join(MANIFEST_TYPES)}
+_ACCEPT_ALL: Final = {"Accept": ", ".join((*MANIFEST_TYPES, *INDEX_TYPES))}
 
 
 class RegistryClient:
@@ -110,6 +112,27 @@ class RegistryClient:
             return ""
         digest = answer.header("docker-content-digest")
         return digest if DIGEST.match(digest) else ""
+
+    async def tagged_digest(self, path: str, tag: str) -> str:
+        """Return the digest of whatever a tag names now, "" for a tag that there is not.
+
+        For who may push; raise RegistryFailure where it cannot be known.
+        """
+        target, scope = f"/v2/{path}/manifests/{tag}", push_scope(path)
+        answer = await self._http.send("HEAD", target, limit=0, scope=scope, headers=_ACCEPT_ALL)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return ""
+        if answer.status != HTTPStatus.OK:
+            raise _unexpected(answer)
+        digest = answer.header("docker-content-digest")
+        if DIGEST.match(digest):
+            return digest
+        answer = await self._http.send(
+            "GET", target, limit=MAX_MANIFEST_BYTES, scope=scope, headers=_ACCEPT_ALL
+        )
+        if answer.status != HTTPStatus.OK:
+            raise _unexpected(answer)
+        return digest_of(answer.body)
 
     async def manifest(self, path: str, tag_or_digest: str) -> Manifest:
         """Return a checked manifest; raise PackageNotFound, PackageRefused, RegistryFailure."""

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import Descriptor, Manifest
-from apps.oci.domain.package import PackageNotFound, PackageRefused
+from apps.oci.domain.package import LAYER_TYPES, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
 from apps.oci.domain.repositories import RepositoryError
 from apps.oci.domain.scanned import SYNC_S, Known, PulledPackage, ScannedRepository
@@ -32,6 +32,7 @@ from apps.oci.services.registry_client import RegistryClient
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError
 
+_NO_LAYER: Final = "layer_media_type"
 _TURNS: Final = 12  # after so many scans in the background, every digest was asked for
 _BATCH: Final = 64  # repositories
 _BATCH_BYTES: Final = 8 * 2**20  # of layers
@@ -206,8 +207,17 @@ class Scan:
             is_stored=known.digest in self._stored,
         )
         if known.error_code:
-            return self._failed(scanned, known.error_code, known.error_detail)
+            return self._refuse(scanned, known.error_code, known.error_detail)
         return scanned
+
+    def _refuse(self, scanned: ScannedRepository, code: str, detail: str) -> ScannedRepository:
+        """Return the repository with the reason why its content is no package.
+
+        An artifact of another kind, such as a signature, is no error of the synchronization.
+        """
+        if code == _NO_LAYER and scanned.artifact_type not in LAYER_TYPES:
+            return replace(scanned, error_code=code, error_detail=detail)
+        return self._failed(scanned, code, detail)
 
     async def _pulled(self, scanned: ScannedRepository) -> ScannedRepository:
         """Return the repository with its manifest, and with its content where that is new."""
@@ -222,8 +232,10 @@ class Scan:
             media_types=manifest.media_types,
             is_stored=manifest.digest in self._stored,
         )
-        if scanned.is_stored or manifest.layer is None or manifest.is_image:
+        if scanned.is_stored or manifest.is_image:
             return scanned
+        if manifest.layer is None:
+            return self._refuse(scanned, manifest.refusal, manifest.detail)
         try:
             pulled = await self._content(scanned.path, manifest, manifest.layer)
         except (PackageRefused, PackageNotFound, RegistryFailure) as error:

@@ -14,11 +14,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.db import IntegrityError
 from django.db.models import Q
 
 from apps.observability.api import metrics
 from apps.oci import conf
 from apps.oci.domain.failures import CatalogRefused, RegistryFailure
+from apps.oci.domain.package import Package
+from apps.oci.domain.reference import Reference
 from apps.oci.domain.repositories import (
     ConnectionReport,
     RepositoryError,
@@ -28,7 +31,7 @@ from apps.oci.domain.repositories import (
 from apps.oci.domain.scanned import SYNC_S, Known, ScannedRepository
 from apps.oci.models import IndexedRepository, RegistryState, SuiteIdAssignment
 from apps.oci.selectors import settings_digest, stored_digests
-from apps.oci.services.packages import open_client, store_packages, within
+from apps.oci.services.packages import open_client, registry_for, store_packages, within
 from apps.operations.api import raise_generation
 from apps.platform_settings.api import (
     ImageRegistry,
@@ -162,6 +165,45 @@ def assign_suite_id(repository: str, suite_id: str) -> str:
     return row.suite_id
 
 
+def index_package(reference: Reference, package: Package) -> bool:
+    """Let the index have a package that was pulled by its tag, until the next synchronization.
+
+    Return whether it stands for its repository from now on: a version that a synchronization chose
+    and pulled stays. Raise PackageNotFound where no registry of the settings serves it.
+    """
+    registry = registry_for(reference)
+    try:
+        return _index(registry, reference, package)
+    except IntegrityError:  # somebody else has indexed this repository at the same moment
+        mine = IndexedRepository.objects.filter(registry_id=_key(registry), path=reference.path)
+        return mine.filter(digest=package.digest).exists()
+
+
+@unit_of_work
+def _index(registry: ImageRegistry, reference: Reference, package: Package) -> bool:
+    mine = IndexedRepository.objects.filter(registry_id=_key(registry), path=reference.path)
+    before = mine.first()
+    if before is not None and before.pulled and before.host == registry.host:
+        return before.digest == package.digest
+    if not reference.tag:
+        return False
+    scanned = ScannedRepository(
+        path=reference.path,
+        tags=tuple({*(before.tags if before else ()), reference.tag}),
+        version=reference.tag,
+        digest=package.digest,
+        artifact_type=package.artifact_type,
+        media_types=package.media_types,
+        is_stored=True,
+    )
+    row = _row(registry, scanned, before)
+    assert row is not None, "it has a tag"
+    mine.delete()
+    IndexedRepository.objects.bulk_create([row])
+    raise_generation("catalog")
+    return True
+
+
 def _key(registry: ImageRegistry) -> str:
     return registry.registry_id.lower()
 
@@ -267,7 +309,8 @@ def _write(
         if row is not None and (before is None or _content(row) != _content(before)):
             changed.append(row)
     if changed:
-        IndexedRepository.objects.filter(pk__in=[row.pk for row in changed]).delete()
+        paths = [row.path for row in changed]  # one of them may have been pulled meanwhile
+        IndexedRepository.objects.filter(registry_id=_key(registry), path__in=paths).delete()
         IndexedRepository.objects.bulk_create(changed)
         raise_generation("catalog")
 

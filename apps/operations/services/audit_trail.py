@@ -17,6 +17,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 from apps.observability.api import mask_tokens, metrics
 from apps.operations.models import AuditRecord
 from kernel import clock
+from kernel.background import report_error
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from kernel.clock import rfc3339
 
@@ -43,7 +44,9 @@ _FORMS: Final = frozenset(
         "/account/sign-ins/end",
         "/account/tokens",
         "/account/tokens/revoke",
-        "/settings/agents",
+        "/environments/reap",
+        "/environments/reap-all",
+        "/settings/backends",
         "/settings/check",
         "/settings/general",
         "/settings/registries",
@@ -141,6 +144,7 @@ def store(batch: Sequence[Audited]) -> None:
     except (DatabaseError, InterfaceError) as error:
         metrics.count("partita.audit.dropped", len(batch))
         logger.warning("%s audit records could not be stored: %s", len(batch), error)
+        report_error()
     except Exception:
         metrics.count("partita.audit.dropped", len(batch))
         raise
@@ -152,6 +156,7 @@ def forget_old() -> None:
         AuditRecord.objects.filter(time__lt=clock.now() - RETENTION).delete()
     except (DatabaseError, InterfaceError) as error:
         logger.warning("old audit records could not be deleted: %s", error)
+        report_error()
 
 
 trail: Final = AuditTrail()

@@ -14,7 +14,7 @@ from django.db import DatabaseError, InterfaceError, close_old_connections, conn
 
 from apps.operations.models import ServerProcess
 from kernel import clock, ids
-from kernel.background import PeriodicThread
+from kernel.background import PeriodicThread, report_error
 
 EACH_S: Final = 5.0
 LIVES_FOR: Final = timedelta(seconds=16)
@@ -46,7 +46,7 @@ class Presence:
         self._thread.join(5.0)
 
     def note(self) -> None:
-        """Write that this process lives now; a store that is away is no fault of this loop."""
+        """Write that this process lives now; while the store is away, only report that."""
         now = clock.now()
         try:
             if not ServerProcess.objects.filter(id=self._id).update(seen_at=now):
@@ -54,6 +54,7 @@ class Presence:
                 ServerProcess.objects.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
         except (DatabaseError, InterfaceError) as error:
             logger.debug("this process could not be noted: %s", error)
+            report_error()
             close_old_connections()
 
     def leave(self) -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from typing import Final
+from uuid import UUID
 
 from django.db import Error, InterfaceError, OperationalError, connection
 
 from apps.operations.models import Installation, ReadinessMark
 from kernel.errors import PlatformError
 
+# The mark of a restore that is not complete: a row that no backup holds.
+RESTORE_MARK: Final = UUID("70617274-6974-4a00-8000-726573746f72")
 DETAIL: Final = "the datastore does not answer or is busy; try again"
+HALF_RESTORED: Final = (
+    "the store is half restored: `store restore` was cut short or still works. Restore the "
+    "archive into a new file or database"
+)
 
 # PostgreSQL: no connection (08), out of resources (53), a lost race (40), a lock that was not
 # had in time (55P03), a session that stood still too long (25P03), a server that ends (57P).
@@ -46,6 +53,17 @@ def is_store_writable() -> bool:
     found = ReadinessMark.objects.filter(id=mark.id).exists()
     ReadinessMark.objects.filter(id=mark.id).delete()
     return found
+
+
+def is_half_restored() -> bool:
+    """Return whether a restore into this store has not been completed."""
+    return ReadinessMark.objects.filter(pk=RESTORE_MARK).exists()
+
+
+def require_whole_store() -> None:
+    """Raise DatastoreUnavailable for a store that is half restored."""
+    if is_half_restored():
+        raise DatastoreUnavailable(HALF_RESTORED)
 
 
 def _by_cause(cause: BaseException) -> bool:

@@ -85,6 +85,7 @@ class BackendState:
     """What is known of the supervisors of a backend; the times are those of the latest one."""
 
     available: bool = False
+    waits_for: str = ""  # why it is not available
     registered_at: datetime | None = None
     last_heartbeat_at: datetime | None = None
     capabilities: tuple[str, ...] = ()
@@ -114,32 +115,33 @@ class BackendUnavailable(PlatformError):
 
 
 def choose(
-    backends: Sequence[Backend], requested: str, *, mode: Mode, available: Callable[[Backend], bool]
+    backends: Sequence[Backend], requested: str, *, mode: Mode, waits_for: Callable[[Backend], str]
 ) -> Backend:
     """Choose the requested backend, in any mode.
 
     For `""` and `"auto"`, choose the default if it is available, else the first available one that
-    the mode allows. Raise BackendUnknown, BackendUnavailable.
+    the mode allows. `waits_for` returns what a backend waits for, "" for one that is available.
+    Raise BackendUnknown, BackendUnavailable, which names for each backend what it waits for.
     """
     if requested not in AUTO:
-        return _explicit(backends, requested, available)
+        return _explicit(backends, requested, waits_for)
     preferred = [backend for backend in backends if backend.default]
     allowed = [backend for backend in backends if backend.kind in _AUTOMATIC[mode]]
     for backend in preferred + allowed:
-        if available(backend):
+        if not waits_for(backend):
             return backend
-    raise BackendUnavailable("no backend is available: none has an online supervisor and runtime")
+    by_name = f"it is available, but mode {mode} does not choose it by itself: name it"
+    reasons = [f"{each.backend_id}: {waits_for(each) or by_name}" for each in backends]
+    raise BackendUnavailable(f"no backend is available. {'. '.join(reasons)}")
 
 
 def _explicit(
-    backends: Sequence[Backend], requested: str, available: Callable[[Backend], bool]
+    backends: Sequence[Backend], requested: str, waits_for: Callable[[Backend], str]
 ) -> Backend:
     for backend in backends:
         if backend.backend_id == requested:
-            if not available(backend):
-                raise BackendUnavailable(
-                    f"backend {requested!r} is not available: no online supervisor and runtime"
-                )
+            if reason := waits_for(backend):
+                raise BackendUnavailable(f"backend {requested!r} is not available: {reason}")
             return backend
     known = ", ".join(backend.backend_id for backend in backends)
     raise BackendUnknown(f"there is no enabled backend {requested[:128]!r}; known: {known}")

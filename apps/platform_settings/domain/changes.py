@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from apps.platform_settings.domain.wire import MASK, Wire, secret_texts
+from apps.platform_settings.domain.addresses import hide_user
+from apps.platform_settings.domain.wire import MASK, Wire, is_address, secret_texts
 
 MAX_CHANGES: Final = 500
 _MAX_TEXT: Final = 200
@@ -49,6 +50,7 @@ def _shown(value: str | None, key: str, hidden: set[str]) -> str:
         return ""
     if key in hidden:
         return MASK
+    value = hide_user(value) if is_address(key) else value
     return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 1]}…"
 
 

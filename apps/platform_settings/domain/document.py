@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast, get_args
 
+from apps.platform_settings.domain.addresses import ENGINE, HTTP, broken_address_rule
 from apps.platform_settings.domain.backends import BUILT_IN, KIND_OF_TYPE, Backend, Mode
 from apps.platform_settings.domain.fields import Fields, Surroundings
 from apps.platform_settings.domain.mail import SmtpSettings, read_smtp
-from apps.platform_settings.domain.registries import ImageRegistry, is_http, read_registries
+from apps.platform_settings.domain.registries import ImageRegistry, read_registries
 from apps.platform_settings.domain.secrets import (
     Override,
     SecretManagers,
@@ -173,14 +174,20 @@ def _type(fields: Fields, node: Node, pointer: str) -> str:
         fields.required(node, pointer, "hostUrl")
     elif kind == "kubernetes":
         _check_cluster(fields, node, pointer)
+    _check_address(fields, node, pointer, kind)
     return kind
+
+
+def _check_address(fields: Fields, node: Node, pointer: str, kind: str) -> None:
+    url = fields.text(node, pointer, "hostUrl")
+    if not url or (kind != "kubernetes" and url.startswith("/")):  # the path of a socket
+        return
+    if rule := broken_address_rule(url, HTTP if kind == "kubernetes" else ENGINE):
+        fields.refuse_value(node, pointer, "hostUrl", rule)
 
 
 def _check_cluster(fields: Fields, node: Node, pointer: str) -> None:
     url = fields.text(node, pointer, "hostUrl")
-    if url and not is_http(url):
-        detail = "must be the http or https address of the cluster's API"
-        fields.refuse_value(node, pointer, "hostUrl", detail)
     if not (url or fields.in_cluster or fields.text(node, pointer, "kubeconfigPath")):
         detail = "kubeconfigPath or hostUrl is required outside of a cluster"
         fields.refuse(node, f"{pointer}/kubeconfigPath", "required", detail)

@@ -15,6 +15,7 @@ from kernel.encryption import Undecryptable, decrypt
 from kernel.errors import FieldError
 from readers.yaml import Node
 
+UNDECRYPTABLE: Final = "undecryptable"  # the code of such an error
 VARIABLE: Final = re.compile(r"\$\{(PARTITA_CONFIG_[A-Za-z0-9_]+)\}")
 
 
@@ -100,7 +101,7 @@ class Fields:
             return decrypt(text.removeprefix(ENCRYPTED), self._keys)
         except Undecryptable:
             detail = "was encrypted with a key that this installation does not have"
-            self.refuse_value(mapping, pointer, key, detail)
+            self.refuse_value(mapping, pointer, key, detail, UNDECRYPTABLE)
             return ""
 
     def required(self, mapping: Node, pointer: str, key: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from apps.platform_settings.domain.addresses import HOST
 from apps.platform_settings.domain.fields import Fields
 from apps.platform_settings.domain.wire import SMTP, names
 from readers.yaml import Node
@@ -39,6 +40,9 @@ def read_smtp(fields: Fields, root: Node) -> SmtpSettings | None:
         password=fields.secret(smtp, pointer, "password"),
         sender=fields.text(smtp, pointer, "from"),
     )
+    if not HOST.fullmatch(found.host or "localhost"):
+        detail = "must be the name or address of a host; user name and password have own keys"
+        fields.refuse_value(smtp, pointer, "host", detail)
     if found.sender and "@" not in found.sender:
         fields.refuse_value(smtp, pointer, "from", "must be the mail address of the sender")
     return found if found.host else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from apps.platform_settings.domain.addresses import broken_address_rule, without_user
 from apps.platform_settings.domain.fields import Fields
 from apps.platform_settings.domain.wire import REGISTRY, names
 from kernel.ids import is_identifier
@@ -120,16 +121,8 @@ def _url(fields: Fields, node: Node, pointer: str) -> str:
     url = fields.required(node, pointer, "registryUrl")
     if url and "://" not in url:
         url = f"https://{url}"
-    if url and not is_http(url):
-        fields.refuse_value(node, pointer, "registryUrl", "must be an http or https address")
-        return ""
+    if url and (rule := broken_address_rule(url)):
+        fields.refuse_value(node, pointer, "registryUrl", rule)
+        url = without_user(url)  # as an older version stored it, it stays in use
+        return "" if broken_address_rule(url) else url
     return url
-
-
-def is_http(url: str) -> bool:
-    """Return whether this is an http or https address with a host and a valid port."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False

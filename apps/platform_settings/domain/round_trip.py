@@ -71,7 +71,7 @@ def new_text(written: Wire) -> str:
 def _merge(root: CommentedMap, file: Version, new: Version) -> None:
     for key in ("mode", "description"):
         if file.meaning[key] != new.meaning[key]:
-            root[key] = new.written[key]
+            _set(root, key, new.written[key])
     _merge_list(root, "agents", AGENT, file, new)
     _merge_list(root, "registries", REGISTRY, file, new)
     inner = [Version(each.written["secrets"], each.meaning["secrets"]) for each in (file, new)]
@@ -108,7 +108,15 @@ def _merge_map(data: CommentedMap, keys: Sequence[Key], file: Version, new: Vers
         value = _value(key, new.meaning)
         is_missing = key.name == "type" and not file.meaning  # of a new entry, where it must stand
         if is_missing or _value(key, file.meaning) != value:
-            data[key.name] = _node(new.written[key.name])
+            _set(data, key.name, _node(new.written[key.name]))
+
+
+def _set(data: CommentedMap, key: str, value: Any) -> None:
+    """Set a key; one that becomes blank goes, unless a comment stands at it."""
+    if value == "" and key in data and key not in data.ca.items:
+        del data[key]
+    else:
+        data[key] = value
 
 
 def _merge_list(

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from apps.platform_settings.domain.secrets import SecretManagers
 from kernel.registry import Registry
+from readers.diagnostics import nearest_advice
 
 VAULT_SCHEME: Final = "vault://"
 
@@ -45,7 +47,10 @@ class SecretProvider(Protocol):
     def title(self) -> str: ...
 
     def takes(self, provider: str, ref: str) -> bool:
-        """Return whether a reference that names no provider exactly is for this one."""
+        """Return whether a reference that names no provider exactly is for this one.
+
+        `provider` is in lower case, with hyphens for spaces.
+        """
         ...
 
     def value(self, managers: SecretManagers, ref: str) -> str:
@@ -65,10 +70,11 @@ secret_providers: Final[Registry[SecretProvider]] = Registry(
 def provider_of(provider: str, ref: str) -> SecretProvider | None:
     """Return the provider of a reference, or None when there is none of that name."""
     known = [secret_providers[name] for name in secret_providers]
+    folded = "-".join(re.split(r"[\s_-]+", provider.strip().lower()))
     for each in known:
-        if provider in each.names:
+        if folded in each.names:
             return each
-    return next((each for each in known if each.takes(provider, ref)), None)
+    return next((each for each in known if each.takes(folded, ref)), None)
 
 
 def known_secret_providers() -> tuple[str, ...]:
@@ -79,7 +85,8 @@ def known_secret_providers() -> tuple[str, ...]:
 def reference_problem(provider: str, ref: str) -> str:
     """Return why a reference cannot work, whatever the secret managers have; "" if it can."""
     if provider_of(provider, ref) is None:
-        return f"unknown secret provider {provider[:80]!r}"
+        advice = nearest_advice(provider, known_secret_providers())
+        return f"unknown secret provider {provider[:80]!r}; {advice}"
     try:
         secret_path(ref)
     except NoSuchValue as error:

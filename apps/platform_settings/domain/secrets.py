@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from apps.platform_settings.domain.addresses import broken_address_rule, without_user
 from apps.platform_settings.domain.fields import Fields
 from apps.platform_settings.domain.wire import OVERRIDE, SECRETS, names
 from kernel.ids import is_env_name
@@ -45,8 +46,11 @@ def read_managers(fields: Fields, root: Node) -> SecretManagers:
     def text(key: str) -> str:
         return fields.text(section, "/secrets", key)
 
+    vault_address = text("vaultAddress")
+    if vault_address and (rule := broken_address_rule(vault_address)):
+        fields.refuse_value(section, "/secrets", "vaultAddress", rule)
     return SecretManagers(
-        vault_address=text("vaultAddress"),
+        vault_address=without_user(vault_address),
         vault_namespace=text("vaultNamespace"),
         vault_role=text("vaultRole"),
         aws_region=text("awsRegion"),

@@ -8,10 +8,11 @@ as the mask (towards clients). `${PARTITA_CONFIG_X}` is kept as it is written.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
+from apps.platform_settings.domain.addresses import hide_user, origin_of
 from kernel.errors import FieldError
 from readers.yaml import Node
 
@@ -32,7 +33,9 @@ class Key:
     """A key with its default, whose type is the type of the value.
 
     `secret`: a text that nobody reads back. `private`: shown to administrators only. `read_only`:
-    told by the platform, and ignored in what comes from outside.
+    told by the platform, and ignored in what comes from outside. `sent_to` names the keys of the
+    same entry that say where a secret is sent: when one of them changes, it is entered again.
+    `address`: a URL, whose user and password, if an older version let them in, nobody sees.
     """
 
     name: str
@@ -40,6 +43,8 @@ class Key:
     secret: bool = False
     private: bool = False
     read_only: bool = False
+    sent_to: tuple[str, ...] = ()
+    address: bool = False
 
 
 AGENT: Final = (
@@ -51,13 +56,14 @@ AGENT: Final = (
     Key("default", default=False),
     Key("routingTags", ()),
     Key("dockerSocket"),
-    Key("hostUrl"),
+    Key("hostUrl", address=True),
     Key("tlsCert"),
-    Key("tlsKey", secret=True),
+    Key("tlsKey", secret=True, sent_to=("hostUrl",)),
     Key("kubeconfigPath", private=True),
     Key("targetNamespace", "default"),
-    Key("serviceAccountToken", secret=True),
+    Key("serviceAccountToken", secret=True, sent_to=("hostUrl",)),
     Key("status", read_only=True),
+    Key("waitsFor", read_only=True),
     Key("registeredAt", read_only=True),
     Key("lastHeartbeatAt", read_only=True),
     Key("runtimeCapabilities", (), read_only=True),
@@ -66,9 +72,9 @@ REGISTRY: Final = (
     Key("registryId"),
     Key("name"),
     Key("provider"),
-    Key("registryUrl"),
+    Key("registryUrl", address=True),
     Key("username", private=True),
-    Key("secret", secret=True),
+    Key("secret", secret=True, sent_to=("registryUrl",)),
     Key("repositoryScope"),
     Key("region"),
     Key("allowLocalNetwork", default=False),
@@ -78,7 +84,7 @@ REGISTRY: Final = (
 )
 SECRETS: Final = (
     Key("provider", "none"),
-    Key("vaultAddress", private=True),
+    Key("vaultAddress", private=True, address=True),
     Key("vaultNamespace"),
     Key("vaultRole"),
     Key("awsRegion"),
@@ -94,13 +100,14 @@ SMTP: Final = (
     Key("host"),
     Key("port", 587),
     Key("username", private=True),
-    Key("password", secret=True),
+    Key("password", secret=True, sent_to=("host", "port")),
     Key("from"),
 )
 TOP: Final = frozenset({
     "mode", "description", "agents", "registries", "secrets", "notifications", "updatedAt",
-    "fileInSync",
+    "fileInSync", "warnings",
 })  # fmt: skip
+_TOLD: Final = frozenset({"updatedAt", "fileInSync", "warnings"})  # by the platform
 
 
 class NotMergeable(ValueError):
@@ -172,6 +179,12 @@ class SecretText:
     key: str
     identity: str  # the same whatever the order of the entries
     pointer: str
+    sent_to: tuple[str, ...] = ()  # the keys of the holder that say where it is sent
+
+    @property
+    def address(self) -> tuple[object, ...]:
+        """The address that the secret is sent to, equal for two spellings of one."""
+        return tuple(origin_of(str(self.holder[key])) for key in self.sent_to)
 
     @property
     def text(self) -> str:
@@ -211,40 +224,70 @@ def mapped(wire: Wire, change: Callable[[str], str]) -> Wire:
     return made
 
 
-def masked(wire: Wire, *, for_admin: bool) -> Wire:
-    """Return a copy without secrets and, for others than administrators, without private texts."""
-    made = mapped(wire, lambda _text: MASK)
-    if not for_admin:
-        tables = [(AGENT, made["agents"]), (REGISTRY, made["registries"])]
-        tables += [(SECRETS, [made["secrets"]]), (SMTP, [made["notifications"]["smtp"]])]
-        for keys, entries in tables:
-            hidden = {key.name: "" for key in keys if key.private}
-            for entry in entries:
-                entry.update(hidden)
+def masked(wire: Wire, *, for_admin: bool, unreadable: Set[str] = frozenset()) -> Wire:
+    """Return a copy without secrets and, for others than administrators, without private texts.
+
+    The secrets at the JSON pointers of `unreadable` read as unset.
+    """
+    made = copy.deepcopy(wire)
+    for secret in secret_texts(made):
+        if secret.text:
+            secret.holder[secret.key] = "" if secret.pointer in unreadable else MASK
+    tables = [(AGENT, made["agents"]), (REGISTRY, made["registries"])]
+    tables += [(SECRETS, [made["secrets"]]), (SMTP, [made["notifications"]["smtp"]])]
+    for keys, entries in tables:
+        hidden = {key.name: "" for key in keys if key.private and not for_admin}
+        addresses = [key.name for key in keys if key.address]
+        for entry in entries:
+            entry.update({name: hide_user(entry[name]) for name in addresses} | hidden)
     return made
 
 
 def is_private(key: str) -> bool:
     """Return whether a key such as `registries[zot].username` is for administrators only."""
+    found = _declaration_of(key)
+    return found is not None and found.private
+
+
+def is_address(key: str) -> bool:
+    """Return whether a key such as `registries[zot].registryUrl` holds a URL."""
+    found = _declaration_of(key)
+    return found is not None and found.address
+
+
+def _declaration_of(key: str) -> Key | None:
     holder, _, name = key.rpartition(".")
     owner = holder.partition("[")[0]
     keys = {
         "agents": AGENT, "registries": REGISTRY, "secrets": SECRETS, "notifications.smtp": SMTP,
     }.get(owner, ())  # fmt: skip
-    return any(each.name == name and each.private for each in keys)
+    return next((each for each in keys if each.name == name), None)
 
 
-def with_kept_secrets(new: Wire, stored: Wire) -> tuple[Wire, list[FieldError]]:
-    """Return `new` with stored secrets in place of masks, and an error for a mask of nothing."""
+def with_kept_secrets(
+    new: Wire, stored: Wire, unreadable: Set[str]
+) -> tuple[Wire, list[FieldError]]:
+    """Return `new` with stored secrets in place of masks.
+
+    A mask of nothing is an error, and so is one whose address is another than the stored one. The
+    stored secrets at the JSON pointers of `unreadable` read as unset, so that an empty text keeps
+    them: their key may come back.
+    """
     made, faults = copy.deepcopy(new), []
-    known = {secret.identity: secret.text for secret in secret_texts(stored) if secret.text}
+    known = {secret.identity: secret for secret in secret_texts(stored) if secret.text}
+    lost = {secret.identity for secret in secret_texts(stored) if secret.pointer in unreadable}
     for secret in secret_texts(made):
-        if secret.text != MASK:
+        if secret.text != MASK and (secret.text or secret.identity not in lost):
             continue
-        if secret.identity in known:
-            secret.holder[secret.key] = known[secret.identity]
-        else:
+        before, detail = known.get(secret.identity), ""
+        if before is None:
             detail = f"{secret.key}: there is no stored value to keep; enter it"
+        elif before.address != secret.address:
+            changed = " or ".join(secret.sent_to)
+            detail = f"{secret.key}: {changed} has changed; enter the secret again"
+        else:
+            secret.holder[secret.key] = before.text
+        if detail:
             faults.append(FieldError(pointer=secret.pointer, code="invalid_value", detail=detail))
     for index, override in enumerate(made["secrets"]["globalOverrides"]):
         if not override["sensitive"] and override["value"] == MASK:
@@ -256,7 +299,7 @@ def with_kept_secrets(new: Wire, stored: Wire) -> tuple[Wire, list[FieldError]]:
 
 def settable_document(document: Mapping[str, Any]) -> Wire:
     """Return a client's document without the read-only keys, whatever they hold."""
-    made = {key: value for key, value in document.items() if key not in ("updatedAt", "fileInSync")}
+    made = {key: value for key, value in document.items() if key not in _TOLD}
     for name, keys in (("agents", AGENT), ("registries", REGISTRY)):
         told = names([key for key in keys if key.read_only])
         entries = made.get(name)
@@ -279,7 +322,8 @@ def _secrets_of(
 ) -> Iterator[SecretText]:
     for key in keys:
         if key.secret:
-            yield SecretText(holder, key.name, f"{owner}.{key.name}", f"{pointer}/{key.name}")
+            identity, at = f"{owner}.{key.name}", f"{pointer}/{key.name}"
+            yield SecretText(holder, key.name, identity, at, key.sent_to)
 
 
 def _agent(node: Node) -> Wire:

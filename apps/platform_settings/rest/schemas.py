@@ -13,7 +13,8 @@ _CHOICES = {
     "status": ["Ready", "Disconnected", "Standby"],
     "syncStatus": ["Pending", "Indexed", "Failed"],
 }
-_OPTIONAL = frozenset({"registeredAt", "lastHeartbeatAt", "lastSyncedAt", "lastError"})
+_WARNINGS = "stored secrets that no key decrypts, which read as unset; ignored in a request"
+_OPTIONAL = frozenset({"registeredAt", "lastHeartbeatAt", "waitsFor", "lastSyncedAt", "lastError"})
 
 
 def _field(key: Key, *, required: bool) -> Any:
@@ -48,6 +49,12 @@ def _object(
     return type(name, (serializers.Serializer,), {**fields, **more})
 
 
+def _warning(suffix: str) -> type[serializers.Serializer[Any]]:
+    names = ("pointer", "code", "detail")
+    fields = {name: serializers.CharField() for name in names}
+    return type(f"SettingsWarning{suffix}", (serializers.Serializer,), fields)
+
+
 def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any]]:
     override = _object(f"SettingsOverride{suffix}", OVERRIDE, required=required)
     secrets = _object(
@@ -64,6 +71,7 @@ def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any
     )
     agent = _object(f"SettingsAgent{suffix}", AGENT, required=required)
     registry = _object(f"SettingsRegistry{suffix}", REGISTRY, required=required)
+    warning = _warning(suffix)
     return _object(
         f"PlatformSettings{suffix}",
         (),
@@ -76,6 +84,7 @@ def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any
         notifications=notifications(required=required),
         updatedAt=serializers.DateTimeField(required=False),
         fileInSync=serializers.BooleanField(required=required),
+        warnings=warning(many=True, required=required, help_text=_WARNINGS),
     )
 
 

@@ -17,7 +17,8 @@ class Environment:
     title = "Overrides and PARTITA_SECRET_ variables"
 
     def takes(self, provider: str, ref: str) -> bool:
-        return False
+        """Take what people call local: `Local Secret`, `local-secrets`."""
+        return provider.startswith("local-")
 
     def value(self, _managers: SecretManagers, ref: str) -> str:
         overrides = {each.key: each.value for each in global_overrides()}

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from apps.platform_settings import conf
+from apps.platform_settings.domain.addresses import origin_of
 from apps.platform_settings.domain.secret_refs import (
     VAULT_SCHEME,
     ManagerAway,
@@ -51,6 +52,9 @@ class HashicorpVault:
 def _vault(managers: SecretManagers) -> Vault:
     if not managers.vault_address:
         raise ManagerFailed("secrets.vaultAddress is not set in the platform settings")
+    bound = conf.vault_address()
+    if bound and origin_of(bound) != origin_of(managers.vault_address):
+        raise ManagerFailed("secrets.vaultAddress is another address than VAULT_ADDR")
     try:
         token = conf.vault_token()
     except OSError as error:

@@ -29,7 +29,7 @@ from apps.platform_settings.domain.wire import (
 )
 from apps.platform_settings.models import PlatformSettings, RegistryState, SettingsChange
 from apps.platform_settings.selectors import stored_settings
-from apps.platform_settings.services.encryption import sealed
+from apps.platform_settings.services.encryption import sealed, unreadable_secrets
 from apps.streams.api import LostRace, unit_of_work
 from kernel import clock
 from kernel.errors import FieldError, InvalidInput, NotFound
@@ -129,7 +129,7 @@ def _checked(given: Mapping[str, Any], stored: Wire) -> Wire:
     _document, faults = interpret(root, "", conf.surroundings(), needs_agents=True)
     if faults:
         raise _invalid(faults)
-    wire, faults = with_kept_secrets(wire_of(root), stored)
+    wire, faults = with_kept_secrets(wire_of(root), stored, unreadable_secrets(stored))
     if faults:
         raise _invalid(faults)
     _refuse_large(wire)

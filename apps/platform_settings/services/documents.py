@@ -15,6 +15,7 @@ from apps.http.api import strong_etag
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.document import SettingsInvalid
+from apps.platform_settings.domain.fields import UNDECRYPTABLE
 from apps.platform_settings.domain.wire import (
     MASK,
     Wire,
@@ -27,6 +28,7 @@ from apps.platform_settings.models import RegistryState
 from apps.platform_settings.selectors import last_changes, registry_states
 from apps.platform_settings.services.changes import author_of, preview, replace_document
 from apps.platform_settings.services.effective import current
+from apps.platform_settings.services.encryption import unreadable_secrets
 from apps.platform_settings.services.file_writer import write_file
 from apps.platform_settings.services.settings_file import settings_file, wire_of_file
 from kernel.clock import rfc3339
@@ -34,6 +36,7 @@ from kernel.errors import InvalidInput, PlatformError
 
 _VOLATILE_DIGITS: Final = 16
 _HIDDEN: Final = "not shown"
+_MEND: Final = "list that key in SETTINGS_PREVIOUS_ENCRYPTION_KEYS, or enter the secret anew"
 
 
 class SettingsChanged(PlatformError):
@@ -55,6 +58,11 @@ def settings_document(principal: Principal) -> dict[str, Any]:
     for registry in document["registries"]:
         registry.update(_told_of_registry(synced.get(registry["registryId"])))
     document["fileInSync"] = settings_file.agrees(snapshot)
+    document["warnings"] = [
+        {"pointer": fault.pointer, "code": fault.code, "detail": f"{fault.detail}; {_MEND}"}
+        for fault in snapshot.faults
+        if fault.code == UNDECRYPTABLE
+    ]
     return document
 
 
@@ -135,7 +143,7 @@ def settings_in_file(name: str, content: bytes) -> Wire:
 
 
 def _shown(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
-    document = masked(wire, for_admin=for_admin)
+    document = masked(wire, for_admin=for_admin, unreadable=unreadable_secrets(wire))
     if updated_at is not None:
         document["updatedAt"] = rfc3339(updated_at)
     return document
@@ -158,6 +166,8 @@ def _told_of_agent(agent: Wire, state: BackendState) -> Wire:
         "status": status if agent["enabled"] else "Standby",
         "runtimeCapabilities": list(state.capabilities),
     }
+    if agent["enabled"] and state.waits_for:
+        told["waitsFor"] = state.waits_for
     if state.registered_at is not None:
         told["registeredAt"] = rfc3339(state.registered_at)
     if state.last_heartbeat_at is not None:

@@ -52,13 +52,13 @@ def mode() -> Mode:
     return _document().mode
 
 
-def select_backend(requested: str, available: Callable[[Backend], bool]) -> Backend:
+def select_backend(requested: str, waits_for: Callable[[Backend], str]) -> Backend:
     """Choose the backend of a launch; `requested` is an id, `""` or `"auto"`.
 
-    `available` returns whether an online supervisor with a working runtime serves a backend.
-    Raise BackendUnknown, BackendUnavailable.
+    `waits_for` returns what a backend waits for, "" for one that is available. Raise
+    BackendUnknown, BackendUnavailable.
     """
-    return choose(backends(), requested, mode=mode(), available=available)
+    return choose(backends(), requested, mode=mode(), waits_for=waits_for)
 
 
 def registries() -> tuple[ImageRegistry, ...]:
@@ -117,12 +117,15 @@ def probe() -> ProbeResult:
     if fault := settings_file.read().fault:
         return ProbeResult(ready=False, detail=f"the last good settings stay in force: {fault}")
     if snapshot.faults:
-        first = snapshot.faults[0]
-        return ProbeResult(ready=False, detail=f"{first.pointer}: {first.detail}")
+        first, *others = snapshot.faults
+        more = f" (and {', '.join(each.pointer for each in others)})" if others else ""
+        return ProbeResult(ready=False, detail=f"{first.pointer}: {first.detail}{more}")
     if snapshot.revision is not None and not snapshot.document.agents:
         return ProbeResult(ready=False, detail="the settings list no backend")
     count = len(snapshot.document.backends)
     return ProbeResult(ready=True, detail=f"{count} backend{'s' * (count != 1)} configured")
 
 
-PROBE: Final = Probe(name="platform-settings", required=True, check=probe)
+# Not required: the last good settings stay in force, and to take every server out of service for
+# one secret that cannot be decrypted would help nobody.
+PROBE: Final = Probe(name="platform-settings", required=False, check=probe)

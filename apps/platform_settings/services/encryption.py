@@ -5,7 +5,7 @@ from __future__ import annotations
 from apps.platform_settings import conf
 from apps.platform_settings.domain.fields import VARIABLE
 from apps.platform_settings.domain.wire import ENCRYPTED, Wire, mapped, secret_texts
-from kernel.encryption import Undecryptable, decrypt, encrypt
+from kernel.encryption import Undecryptable, decrypt, encrypt, fitting_key
 
 
 def sealed(wire: Wire, stored: Wire) -> Wire:
@@ -42,6 +42,17 @@ def revealed(text: str) -> str:
         return decrypt(text.removeprefix(ENCRYPTED), conf.encryption_keys())
     except Undecryptable:
         return ""
+
+
+def unreadable_secrets(wire: Wire) -> frozenset[str]:
+    """Return the JSON pointers of the encrypted secrets that no key decrypts."""
+    found = (secret for secret in secret_texts(wire) if secret.text.startswith(ENCRYPTED))
+    keys = conf.encryption_keys()
+    return frozenset(
+        secret.pointer
+        for secret in found
+        if fitting_key(secret.text.removeprefix(ENCRYPTED), keys) is None
+    )
 
 
 def meaning(wire: Wire) -> Wire:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,24 @@ def write_file() -> None:
     except (OSError, SettingsInvalid, NotMergeable) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         _log.warning("%s was not rewritten and differs from the store: %s", path.name, reason)
+
+
+def replace_in_file(change: Callable[[str], str]) -> bool:
+    """Replace the file's text by one that means the same; it is not imported for that.
+
+    Return False, and change nothing, when the stored settings changed meanwhile; raise OSError.
+    """
+    path = Path(os.path.realpath(conf.settings_file()))
+    with _locked(path.parent):
+        content, row = file_content(path), stored_settings()
+        if content is None:
+            return True
+        text = change(content.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+        is_known = row is not None and digest_of(content) in row.file_digests
+        if row is not None and is_known and not _remember(row, digest_of(text)):
+            return False
+        _replace(path, text)
+        return True
 
 
 def _written(path: Path) -> bool:

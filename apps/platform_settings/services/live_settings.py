@@ -25,6 +25,8 @@ from apps.platform_settings import conf
 from apps.platform_settings.domain.document import Document, interpret
 from apps.platform_settings.domain.wire import Wire, default_wire, node_of
 from apps.platform_settings.selectors import stored_revision, stored_settings
+from apps.streams.api import release_stale_connection
+from kernel.background import report_error
 from kernel.errors import FieldError
 
 T = TypeVar("T")
@@ -81,6 +83,7 @@ class LiveSettings:
     def snapshot(self) -> Snapshot:
         """Return the settings as stored now, else the last ones; raise what the store raises.
 
+        A background loop that gets the last ones is told so (`kernel.background.report_error`).
         Requests and transactions fail with the store.
         """
         kept = self._kept
@@ -92,6 +95,8 @@ class LiveSettings:
             if kept is None or self._must_fail(error):
                 raise
             _log.warning("The last platform settings stay in force: the store is away: %s", error)
+            report_error()
+            release_stale_connection()  # or a restart of the store would be an absence for ever
             self._asked_again_at = self._clock() + _PAUSE_S
             return kept
 

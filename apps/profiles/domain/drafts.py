@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from apps.profiles.domain.profile_file import free_id, read_profile
+from apps.profiles.domain.profile_file import EXTENSIONS, free_id, read_profile
 from apps.profiles.domain.profiles import Profile, ProfileInvalid, SecretRef, chain_of
 from apps.profiles.domain.records import MAX_RECORDS, ProfileSet, Record
 from apps.profiles.domain.yaml_text import NotEditable, with_key
@@ -23,7 +23,7 @@ _MAX_LENGTH: Final = {"name": 200, "fileName": 120, "description": 2000, "scope"
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _BUILT_INS: Final = (
     r"EXECUTION_ID|SUITE_ID|SOURCE_SUITE_ID|PROFILE|STEP_ID|STEP_NAME|STEP_KIND|ATTEMPT"
-    r"|WORKSPACE_DIR|ARTIFACTS_DIR|MOCK_BASE_URL|MOCK_[A-Z0-9_]+_URL"
+    r"|WORKSPACE_DIR|STEP_DIR|ARTIFACTS_DIR|MOCK_BASE_URL|MOCK_[A-Z0-9_]+_URL"
 )
 
 
@@ -35,7 +35,7 @@ class ProfileDuplicate(PlatformError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The body of a write; None where the YAML decides."""
+    """The body of a write; None where the YAML decides, for `launchable` the scope."""
 
     name: str
     file_name: str
@@ -45,7 +45,7 @@ class Draft:
     secret_refs: tuple[Mapping[str, str], ...] = ()
     default: bool | None = None
     extends_id: str | None = None
-    launchable: bool = True
+    launchable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +83,18 @@ def checked(
     if not profile_id and len(current.stored.records) >= MAX_RECORDS:
         detail = f"a suite has at most {MAX_RECORDS} stored profiles"
         faults.append(FieldError(pointer="", code="invalid_value", detail=detail))
+    read = read_profile(draft.yaml, path=draft.file_name, taken=set())
+    extends_id = read.extends_id if draft.extends_id is None else draft.extends_id
+    if fault := _fault_of_chain(current, own_id, draft.file_name, extends_id):
+        faults.append(fault)
     if faults:
         raise refused(faults)
     _refuse_duplicate(draft, current, own_id)
-    read = read_profile(draft.yaml, path=draft.file_name, taken=set())
     references = {each.key: each for each in read.secret_refs}
     references |= {each["key"]: SecretRef(**each) for each in draft.secret_refs}
-    extends_id = read.extends_id if draft.extends_id is None else draft.extends_id
     is_default = read.default if draft.default is None else draft.default
-    if fault := _fault_of_chain(current, own_id, draft.file_name, extends_id):
-        raise refused([fault])
-    if is_default and not draft.launchable:
+    launchable = is_launchable(draft, is_default=is_default)
+    if is_default and not launchable:
         detail = "the default profile must be launchable"
         raise refused([FieldError(pointer="/default", code="invalid_value", detail=detail)])
     record = Record(
@@ -105,9 +106,18 @@ def checked(
         yaml=in_agreement(draft.yaml, read, extends_id=extends_id, is_default=is_default),
         secret_refs=tuple(references.values()),
         extends_id=extends_id,
-        launchable=draft.launchable,
+        launchable=launchable,
     )
     return CheckedDraft(record=record, is_default=is_default)
+
+
+def is_launchable(draft: Draft, *, is_default: bool) -> bool:
+    """Return whether the draft's profile may be launched: as given, otherwise as for a file."""
+    if draft.launchable is not None:
+        return draft.launchable
+    scope = draft.scope.strip()
+    as_file = Profile(profile_id="", file_name=draft.file_name, label="", given_scope=scope)
+    return is_default or as_file.launchable
 
 
 def faults_of(draft: Draft, rules: DraftRules) -> list[FieldError]:
@@ -164,7 +174,7 @@ def _faults_of_fields(draft: Draft) -> Iterator[FieldError]:
 def _faults_of_file_name(name: str) -> Iterator[FieldError]:
     if not name.strip():
         yield _fault("fileName", "is required", code="required")
-    elif not name.endswith((".yaml", ".yml")):
+    elif not name.lower().endswith(EXTENSIONS):
         yield _fault("fileName", "must end in .yaml or .yml", code="invalid_extension")
     elif "/" in name or "\\" in name or name != name.strip() or name.startswith("."):
         yield _fault("fileName", "must be a plain file name without a folder")

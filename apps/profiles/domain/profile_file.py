@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -18,8 +18,10 @@ from apps.profiles.domain.profiles import (
 from kernel.errors import FieldError
 from kernel.ids import humanized, is_env_name, slug
 from readers import Unreadable
+from readers.diagnostics import nearest_advice
 from readers.yaml import Node, read_yaml
 
+EXTENSIONS: Final = (".yaml", ".yml")  # of the names of profile files, in any case
 _KEYS: Final = (
     "name", "description", "default", "extendsId", "runtime", "modules", "observability",
     "secretRefs", "env", "services",
@@ -31,11 +33,12 @@ _NETWORK: Final = (
     "other by name"
 )
 _HOST: Final = "profiles cannot give steps access to the host"
+_OWN_NETWORK: Final = "execution"  # the one mode of `network` that profiles may have
+_OFF: Final = ("off", "disabled", "none", "false", "no")
 _REFUSED: Final = {
-    "network": _NETWORK,
     "networks": _NETWORK,
     "devices": f"{_HOST}: devices belong to the machine of the backend",
-    "volumes": f"{_HOST}: steps share files by artifacts and the work directory",
+    "volumes": f"{_HOST}: steps share files in $PARTITA_WORKSPACE_DIR",
     "privileged": f"{_HOST}: steps run without privileges",
 }
 
@@ -75,7 +78,7 @@ def in_order(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
 
 def is_profile_path(path: str) -> bool:
     folder, _, name = path.rpartition("/")
-    return folder == FOLDER and name.endswith((".yaml", ".yml"))
+    return folder == FOLDER and name.lower().endswith(EXTENSIONS)
 
 
 def free_id(wanted: str, taken: set[str]) -> str:
@@ -97,6 +100,11 @@ def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
         return reader.profile(read_yaml(text), empty)
     except Unreadable as error:
         return replace(empty, problem=reader.error(error))
+
+
+def is_blank(value: Node) -> bool:
+    """Return whether a value is null or a text of white space, which counts as not set."""
+    return value.text is not None and (not value.text.strip() or value.is_null)
 
 
 class _ProfileReader:
@@ -137,9 +145,9 @@ class _ProfileReader:
             services=self.services(root),
             secret_refs=tuple(self.secret_ref(item) for item in self.items(root, "secretRefs")),
             observability={
-                key: self.flag(observability, key, absent=True)
-                for key in observability.names()
-                if key in OBSERVABILITY
+                key: self.switch(key, value)
+                for key in OBSERVABILITY
+                if (value := observability.get(key)) is not None and not is_blank(value)
             },
         )
         for key in ("suite", "profileFile"):
@@ -148,17 +156,42 @@ class _ProfileReader:
 
     def refuse_unsupported(self, node: Node, where: str) -> None:
         """Raise Unreadable for a key that would change what steps can reach."""
-        for key, _ in node.pairs or []:
+        for key, value in node.pairs or []:
             if reason := _REFUSED.get(key.text or ""):
                 raise key.unreadable(f'"{where}{key.text}": {reason}')
+            if key.text == "network":
+                self.check_network(key, value, where)
 
-    def warn_of_unknown(self, node: Node, known: Iterable[str], where: str) -> None:
+    def check_network(self, key: Node, value: Node, where: str) -> None:
+        """Warn of `network: {mode: execution}`, which every run has; refuse other modes."""
+        mode = value.get("mode") if value.pairs is not None else value
+        is_set = mode is not None and not is_blank(mode)
+        if mode is not None and is_set and (mode.text or "").strip().lower() != _OWN_NETWORK:
+            named = f', not "{mode.text[:40]}"' if mode.text else ""
+            raise mode.unreadable(
+                f'"{where}network": {_NETWORK}; write mode: {_OWN_NETWORK}{named}, or remove it'
+            )
+        for other, _ in value.pairs or []:
+            if other.text != "mode":
+                raise other.unreadable(f'"{where}network.{other.text}": {_NETWORK}; remove it')
+        self.warn(
+            "no_effect",
+            f'"{where}network" has no effect: each run has a network of its own; remove it',
+            key,
+        )
+
+    def warn_of_unknown(self, node: Node, known: Sequence[str], where: str) -> None:
         for key, _ in node.pairs or []:
-            if (key.text or "") not in known:
-                detail = f'"{where}{key.text}" is not a key of profiles and is ignored'
-                self.warnings.append(
-                    FieldError(code="unknown_key", detail=detail, file=self.path, line=key.line)
-                )
+            name = key.text or ""
+            if name not in known and name != "network":
+                advice = nearest_advice(name, known)
+                detail = f'"{where}{name}" is not a key of profiles and is ignored; {advice}'
+                self.warn("unknown_key", detail, key)
+
+    def warn(self, code: str, detail: str, at: Node) -> None:
+        self.warnings.append(
+            FieldError(code=code, detail=detail, file=self.path, line=at.line, column=at.column)
+        )
 
     def text(self, node: Node, key: str) -> str:
         """Return a string, or another scalar as in the source; "" when absent or null."""
@@ -172,16 +205,28 @@ class _ProfileReader:
 
     def flag(self, node: Node, key: str, *, absent: bool) -> bool:
         value = node.get(key)
-        if value is None or value.is_null:
+        if value is None or is_blank(value):
             return absent
         found = value.scalar() if value.text is not None else None
         if not isinstance(found, bool):
             raise value.unreadable(f"{key} must be true or false")
         return found
 
+    def switch(self, key: str, value: Node) -> bool:
+        """Return whether a part of the observability is on: true, or a word that is none of off."""
+        found = value.scalar() if value.text is not None else None
+        if isinstance(found, bool):
+            return found
+        if not isinstance(found, str):
+            raise value.unreadable(
+                f"{key} must be true, false or a word such as structured; off, disabled, none and "
+                "false turn it off"
+            )
+        return found.strip().lower() not in _OFF
+
     def items(self, node: Node, key: str) -> list[Node]:
         value = node.get(key)
-        if value is None or value.is_null:
+        if value is None or is_blank(value):
             return []
         if value.items is None:
             raise value.unreadable(f"{key} must be a list")
@@ -189,7 +234,7 @@ class _ProfileReader:
 
     def mapping(self, node: Node, key: str, known: Sequence[str] | None = None) -> Node:
         value = node.get(key)
-        if value is None or value.is_null:
+        if value is None or is_blank(value):
             return Node(line=node.line, column=node.column, pairs=[])
         if value.pairs is None:
             raise value.unreadable(f"{key} must be a mapping")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from apps.profiles.domain.drafts import Draft, DraftRules, faults_of
+from apps.profiles.domain.drafts import Draft, DraftRules, faults_of, is_launchable
 from apps.profiles.domain.profile_file import read_profile
 from apps.profiles.domain.profiles import SecretRef
 from apps.profiles.domain.records import Record, StoredProfiles
@@ -123,11 +123,12 @@ class _Reader:
             scope=_text(item, "scope"),
             secret_refs=given,
             extends_id=_text(item, "extendsId"),
-            launchable=_flag(item, "launchable", absent=True),
+            launchable=_flag(item, "launchable", absent=None),
         )
         self.refuse_faults(item, faults_of(draft, self.rules))
-        is_default = _flag(item, "default", absent=False)
-        if is_default and not draft.launchable:
+        is_default = bool(_flag(item, "default", absent=False))
+        launchable = is_launchable(draft, is_default=is_default)
+        if is_default and not launchable:
             self.refuse(item.unreadable("the default profile must be launchable"))
         complete = [each for each in given if each.keys() == {"key", "provider", "ref"}]
         record = Record(
@@ -139,7 +140,7 @@ class _Reader:
             yaml=draft.yaml,
             secret_refs=_references(draft, complete),
             extends_id=draft.extends_id or "",
-            launchable=draft.launchable,
+            launchable=launchable,
             updated_at=self.time(item),
             updated_by=_text(item, "updatedBy")[:200],
             updated_in=_text(item, "workspaceId")[:36],
@@ -214,9 +215,11 @@ def _text(node: Node, key: str) -> str:
     return value.text
 
 
-def _flag(node: Node, key: str, *, absent: bool) -> bool:
+def _flag(node: Node, key: str, *, absent: bool | None) -> bool | None:
     value = node.get(key)
-    found = absent if value is None or value.is_null else value.scalar()
+    if value is None or value.is_null:
+        return absent
+    found = value.scalar()
     if not isinstance(found, bool):
-        raise (value or node).unreadable(f"{key} must be true or false")
+        raise value.unreadable(f"{key} must be true or false")
     return found

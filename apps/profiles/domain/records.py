@@ -70,8 +70,11 @@ class ProfileSet:
     def default(self) -> Profile | None:
         return default_profile(self.profiles)
 
-    def find(self, profile_id: str) -> Profile | None:
-        return next((each for each in self.profiles if each.profile_id == profile_id), None)
+    def find(self, named: str) -> Profile | None:
+        """Find a profile by id, else by file name."""
+        by_id = (each for each in self.profiles if each.profile_id == named)
+        by_file = (each for each in self.profiles if each.file_name == named)
+        return next(by_id, None) or next(by_file, None)
 
     def record(self, profile_id: str) -> Record | None:
         """Return the stored record, None for a profile that is only a file."""

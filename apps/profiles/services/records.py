@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from apps.accounts.api import Forbidden, Principal, Role
+from apps.accounts.api import Forbidden, Principal, Role, has_several_workspaces
 from apps.profiles import conf
 from apps.profiles.domain.drafts import Draft, ProfileDuplicate, checked, in_agreement
 from apps.profiles.domain.profile_file import Seed, read_profile
@@ -71,9 +71,18 @@ class Written:
 
 
 def require_writer(principal: Principal) -> None:
-    """Raise Forbidden for who may not change profiles (PROFILE_WRITES)."""
-    if conf.only_administrators_write() and not principal.is_admin:
-        raise Forbidden("only administrators of the installation may change profiles here")
+    """Raise Forbidden for who may not change profiles (PROFILE_WRITES).
+
+    Profiles hold for every workspace: where there are several, members of one do not decide what
+    the others launch, unless the setting says so.
+    """
+    writers = conf.profile_writers()
+    for_administrators = writers == "admin" or (not writers and has_several_workspaces())
+    if for_administrators and not principal.is_admin:
+        raise Forbidden(
+            "only administrators of the installation may change profiles here: "
+            "profiles hold for every workspace"
+        )
     principal.require(Role.RUNNER)
 
 
@@ -125,8 +134,10 @@ class Preview:
 def preview_profile(edit: Edit, draft: Draft, profile_id: str = "") -> Preview:
     """Check a draft, new without `profile_id`, and store nothing."""
     current = _current(edit)
+    found = current.find(profile_id)
+    own_id = found.profile_id if found else profile_id
     try:
-        made = checked(draft, current, conf.draft_rules(), profile_id=profile_id)
+        made = checked(draft, current, conf.draft_rules(), profile_id=own_id)
     except (InvalidInput, ProfileDuplicate) as error:
         return Preview(faults=error.errors)
     records = _records(current) | {made.record.profile_id: made.record}
@@ -137,11 +148,12 @@ def preview_profile(edit: Edit, draft: Draft, profile_id: str = "") -> Preview:
     return Preview(written=Written(profile_id=made.record.profile_id, profiles=profiles))
 
 
-def require_profile(current: ProfileSet, profile_id: str) -> Profile:
-    profile = current.find(profile_id)
+def require_profile(current: ProfileSet, named: str) -> Profile:
+    """Return the profile of this id or file name; raise ProfileNotFound."""
+    profile = current.find(named)
     if profile is None:
         known = known_names(each.file_name for each in current.profiles)
-        raise ProfileNotFound(f"the suite has no profile {profile_id[:128]!r}{known}")
+        raise ProfileNotFound(f"the suite has no profile {named[:128]!r}{known}")
     return profile
 
 
@@ -164,7 +176,7 @@ def _create(edit: Edit, draft: Draft) -> Written:
 @unit_of_work
 def _replace(edit: Edit, profile_id: str, draft: Draft) -> Written:
     current = _current(edit)
-    require_profile(current, profile_id)
+    profile_id = require_profile(current, profile_id).profile_id
     edit.precondition(current)
     made = checked(draft, current, conf.draft_rules(), profile_id=profile_id)
     return _put(edit, current, made.record, is_default=made.is_default)
@@ -173,7 +185,7 @@ def _replace(edit: Edit, profile_id: str, draft: Draft) -> Written:
 @unit_of_work
 def _delete(edit: Edit, profile_id: str) -> Written:
     current = _current(edit)
-    require_profile(current, profile_id)
+    profile_id = require_profile(current, profile_id).profile_id
     edit.precondition(current)
     if users := current.dependants(profile_id):
         names = ", ".join(each.file_name for each in users[:_SHOWN_NAMES])
@@ -192,6 +204,7 @@ def _delete(edit: Edit, profile_id: str) -> Written:
 def _make_default(edit: Edit, profile_id: str) -> Written:
     current = _current(edit)
     profile = require_profile(current, profile_id)
+    profile_id = profile.profile_id
     edit.precondition(current)
     if not profile.launchable:
         raise ProfileNotLaunchable(

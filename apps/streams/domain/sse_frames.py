@@ -123,8 +123,13 @@ def stream_refused(problem: bytes) -> bytes:
     return b"event: refused\ndata: %b\n\n" % problem
 
 
-def snapshot(version: int, body: bytes) -> bytes:
-    """Return the frame of a snapshot; `body` is JSON on one line."""
+def snapshot(version: int, body: bytes, *, numbered: bool = False) -> bytes:
+    """Return the frame of a snapshot; `body` is JSON on one line.
+
+    `numbered`: the body is an object that begins with its `id`.
+    """
+    if numbered:
+        body = b'{"id":%d,%b' % (version, body[1:])
     return b"id: %d\ndata: %b\n\n" % (version, body)
 
 
@@ -135,7 +140,7 @@ def resume_after(*, since: str | None, last_event_id: str | None) -> int:
     `since`.
     """
     if since is not None and not _WHOLE.match(since):
-        error = FieldError(pointer="since", code="invalid_value", detail="must be an integer >= 0")
+        error = FieldError(pointer="/since", code="invalid_value", detail="must be an integer >= 0")
         raise InvalidInput(
             "since must be an integer of at least 0", code="invalid_parameter", errors=[error]
         )

@@ -135,8 +135,11 @@ class TopicFeed(Feed):
 class SnapshotFeed(Feed):
     """The newest state of one view in one scope. Older states are dropped unsent."""
 
-    def __init__(self, nudge_name: str, take: Take, poll_s: float) -> None:
+    def __init__(
+        self, nudge_name: str, take: Take, poll_s: float, *, numbered: bool = False
+    ) -> None:
         super().__init__(nudge_name)
+        self._numbered = numbered
         self.over = b""  # the last frame, once there will be no other state
         self.version = 0
         self.frame = b""
@@ -163,7 +166,7 @@ class SnapshotFeed(Feed):
             return
         self._body = body
         self.version = max(self.version + 1, int(time.time() * 1000))
-        self.frame = snapshot(self.version, body)
+        self.frame = snapshot(self.version, body, numbered=self._numbered)
         self.wake()
 
     def finish(self, status: str) -> None:

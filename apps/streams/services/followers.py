@@ -95,16 +95,22 @@ class _Follower:
 
 
 async def snapshot_stream(
-    nudge_name: str, *, scope: str, take: Take, poll_s: float = SNAPSHOT_POLL_S
+    nudge_name: str,
+    *,
+    scope: str,
+    take: Take,
+    poll_s: float = SNAPSHOT_POLL_S,
+    numbered: bool = False,
 ) -> AsyncGenerator[bytes]:
     """Yield the newest `take()` (JSON bytes on one line), now and after each nudge that changes it.
 
     Yield at most four per second and drop older ones; ids increase over processes and restarts.
     All streams of one `nudge_name` and `scope` share one call, on a thread, at least every
-    `poll_s`. Only a drain ends it, or `take` when it raises ViewOver.
+    `poll_s`. Only a drain ends it, or `take` when it raises ViewOver. With `numbered`, each object
+    begins with its `id`.
     """
     hub = process_hub()
-    with hub.snapshots(nudge_name, scope, take, poll_s) as feed:
+    with hub.snapshots(nudge_name, scope, take, poll_s, numbered=numbered) as feed:
         yield CONNECTED
         seen, sent_at = 0, hub.loop.time()
         while not hub.over:

@@ -24,7 +24,7 @@ from apps.streams.domain.sse_frames import RecordPage
 from apps.streams.services.feeds import Envelope, Feed, SnapshotFeed, Take, TopicFeed, ViewOver
 from apps.streams.services.nudges import listen
 from apps.streams.services.unit_of_work import release_stale_connection
-from kernel.background import keep_running
+from kernel.background import keep_running, one_cycle, report_error
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Feed)
@@ -98,9 +98,12 @@ class Hub:
         return self.followed(("", name), lambda: TopicFeed(name, member, envelope))
 
     def snapshots(
-        self, nudge_name: str, scope: str, take: Take, poll_s: float
+        self, nudge_name: str, scope: str, take: Take, poll_s: float, *, numbered: bool = False
     ) -> contextlib.AbstractContextManager[SnapshotFeed]:
-        return self.followed((nudge_name, scope), lambda: SnapshotFeed(nudge_name, take, poll_s))
+        return self.followed(
+            (nudge_name, scope),
+            lambda: SnapshotFeed(nudge_name, take, poll_s, numbered=numbered),
+        )
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run `work` on the thread for replays."""
@@ -179,13 +182,15 @@ class Hub:
         topics = [feed for feed in feeds if isinstance(feed, TopicFeed)]
         due = [f for f in topics if everything or not f.ready or f.topic in nudged]
         if due:
-            await self._poll_topics(due)
+            with one_cycle():
+                await self._poll_topics(due)
 
     async def _poll_topics(self, feeds: Sequence[TopicFeed]) -> None:
         try:
             polls = await self.loop.run_in_executor(self._live, _on_store, lambda: _poll_all(feeds))
         except STORE_IS_AWAY as error:
             self._note_store(away=error)
+            report_error()
             return
         self._note_store(away=None)
         for feed, poll in zip(feeds, polls, strict=True):

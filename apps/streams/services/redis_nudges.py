@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import redis
 
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle, report_error
 
 GATHER_S: Final = 0.02
 RETRY_S: Final = 1.0
@@ -82,11 +82,13 @@ class RedisNudges:
         client = self._client()
         while names := self._take_pending():
             message = json.dumps([self._origin, *names])
-            try:
-                client.publish(self._channel, message)
-                self._note(away=None)
-            except redis.RedisError as error:
-                self._note(away=error)
+            with one_cycle():
+                try:
+                    client.publish(self._channel, message)
+                    self._note(away=None)
+                except redis.RedisError as error:
+                    self._note(away=error)
+                    report_error(optional=True)
         client.close()
 
     def _take_pending(self) -> list[str]:
@@ -105,13 +107,15 @@ class RedisNudges:
                 self._listen_until_lost()
             except redis.RedisError as error:
                 self._note(away=error)
+                report_error(optional=True)
                 self._closed.wait(RETRY_S)
 
     def _listen_until_lost(self) -> None:
         with self._client() as client, client.pubsub() as subscription:
             subscription.subscribe(self._channel)
             while not self._closed.is_set():
-                self._receive(subscription.get_message(timeout=0.5))
+                with one_cycle():
+                    self._receive(subscription.get_message(timeout=0.5))
 
     def _receive(self, message: Mapping[str, Any] | None) -> None:
         if message is None:

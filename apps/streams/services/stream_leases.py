@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from apps.operations.api import RedisAway, SharedRedisClient, redis_key, shared_redis
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle, report_error
 
 log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0
@@ -99,22 +99,28 @@ class StreamLeases:
 
     def _process_calls(self) -> None:
         while True:
-            wait_s = self._renew_at - time.monotonic()
-            try:
-                if wait_s > 0:
-                    self._calls.get(timeout=wait_s)()
-                else:
-                    self._renew_all()
-            except Empty:
-                continue
-            except RedisAway:
-                self._renew_at = min(self._renew_at, time.monotonic() + RETRY_S)
+            with one_cycle():
+                self._process_next()
+
+    def _process_next(self) -> None:
+        wait_s = self._renew_at - time.monotonic()
+        try:
+            if wait_s > 0:
+                self._calls.get(timeout=wait_s)()
+            else:
+                self._renew_all()
+        except Empty:
+            return
+        except RedisAway:
+            report_error(optional=True)
+            self._renew_at = min(self._renew_at, time.monotonic() + RETRY_S)
 
     def _acquire(self, users_set: str, stream: str, limit: int, answer: Future[bool]) -> None:
         try:
             arguments = (limit, self._lease_ms, stream)
             free = bool(self._redis.run(_ACQUIRE, keys=[users_set], arguments=arguments))
         except RedisAway:
+            report_error(optional=True)
             free = True
         except Exception:
             answer.set_result(True)

@@ -8,6 +8,7 @@ Use cases take no row locks; a conflict repeats the whole use case.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import random
 import threading
@@ -155,6 +156,20 @@ def release_stale_connection() -> None:
     """
     if connection.vendor != "sqlite" and not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
+
+
+async def on_store_thread(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return `work(…)` of a thread, with a connection that no restart of the store has broken.
+
+    For loops and other tasks outside of requests: no middleware looks at the connections of their
+    threads.
+    """
+
+    def work_connected() -> R:
+        release_stale_connection()
+        return work(*args, **kwargs)
+
+    return await asyncio.to_thread(work_connected)
 
 
 def then_disconnect(work: Callable[[], R]) -> R:

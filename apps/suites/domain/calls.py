@@ -7,13 +7,13 @@ module runs in the evaluator's child process and may import only light modules.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict, cast
 
 from apps.suites.domain import values
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.values import ArtifactExport, NodeReference
 from kernel.registry import Registry
+from kernel.scripts import interpreter_name
 
 SCRIPT_FOLDERS: Final = ("services", "tasks", "tests")  # as workers know them
 _ALIASES: Final = {"id": "name", "name_or_id": "name"}
@@ -118,7 +118,8 @@ class TextLint(TypedDict):
 class EvaluationAnswer(TypedDict):
     """What the evaluator process writes: the nodes in call order, or a problem without prefix.
 
-    `bound` maps globals to the indexes of nodes. `killed` is set when a limit ended the process.
+    `bound` maps globals to the indexes of nodes. `more` are the problems after the first one.
+    `killed` is set when a limit ended the process.
     """
 
     nodes: list[RecordedNode]
@@ -126,6 +127,7 @@ class EvaluationAnswer(TypedDict):
     printed: list[str]
     loads: list[str]
     problem: ProblemDocument | None
+    more: NotRequired[list[ProblemDocument]]
     killed: NotRequired[bool]
 
 
@@ -284,7 +286,7 @@ def _node(name: str, function: str, read: Arguments, rules: Rules) -> RecordedNo
 
 def _default_image(read: Arguments, images: Mapping[str, str]) -> str | None:
     if read.get("file"):
-        return images[PurePosixPath(read["file"]).suffix[1:] or "sh"]
+        return images[interpreter_name(read["file"])]
     return images["sh"] if read.get("commands") else None
 
 

@@ -12,7 +12,7 @@ from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.domain.metadata import Metadata, metadata_of
-from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package
+from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_unlike_names
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
@@ -22,6 +22,8 @@ from surfaces import HydratedSurfaces, Surface, SurfaceDocument
 from surfaces.warnings import PackageWarning, WarningDocument
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
+EVALUATING: Final = "evaluating"  # neither topology nor topologyError may be known yet
+EVALUATED: Final = "evaluated"
 _POINTS: Final = 20  # per merit
 ROLES: Final = {
     "profiles": "Configuration",
@@ -81,10 +83,14 @@ class SourceFileDocument(TypedDict):
 
 
 class _Optional(TypedDict):
-    """`digest` is that of the manifest, for a package of a registry."""
+    """`digest` is that of the manifest, for a package of a registry.
+
+    `sources` are the places that have it, each `repository:version`, where there are several.
+    """
 
     labels: NotRequired[dict[str, str]]
     digest: NotRequired[str]
+    sources: NotRequired[list[str]]
 
 
 class _Identity(_Optional):
@@ -109,6 +115,7 @@ class DefinitionDocument(_Identity, _Outcome):
     """A suite on the wire."""
 
     status: str
+    state: str
     score: int
     pullCommand: str
     forkCommand: str
@@ -214,6 +221,7 @@ class SuiteEvaluation:
 
 
 def suite_of(package: Package) -> Suite:
+    package = with_unlike_names(package)
     profiles = profiles_of(package.files)
     return Suite(
         package=package,
@@ -243,6 +251,7 @@ def definition_of(
     return {
         **_identity(suite, known),
         "status": suite.status,
+        "state": EVALUATED if evaluation and hydrated else EVALUATING,
         "score": _score(suite, hydrated, resolves=resolves),
         "pullCommand": f"partita suite pull {reference}",
         "forkCommand": f"partita suite fork {reference} ./{folder}",
@@ -278,6 +287,8 @@ def _identity(suite: Suite, known: SuiteEvaluation) -> _Identity:
     optional: _Optional = {"labels": dict(metadata.labels)} if metadata.labels else {}
     if suite.repository_digest:
         optional["digest"] = suite.repository_digest
+    if also := suite.package.origin.also:
+        optional["sources"] = [f"{metadata.repository}:{metadata.version}", *also]
     return {
         "id": suite.suite_id,
         "title": metadata.title,

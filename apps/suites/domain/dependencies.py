@@ -15,6 +15,7 @@ from apps.suites.domain.problems import TopologyProblem
 from kernel.errors import known_names
 from kernel.ids import is_env_name
 from readers import Unreadable
+from readers.diagnostics import nearest_advice
 from readers.yaml import Node, read_yaml
 from surfaces.warnings import PackageWarning
 
@@ -312,7 +313,8 @@ class _FileReader:
     def _warn_of_unknown(self, value: Node, known: tuple[str, ...], where: str) -> None:
         for key, _ in value.pairs or []:
             if key.text not in known:
-                detail = f'"{where}{key.text}" is not a key of this file and is ignored'
+                advice = nearest_advice(key.text or "", known)
+                detail = f'"{where}{key.text}" is not a key of this file and is ignored; {advice}'
                 self.warnings.append(
                     PackageWarning(code="unknown_key", detail=detail, file=self.path, line=key.line)
                 )

@@ -10,8 +10,7 @@ from apps.suites.domain import values
 from apps.suites.domain.calls import SCRIPT_FOLDERS, Keyword, Rules
 from apps.suites.domain.mock_keywords import expected_calls, mock_references
 from apps.suites.domain.problems import TopologyProblem
-
-_INTERPRETED: Final = ("sh", "bash", "py", "js", "mjs", "ts", "rb")
+from kernel.scripts import unknown_extension
 
 
 def keyword(name: str, meaning: str, read: Callable[[object, str], object]) -> Keyword:
@@ -35,10 +34,8 @@ def _script(value: object, where: str, folder: str, files: list[str]) -> str:
     if name.startswith("/") or ".." in name.split("/"):
         values.invalid(where, f'"{name}" must be a path inside the suite')
     path = str(PurePosixPath(name))
-    extension = PurePosixPath(path).suffix[1:]
-    if extension and extension not in _INTERPRETED:
-        known = ", ".join(f".{each}" for each in _INTERPRETED)
-        values.invalid(where, f'no interpreter for ".{extension}" files; known: {known} and none')
+    if problem := unknown_extension(path):
+        values.invalid(where, problem)
     return named_file(path, where, folder, files)
 
 
@@ -99,8 +96,7 @@ CONTAINER: Final = (
     keyword("fail_on_logs", "texts that fail the step in its output", values.text_or_texts),
     keyword(
         "exports",
-        'files to keep, as with `node.export(path, format="junit")`; a JUnit report with failures '
-        "fails the step",
+        'files to keep, as with `node.export(path, format="junit")`: [Exports](#exports)',
         values.exports,
     ),
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from apps.profiles.api import Profile, looks_secret
 from apps.suites.domain.calls import TextLint
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import LOCK_FILES, DeclaredDependency, lock_of
+from apps.suites.domain.export_clashes import find_export_clashes
 from apps.suites.domain.lint_comments import without_ignored
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.topology import ResolvedNode
@@ -58,18 +60,27 @@ def lint(
 
 
 def problem_diagnostics(evaluations: Mapping[str, SuiteEvaluation]) -> Iterator[Diagnostic]:
-    """Yield why the suite does not resolve under a profile."""
+    """Yield all reasons why the suite does not resolve, each once with the profiles it is true of.
+
+    What is wrong under every profile names none.
+    """
+    found: dict[Diagnostic, list[str]] = {}
     for name, evaluation in evaluations.items():
-        if problem := evaluation.problem:
-            where = f"with {name}: " if name else ""
-            yield Diagnostic(
-                code=problem.code,
+        problem = evaluation.problem
+        for each in (problem, *problem.more) if problem else ():
+            diagnostic = Diagnostic(
+                code=each.code,
                 severity="error",
-                message=f"{where}{problem.message}",
-                file=problem.file or "",
-                line=problem.line or 0,
-                column=problem.column or 0,
+                message=each.message,
+                file=each.file or "",
+                line=each.line or 0,
+                column=each.column or 0,
             )
+            found.setdefault(diagnostic, []).append(name)
+    for diagnostic, names in found.items():
+        named = [name for name in names if name]
+        where = f"with {', '.join(named)}: " if named and len(names) < len(evaluations) else ""
+        yield replace(diagnostic, message=f"{where}{diagnostic.message}")
 
 
 def _warnings_of_files(suite: Suite) -> Iterator[Diagnostic]:
@@ -96,6 +107,8 @@ def _diagnostics_of_nodes(suite: Suite, evaluation: SuiteEvaluation) -> Iterator
     needed = {name for node in evaluation.topology for name in node["dependsOn"]}
     dead = _dead_nodes(evaluation.topology)
     early = _mocks_not_awaited(evaluation.topology)
+    own = [node for node in evaluation.topology if node["id"] in evaluation.calls]
+    clashes = {clash.second: clash.message for clash in find_export_clashes(own)}
     for node in evaluation.topology:
         position = evaluation.calls.get(node["id"])
         if position is None:
@@ -106,6 +119,8 @@ def _diagnostics_of_nodes(suite: Suite, evaluation: SuiteEvaluation) -> Iterator
         if node["id"] in early:
             mock = early[node["id"]]
             details.append(("mock_not_awaited", f"it does not wait for {mock}; name it in `after`"))
+        if node["id"] in clashes:
+            details.append(("shared_export", clashes[node["id"]]))
         for code, detail in details:
             yield Diagnostic(
                 code=code,
@@ -274,7 +289,7 @@ def _of_dependency(
     if not _mentions(suite, alias, without="dependencies."):
         yield "unused_dependency", f'{TOPOLOGY_FILE} does not import "{alias}"'
     if not lock_of(suite.dependencies, alias).digest and "@" not in declared.ref:
-        yield "not_locked", f'"{alias}" is not locked; run `manage.py suite lock`'
+        yield "not_locked", f'"{alias}" is not locked; run `partita suite lock`'
     for name in declared.inputs:
         if imported is not None and not _mentions(imported, name):
             yield "unread_variable", f"no file of {imported.suite_id} reads the input {name}"

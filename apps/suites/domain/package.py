@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
+from readers.archive import long_path_rule
 from readers.folder import MAX_FILES, MAX_PACKAGE_BYTES, broken_text_rule
 
 MAX_PATH: Final = 512
@@ -20,7 +22,8 @@ class Origin:
     """Where a package comes from; `source` is workspace, registered or registry.
 
     The other members are those of a registry: its provider, and the repository, version (tag) and
-    digest of the manifest under which the package was pulled.
+    digest of the manifest under which the package was pulled; `also` are the other places that
+    have just this package, each `repository:version`.
     """
 
     source: str = WORKSPACE
@@ -28,6 +31,7 @@ class Origin:
     repository: str = ""
     version: str = ""
     digest: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,9 @@ def broken_path_rule(path: str) -> str:
         return "is hidden: hidden files are not part of a package"
     if "\\" in path or not path.isprintable():
         return "contains a backslash or a control character"
-    return f"is longer than {MAX_PATH} characters" if len(path) > MAX_PATH else ""
+    if len(path) > MAX_PATH:
+        return f"is longer than {MAX_PATH} characters"
+    return long_path_rule(path)
 
 
 def broken_files_rule(files: Mapping[str, bytes], *, needs: str = TOPOLOGY_FILE) -> tuple[str, str]:
@@ -87,3 +93,39 @@ def _broken_rule(path: str, files: Mapping[str, bytes]) -> str:
     if any("/".join(above[:depth]) in files for depth in range(1, len(above) + 1)):
         return "is below a path that is a file"
     return broken_path_rule(path) or broken_text_rule(path, files[path])
+
+
+def with_unlike_names(package: Package) -> Package:
+    """Return the package, with a problem if two of its names are one on some computers.
+
+    What a registry has stays usable: whoever pulls it cannot rename its files.
+    """
+    if package.problem or package.origin.source == REGISTRY:
+        return package
+    first, second = clashing_names(package.files)
+    if not second:
+        return package
+    by_case = first.casefold() == second.casefold()
+    names = (first, second) if by_case else (ascii(first), ascii(second))
+    problem = (
+        f"{names[1]} differs from {names[0]} by {'case' if by_case else 'its Unicode form'} only, "
+        "and is the same file on macOS and Windows: rename one of them"
+    )
+    return replace(package, problem=problem, problem_file=second)
+
+
+def clashing_names(files: Iterable[str]) -> tuple[str, str]:
+    """Return the first two names of files or folders that one computer may take for one.
+
+    They differ by case or by the Unicode form alone: macOS and Windows keep one of them. Return two
+    empty texts if there are none.
+    """
+    spelled: dict[str, str] = {}
+    for path in sorted(files):
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            name = "/".join(parts[:depth])
+            known = spelled.setdefault(unicodedata.normalize("NFC", name).casefold(), name)
+            if known != name:
+                return known, name
+    return "", ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, TypedDict, Unpack, cast
 
 PREFIX: Final = "invalid suite topology: "
@@ -36,7 +37,7 @@ class TopologyProblem(Exception):
     """A broken rule of suite.star, identified by `code` (reference: control-plane 7.7).
 
     `message` has no prefix. Members of the position are None when unknown, as after a killed
-    evaluator.
+    evaluator. `more` are further problems of the same suite, in order.
     """
 
     def __init__(self, code: str, message: str, **position: Unpack[PartialPosition]) -> None:
@@ -47,6 +48,7 @@ class TopologyProblem(Exception):
         self.line = position.get("line")
         self.column = position.get("column")
         self.source_line = position.get("sourceLine")
+        self.more: tuple[TopologyProblem, ...] = ()
 
     def at(self, **position: Unpack[Position]) -> TopologyProblem:
         """Return the problem with a position, unless it has one."""
@@ -62,6 +64,16 @@ class TopologyProblem(Exception):
         }
         known = {name: value for name, value in members.items() if value is not None}
         return cast("Position", known)
+
+    def followed_by(self, more: Iterable[TopologyProblem]) -> TopologyProblem:
+        """Return the problem with the others that the suite has, each once."""
+        said = {(self.code, self.message, self.line)}
+        for each in more:
+            key = (each.code, each.message, each.line)
+            if key not in said:
+                said.add(key)
+                self.more = (*self.more, each)
+        return self
 
     def as_dict(self) -> ProblemDocument:
         """Return the wire form: `code, message, file?, line?, column?, sourceLine?`."""

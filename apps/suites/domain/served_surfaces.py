@@ -8,7 +8,7 @@ from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.errors import known_names
 from surfaces import Surface
-from surfaces.model import adapter_of
+from surfaces.model import Operation, adapter_of
 
 ServedSurfaces = Mapping[str, str]  # surface id → adapter, "" for one without operations
 
@@ -18,12 +18,15 @@ def served_surfaces(
 ) -> ServedSurfaces:
     """Return the surfaces of a mock node; `known` are those of the suite that declares it.
 
-    Without `surface`, it serves the one whose id is the node's, otherwise all that have operations.
-    Raise TopologyProblem `mock_surface_missing` for a named surface that the suite does not have.
+    Without `surface` and `definition`, it serves the one whose id is the node's, otherwise all that
+    have operations. Raise TopologyProblem `mock_surface_missing` for a named surface that the suite
+    does not have.
     """
     by_id = {surface.surface_id: surface for surface in known}
     own_id = node["id"].rpartition("/")[2]
     every = [name for name, surface in by_id.items() if surface.operations]
+    if definition := node.get("definition"):
+        return _served_of_definition(node["id"], definition, known, at)
     named = node.get("surfaces") or ([own_id] if own_id in by_id else every)
     for name in named:
         if name not in by_id:
@@ -34,6 +37,27 @@ def served_surfaces(
     return {
         name: adapter_of(by_id[name].protocol) if by_id[name].operations else "" for name in named
     }
+
+
+def _served_of_definition(
+    node_id: str, definition: str, known: Sequence[Surface], at: Position | None
+) -> ServedSurfaces:
+    """Return the surfaces with an operation of a contract, or of a file or folder of mocks."""
+    found = {
+        surface.surface_id: adapter_of(surface.protocol)
+        for surface in known
+        if any(_is_of(operation, definition) for operation in surface.operations)
+    }
+    if not found:
+        message = f'"{node_id}" serves {definition}, which gives the suite no operation'
+        raise TopologyProblem("mock_surface_missing", message, **(at or {}))
+    return found
+
+
+def _is_of(operation: Operation, definition: str) -> bool:
+    mock = operation.mock
+    files = (operation.contract_path, mock.mock_path, mock.metadata_path)
+    return any(file == definition or file.startswith(f"{definition}/") for file in files)
 
 
 def surface_problem(

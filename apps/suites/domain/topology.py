@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NotRequired, TypedDict, cast
 
 from apps.suites.domain.calls import CallExpectation, RecordedNode
 from apps.suites.domain.mock_keywords import WITH_MOCKS
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.values import NODE_ID, NodeReference
+from apps.suites.domain.values import NODE_ID, ArtifactExport, NodeReference
 from kernel.ids import slug
 
 RESERVED_ID: Final = "execution"
@@ -35,8 +35,10 @@ class ResolvedNode(TypedDict):
     retries: int
     timeoutMs: int
     image: NotRequired[str]
+    artifactExports: NotRequired[list[ArtifactExport]]
     ref: NotRequired[str]
     surfaces: NotRequired[list[str]]
+    definition: NotRequired[str]
     resetMocks: NotRequired[list[str]]
     expectCalls: NotRequired[list[ResolvedExpectation]]
     runtimeEnv: NotRequired[dict[str, str]]
@@ -49,17 +51,36 @@ def build_topology(
     """Return the nodes in wire form, by level and, within a level, in call order.
 
     `recorded` are the evaluator's nodes in call order; `bound` maps globals to their indexes.
-    Raise TopologyProblem at the call that created the node at fault.
+    Raise TopologyProblem at the call that created the node at fault, with the `more` of others.
     """
     if not recorded:
         raise TopologyProblem("no_nodes", "the suite declares no nodes", file="suite.star")
-    ids = identities(recorded, bound)
-    _refuse_bad_ids(ids, recorded)
-    kinds = {node_id: call["kind"] for node_id, call in zip(ids, recorded, strict=True)}
-    nodes = [_resolved(call, index, ids, kinds) for index, call in enumerate(recorded)]
-    needs = {node["id"]: node["dependsOn"] for node in nodes}
-    _refuse_cycles(needs, dict(zip(ids, recorded, strict=True)))
+    nodes, problems = resolve_nodes(recorded, bound)
+    if problems:
+        raise problems[0].followed_by(problems[1:])
     return leveled(nodes)
+
+
+def resolve_nodes(
+    recorded: Sequence[RecordedNode], bound: Mapping[str, int]
+) -> tuple[list[ResolvedNode], list[TopologyProblem]]:
+    """Return the nodes in wire form without levels, and everything that is wrong with them."""
+    ids = identities(recorded, bound)
+    kinds = {node_id: call["kind"] for node_id, call in zip(ids, recorded, strict=True)}
+    problems = list(_bad_ids(ids, recorded))
+    nodes: list[ResolvedNode] = []
+    for index, call in enumerate(recorded):
+        try:
+            nodes.append(_resolved(call, index, ids, kinds))
+        except TopologyProblem as problem:
+            problems.append(problem)
+    if not problems:
+        needs = {node["id"]: node["dependsOn"] for node in nodes}
+        try:
+            _refuse_cycles(needs, dict(zip(ids, recorded, strict=True)))
+        except TopologyProblem as problem:
+            problems.append(problem)
+    return nodes, problems
 
 
 def leveled(nodes: Sequence[ResolvedNode]) -> tuple[ResolvedNode, ...]:
@@ -83,11 +104,11 @@ def identities(recorded: Sequence[RecordedNode], bound: Mapping[str, int]) -> li
     ]
 
 
-def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[RecordedNode]) -> None:
+def _bad_ids(ids: Sequence[str], recorded: Sequence[RecordedNode]) -> Iterator[TopologyProblem]:
     seen: dict[str, str] = {}
     for node_id, call in zip(ids, recorded, strict=True):
         if node_id == RESERVED_ID:
-            raise TopologyProblem(
+            yield TopologyProblem(
                 "reserved_step_id",
                 f'"{node_id}" is a reserved id',
                 **call["position"],
@@ -95,7 +116,7 @@ def _refuse_bad_ids(ids: Sequence[str], recorded: Sequence[RecordedNode]) -> Non
         earlier = seen.get(slug(node_id))
         if earlier is not None:
             reason = "is used twice" if earlier == node_id else f'is too similar to "{earlier}"'
-            raise TopologyProblem("duplicate_step", f'"{node_id}" {reason}', **call["position"])
+            yield TopologyProblem("duplicate_step", f'"{node_id}" {reason}', **call["position"])
         seen[slug(node_id)] = node_id
 
 

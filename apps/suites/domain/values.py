@@ -22,6 +22,9 @@ MAX_EXIT: Final = 255
 MAX_PORT: Final = 65535
 EXPORT_ON: Final = ("success", "failure", "always")
 EXPORT_FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
+REPORT_FORMATS: Final = ("junit", "ctrf")  # kept of a failed step, too, unless `on` says otherwise
+_MAX_EXPORT_PATH: Final = 1000  # characters
+_VARIABLE: Final = re.compile(r"\$\{?[A-Za-z_]")
 _PORT: Final = re.compile(r"^([1-9]\d{0,4})/(tcp|udp)\Z")
 _ZERO: Final = re.compile(r"^0+(ms|s|m|h)\Z")
 _STARLARK_NAMES: Final = {"NoneType": "None", "str": "string"}
@@ -289,13 +292,31 @@ def export(value: object, where: str) -> ArtifactExport:
     name: _ExportName = {}
     if "name" in given:
         name["name"] = text(given["name"], f"{where}.name", empty=False)
+    format_ = one_of(given.get("format", "raw"), f"{where}.format", EXPORT_FORMATS)
+    default = "always" if format_ in REPORT_FORMATS else "success"
     return {
-        "path": text(given["path"], f"{where}.path", empty=False),
+        "path": _export_path(given["path"], f"{where}.path"),
         **name,
-        "on": one_of(given.get("on", "success"), f"{where}.on", EXPORT_ON),
-        "format": one_of(given.get("format", "raw"), f"{where}.format", EXPORT_FORMATS),
+        "on": one_of(given.get("on", default), f"{where}.on", EXPORT_ON),
+        "format": format_,
         "required": flag(given.get("required", False), f"{where}.required"),
     }
+
+
+def _export_path(value: object, where: str) -> str:
+    """Return the path; refuse what cannot match: `..`, a variable, and what is too long."""
+    path = text(value, where, empty=False)
+    if len(path) > _MAX_EXPORT_PATH:
+        invalid(where, f"has more than {_MAX_EXPORT_PATH} characters")
+    if ".." in path.split("/"):
+        invalid(where, f'"{path}" must not contain ".."')
+    if _VARIABLE.match(path):
+        invalid(
+            where,
+            f'"{path}" is not expanded; a relative path is looked for in $PARTITA_ARTIFACTS_DIR '
+            "and in the directory in which the step starts",
+        )
+    return path
 
 
 def _parsed(parse: Callable[[Any], Any], value: object, where: str) -> Any:

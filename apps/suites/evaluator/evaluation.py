@@ -20,7 +20,7 @@ from apps.suites.domain.calls import (
 from apps.suites.domain.keywords import named_file
 from apps.suites.domain.problems import ProblemDocument, TopologyProblem
 from apps.suites.domain.text_functions import FUNCTIONS
-from apps.suites.domain.topology import identities
+from apps.suites.domain.topology import identities, resolve_nodes
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
 from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parsed
@@ -31,6 +31,7 @@ CALL_DEPTH: Final = 64
 PRELUDE_DEPTH: Final = 6  # stack frames of the prelude for a call of the suite
 MAX_PRINTED: Final = 100
 MAX_MESSAGE: Final = 2000
+MAX_PROBLEMS: Final = 50
 MAX_PRINTED_BYTES: Final = 8192  # per line
 _PRELUDE: Final = Path(__file__).with_name("prelude.star")
 _BINDER: Final = "bound_by_the_evaluator"
@@ -61,7 +62,8 @@ class _EvaluationPass:
         self.printed: list[str] = []
         self.dropped_lines = 0  # further lines of print
         self.bound: dict[str, int] = {}
-        self.problem: TopologyProblem | None = None
+        self.problems: list[TopologyProblem] = []
+        self._is_refused = False  # the evaluation was ended by a problem of ours
         self.loads: list[str] = []
         self._max_ticks = request["instructions"] // 1000
         self._packages = request["modules"]
@@ -72,19 +74,23 @@ class _EvaluationPass:
     def run(self) -> EvaluationAnswer:
         try:
             self._evaluate()
+            if self.problems:  # those of single calls; the nodes may have others
+                self.problems += resolve_nodes(self.nodes, self.bound)[1]
         except starlark.StarlarkError as error:
-            self.problem = self.problem or diagnosis.problem_of(str(error), self.source)
-        problem: ProblemDocument | None = None
-        if self.problem:
-            message = self.problem.message[:MAX_MESSAGE]
-            problem = {"code": self.problem.code, "message": message, **self.problem.position()}
-        return {
-            "nodes": [] if self.problem else self.nodes,
+            if not self._is_refused:
+                self.problems.append(diagnosis.problem_of(str(error), self.source))
+        documents: list[ProblemDocument] = [
+            {"code": each.code, "message": each.message[:MAX_MESSAGE], **each.position()}
+            for each in self.problems[:MAX_PROBLEMS]
+        ]
+        answer: EvaluationAnswer = {
+            "nodes": [] if documents else self.nodes,
             "bound": self.bound,
             "printed": self._printed_lines(),
             "loads": self.loads,
-            "problem": problem,
+            "problem": documents[0] if documents else None,
         }
+        return {**answer, "more": documents[1:]} if len(documents) > 1 else answer
 
     def _evaluate(self) -> None:
         module, globals_ = starlark.Module(), _globals(starlark.LibraryExtension.StructType)
@@ -144,7 +150,7 @@ class _EvaluationPass:
         try:
             node = read_call(call, args, kwargs, self.rules)
         except TopologyProblem as problem:
-            self._refuse(problem, stack, call)
+            node = self._stand_in(problem, stack, call, args, kwargs)
         node["position"] = self.source.position_of(call, stack)
         self.nodes.append(node)
         late = self.names[index] if index < len(self.names) else _placeholder(index)
@@ -159,6 +165,23 @@ class _EvaluationPass:
             "ports": node.get("ports", []),
         }
 
+    def _stand_in(
+        self,
+        problem: TopologyProblem,
+        stack: str,
+        call: str,
+        args: list[Any],
+        kwargs: Mapping[str, Any],
+    ) -> RecordedNode:
+        """Record what is wrong with a call, and return a node with its name, to find more."""
+        names = {word: kwargs[word] for word in ("name", "id", "name_or_id") if word in kwargs}
+        try:
+            node = read_call(call, args[:1], names, self.rules)
+        except TopologyProblem:
+            self._refuse(problem, stack, call)
+        self._note(problem, stack, call)
+        return node
+
     def _export(self, handle: Handle, wanted: object, stack: str) -> None:
         node = self.nodes[handle.index]
         if not node_kinds[handle.kind].keyword("exports"):
@@ -168,7 +191,7 @@ class _EvaluationPass:
         try:
             node.setdefault("artifactExports", []).append(export(wanted, "export"))
         except TopologyProblem as problem:
-            self._refuse(problem, stack, ".export")
+            self._note(problem, stack, ".export")
 
     def _utility(self, name: str, value: object, stack: str) -> str:
         try:
@@ -193,11 +216,19 @@ class _EvaluationPass:
 
     def _refuse(self, problem: TopologyProblem, stack: str, call: str = "") -> NoReturn:
         """Record the problem with its position, and stop the evaluation with an error."""
+        placed = self._note(problem, stack, call)
+        self._is_refused = True
+        raise placed
+
+    def _note(self, problem: TopologyProblem, stack: str, call: str) -> TopologyProblem:
+        """Record the problem and return it with its position."""
         position = self.source.position_of(call, stack)
         if self._loading_label:  # a module that loads: no frame of the stack is in the suite
             position = self.source.position_of_label(self._loading_label)
-        self.problem = problem.at(**position)
-        raise self.problem
+        placed = problem.at(**position)
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(placed)
+        return placed
 
     def _print(self, text: str) -> None:
         for line in text.split("\n"):
@@ -228,8 +259,11 @@ class _EvaluationPass:
         except TopologyProblem as problem:
             symbol = problem.symbol if isinstance(problem, UnknownSymbol) else ""
             position = self.source.position_of_label(label, symbol)
-            self.problem = self.problem or problem.at(**position)
-            raise self.problem from None
+            placed = problem.at(**position)
+            if not self._is_refused:
+                self.problems.append(placed)
+            self._is_refused = True
+            raise placed from None
         finally:
             self._loading_label = ""
 

@@ -111,7 +111,7 @@ class ModuleLoader:
         raise TopologyProblem(
             "module_not_found",
             f'load("{label}"): there is no such module in the workspace, and the lock of the '
-            f"suite pins none (`manage.py suite lock` pins those of registries); known: {known}",
+            f"suite pins none (`partita suite lock` pins those of registries); known: {known}",
         )
 
     def _checked(

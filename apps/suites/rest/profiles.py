@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.api import Principal
+from apps.accounts.rest import PrincipalMixin
 from apps.http.rest import (
     PAGING,
     StrictSerializer,
@@ -61,13 +61,9 @@ class ProfileInput(StrictSerializer):
     secretRefs = SecretReference(many=True, required=False)
     default = serializers.BooleanField(required=False)
     extendsId = Text(required=False, allow_blank=True)
-    launchable = serializers.BooleanField(required=False)
-
-
-class SecretReferenceShape(Shape):
-    key = Text()
-    provider = Text()
-    ref = Text()
+    launchable = serializers.BooleanField(
+        required=False, help_text="by default true, for a base of others false"
+    )
 
 
 class ProfileProblem(Shape):
@@ -90,7 +86,7 @@ class ProfileShape(Shape):
     description = Text(required=False)
     scope = Text()
     yaml = Text(allow_blank=True)
-    secretRefs = SecretReferenceShape(many=True)
+    secretRefs = SecretReference(many=True)
     default = Flag()
     extendsId = Text(required=False)
     launchable = Flag()
@@ -137,7 +133,7 @@ class ProfilesSummaryList(Shape):
     nextCursor = Text(required=False)
 
 
-class SuiteProfilesViewSet(StrictViewSet):
+class SuiteProfilesViewSet(PrincipalMixin, StrictViewSet):
     """The profiles of all suites, and those of one."""
 
     lookup_url_kwarg = "suite_id"
@@ -207,7 +203,7 @@ class SuiteProfilesViewSet(StrictViewSet):
             secret_refs=tuple(body.get("secretRefs", ())),
             default=body.get("default"),
             extends_id=body.get("extendsId"),
-            launchable=body.get("launchable", True),
+            launchable=body.get("launchable"),
         )
 
     def answer(self, suite: Suite, written: Written, *, status: int = 200) -> Response:
@@ -216,10 +212,3 @@ class SuiteProfilesViewSet(StrictViewSet):
 
     def document(self, suite: Suite, found: ProfileSet) -> Any:
         return profiles_document(suite, found, self.principal)
-
-    @property
-    def principal(self) -> Principal:
-        principal = self.request.user
-        if not isinstance(principal, Principal):
-            raise TypeError("IsSignedIn admits only principals")
-        return principal

@@ -11,6 +11,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
 from rest_framework import serializers
 
 from apps.http.rest import StrictSerializer
+from apps.suites.domain.definition import EVALUATED, EVALUATING
 
 Text = serializers.CharField
 Number = serializers.IntegerField
@@ -209,6 +210,10 @@ class Definition(Shape):
     description = Text(allow_blank=True)
     modules = serializers.ListField(child=Text())
     status = serializers.ChoiceField(choices=["Installed", "Verified", "Invalid"])
+    state = serializers.ChoiceField(
+        choices=[EVALUATED, EVALUATING],
+        help_text="evaluated: has topology or topologyError, and its API surfaces",
+    )
     score = Number(min_value=0, max_value=100)
     pullCommand = Text()
     forkCommand = Text()
@@ -224,6 +229,11 @@ class Definition(Shape):
     launchable = Flag()
     contentDigest = Text()
     digest = Text(required=False, help_text="of the manifest, for a package of a registry")
+    sources = serializers.ListField(
+        child=Text(),
+        required=False,
+        help_text="repository:version of each registry that has just this package, if several do",
+    )
     warnings = SuiteWarning(many=True)
 
 
@@ -258,4 +268,13 @@ LIST_PARAMETERS: Final = [
     OpenApiParameter("limit", int, OpenApiParameter.QUERY, description="1 to 200, default 50"),
     query("cursor", "`nextCursor` of the page before"),
 ]
-DETAIL_PARAMETERS: Final = [query("profile", "resolve with this profile's environment")]
+MOST_WAIT_S: Final = 10
+DETAIL_PARAMETERS: Final = [
+    query("profile", "resolve with this profile's environment"),
+    OpenApiParameter(
+        "wait",
+        int,
+        OpenApiParameter.QUERY,
+        description=f"seconds, 0 to {MOST_WAIT_S}, to wait for an evaluation that is under way",
+    ),
+]

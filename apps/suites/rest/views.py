@@ -11,7 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api import Principal
-from apps.http.rest import PAGING, StrictViewSet, choice_parameter, paginate
+from apps.http.rest import (
+    PAGING,
+    StrictViewSet,
+    choice_parameter,
+    integer_parameter,
+    paginate,
+)
 from apps.suites import api
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.rest import schemas
@@ -22,7 +28,7 @@ class SuiteViewSet(StrictViewSet):
     lookup_url_kwarg = "suite_id"
     query_parameters: ClassVar[Any] = {
         "list": PAGING | {"q", "tag", "view"},
-        "retrieve": {"profile"},
+        "retrieve": {"profile", "wait"},
     }
 
     @extend_schema(
@@ -69,7 +75,13 @@ class SuiteViewSet(StrictViewSet):
     )
     def retrieve(self, request: Request, suite_id: str) -> HttpResponse:
         profile = request.query_params.get("profile", "")
-        return definition_response(request, api.get_definition(suite_id, profile=profile))
+        waits = "wait" in request.query_params
+        most = schemas.MOST_WAIT_S
+        seconds = integer_parameter(request, "wait", default=0, low=0, high=most)
+        definition = api.get_definition(
+            suite_id, profile=profile, wait_s=seconds if waits else None
+        )
+        return definition_response(request, definition)
 
     @extend_schema(operation_id="suites_remove", responses={204: None})
     def destroy(self, request: Request, suite_id: str) -> Response:

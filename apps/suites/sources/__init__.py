@@ -7,7 +7,7 @@ suites with one id, that of the source with the lower `rank` keeps it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -19,25 +19,32 @@ from kernel.registry import Registry
 class SourcedSuite:
     """A suite that a source has, not read yet.
 
-    `key` names it in its source for good, `stamp` changes with its content, which `is_current`
-    tells more cheaply than another list for a source whose token does not. `read` makes its
+    `key` names it in its source for good. `stamp` looks at its content and changes with it; it is
+    called before `read`, and for no suite that is not read. `is_current` tells the same more
+    cheaply than another list, for a source whose token does not. `read` makes its
     package under the id that it got: the first of `ids` that no suite before it has. A source that
     must remember that id sets `keep_id`, which is called when it is another than the first.
+    `may_be` tells, without reading the suite, whether its repository may be one of these names.
     """
 
     key: str
     ids: tuple[str, ...]
-    stamp: Hashable
+    stamp: Callable[[], Hashable]
     read: Callable[[str], Package]
     keep_id: Callable[[str], object] | None = None
     is_current: Callable[[], bool] | None = None
     listed_as: str = ""
+    may_be: Callable[[Collection[str]], bool] | None = None
 
 
 class SuiteSource(Protocol):
-    """A place that has suites. Its errors never hide the suites of other sources."""
+    """A place that has suites. Its errors never hide the suites of other sources.
+
+    `reads_store`: commands that go by files alone, because the store is away, do not ask it.
+    """
 
     rank: ClassVar[int]
+    reads_store: ClassVar[bool]
 
     def suites(self) -> Sequence[SourcedSuite]:
         """Return the suites that this process can read now; raise when they cannot be known."""

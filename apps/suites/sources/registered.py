@@ -23,6 +23,7 @@ class RegisteredSource:
     """Asks the store for the generation of the rows at each call: all processes see a change."""
 
     rank: ClassVar[int] = 1
+    reads_store: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._kept: tuple[int, Sequence[SourcedSuite]] | None = None
@@ -37,7 +38,7 @@ class RegisteredSource:
             SourcedSuite(
                 key=suite_id,
                 ids=(suite_id, f"{suite_id}-registered"),
-                stamp=digest,
+                stamp=partial(str, digest),
                 read=partial(_read, key=suite_id),
             )
             for suite_id, digest in rows

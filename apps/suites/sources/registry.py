@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -29,6 +29,7 @@ class RegistrySource:
     """Lists the chosen version of each repository whose content is stored; contacts nobody."""
 
     rank: ClassVar[int] = 2
+    reads_store: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._kept: tuple[list[int], Sequence[SourcedSuite]] | None = None
@@ -40,14 +41,11 @@ class RegistrySource:
         kept = self._kept
         if kept and kept[0] == number and not connection.in_atomic_block:
             return kept[1]
-        rows: dict[str, oci.Repository] = {}
-        for row in oci.list_repositories():  # of two registries, the first in the settings has it
-            rows.setdefault(row.repository, row)
         named = {each.registry_id: each.provider or each.name for each in registries()}
         found = [
             each
-            for row in rows.values()
-            if (each := self._sourced(row, named.get(row.registry_id, ""))) is not None
+            for row, also in _packages(oci.list_repositories())
+            if (each := self._sourced(row, named.get(row.registry_id, ""), also)) is not None
         ]
         if not connection.in_atomic_block:  # it may see what is never committed
             self._kept = number, found
@@ -72,13 +70,18 @@ class RegistrySource:
         return _pulled(wanted)
 
     def _repository_called(self, suite_id: str) -> str:
-        """Return the repository that would get this id, if its content is not stored yet."""
+        """Return the repository that has or would get this id.
+
+        Its content is not stored yet, or it is the package of a repository that is listed.
+        """
         for row in oci.list_repositories():
-            if not row.pulled and suite_id in (row.suite_id, *ids_of(row.repository, None)):
+            if suite_id in (row.suite_id, *ids_of(row.repository, None)):
                 return row.repository
         return ""
 
-    def _sourced(self, row: oci.Repository, provider: str) -> SourcedSuite | None:
+    def _sourced(
+        self, row: oci.Repository, provider: str, also: tuple[str, ...]
+    ) -> SourcedSuite | None:
         if row.artifact_type == oci.MODULE_TYPE:
             return None
         if not row.pulled:
@@ -94,9 +97,10 @@ class RegistrySource:
         return SourcedSuite(
             key=row.repository,
             ids=(*ids, slug(row.repository)),
-            stamp=(row.digest, row.version, provider),
-            read=partial(_read, row=row),
+            stamp=lambda: (row.digest, row.version, provider, also),
+            read=partial(_read, row=row, also=also),
             keep_id=assign,
+            may_be=lambda names: row.repository in names,
         )
 
     def _ids(self, row: oci.Repository) -> tuple[str, ...]:
@@ -118,20 +122,36 @@ def _pulled(wanted: oci.Reference) -> SourcedSuite:
     return SourcedSuite(
         key=f"{wanted.repository}@{package.digest}",
         ids=(*known, *ids_of(wanted.repository, package.files)),
-        stamp=package.digest,
+        stamp=lambda: package.digest,
         read=lambda suite_id: package_of(suite_id, wanted.repository, version, package),
         listed_as=wanted.repository,
     )
 
 
-def _read(suite_id: str, row: oci.Repository) -> Package:
+def _packages(
+    rows: Sequence[oci.Repository],
+) -> Iterator[tuple[oci.Repository, tuple[str, ...]]]:
+    """Yield each package once, with the other places that have just the same content.
+
+    Of two repositories of one name the first registry in the settings wins.
+    """
+    named = {row.repository: row for row in reversed(rows)}
+    places: dict[str, list[oci.Repository]] = {}
+    for row in rows:
+        if named[row.repository] is row:
+            places.setdefault(row.digest if row.pulled else row.repository, []).append(row)
+    for first, *others in places.values():
+        yield first, tuple(f"{row.repository}:{row.version}" for row in others)
+
+
+def _read(suite_id: str, row: oci.Repository, also: tuple[str, ...]) -> Package:
     try:
         package = oci.stored_package(row.digest)
     except PlatformError as error:
         return _broken(suite_id, row, error.detail)
     if package is None:
         return _broken(suite_id, row, "the stored package was removed meanwhile")
-    return package_of(suite_id, row.repository, row.version, package)
+    return package_of(suite_id, row.repository, row.version, package, also)
 
 
 def _refused(row: oci.Repository, reason: str) -> SourcedSuite | None:
@@ -142,7 +162,7 @@ def _refused(row: oci.Repository, reason: str) -> SourcedSuite | None:
     return SourcedSuite(
         key=row.repository,
         ids=(row.suite_id, slug(row.repository)) if row.suite_id else ids_of(row.repository, None),
-        stamp=(row.digest, row.version, problem),
+        stamp=lambda: (row.digest, row.version, problem),
         read=lambda suite_id: _broken(suite_id, row, problem),
     )
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import partial
+from collections.abc import Collection, Hashable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
 from typing import ClassVar
 
 from apps.suites import conf, workspace
+from apps.suites.domain.metadata import FILES as METADATA_FILES
 from apps.suites.domain.package import Package
 from apps.suites.sources import SourcedSuite, sources
-from readers.folder import FolderState, is_unchanged, state_of
+from readers.folder import MAX_FILE_BYTES, FolderState, is_unchanged, state_of
 
 
 @sources.register("workspace")
 class WorkspaceSource:
-    """Looks at the files of every folder at each call: a change is seen at once."""
+    """Looks at the files of each folder that is read, at each call: a change is seen at once."""
 
     rank: ClassVar[int] = 0
+    reads_store: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._states: dict[str, FolderState] = {}
 
     def suites(self) -> Sequence[SourcedSuite]:
         folders = workspace.suite_folders(conf.suites_dir())
-        states = {folder: self._state(folder) for folder in folders.values()}
-        self._states = states
-        return [_sourced(suite_id, at, states[at]) for suite_id, at in folders.items()]
+        for gone in set(self._states) - set(folders.values()):
+            self._states.pop(gone, None)
+        return [_sourced(suite_id, _Look(at, self._states)) for suite_id, at in folders.items()]
 
     def token(self) -> Hashable:
         """Change when a folder comes or goes, or the root is another one."""
@@ -38,21 +41,53 @@ class WorkspaceSource:
     def find(self, reference: str) -> SourcedSuite | None:
         return None
 
-    def _state(self, folder: str) -> FolderState:
-        state = self._states.get(folder)
+
+class _Look:
+    """One look at the files of a folder, when somebody first asks; `states`: of earlier looks."""
+
+    def __init__(self, folder: str, states: dict[str, FolderState]) -> None:
+        self.folder = folder
+        self._states = states
+
+    @cached_property
+    def _state(self) -> FolderState:
+        state = self._states.get(self.folder)
         if state is None or not is_unchanged(state):
-            return state_of(folder)
+            state = self._states[self.folder] = state_of(self.folder)
         return state
 
+    def signature(self) -> Hashable:
+        return self._state.signature
 
-def _sourced(suite_id: str, folder: str, state: FolderState) -> SourcedSuite:
+    def is_current(self) -> bool:
+        return is_unchanged(self._state)
+
+
+def _sourced(suite_id: str, look: _Look) -> SourcedSuite:
     return SourcedSuite(
-        key=folder,
+        key=look.folder,
         ids=(suite_id,),
-        stamp=state.signature,
-        read=partial(_read, folder=folder),
-        is_current=partial(is_unchanged, state),
+        stamp=look.signature,
+        read=partial(_read, folder=look.folder),
+        is_current=look.is_current,
+        may_be=partial(_may_be, suite_id, look.folder),
     )
+
+
+def _may_be(suite_id: str, folder: str, repositories: Collection[str]) -> bool:
+    """Return whether a file that may name the suite's repository holds one of these names."""
+    if f"workspace/{suite_id}" in repositories:
+        return True
+    named = [each.encode() for each in repositories]
+    texts = (Path(folder, path) for path in METADATA_FILES)
+    for path in (*texts, *Path(folder, "profiles").glob("*.y*ml")):
+        try:
+            text = path.read_bytes()[:MAX_FILE_BYTES]
+        except OSError:
+            continue
+        if any(name in text for name in named):
+            return True
+    return False
 
 
 def _read(suite_id: str, folder: str) -> Package:

@@ -12,7 +12,12 @@ from rest_framework import serializers
 from apps.http.rest import StrictSerializer
 from kernel import clock
 from kernel.addresses import LOCAL_TOO, AddressError, read_base_url
-from kernel.agent_protocol import LogLine
+from kernel.agent_protocol import (
+    ARTIFACT_PATH_CHARACTERS,
+    HINT_CHARACTERS,
+    MISSING_ARTIFACTS,
+    LogLine,
+)
 from kernel.errors import PlatformError
 from worker.domain.control_plane import FAILING_LOOPS, LOOP_CHARACTERS
 
@@ -173,6 +178,11 @@ class LogsInput(JobInput):
     lines = LinesField()
 
 
+class MissingArtifactInput(AgentSerializer):
+    path = serializers.CharField(max_length=ARTIFACT_PATH_CHARACTERS)
+    hint = serializers.CharField(max_length=HINT_CHARACTERS, required=False, allow_blank=True)
+
+
 class CompleteInput(JobInput):
     status = serializers.ChoiceField(choices=OUTCOMES, required=False)
     error = serializers.CharField(max_length=_TEXT, required=False, allow_blank=True)
@@ -180,6 +190,9 @@ class CompleteInput(JobInput):
     exitCode = serializers.IntegerField(min_value=-INT32, max_value=INT32, required=False)
     finalSeq = serializers.IntegerField(min_value=0, max_value=INT32, required=False)
     usage = UsageInput(required=False)
+    missingArtifacts = serializers.ListField(
+        child=MissingArtifactInput(), max_length=MISSING_ARTIFACTS, required=False
+    )
 
 
 class _Fault(Exception):

@@ -27,10 +27,12 @@ from apps.workers.rest.credentials import UNCACHED, AgentView
 from apps.workers.services.remote_workers import record
 from kernel import clock
 from kernel.agent_protocol import (
+    ARTIFACT_PATH_CHARACTERS,
     ArtifactUpload,
     Completion,
     Job,
     LogChunk,
+    MissingArtifact,
     ProbeProgress,
     StateReport,
     StepUsage,
@@ -39,7 +41,6 @@ from kernel.agent_protocol import (
 FORMATS: Final = ("raw", "junit", "cobertura", "ctrf")
 MOMENTS: Final = ("success", "failure", "always")
 _JOB_ID: Final = re.compile(r"^job_[A-Za-z0-9_-]{22}\Z")
-_PATH_LENGTH: Final = 1000
 _NAME_LENGTH: Final = 200
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _MEDIA_TYPE: Final = re.compile(r"^[\w.+-]{1,80}/[\w.+-]{1,80}(; ?[\w.+=\"-]{1,80})?\Z", re.ASCII)
@@ -148,6 +149,10 @@ class CompleteView(JobView):
             exit_code=body.get("exitCode"),
             final_seq=body.get("finalSeq"),
             usage=usage_of(body),
+            missing_artifacts=tuple(
+                MissingArtifact(path=each["path"], hint=each.get("hint", ""))
+                for each in body.get("missingArtifacts", ())
+            ),
         )
         record(self.supervisor, completion)
         return Response({"status": "completed"})
@@ -207,7 +212,7 @@ class ArtifactsView(JobView):
 
 
 def _upload(request: Request) -> ArtifactUpload:
-    path, declared = _text(request, "path", _PATH_LENGTH), request.content_type or ""
+    path, declared = _text(request, "path", ARTIFACT_PATH_CHARACTERS), request.content_type or ""
     if not path:
         raise InvalidParameter("path is required: where the step wrote the file")
     return ArtifactUpload(

@@ -43,8 +43,11 @@ def register_worker(
 
 
 def remove_agent(agent_id: str) -> None:
-    """Remove the agent's token, then expire its jobs; no effect for an unknown agent."""
-    agents.remove(agent_id)
+    """Remove the agent's token, then expire its jobs; no effect for an unknown agent.
+
+    Raise RunnerOnline for a runner that is at work.
+    """
+    agents.remove_by_hand(agent_id)
     executions.expire_jobs_of(agent_id)
 
 

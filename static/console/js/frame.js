@@ -1,6 +1,6 @@
 // What every page has: colours, help, going places, closing dialogs, local times.
 
-import { onKey } from "./keys.js";
+import { hasKey, onKey } from "./keys.js";
 
 const THEMES = ["system", "light", "dark"];
 const root = document.documentElement;
@@ -19,31 +19,56 @@ function nextTheme() {
   showTheme();
 }
 
+/** The reader's clock for an RFC 3339 time, 24 hours; with the date for a time by itself. */
+export function clockTime(time, withDate = false) {
+  const moment = new Date(time);
+  if (Number.isNaN(moment.valueOf())) return "";
+  const date = withDate ? { dateStyle: "medium" } : {};
+  return moment.toLocaleString([], { ...date, timeStyle: "medium", hourCycle: "h23" });
+}
+
 export function showLocalTimes(within = document) {
   for (const time of within.querySelectorAll("time[data-local-time]")) {
-    const moment = new Date(time.dateTime);
-    time.textContent = moment.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+    time.textContent = clockTime(time.dateTime, true);
     time.title = time.dateTime;
   }
 }
 
-// A drawing shrinks to its panel as far as its words stay readable, then it scrolls.
-for (const graph of document.querySelectorAll(".graph")) {
-  graph.style.minWidth = `${graph.width.baseVal.value * 0.8}px`;
+/** Lists the keys that do something on this page. */
+function showHelp() {
+  const help = document.getElementById("help");
+  for (const entry of help.querySelectorAll("[data-keys]")) entry.hidden = !hasKey(entry.dataset.keys);
+  help.showModal();
 }
+
+// What was opened before htmx listened to it told nobody.
+window.htmx?.onLoad((content) => {
+  for (const each of content.querySelectorAll("details[open][hx-trigger^=toggle]")) htmx.trigger(each, "toggle");
+});
 
 document.addEventListener("click", (event) => {
   const action = event.target.closest("[data-action]")?.dataset.action;
   if (action === "theme") nextTheme();
-  if (action === "help") document.getElementById("help").showModal();
+  if (action === "help") showHelp();
   if (action === "close") event.target.closest("dialog").close();
   if (event.target.matches("dialog.sheet")) event.target.close(); // the backdrop
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
 });
 
-onKey("?", () => document.getElementById("help").showModal());
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+});
+
+onKey("?", showHelp);
 onKey("g r", () => location.assign("/"));
 onKey("g s", () => location.assign("/suites"));
 onKey("g c", () => location.assign("/catalog"));
+onKey("g e", () => location.assign("/environments"));
 
 showTheme();
 showLocalTimes();

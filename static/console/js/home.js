@@ -12,10 +12,15 @@ const template = document.getElementById("run-row");
 const newRuns = document.getElementById("new-runs");
 const MAX_ROWS = 50;
 const live = list.dataset.live === "all";
+const backends = new Set([...list.querySelectorAll(".run-backend")].map((cell) => cell.textContent));
 let active = new Map(); // row → [durationMs, when it was true]
 
 function slot(row, name) {
   return row.querySelector(`[data-slot=${name}]`);
+}
+
+function isWell(item) {
+  return item.status === "Healthy" || (item.status === "Booting" && !item.failing);
 }
 
 function fill(row, item) {
@@ -26,11 +31,14 @@ function fill(row, item) {
   showTicks(row.querySelector(".ticks"), item);
   const texts = {
     title: item.suiteTitle, profile: item.profile, backend: item.backend, id: item.id,
+    attempt: item.attempt ? `attempt ${item.attempt}` : "",
     duration: item.duration, ago: ago(item.startedAt),
-    reason: item.queuePosition ? `number ${item.queuePosition} in the queue` : (item.reasonDetail ?? ""),
+    reason: isWell(item) ? "" : item.sentence,
+    by: [item.author, item.trigger].filter(Boolean).join(" · "),
   };
   for (const [name, text] of Object.entries(texts)) slot(row, name).textContent = text;
   slot(row, "where").dataset.isolated = isIsolated(item.backend);
+  if (backends.add(item.backend).size > 1) delete list.dataset.oneBackend;
   if (!RUN_OVER.has(item.status)) active.set(row, [item.durationMs ?? 0, performance.now()]);
 }
 
@@ -84,17 +92,5 @@ setInterval(() => {
     slot(row, "duration").textContent = clock(base + performance.now() - since);
   }
 }, 1000);
-// Fields without a value stay out of the address.
-const filters = document.querySelector("[data-filters]");
-filters.addEventListener("submit", () => {
-  for (const field of filters.elements) field.disabled = field.name !== "" && field.value.trim() === "";
-});
-filters.addEventListener("change", (event) => {
-  if (event.target instanceof HTMLSelectElement) filters.requestSubmit();
-});
-addEventListener("pageshow", (event) => {
-  for (const field of filters.elements) field.disabled = false;
-  if (event.persisted) filters.reset(); // back: the fields are those of the list, not of what followed
-});
 onKey("j", () => move(1));
 onKey("k", () => move(-1));

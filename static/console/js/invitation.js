@@ -28,7 +28,7 @@ async function show(token) {
     page.querySelector("[data-answer]").hidden = false;
   } catch (problem) {
     if (problem.status) sessionStorage.removeItem(KEY); // used, revoked or expired
-    text.textContent = "This link leads nowhere.";
+    text.textContent = "This link does not work.";
     showError(problem.message);
   }
 }
@@ -46,7 +46,7 @@ async function accept(token) {
 const token = takeToken();
 if (page) {
   if (token) show(token);
-  else text.textContent = "Open the link of your invitation; it ends in # and a long word.";
+  else text.textContent = "Open the full invitation link; part of it seems to be missing.";
   page.querySelector("[data-accept]")?.addEventListener("click", () => accept(token));
 }
 if (form && token) {

@@ -57,7 +57,7 @@ function showSuite() {
     { value: "", text: "automatic", selected: true },
     ...(suite?.backends ?? []).map((backend) => ({
       value: backend.id,
-      text: backend.available ? backend.label : `${backend.label} — not available now`,
+      text: backend.available ? backend.label : `${backend.label}: not available`,
       disabled: !backend.available,
     })),
   ]);
@@ -69,6 +69,11 @@ function showIsolation() {
   const wanted = form.elements.backend.value;
   const automatic = backends.find((one) => one.default && one.available) ?? backends.find((one) => one.available);
   const backend = wanted ? backends.find((one) => one.id === wanted) : automatic;
+  const waiting = backend ? "" : backends.map((one) => `${one.label}: ${one.waitsFor}`).join("; ");
+  const hint = form.querySelector("[data-launch-waiting]");
+  hint.hidden = !waiting;
+  hint.textContent = waiting && `No backend is available. ${waiting}.`;
+  form.querySelector("[type=submit]").disabled = !chosen() || Boolean(waiting);
   form.querySelector("[data-launch-isolation]").hidden = !backend || backend.isolated;
 }
 

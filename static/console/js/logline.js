@@ -1,6 +1,7 @@
 // The line that is marked: whole and wrapped below the log, and its hit brought into sight.
 
 import { plain } from "./ansi.js";
+import { clockTime } from "./frame.js";
 
 const HIT = "log-hit";
 
@@ -14,24 +15,19 @@ export function showLine(element, line) {
   element.querySelector("pre").textContent = plain(line.text);
 }
 
-/** The reader's clock for an RFC 3339 time; with the date for a line by itself. */
-export function clockTime(time, withDate = false) {
-  const moment = new Date(time);
-  if (Number.isNaN(moment.valueOf())) return "";
-  return withDate
-    ? moment.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" })
-    : moment.toLocaleTimeString([], { hour12: false });
-}
-
-/** Colors the words in the row's text and scrolls sideways until they are in sight. */
-export function showHit(text, words, scroller) {
+/** Colors the words in the row's text, and scrolls until they are in sight. */
+export function showHit(text, words, scroller, { scrolls = true } = {}) {
   const range = words ? find(text, words.toLowerCase()) : null;
   globalThis.CSS?.highlights?.delete(HIT);
   if (!range) return;
   if (globalThis.Highlight) CSS.highlights.set(HIT, new Highlight(range));
+  if (!scrolls) return;
   const [hit, frame] = [range.getBoundingClientRect(), scroller.getBoundingClientRect()];
   if (hit.right > frame.right || hit.left < frame.left) {
     scroller.scrollLeft += hit.left - frame.left - frame.width / 2;
+  }
+  if (hit.bottom > frame.bottom || hit.top < frame.top) { // in a wrapped line taller than the window
+    scroller.scrollTop += hit.top - frame.top - frame.height / 2;
   }
 }
 

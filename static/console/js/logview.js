@@ -1,24 +1,32 @@
 // A window on the lines: only the rows in sight are in the page, whatever the length of the log.
-// Rows have one height, so row n is at n × height. A browser's elements end at some 16 million
-// pixels: beyond `TALLEST` the space is shorter than the rows, and rows are placed by proportion.
+// Rows have one height unless they are wrapped; then those in sight are measured. A browser's
+// elements end at some 16 million pixels: beyond `TALLEST` the space is shorter than the rows, and
+// rows are placed by proportion.
 
-import { plain, render } from "./ansi.js";
-import { clockTime, showHit } from "./logline.js";
+import { RowHeights } from "./logheights.js";
+import { showHit } from "./logline.js";
+import { div, Row } from "./logrow.js";
 
 const TALLEST = 8_000_000;
 const SPARE = 12; // rows above and below the window
+const PASSES = 4; // measured rows move others into sight, which are measured in turn
 
 export class LogView {
   #rows = [];
   #frame = 0;
-  #first = 0;
+  #from = 0; // the row of the log that #rows begins with
+  #pin = null; // { row, offset }: the row's top shall be that far below the window's
   #lastTop = 0;
   #lastHeight = 0;
+  #lastWidth = 0;
   #atPause = 0;
   #marked = 0;
+  #centers = false; // the marked row, until somebody scrolls
   #words = "";
   #told = 0;
+  #colored = ""; // the drawing of a row whose hit has its color
   #clockTimes = false;
+  #wraps = false;
 
   /**
    * `on.follow(boolean, newLines)` whenever following or the number of unseen lines changes,
@@ -33,14 +41,16 @@ export class LogView {
     this.window = div("log-rows");
     this.space.append(this.window);
     element.append(this.space);
-    this.rowHeight = this.#measure();
+    this.heights = new RowHeights(this.#measure());
     element.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    new ResizeObserver(() => this.draw()).observe(element);
+    new ResizeObserver(() => this.#resized()).observe(element);
   }
 
   /** Shows other lines, at their end. */
   show(lines) {
     this.lines = lines;
+    this.heights.clear();
+    this.#pin = null;
     this.#mark(0, "");
     this.setFollowing(true);
   }
@@ -56,20 +66,26 @@ export class LogView {
   setClockTimes(shown) {
     this.#clockTimes = shown;
     this.element.classList.toggle("clock-times", shown);
-    this.draw();
+    this.#measureAnew();
+  }
+
+  /** Breaks long lines at the edge of the window; the row on top stays there. */
+  setWrap(wraps) {
+    this.#wraps = wraps;
+    this.element.classList.toggle("wraps", wraps);
+    this.#measureAnew();
   }
 
   /** Brings the line with that id into the middle and marks it; false when it is not there. */
   goTo(id, words = "") {
-    const index = this.lines.indexOf(id);
-    if (index < 0) return false;
+    const row = this.lines.indexOf(id);
+    if (row < 0) return false;
     this.#mark(id, words);
     this.following = false;
     this.#atPause = this.lines.length;
     this.on.follow(false, 0);
-    this.#resize();
-    this.element.scrollTop = this.#topOf(index) - this.element.clientHeight / 2;
-    this.#lastTop = this.element.scrollTop;
+    this.#centers = true;
+    this.#pin = { row, offset: this.element.clientHeight / 2 };
     this.draw();
     return true;
   }
@@ -83,6 +99,7 @@ export class LogView {
     this.#marked = id;
     this.#words = words;
     this.#told = 0;
+    this.#centers = false;
     showHit(this.element, "", this.element);
     if (!id) this.on.mark(null);
   }
@@ -93,74 +110,105 @@ export class LogView {
   }
 
   #draw() {
-    this.#resize();
-    if (this.following && !this.#isSelecting()) this.element.scrollTop = this.element.scrollHeight;
-    this.#lastTop = this.element.scrollTop;
+    for (let pass = 0; pass < PASSES; pass += 1) {
+      this.#resize();
+      this.#scroll();
+      const top = this.#distance();
+      const first = this.heights.rowAt(top);
+      this.#fill(first, top);
+      if (!this.#measureRows()) break;
+      if (!this.#pin && !this.following) this.#pin = { row: first, offset: this.heights.topOf(first) - top };
+    }
+    this.#pin = null;
     if (!this.following) this.on.follow(false, this.lines.length - this.#atPause);
-    const visible = Math.ceil(this.element.clientHeight / this.rowHeight);
-    const top = this.#rowAt(this.element.scrollTop);
-    const to = Math.min(this.lines.length, top + visible + SPARE);
-    const from = Math.min(Math.max(0, top - SPARE), to);
+    if (this.#marked) this.#tellMarked();
+  }
+
+  /** Scrolls to the end that is followed, or to where the pinned row shall be. */
+  #scroll() {
+    if (this.#pin) this.element.scrollTop = (this.heights.topOf(this.#pin.row) - this.#pin.offset) / this.#scale();
+    else if (this.following && !this.#isSelecting()) this.element.scrollTop = this.element.scrollHeight;
+    this.#lastTop = this.element.scrollTop;
+  }
+
+  #fill(first, top) {
+    const end = this.heights.rowAt(top + this.element.clientHeight) + 1;
+    const to = Math.min(this.lines.length, end + SPARE);
+    const from = Math.min(Math.max(0, first - SPARE), to);
     this.lines.want(from, to);
-    this.#fill(from, to);
-    const offset = this.element.scrollTop - (top - from) * this.rowHeight;
-    const exact = this.#isWhole() ? from * this.rowHeight : offset;
-    this.window.style.transform = `translateY(${exact}px)`;
-    if (this.#marked && this.#told !== this.#marked) this.#tellMarked(from);
-  }
-
-  #tellMarked(from) {
-    const index = this.lines.indexOf(this.#marked);
-    const [row, line] = [this.#rows[index - from], this.lines.row(index)];
-    if (!row || !line || line.gap) return; // it is on its way
-    this.#told = this.#marked;
-    showHit(row.text, this.#words, this.element);
-    this.on.mark(line);
-  }
-
-  #fill(from, to) {
     while (this.#rows.length < to - from) this.#rows.push(new Row(this.window));
     while (this.#rows.length > to - from) this.#rows.pop().remove();
-    this.#first = from;
+    this.#from = from;
     let before = from ? this.lines.row(from - 1) : undefined;
     this.#rows.forEach((row, at) => {
       const line = this.lines.row(from + at);
       row.show(line, from + at, { marked: this.#marked, before, clockTimes: this.#clockTimes });
       before = line;
     });
+    const offset = this.element.scrollTop - top + this.heights.topOf(from);
+    this.window.style.transform = `translateY(${offset}px)`;
+  }
+
+  /** Returns whether a row has another height than was thought. */
+  #measureRows() {
+    if (!this.#wraps || !this.element.clientWidth) return false; // a hidden row has no height
+    const heights = this.#rows.map((row) => row.height);
+    return heights.map((height, at) => this.heights.set(this.#from + at, height)).includes(true);
+  }
+
+  #measureAnew() {
+    if (!this.following) this.#pin = { row: this.heights.rowAt(this.#distance()), offset: 0 };
+    this.heights.clear();
+    this.draw();
+  }
+
+  /** Tells of the marked line once it is there, and colors its hit whenever its row was drawn anew. */
+  #tellMarked() {
+    const index = this.lines.indexOf(this.#marked);
+    const [row, line] = [this.#rows[index - this.#from], this.lines.row(index)];
+    if (!row || !line || line.gap) return; // it is on its way
+    const isNew = this.#told !== this.#marked;
+    const drawing = `${index - this.#from} ${row.drawings}`;
+    if (!isNew && drawing === this.#colored) return;
+    this.#colored = drawing;
+    showHit(row.text, this.#words, this.element, { scrolls: isNew });
+    if (!isNew) return;
+    this.#told = this.#marked;
+    this.on.mark(line);
   }
 
   #resize() {
-    const height = Math.min(this.lines.length * this.rowHeight, TALLEST);
-    if (this.space.style.height !== `${height}px`) this.space.style.height = `${height}px`;
+    const height = `${Math.min(this.heights.topOf(this.lines.length), TALLEST)}px`;
+    if (this.space.style.height !== height) this.space.style.height = height;
   }
 
-  #isWhole() {
-    return this.lines.length * this.rowHeight <= TALLEST;
+  /** How far below the first row's top the window begins. */
+  #distance() {
+    return this.element.scrollTop * this.#scale();
   }
 
-  #rowAt(scrollTop) {
-    if (this.#isWhole()) return Math.floor(scrollTop / this.rowHeight);
-    return Math.floor((scrollTop / this.#range()) * this.#rowRange());
+  /** Pixels of rows for a pixel of scrolling; 1 unless the rows are taller than `TALLEST`. */
+  #scale() {
+    const whole = this.heights.topOf(this.lines.length);
+    const shown = this.element.clientHeight;
+    return whole <= TALLEST ? 1 : (whole - shown) / (TALLEST - shown);
   }
 
-  #topOf(index) {
-    return this.#isWhole() ? index * this.rowHeight : (index / this.#rowRange()) * this.#range();
-  }
-
-  #range() {
-    return Math.max(1, TALLEST - this.element.clientHeight);
-  }
-
-  #rowRange() {
-    return Math.max(1, this.lines.length - Math.floor(this.element.clientHeight / this.rowHeight));
+  #resized() {
+    const { clientWidth } = this.element;
+    const isOther = clientWidth && clientWidth !== this.#lastWidth;
+    if (clientWidth) this.#lastWidth = clientWidth;
+    if (this.#wraps && isOther) this.#measureAnew();
+    if (this.#centers) this.#pin = { row: this.lines.indexOf(this.#marked), offset: this.element.clientHeight / 2 };
+    this.draw();
   }
 
   // Up pauses, the bottom follows again; what we scroll ourselves leaves #lastTop as it was.
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.element;
-    const atEnd = scrollHeight - scrollTop - clientHeight < this.rowHeight;
+    const atEnd = scrollHeight - scrollTop - clientHeight < this.heights.common;
     const resized = clientHeight !== this.#lastHeight; // then the browser moved it, nobody scrolled
+    if (!resized && Math.abs(scrollTop - this.#lastTop) > 1) this.#centers = false;
     if (resized) this.#lastHeight = clientHeight;
     else if (scrollTop < this.#lastTop - 1 && this.following && !atEnd) this.setFollowing(false);
     else if (atEnd && scrollTop > this.#lastTop && !this.following) this.setFollowing(true);
@@ -180,78 +228,4 @@ export class LogView {
     row.remove();
     return height;
   }
-}
-
-class Row {
-  #shown = null;
-  #look = "";
-
-  constructor(parent) {
-    this.element = div("log-row");
-    this.number = document.createElement("a");
-    this.number.className = "log-no";
-    this.number.tabIndex = -1;
-    this.time = div("log-time");
-    this.source = div("log-source");
-    this.text = div("log-text");
-    this.element.append(this.number, this.time, this.source, this.text);
-    parent.append(this.element);
-  }
-
-  get height() {
-    return this.element.getBoundingClientRect().height;
-  }
-
-  show(line, index, { marked, before, clockTimes = false }) {
-    const isMarked = line !== undefined && line.id === marked;
-    const begins = beginsAttempt(line, before);
-    const look = `${isMarked} ${begins} ${clockTimes}`;
-    if (line !== undefined && line === this.#shown && look === this.#look) return;
-    this.#shown = line ?? null;
-    this.#look = look;
-    this.element.classList.toggle("is-marked", isMarked);
-    this.element.classList.toggle("begins-attempt", begins);
-    if (line === undefined || line.gap) this.#blank(line, index);
-    else this.#print(line, clockTimes);
-    if (begins) this.text.dataset.attempt = line.attempt;
-  }
-
-  #blank(line, index) {
-    this.element.dataset.kind = line ? "gap" : "loading";
-    this.element.dataset.level = "info";
-    this.#gutter(line?.id ?? index + 1);
-    this.time.textContent = this.source.textContent = "";
-    this.text.textContent = line ? "this line is no longer kept" : "…";
-  }
-
-  #print(line, clockTimes) {
-    this.element.dataset.kind = line.kind || "event";
-    this.element.dataset.level = line.level;
-    this.#gutter(line.id);
-    this.time.textContent = clockTimes ? clockTime(line.time) : line.timestamp;
-    this.source.textContent = line.source;
-    this.source.title = line.attempt > 1 ? `${line.source}, attempt ${line.attempt}` : line.source;
-    if (line.kind === "metric") this.text.textContent = plain(line.text);
-    else render(this.text, line.text);
-  }
-
-  #gutter(id) {
-    this.number.dataset.line = id; // drawn by CSS, so that copied text has no line numbers
-    this.number.href = `#L${id}`;
-    this.number.setAttribute("aria-label", `line ${id}`);
-  }
-
-  remove() {
-    this.element.remove();
-  }
-}
-
-function beginsAttempt(line, before) {
-  return line?.attempt > 1 && before?.source === line.source && before.attempt !== line.attempt;
-}
-
-function div(name) {
-  const element = document.createElement("div");
-  element.className = name;
-  return element;
 }

@@ -1,7 +1,7 @@
 // The calls and the state of mock spaces: fetched again while they are in view. What a reader unfolded
 // stays open, the focus stays where it is, and what has not changed is left alone.
 
-import { clockTime } from "./logline.js";
+import { clockTime } from "./frame.js";
 
 const EVERY_MS = 2_000;
 const TOKEN = /name="csrfmiddlewaretoken" value="[^"]*"/g; // another one in each answer

@@ -2,14 +2,14 @@
 
 import { showLocalTimes } from "./frame.js";
 import { onKey } from "./keys.js";
-import { showLine } from "./logline.js";
-import { AllLines, LinesOfSource } from "./loglines.js";
-import { LogSearch } from "./logsearch.js";
-import { LogView } from "./logview.js";
 import { followProbes, showProbes, stopProbes } from "./probes.js";
-import { addEvent, selectTab, showFailedTests, startTabs } from "./run_tabs.js";
+import { RunLog, showStepOfLog } from "./run_log.js";
+import {
+  firstFailure, hasHealthyStep, markSelected, moveStep, selectedStep, selectStep, showListAgain, showNodes, showStep,
+} from "./run_steps.js";
+import { addEvent, isNarrow, showFailedTests, showLog, showSteps, startTabs } from "./run_tabs.js";
 import { clocksAreFresh, showClocks } from "./step_clocks.js";
-import { clock, RUN_OVER, runDisplay, setIcon, showStatus, stepDisplay } from "./status_display.js";
+import { clock, RUN_OVER, runDisplay, showStatus } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
 import { call, checkSession, Problem } from "./wire.js";
 
@@ -18,210 +18,48 @@ const REFRESH_MS = 700;
 const run = document.getElementById("run");
 const api = `/api/v1/executions/${encodeURIComponent(run.dataset.run)}`;
 const byId = (id) => document.getElementById(id);
-const state = { over: run.dataset.over === "true", selected: "", touched: false, refresh: 0, again: false };
+const state = { over: run.dataset.over === "true", touched: false, refresh: 0, again: false };
+const wasOver = state.over;
 
-// ── steps ────────────────────────────────────────────────────────────────────
-
-function stepOf(id) {
-  return byId("run-steps").querySelector(`[data-step="${CSS.escape(id)}"]`);
-}
-
-function nodeOf(id) {
-  return document.querySelector(`.node[data-node="${CSS.escape(id)}"]`);
-}
-
-function showStep(id, status) {
-  const step = stepOf(id);
-  if (step) {
-    step.dataset.status = status;
-    showStatus(step.querySelector(".status"), stepDisplay(status));
-  }
-  showNode(id, status);
-}
-
-function showNode(id, status) {
-  const node = nodeOf(id);
-  if (!node || node.dataset.status === status) return;
-  node.dataset.status = status;
-  setIcon(node, status);
-  node.querySelector("title").textContent = `${id}: ${status}`;
-}
-
-/** Opens a step in the list, marks it in the graph and shows its part of the log; "" = all steps. */
-function select(id, { filter = true } = {}) {
-  state.selected = id;
-  markSelected();
-  bringNodeIntoView(id);
-  if (filter) filterLog(id);
-}
-
-function bringNodeIntoView(id) {
-  const node = nodeOf(id);
-  if (!node) return;
-  const frame = node.closest(".graph-scroll");
-  const [inner, outer] = [node.getBoundingClientRect(), frame.getBoundingClientRect()];
-  if (inner.left < outer.left || inner.right > outer.right) {
-    frame.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
-  }
-}
-
-function markSelected() {
-  for (const step of byId("run-steps").querySelectorAll(".step")) {
-    const isSelected = step.dataset.step === state.selected;
-    step.classList.toggle("is-selected", isSelected);
-    step.querySelector(".step-head").setAttribute("aria-expanded", isSelected);
-    step.querySelector(".step-more").hidden = !isSelected;
-  }
-  for (const node of document.querySelectorAll(".node")) {
-    node.classList.toggle("is-selected", node.dataset.node === state.selected);
-  }
-  for (const edge of document.querySelectorAll(".edge")) {
-    const touches = state.selected && [edge.dataset.from, edge.dataset.to].includes(state.selected);
-    edge.classList.toggle("is-selected", Boolean(touches));
-  }
-}
-
-function moveStep(by) {
-  const heads = [...byId("run-steps").querySelectorAll(".step-head")];
-  const focused = heads.indexOf(document.activeElement);
-  const selected = heads.findIndex((head) => head.closest(".step").dataset.step === state.selected);
-  const now = focused >= 0 ? focused : selected;
-  heads[Math.min(Math.max(now + by, 0), heads.length - 1)]?.focus();
+/** Chooses a step: the list unfolds it, the graph marks it, the log is its own; "" = all steps. */
+function choose(id) {
+  selectStep(id);
+  log.filter(id);
+  showStepOfLog(id);
 }
 
 document.addEventListener("click", (event) => {
   const head = event.target.closest(".step-head");
-  const node = event.target.closest(".node");
+  const node = event.target.closest("#graph .node:not(.group)");
   const named = event.target.closest("[data-go-to-step]");
   if (!head && !node && !named) return;
   const id = head?.closest(".step").dataset.step ?? node?.dataset.node ?? named.dataset.goToStep;
   state.touched = true;
-  select(id === state.selected && !named ? "" : id);
-  if (named) {
-    stepOf(id)?.scrollIntoView({ block: "nearest" });
-    bringLogIntoView();
-  }
+  const isShown = id === selectedStep() && run.dataset.tab === "log";
+  choose(isShown && !named ? "" : id);
+  if (!node || isNarrow()) showLog();
 });
 
-function selectFirstFailure() {
-  const first = byId("run-steps").dataset.firstFailure;
-  if (first && !state.touched && !state.selected) select(first);
+function chooseFirstFailure() {
+  const first = firstFailure();
+  if (first && !state.touched && !selectedStep()) choose(first);
 }
-
-// ── log ──────────────────────────────────────────────────────────────────────
 
 const lastLog = Number(run.dataset.lastLog);
-const all = new AllLines(`${api}/logs`, lastLog, () => changed());
-const view = new LogView(byId("log"), { lines: all, on: { follow: showFollowing, mark: (line) => showLine(byId("log-line"), line) } });
-
-function changed() {
-  const { lines } = view;
-  byId("log-empty").hidden = lines.length > 0;
-  byId("log-empty").textContent = emptyText(lines);
-  view.draw();
-}
-
-function emptyText(lines) {
-  if (lines.loading) return "Loading…";
-  if (lines.failed) return "The lines of this step could not be read; choose it again.";
-  return state.over ? "No lines." : "No lines yet.";
-}
-
-function filterLog(source) {
-  view.lines.drop?.();
-  byId("log-filter").value = source;
-  view.show(source ? new LinesOfSource(`${api}/logs/download`, source, () => changed()) : all);
-  byId("log").classList.toggle("one-source", Boolean(source));
-  changed();
-}
-
-let shownFollowing;
-function showFollowing(following, unseen) {
-  if (following !== shownFollowing) byId("log-follow").setAttribute("aria-pressed", following);
-  shownFollowing = following;
-  const pill = byId("log-new");
-  pill.hidden = following || unseen <= 0;
-  if (!pill.hidden) {
-    pill.querySelector("span").textContent = `${unseen.toLocaleString("en")} new line${unseen === 1 ? "" : "s"}`;
-  }
-}
-
-function record(data) {
-  all.add(data);
-  if (view.lines !== all) view.lines.add(data);
-  changed();
-}
-
-/** A link names something in the log: the page scrolls to it, not only the log within the page. */
-function bringLogIntoView() {
-  selectTab("log");
-  byId("log").scrollIntoView({ block: "nearest" });
-}
-
-function goToLine(id, words = "") {
-  bringLogIntoView();
-  if (view.goTo(id, words)) return;
-  state.touched = true;
-  select("", { filter: true });
-  view.goTo(id, words);
-}
-
-const search = new LogSearch(`${api}/logs/search`, {
-  hit: (id) => goToLine(id, search.words),
-  state: (text, hasHits) => {
-    byId("log-hits").textContent = text;
-    for (const button of byId("log-search").querySelectorAll("[data-hit]")) button.hidden = !hasHits;
-  },
-});
-
-byId("log-search").addEventListener("submit", (event) => {
-  event.preventDefault();
-  search.find(event.target.elements.q.value, byId("log-filter").value);
-});
-byId("log-search").addEventListener("search", (event) => {
-  if (!event.target.value) search.find("", "");
-});
-byId("log-search").addEventListener("click", (event) => {
-  const button = event.target.closest("[data-hit]");
-  if (button) search.move(Number(button.dataset.hit));
-});
-byId("log-filter").addEventListener("change", (event) => {
-  state.touched = true;
-  select(event.target.value);
-});
-const CLOCK_TIMES = "partita.log-clock-times";
-function showClockTimes(shown) {
-  byId("log-clock").setAttribute("aria-pressed", shown);
-  view.setClockTimes(shown);
-}
-byId("log-clock").addEventListener("click", () => {
-  const shown = byId("log-clock").getAttribute("aria-pressed") !== "true";
-  localStorage.setItem(CLOCK_TIMES, shown);
-  showClockTimes(shown);
-});
-byId("log-line").querySelector("button").addEventListener("click", () => view.unmark());
-byId("log-follow").addEventListener("click", () => view.setFollowing(!view.following));
-byId("log-new").addEventListener("click", () => view.setFollowing(true));
-byId("log").addEventListener("click", (event) => {
-  const number = event.target.closest(".log-no");
-  if (number) view.goTo(Number(number.dataset.line));
+const log = new RunLog(api, lastLog, {
+  choose: (source) => { state.touched = true; choose(source); },
+  isOver: () => state.over,
 });
 
 function openPermalink() {
   const line = /^#L(\d+)$/.exec(location.hash);
   if (!line) return false;
   state.touched = true;
-  goToLine(Number(line[1]));
+  log.goToLine(Number(line[1]));
   return true;
 }
 
 // ── the run itself ───────────────────────────────────────────────────────────
-
-byId("only-failed").addEventListener("click", (event) => {
-  const pressed = event.target.getAttribute("aria-pressed") !== "true";
-  event.target.setAttribute("aria-pressed", pressed);
-  run.classList.toggle("only-failed", pressed);
-});
 
 let ticking = null;
 function startTicking() {
@@ -263,10 +101,6 @@ function showStatuses(data) {
   if (RUN_OVER.has(data.executionStatus)) ended();
 }
 
-function hasHealthyStep() {
-  return byId("run-steps").querySelector(".step[data-status=healthy]") !== null;
-}
-
 /** The fragments may have been rendered before events that the page has already shown. */
 function showNewerEvents() {
   const rendered = renderedEvent();
@@ -286,8 +120,10 @@ function ended() {
   state.over = true;
   ticking = null;
   document.querySelector("[data-action=cancel]").hidden = true;
+  byId("log-follow").hidden = true;
   byId("cancel").close();
   stopProbes();
+  document.dispatchEvent(new Event("run:over"));
 }
 
 /** Fetches the fragments at most every REFRESH_MS; a change during a fetch brings another. */
@@ -298,7 +134,7 @@ function refreshSoon() {
 
 async function refresh() {
   state.again = false;
-  await htmx.ajax("GET", `/executions/${encodeURIComponent(run.dataset.run)}/panels`, { source: run, swap: "none" });
+  await htmx.ajax("GET", `${run.dataset.address}/panels`, { source: run, swap: "none" });
   state.refresh = 0;
   if (state.again) refreshSoon();
 }
@@ -322,17 +158,24 @@ function keepUnfolded() {
 }
 
 document.body.addEventListener("htmx:afterRequest", (event) => {
+  if (!event.detail.pathInfo.requestPath.endsWith("/panels")) return;
   if (!event.detail.successful) return; // what is shown goes on; the next event asks again
   keepUnfolded();
   showFailedTests();
-  markSelected();
+  showListAgain();
+  showStepOfLog(selectedStep());
   startTicking();
   showLocalTimes();
   showNewerEvents();
   showProbes();
   if (state.over) ended();
-  for (const step of byId("run-steps").querySelectorAll(".step")) showNode(step.dataset.step, step.dataset.status);
-  selectFirstFailure();
+  showNodes();
+  chooseFirstFailure();
+});
+
+document.addEventListener("graph:drawn", () => {
+  showNodes();
+  markSelected();
 });
 
 async function cancel(event) {
@@ -379,7 +222,7 @@ function showLinks(which, name, seconds) {
   const wait = seconds ? ` Next try in ${seconds} s.` : "";
   banner.textContent = away === "offline"
     ? "You are offline. What happens meanwhile is shown when the connection is back."
-    : `The connection is away; nothing is lost, it goes on where it stopped.${wait}`;
+    : `Connection lost. Reconnecting; no output will be missed.${wait}`;
 }
 
 new Stream(`${api}/events`, {
@@ -387,7 +230,10 @@ new Stream(`${api}/events`, {
   on: {
     record: showEvent,
     gap: refreshSoon,
-    end: () => { ended(); refreshSoon(); },
+    end: () => {
+      if (!wasOver) refreshSoon(); // else it was rendered whole
+      ended();
+    },
     state: (name, seconds) => showLinks("events", name, seconds),
     refused: checkSession,
   },
@@ -395,9 +241,9 @@ new Stream(`${api}/events`, {
 new Stream(`${api}/logs`, {
   since: Math.max(0, lastLog - TAIL),
   on: {
-    record,
-    gap: (range) => { all.addGap(range); changed(); },
-    end: changed,
+    record: (record) => log.add(record),
+    gap: (range) => log.addGap(range),
+    end: () => log.changed(),
     state: (name, seconds) => showLinks("logs", name, seconds),
     refused: checkSession,
   },
@@ -407,25 +253,24 @@ if (!state.over) followProbes(api);
 
 // ── keys ─────────────────────────────────────────────────────────────────────
 
-onKey("f", () => view.setFollowing(!view.following));
-onKey("/", () => byId("log-search").elements.q.focus());
-onKey("n", () => search.move(1));
-onKey("N", () => search.move(-1));
-onKey("x", askToCancel);
-onKey("j", () => moveStep(1));
-onKey("k", () => moveStep(-1));
+const goesOn = () => !state.over;
+onKey("f", () => log.view.setFollowing(!log.view.following), goesOn);
+onKey("/", () => { showLog(); byId("log-search").elements.q.focus(); });
+onKey("n", () => log.moveHit(1));
+onKey("N", () => log.moveHit(-1));
+onKey("x", askToCancel, goesOn);
+onKey("j", () => { showSteps(); moveStep(1); });
+onKey("k", () => { showSteps(); moveStep(-1); });
 onKey("Escape", (event) => {
   if (document.querySelector("dialog[open]")) return false;
   if (event.target.matches?.("input")) return event.target.blur();
-  return select("");
+  return choose("");
 });
 
 startTabs(api);
 showFailedTests();
 setInterval(tick, 1000);
 startTicking();
-showClockTimes(localStorage.getItem(CLOCK_TIMES) === "true");
-view.setFollowing(true);
-if (!openPermalink()) selectFirstFailure();
-changed();
+if (!openPermalink()) chooseFirstFailure();
+log.changed();
 addEventListener("hashchange", openPermalink);

@@ -1,21 +1,28 @@
 // The parts of a run's page as tabs (ARIA's pattern): one is shown, the address names it.
 
-import { clockTime } from "./logline.js";
+import { clockTime } from "./frame.js";
+import { startGraph } from "./run_steps.js";
 import { call } from "./wire.js";
 
-const tabs = [...document.querySelectorAll("#run-tabs [role=tab]")];
+const bar = document.getElementById("run-tabs");
+const tabs = [...bar.querySelectorAll("[role=tab]")];
 const list = document.getElementById("run-events");
+const run = document.getElementById("run");
+const panes = document.querySelector(".run-panes");
+const narrow = matchMedia("(max-width: 56.2rem)");
+const NARROW = ["why", "steps"];
+const LEAST = 288;
+const GAP = 12;
 const shownEvents = new Set();
 let api = "";
 let waiting = null; // events of the stream while the earlier ones are read; null before and after
 let areRead = false;
 
-/** Shows the tab that the address names, else the log; `address` is the run's in the API. */
+/** Shows the tab that the address names, else the first; `address` is the run's in the API. */
 export function startTabs(address) {
   api = address;
-  document.getElementById("run-tabs").hidden = false;
   for (const tab of tabs) {
-    tab.addEventListener("click", () => selectTab(nameOf(tab)));
+    tab.addEventListener("click", () => showFromTop(nameOf(tab)));
     tab.addEventListener("keydown", moveFocus);
   }
   document.addEventListener("click", (event) => {
@@ -25,22 +32,81 @@ export function startTabs(address) {
     document.getElementById(`tab-${link.dataset.showTab}`).focus();
   });
   addEventListener("hashchange", followHash);
-  const named = new URLSearchParams(location.search).get("tab");
-  selectTab(tabs.some((tab) => nameOf(tab) === named) ? named : "log");
+  addEventListener("scroll", fitPanes, { passive: true });
+  narrow.addEventListener("change", arrange);
+  new ResizeObserver(fitPanes).observe(run);
+  arrange();
+  const isNamed = new URLSearchParams(location.search).has("tab");
+  if (isNamed && paneOf(run.dataset.tab).getBoundingClientRect().top > innerHeight * 0.6) scrollToTabs();
   followHash();
 }
 
+export function isNarrow() {
+  return narrow.matches;
+}
+
+/** A narrow window shows cause and steps as tabs; a wide one beside the others, which they lead. */
+function arrange() {
+  for (const name of NARROW) {
+    paneOf(name).setAttribute("role", narrow.matches ? "tabpanel" : "region");
+  }
+  if (narrow.matches) paneOf("why").before(bar);
+  else paneOf("why").after(bar);
+  selectTab(run.dataset.tab);
+}
+
 export function selectTab(name) {
+  const shown = !narrow.matches && NARROW.includes(name) ? "log" : name;
+  run.dataset.tab = shown;
   for (const tab of tabs) {
-    const isSelected = nameOf(tab) === name;
+    const isSelected = nameOf(tab) === shown;
     tab.setAttribute("aria-selected", isSelected);
     tab.tabIndex = isSelected ? 0 : -1;
-    document.getElementById(`pane-${nameOf(tab)}`).hidden = !isSelected;
+    if (isSelected) bar.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - bar.clientWidth / 2;
+    if (!NARROW.includes(nameOf(tab))) paneOf(nameOf(tab)).hidden = !isSelected;
   }
-  const graph = document.getElementById("run-graph");
-  if (name === "graph" && graph) graph.open = true;
-  if (name === "events") readEvents();
-  showAddress(name);
+  if (shown === "events") readEvents();
+  if (shown === "graph") startGraph();
+  showAddress(shown);
+  fitPanes();
+}
+
+/** Shows a tab; in a narrow window from its beginning, with the tabs above it. */
+export function showFromTop(name) {
+  selectTab(name);
+  if (narrow.matches && tabsTop() < 0) scrollToTabs();
+}
+
+/** Shows the log so that all of it is in the window. */
+export function showLog() {
+  selectTab("log");
+  if (narrow.matches || isCut()) scrollToTabs();
+}
+
+/** Shows the list of steps, which a wide window always does. */
+export function showSteps() {
+  if (narrow.matches && run.dataset.tab !== "steps") showFromTop("steps");
+}
+
+/** Where the tabs would be if they did not stick, from the top of the window. */
+function tabsTop() {
+  return document.getElementById("run-head").getBoundingClientRect().bottom;
+}
+
+function scrollToTabs() {
+  if (narrow.matches) scrollBy(0, tabsTop());
+  else paneOf("steps").scrollIntoView({ block: "start" });
+}
+
+/** The panes end where the window ends, as far as the head leaves them `LEAST` pixels. */
+function fitPanes() {
+  const below = run.getBoundingClientRect().bottom + GAP - innerHeight;
+  const most = panes.clientHeight - LEAST;
+  run.style.setProperty("--below", `${Math.max(0, Math.min(below, most))}px`);
+}
+
+function isCut() {
+  return paneOf("log").getBoundingClientRect().bottom > innerHeight;
 }
 
 /** Adds an event of the stream, once the earlier ones are there. */
@@ -65,25 +131,35 @@ function nameOf(tab) {
   return tab.id.slice("tab-".length);
 }
 
+function paneOf(name) {
+  return document.getElementById(`pane-${name}`);
+}
+
 function moveFocus(event) {
-  const step = { ArrowRight: 1, ArrowLeft: -1, Home: -tabs.indexOf(event.target), End: -1 - tabs.indexOf(event.target) };
+  const there = tabs.filter((tab) => narrow.matches || !NARROW.includes(nameOf(tab)));
+  const at = there.indexOf(event.target);
+  const step = { ArrowRight: 1, ArrowLeft: -1, Home: -at, End: -1 - at };
   if (!(event.key in step)) return;
   event.preventDefault();
-  const next = tabs.at((tabs.indexOf(event.target) + step[event.key]) % tabs.length);
+  const next = there.at((at + step[event.key]) % there.length);
   next.focus();
-  selectTab(nameOf(next));
+  showFromTop(nameOf(next));
 }
 
 function followHash() {
   if (location.hash === "#failed-tests") {
-    selectTab("tests");
+    showFromTop("tests");
     document.getElementById("failed-tests").scrollIntoView({ block: "nearest" });
+  } else if (location.hash === "#log") {
+    showLog();
+    document.getElementById("log").focus();
   }
 }
 
 function showAddress(name) {
   const address = new URL(location.href);
-  if (name === "log") address.searchParams.delete("tab");
+  const first = narrow.matches ? run.dataset.firstTab : "log";
+  if (name === first) address.searchParams.delete("tab");
   else address.searchParams.set("tab", name);
   if (address.href !== location.href) history.replaceState(history.state, "", address);
 }

@@ -3,6 +3,7 @@
 const SPRITE = document.body.dataset.sprite;
 const SVG = "http://www.w3.org/2000/svg";
 const STATUSES = JSON.parse(document.getElementById("statuses").textContent);
+export const GROUP_ORDER = STATUSES.groupOrder; // of statuses in a group, the one to see first
 export const RUN_OVER = new Set(STATUSES.runOver);
 
 /** A run boots until its first step is healthy; then it runs, though the API says Booting. */

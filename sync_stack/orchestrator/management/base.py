@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, ClassVar, Final
 
+import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as StoreError
 from django.db import ProgrammingError
 
+from kernel.commands import HIDDEN_OPTIONS, OUTPUT_HELP, OUTPUTS, ExitCode, HelpWords, help_words
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
@@ -27,11 +28,9 @@ from sync_stack.orchestrator.services.operator_requests import NothingToSync
 from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.repositories import GitError
 
-EXIT_ARGUMENTS: Final = 2
-EXIT_STORE: Final = 69
 EXIT_CODES: Final = (
-    "0 done; 1 it cannot be done, or some of it failed; 2 wrong arguments; "
-    "69 the store cannot be used; 78 the configuration is wrong."
+    "0 success, 1 it cannot be done, or some of it failed, 2 usage, 3 not found, "
+    "6 unavailable, 78 wrong configuration"
 )
 _FILTERS: Final = {
     "rule": "only targets of this rule",
@@ -46,32 +45,34 @@ class SyncCommand(BaseCommand):
     """A command that prints a table, or with `-o json` a document."""
 
     requires_system_checks: Any = ()
+    suppressed_base_arguments = HIDDEN_OPTIONS
     examples: ClassVar[Sequence[str]] = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        end = help_epilog(subcommand, EXIT_CODES, self.examples)
+        end = sync_help(subcommand, EXIT_CODES, self.examples)
         return super().create_parser(prog_name, subcommand, **end, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+        add_output(parser)
         self.add_more(parser)
 
     def add_more(self, parser: CommandParser) -> None:
         """Arguments of the command itself."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Execute the command; a store that cannot be used gives one sentence and exit code 69."""
+        """Execute the command; a store that cannot be used gives one sentence and exit code 6."""
         try:
             return super().execute(*args, **options)
         except ProgrammingError:
             raise CommandError(
-                "the store has no tables of the sync: run manage.py migrate", returncode=EXIT_STORE
+                "the store has no tables of the sync: run partita migrate",
+                returncode=ExitCode.UNAVAILABLE,
             ) from None
         except StoreError as error:
             raise CommandError(
                 f"the store cannot be used ({type(error).__name__}): check DB_DRIVER and the "
                 "variables of its store",
-                returncode=EXIT_STORE,
+                returncode=ExitCode.UNAVAILABLE,
             ) from None
 
     def bundle(self) -> Configuration:
@@ -100,7 +101,7 @@ class SyncCommand(BaseCommand):
         rules |= {rule.name for rule in bundle.disabled_rules}
         if name not in rules:
             names = known_names(name, rules | ledgers.rules_with_targets())
-            raise CommandError(f"no rule {name!r} {names}", returncode=EXIT_ARGUMENTS)
+            raise CommandError(f"no rule {name!r} {names}", returncode=ExitCode.NOT_FOUND)
 
     def ports(self, configuration: Configuration) -> Ports:
         """Return ports for commands that run tasks themselves, without publishing them."""
@@ -113,14 +114,26 @@ class SyncCommand(BaseCommand):
         columns: Sequence[str],
         rows: Sequence[Sequence[Any]],
     ) -> None:
-        if options["output"] == "json":
-            self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False))
+        if options["output"] in ("json", "yaml"):
+            self.stdout.write(write_document(document, options["output"]))
             return
         table = [tuple(columns), *[tuple(map(str, row)) for row in rows]]
         widths = [max(len(row[number]) for row in table) for number in range(len(columns))]
         for row in table:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.stdout.write("  ".join(cells).rstrip())
+
+
+def add_output(parser: CommandParser) -> None:
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default=OUTPUTS[0], help=OUTPUT_HELP)
+
+
+def write_document(document: object, output: str) -> str:
+    """Return a document as JSON, or as YAML where that is the `output`."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    if output == "json":
+        return text
+    return yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True)
 
 
 def add_filters(parser: CommandParser, *names: str) -> None:
@@ -138,8 +151,15 @@ def rule_of(bundle: Bundle, name: str) -> Rule:
     rule = bundle.find_rule(name)
     if rule is None:
         names = known_names(name, (each.name for each in bundle.rules))
-        raise CommandError(f"no rule {name!r} {names}")
+        raise CommandError(f"no rule {name!r} {names}", returncode=ExitCode.NOT_FOUND)
     return rule
+
+
+def check_choice(what: str, name: str, names: Iterable[str]) -> None:
+    """Refuse a filter with a name that no row can have, with exit code 2 and the known ones."""
+    if name and name not in (known := set(names)):
+        words = f"no {what} {name!r} {known_names(name, known)}"
+        raise CommandError(words, returncode=ExitCode.USAGE)
 
 
 def known_names(name: str, names: Iterable[str]) -> str:
@@ -148,10 +168,7 @@ def known_names(name: str, names: Iterable[str]) -> str:
     return names_with_hint(options, next(iter(get_close_matches(name, options, n=1)), ""))
 
 
-def help_epilog(subcommand: str, exit_codes: str, examples: Sequence[str]) -> dict[str, Any]:
-    """Return keyword arguments for the command's parser."""
-    lines = "\n".join(f"  manage.py {subcommand} {line}".rstrip() for line in examples)
-    return {
-        "epilog": f"Exit codes: {exit_codes}\n\nExamples:\n{lines}",
-        "formatter_class": RawDescriptionHelpFormatter,
-    }
+def sync_help(subcommand: str, exit_codes: str, examples: Sequence[str]) -> HelpWords:
+    """Return the arguments of a command's parser; `examples` are what follows its name."""
+    lines = "\n".join(f"  partita {subcommand} {line}".rstrip() for line in examples)
+    return help_words(examples=lines, exit_codes=f"exit codes: {exit_codes}")

@@ -45,6 +45,14 @@ def versions(rule: str, repo: str) -> dict[str, int]:
     return dict(rows.values_list("id", "version"))
 
 
+def of_rule(rule: str, *, repo: str = "", env: str = "") -> list[Ledger]:
+    """Return the targets of a rule, or those of a repository or environment ("": any)."""
+    rows = LedgerTarget.objects.filter(rule_id=rule)
+    rows = rows.filter(repo=repo) if repo else rows
+    rows = rows.filter(env=env) if env else rows
+    return [ledger_of(row) for row in rows.order_by("id")]
+
+
 def at_destination(destination_id: str, *, other_than: str = "") -> list[Ledger]:
     rows = LedgerTarget.objects.filter(destination_id=destination_id).exclude(id=other_than)
     return [ledger_of(row) for row in rows.order_by("id")]

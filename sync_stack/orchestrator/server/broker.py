@@ -17,7 +17,7 @@ from django.db import close_old_connections
 from kombu.exceptions import KombuError
 
 from kernel import clock
-from kernel.background import BackgroundThread, PeriodicThread
+from kernel.background import BackgroundThread, PeriodicThread, one_cycle, report_error
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.selectors import tasks
@@ -106,7 +106,9 @@ class Publisher:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._ended.is_set(), _PROBE_S)
                 oldest = next(iter(self._waiting), None)
-            if not self.turn(oldest):
+            with one_cycle():
+                is_sent = self.turn(oldest)
+            if not is_sent:
                 self._ended.wait(_AGAIN_S)
 
     def turn(self, task_id: str | None) -> bool:
@@ -118,6 +120,7 @@ class Publisher:
                 self._probe()
         except BrokerAway as error:
             self._note(away=error)
+            report_error(optional=True)
             return False
         self._note(away=None)
         return True
@@ -137,6 +140,7 @@ class Publisher:
             task_transitions.mark_published([task_id], clock.now())
         except StoreError as error:
             log.warning("task %s was not marked as published: %s", task_id, type(error).__name__)
+            report_error()
 
     def _note(self, *, away: BrokerAway | None) -> None:
         """Log the first call that fails and the first that passes again."""
@@ -230,10 +234,15 @@ class LocalWorkers:
             close_old_connections()
             with self._changing:
                 self._under_way.discard(name)
-            try:
-                self._run_task(name)
-            except StoreError as error:
-                log.warning("task %s: the store failed: %s", name, type(error).__name__)
+            with one_cycle():
+                self._run_one(name)
+
+    def _run_one(self, name: str) -> None:
+        try:
+            self._run_task(name)
+        except StoreError as error:
+            log.warning("task %s: the store failed: %s", name, type(error).__name__)
+            report_error()
 
     def _poll(self) -> None:
         close_old_connections()
@@ -242,3 +251,4 @@ class LocalWorkers:
             self(tasks.to_publish(now, fresh=now, again=now, limit=100))
         except StoreError as error:
             log.warning("waiting tasks were not read: %s", type(error).__name__)
+            report_error()

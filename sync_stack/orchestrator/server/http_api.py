@@ -132,7 +132,7 @@ def problem(error: PlatformError, request: ApiRequest, **headers: str) -> ApiRes
 
 
 def invalid(code: str, name: str, detail: str) -> PlatformError:
-    entry = FieldError(pointer=name, code=code, detail=detail)
+    entry = FieldError(pointer=f"/{name}", code=code, detail=detail)
     return PlatformError(f"{name}: {detail}", code=code, errors=[entry])
 
 
@@ -323,7 +323,8 @@ class HttpApi:
 
     def readiness(self, _request: ApiRequest) -> ApiResponse:
         checks = dict(self.checks())
-        ready = all(checks.get(part) == "ok" for part in ("store", "grpc", "background"))
+        needed = (checks.get(part) for part in ("store", "grpc", "background"))
+        ready = all(check in ("ok", "degraded") for check in needed)
         status = "READY" if ready else "NOT_READY"
         return json_response({"status": status, "checks": checks}, status=200 if ready else 503)
 

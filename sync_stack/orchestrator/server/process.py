@@ -58,6 +58,7 @@ RENEW_S: Final = 3600.0
 GRACE_S: Final = 20.0
 FINISH_S: Final = 15.0
 HTTP_STOP_S: Final = 2.0
+_STORE_AWAY_S: Final = 2.0  # between two tries
 _SERVICE: Final = "partita.sync.v1.Orchestrator"
 
 
@@ -197,11 +198,9 @@ class OrchestratorProcess:
 
     def _sweep(self, name: str, wait: Callable[[], bool], act: Callable[[], Any]) -> None:
         def sweep() -> None:
-            close_old_connections()
-            try:
-                act()
-            except StoreError as error:
-                log.warning("sweep %s: the store failed: %s", name, type(error).__name__)
+            """Sweep; while the store is away, again and again, however long the period is."""
+            while not _is_done(name, act) and not self._stopping.wait(_STORE_AWAY_S):
+                pass
 
         PeriodicThread(
             f"sweep-{name}",
@@ -230,8 +229,27 @@ class OrchestratorProcess:
             "broker": "degraded" if failing else "ok",
             "grpc": "ok" if self._grpc_up else "failed",
             "git_cache": _git_cache(),
-            "background": "failed" if background.failing() else "ok",
+            "background": _background(),
         }
+
+
+def _is_done(name: str, act: Callable[[], Any]) -> bool:
+    """Sweep once; return False while the store is away."""
+    close_old_connections()
+    with background.one_cycle():
+        try:
+            act()
+        except StoreError as error:
+            log.warning("sweep %s: the store failed: %s", name, type(error).__name__)
+            background.report_error()
+            return False
+    return True
+
+
+def _background() -> str:
+    if background.failing():
+        return "failed"
+    return "degraded" if background.degraded_loops() else "ok"
 
 
 def _store() -> str:

@@ -17,6 +17,7 @@ from django.db import Error as StoreError
 from django.db import close_old_connections, connection
 
 from kernel import clock
+from kernel.background import report_error
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import Datasource
@@ -123,6 +124,7 @@ class TaskCopies:
             if not self._failing:
                 log.warning("tasks cannot be copied: %s", error)
             self._failing = True
+            report_error(optional=True)
         else:
             self._failing = False
         if self._writer.is_empty():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kernel.errors import known_names
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import BadPayload
-from sync_stack.core.ledger import State
+from sync_stack.core.ledger import Ledger, State
 from sync_stack.core.tasks import Kind
-from sync_stack.orchestrator.domain.identity import TargetKey
+from sync_stack.orchestrator.domain.identity import TargetKey, key_of
 from sync_stack.orchestrator.domain.task_documents import HealBaseline, TaskRequest
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.deliveries import DeliveryRefused
@@ -26,6 +27,7 @@ Publish = Callable[[Sequence[str]], None]
 class Heal:
     """The target and the baseline that a caller compared with.
 
+    `destination_id`, `repo` and `env` may be "": those of the only target that fits the rest.
     `commit`: the baseline to restore; "" asks for the head of `ref` ("": the target's own).
     `generation` 0: any. `rule` "": the only rule of the datasource.
     """
@@ -55,15 +57,11 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
     rule = _rule(bundle, heal)
     if not rule.self_heal:
         raise DeliveryRefused("FAILED_PRECONDITION", f"rule {rule.name!r} has no self_heal")
-    key = TargetKey(
-        rule=rule.name, repo=heal.repo, env=heal.env, destination_id=heal.destination_id
-    )
-    ledger = ledgers.find(key)
-    if ledger is None or ledger.applied is None:
-        raise DeliveryRefused("FAILED_PRECONDITION", f"rule {rule.name!r} has no such target")
+    key, applied = _target(rule, heal)
+    heal = replace(heal, repo=key.repo, env=key.env, destination_id=key.destination_id)
     if not heal.commit:
-        return _trigger_head(heal, ledger.applied, bundle, rule, publish)
-    event = event_for(bundle, rule, heal.repo, ledger.applied.ref)
+        return _trigger_head(heal, applied, bundle, rule, publish)
+    event = event_for(bundle, rule, heal.repo, applied.ref)
     baseline = HealBaseline(
         env=heal.env,
         destination_id=heal.destination_id,
@@ -142,6 +140,45 @@ def trigger_ref(  # noqa: PLR0913
         ),
         publish,
     )
+
+
+def _target(rule: Rule, heal: Heal) -> tuple[TargetKey, State]:
+    """Return the target of a request and what was applied there. Raises DeliveryRefused.
+
+    Without a `destination_id`, which no list shows, it is the only target of the rule that fits.
+    """
+    if heal.destination_id:
+        key = TargetKey(
+            rule=rule.name, repo=heal.repo, env=heal.env, destination_id=heal.destination_id
+        )
+        found = [ledgers.find(key)]
+    else:
+        found = [*ledgers.of_rule(rule.name, repo=heal.repo, env=heal.env)]
+    applied = [(each, each.applied) for each in found if each and each.applied]
+    if len(applied) > 1 and heal.ref:
+        applied = [each for each in applied if each[1].ref == heal.ref] or applied
+    if not applied:
+        raise DeliveryRefused(
+            "FAILED_PRECONDITION",
+            f"rule {rule.name!r} has no such target{_known_targets(rule)}",
+        )
+    if len(applied) > 1:
+        raise DeliveryRefused(
+            "INVALID_ARGUMENT",
+            "several targets fit; name one by repo, env and ref"
+            f"{known_names(_name_of(each) for each, _ in applied)}",
+        )
+    (ledger, state) = applied[0]
+    return key_of(ledger), state
+
+
+def _known_targets(rule: Rule) -> str:
+    return known_names(_name_of(each) for each in ledgers.of_rule(rule.name) if each.applied)
+
+
+def _name_of(ledger: Ledger) -> str:
+    ref = ledger.applied.ref if ledger.applied else ""
+    return f"{ledger.repo} {ledger.env} {ref} at {ledger.destination}"
 
 
 def _rule(bundle: Bundle, heal: Heal) -> Rule:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db.models import F
 
 from apps.accounts.api import TooManyAttempts, rate_limited
 from apps.accounts.models import LimitHit
+from apps.accounts.services import password_reset, rate_limits
 from apps.accounts.services.rate_limits import count_attempt
+from kernel.clock import now
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
 from tests.support.threads import at_once
 
@@ -133,6 +137,127 @@ def test_the_lock_ends_ten_minutes_after_the_failures(api, signed_up):
     assert api.auth("sign-in", RIGHT).status_code == 200
 
 
+def failures(count: int, *, of: dict[str, str] = WRONG, network: int = 1) -> list[Any]:
+    """Try wrong passwords, each from an address of its own."""
+    return [
+        Api(address=f"198.{network}.{n // 250}.{n % 250 + 1}").auth("sign-in", of)
+        for n in range(count)
+    ]
+
+
+def stranger() -> Api:
+    return Api(address="192.0.2.200")
+
+
+@pytest.fixture
+def frozen(monkeypatch) -> None:
+    """Time passes by `pass_time` only, however slow the machine is."""
+    moment = now()
+    monkeypatch.setattr(rate_limits, "now", lambda: moment)
+
+
+@pytest.mark.slow
+def test_failures_from_many_addresses_slow_the_account(signed_up, frozen):
+    admitted = [problem(answer)[0] for answer in failures(108)].count(401)
+
+    assert admitted == 10
+    refused = stranger().auth("sign-in", RIGHT)
+    assert problem(refused) == (429, "account_locked")
+    wait_s = int(refused["Retry-After"])
+    assert 0 < wait_s <= 300
+    pass_time(wait_s)
+    assert stranger().auth("sign-in", RIGHT).status_code == 200
+
+
+def test_the_delay_doubles_up_to_five_minutes(signed_up, frozen):
+    assert statuses(failures(10)) == [401] * 10
+    waits = []
+    for n in range(11):
+        refused = stranger().auth("sign-in", WRONG)
+        waits.append(int(refused["Retry-After"]))
+        pass_time(waits[-1])
+        assert statuses(failures(1, network=n + 2)) == [401]
+
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+
+
+def test_an_attempt_that_has_to_wait_makes_nobody_wait_longer(signed_up, frozen):
+    failures(10)
+    pass_time(1)
+    failures(1, network=2)
+
+    assert {int(each["Retry-After"]) for each in failures(30, network=3)} == {2}
+
+
+def test_where_the_owner_signed_in_before_nobody_waits(api, signed_up, frozen):
+    assert api.auth("sign-in", RIGHT).status_code == 200
+    failures(40)
+
+    assert api.auth("sign-in", RIGHT).status_code == 200
+
+
+def test_an_ipv6_client_is_known_by_its_network(signed_up, frozen):
+    home = Api(address="2001:db8:1:2::10")
+    assert home.auth("sign-in", RIGHT).status_code == 200
+    failures(40)
+
+    assert Api(address="2001:db8:1:2:aaaa::9").auth("sign-in", RIGHT).status_code == 200
+    assert Api(address="2001:db8:1:3::10").auth("sign-in", RIGHT).status_code == 429
+
+
+def test_a_sign_in_gives_a_stranger_no_further_attempts(api, signed_up, frozen):
+    api.auth("sign-in", RIGHT)
+    failures(40)
+    api.auth("sign-in", RIGHT)
+
+    assert statuses(failures(1, network=2)) == [429]
+
+
+def test_failures_from_where_the_owner_signs_in_slow_nobody_else(api, signed_up, frozen):
+    api.auth("sign-in", RIGHT)
+    for _ in range(9):
+        api.auth("sign-in", WRONG)
+
+    assert statuses(failures(10)) == [401] * 10
+
+
+def test_unknown_mails_are_slow_too(db, frozen):
+    nobody = {"email": "nobody@example.org", "password": "Wrong-Horse-1"}
+
+    assert statuses(failures(12, of=nobody)) == [401] * 10 + [429] * 2
+
+
+def test_a_reset_of_the_password_ends_the_wait(signed_up, ada_row, frozen):
+    failures(40)
+    token = password_reset._new_token(ada_row)
+    password_reset.reset_password(token, "Another-Horse-1")
+
+    changed = RIGHT | {"password": "Another-Horse-1"}
+    assert stranger().auth("sign-in", changed).status_code == 200
+
+
+def test_refusals_say_when_to_try_again(api, signed_up, frozen):
+    for _ in range(10):
+        api.auth("sign-in", WRONG)
+    limited = api.auth("sign-in", RIGHT)
+    pass_time(60)
+    locked = api.auth("sign-in", RIGHT)
+
+    assert limited.json()["detail"] == f"too many requests; try again in {limited['Retry-After']} s"
+    assert re.search(r"too many failed sign-ins; try again in [89] min", locked.json()["detail"])
+
+
+def test_the_page_of_sign_in_says_when_to_try_again(client, signed_up, settings):
+    settings.ROOT_URLCONF = "platform_site.urls"
+    for _ in range(10):
+        client.post("/sign-in", WRONG, REMOTE_ADDR="192.0.2.1")
+
+    page = client.post("/sign-in", RIGHT, REMOTE_ADDR="192.0.2.1")
+
+    assert page.status_code == 429
+    assert f"Too many requests; try again in {page['Retry-After']} s" in page.content.decode()
+
+
 def test_unknown_mails_lock_too(api):
     nobody = {"email": "nobody@example.org", "password": "Wrong-Horse-1"}
     for _ in range(10):
@@ -166,6 +291,16 @@ def test_neither_mails_nor_addresses_are_kept(api):
     kept = str(LimitHit.objects.values())
     assert "ada@" not in kept.lower()
     assert "203.0.113" not in kept
+
+
+@pytest.mark.store
+@pytest.mark.django_db(transaction=True)
+def test_many_at_once_from_anywhere_are_no_more_than_admitted_without_a_wait(frozen):
+    rule = rate_limits.GrowingDelay(free=5, window=timedelta(hours=1), longest=timedelta(minutes=5))
+
+    waits = at_once([lambda: rate_limits.delay_attempt("b", "k", rule)[1]] * 16)
+
+    assert waits.count(0) <= 5
 
 
 @pytest.mark.store

@@ -64,7 +64,7 @@ def test_redis_holds_neither_mails_nor_addresses_and_forgets_within_a_minute(red
 def test_failed_passwords_still_count_in_the_store(redis_addr, api):
     api.auth("sign-in", WRONG)
 
-    assert LimitHit.objects.count() == 1
+    assert LimitHit.objects.count() == 2, "of the address with this client, and of the account"
 
 
 @pytest.mark.redis
@@ -89,6 +89,7 @@ def test_a_redis_that_is_away_from_the_start_costs_nothing(settings, api):
     assert api.auth("sign-up", ada).status_code == 201
 
 
+@pytest.mark.timed
 def test_a_redis_that_hangs_delays_one_request_by_a_moment(settings):
     """Invariants 34 and 37."""
     with servers.silent() as addr:
@@ -96,4 +97,4 @@ def test_a_redis_that_hangs_delays_one_request_by_a_moment(settings):
         began = time.monotonic()
 
         assert passed(3, tries=50) == 3
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 5  # 50 waits would be 12 s

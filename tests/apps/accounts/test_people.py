@@ -234,7 +234,7 @@ def test_of_two_administrators_who_disable_each_other_at_once_one_stays():
         return "done"
 
     def second() -> str:
-        assert has_written.wait(5)
+        assert has_written.wait(30)
         try:
             disable(bob, by=ada)
         except Forbidden as error:
@@ -243,3 +243,11 @@ def test_of_two_administrators_who_disable_each_other_at_once_one_stays():
 
     assert at_once([first, second]) == ["done", "account_disabled"]
     assert User.objects.filter(is_active=True).count() == 1
+
+
+def test_a_workspace_that_is_no_uuid_is_named_by_a_pointer(ada, ada_row):
+    with pytest.raises(InvalidInput) as caught:
+        visible_workspaces(principal_of_token(ada.token, ada_row), "mine")
+
+    (fault,) = caught.value.errors
+    assert (caught.value.problem_code, fault.pointer) == ("invalid_parameter", "/workspaceId")

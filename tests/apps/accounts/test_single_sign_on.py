@@ -216,6 +216,9 @@ def test_what_the_provider_reports_is_told(api, provider, query, code):
         ({"email": "no address"}, "oidc_email_missing"),
         ({"email_verified": False}, "oidc_email_unverified"),
         ({"email_verified": None}, "oidc_email_unverified"),
+        ({"email_verified": "true"}, "oidc_email_unverified"),
+        ({"email_verified": 1}, "oidc_email_unverified"),
+        ({"email_verified": [True]}, "oidc_email_unverified"),
     ],
     ids=str,
 )
@@ -292,13 +295,52 @@ def principal_of(user: User) -> Principal:
 
 
 def test_groups_make_an_administrator_and_end_it(api, provider):
-    provider.claims |= {"groups": "staff, PLATFORM"}
+    provider.claims |= {"groups": ["staff", "PLATFORM"]}
     come_back(api, provider)
     assert User.objects.get().is_admin
 
     provider.claims |= {"groups": []}
     come_back(api, provider)
     assert not User.objects.get().is_admin
+
+
+@pytest.mark.parametrize("groups", ["platform", "staff,platform", {"platform": 1}, ["x"], 7])
+def test_groups_that_are_no_list_of_texts_make_no_administrator(api, provider, groups, caplog):
+    provider.claims |= {"groups": groups}
+
+    come_back(api, provider)
+
+    assert not User.objects.get(email="grace@example.org").is_admin
+    is_list = isinstance(groups, list)
+    assert ("groups is not a list, and counts as empty" in caplog.text) is not is_list
+
+
+def test_a_text_for_a_boolean_is_named_in_the_log(api, provider, caplog):
+    provider.claims |= {"email_verified": "true"}
+
+    come_back(api, provider)
+
+    assert "email_verified is not a boolean, and counts as false" in caplog.text
+
+
+@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize("iss", ["own", "other", None])
+def test_the_issuer_of_the_callback_is_checked_where_it_is_sent_or_announced(
+    api, provider, announced, iss
+):
+    provider.document = {"authorization_response_iss_parameter_supported": announced}
+    forget_discovered()
+    begun = provider.authorize(begin(api))
+    named = {"own": provider.issuer, "other": "https://evil.example"}.get(iss or "")
+    sent = {} if named is None else {"iss": named}
+
+    answer = api.get(CALLBACK, {"state": begun["state"], "code": "code-1", **sent})
+
+    if iss == "own" or (iss is None and not announced):
+        assert User.objects.filter(email="grace@example.org").exists()
+    else:
+        assert told(answer) == {"error": "oidc_provider_error"}
+        assert not User.objects.exists()
 
 
 def test_an_administrator_made_here_is_not_demoted(api, provider):

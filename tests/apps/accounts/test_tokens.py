@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +15,24 @@ import jwt
 import pytest
 
 from apps.accounts import selectors
-from apps.accounts.api import Principal, issue_tokens, recheck, revoke_everything, sign_up
+from apps.accounts.api import (
+    Principal,
+    end_every_sign_in,
+    issue_tokens,
+    recheck,
+    revoke_everything,
+    sign_up,
+)
 from apps.accounts.domain import tokens
 from apps.accounts.domain.errors import Unauthenticated
-from apps.accounts.models import RefreshFamily, RefreshToken, RevokedToken, User
+from apps.accounts.models import (
+    ApiToken,
+    PasswordReset,
+    RefreshFamily,
+    RefreshToken,
+    RevokedToken,
+    User,
+)
 from kernel.clock import now
 from tests.apps.accounts.conftest import PASSWORD, Api, problem
 
@@ -180,6 +195,73 @@ def test_previous_secrets_verify_and_do_not_sign(ada, settings):
     fresh = Api().auth("sign-in", {"email": "ada@example.org", "password": PASSWORD}).json()
     kid = jwt.get_unverified_header(fresh["token"])["kid"]
     assert kid == tokens.key_id(OTHER_SECRET)
+
+
+@pytest.fixture
+def replaced_secret(settings) -> Callable[[], str]:
+    """Replace the signing secret and return the old one, which stays listed."""
+
+    def replace() -> str:
+        old = str(settings.JWT_SECRET)
+        settings.JWT_SECRET = OTHER_SECRET
+        settings.JWT_PREVIOUS_SECRETS = (old,)
+        selectors._cache.clear()  # another process, which remembers nothing
+        return old
+
+    return replace
+
+
+@pytest.mark.parametrize("age_s", [0, 60, 3600, 86_400])
+@pytest.mark.parametrize("life_s", [3600, 30 * 86_400])
+def test_what_is_forged_with_a_replaced_secret_does_not_count(
+    ada_row, replaced_secret, age_s, life_s
+):
+    """Invariant 18: neither one of today nor one that claims to be older than the replacement."""
+    old, moment = replaced_secret(), int(time.time())
+    token = forged(old, ada_row.id, iat=moment - age_s, exp=moment + life_s)
+
+    assert problem(Api(token=token).me()) == (401, "token_invalid")
+
+
+@pytest.mark.parametrize("claim", ["sub", "exp"])
+def test_a_replaced_secret_cannot_change_a_token_that_was_issued(
+    ada, admin, replaced_secret, claim
+):
+    genuine = claims_of(ada.token)
+    other = {"sub": claims_of(admin.token)["sub"], "exp": genuine["exp"] + 86_400}
+    token = forged(replaced_secret(), **{"user_id": genuine["sub"], **genuine, claim: other[claim]})
+
+    assert problem(Api(token=token).me()) == (401, "token_invalid")
+
+
+def test_a_secret_that_came_back_signs_and_the_one_between_forges_nothing(
+    ada, ada_row, settings, replaced_secret
+):
+    """A rollback: what both secrets issued counts, and nothing else."""
+    old = replaced_secret()
+    between = Api().auth("sign-in", {"email": "ada@example.org", "password": PASSWORD}).json()
+    settings.JWT_SECRET, settings.JWT_PREVIOUS_SECRETS = old, (OTHER_SECRET, old)
+    selectors._cache.clear()
+
+    assert ada.me().status_code == 200
+    assert Api(token=between["token"]).me().status_code == 200
+    assert problem(Api(token=forged(OTHER_SECRET, ada_row.id)).me()) == (401, "token_invalid")
+
+
+def test_an_issued_token_of_a_replaced_secret_ends_with_its_sign_out(ada, replaced_secret):
+    replaced_secret()
+    assert ada.auth("sign-out").json() == {"status": "signed-out"}
+
+    assert problem(ada.me()) == (401, "token_revoked")
+
+
+def test_a_refresh_token_outlives_the_secret(signed_up, replaced_secret):
+    replaced_secret()
+
+    renewed = Api().auth("refresh", {"refreshToken": signed_up["refreshToken"]})
+
+    assert renewed.status_code == 200
+    assert jwt.get_unverified_header(renewed.json()["token"])["kid"] == tokens.key_id(OTHER_SECRET)
 
 
 def test_a_dropped_secret_verifies_no_longer(ada, settings):
@@ -358,6 +440,23 @@ def test_everything_of_a_user_can_be_revoked(ada, browser, ada_row, signed_up):
     assert browser.get("/page/whoami").json() == {"email": None}
     refreshed = Api().auth("refresh", {"refreshToken": signed_up["refreshToken"]})
     assert problem(refreshed) == (401, "refresh_invalid")
+
+
+def test_after_a_restore_everybody_signs_in_again(signed_up, ada, ada_row, browser):
+    ApiToken.objects.create(
+        user=ada_row, name="CI", token_hash="0" * 64, scope="run", expires_at=now() + timedelta(1)
+    )
+    PasswordReset.objects.create(user=ada_row, token_hash="1" * 64, expires_at=now() + timedelta(1))
+
+    end_every_sign_in()
+    selectors._cache.clear()  # the servers were stopped
+
+    assert problem(ada.me()) == (401, "token_revoked")
+    assert browser.get("/page/whoami").json() == {"email": None}
+    refreshed = Api().auth("refresh", {"refreshToken": signed_up["refreshToken"]})
+    assert problem(refreshed) == (401, "refresh_invalid")
+    assert not PasswordReset.objects.exists()
+    assert ApiToken.objects.exists(), "programs go on"
 
 
 def test_tokens_are_stored_hashed(signed_up):

@@ -83,6 +83,48 @@ def test_a_registry_that_fails_is_said_beside_the_others(
     assert json.loads(capsys.readouterr().out)["warnings"][0]["registryId"] == "main"
 
 
+def test_registries_that_fail_are_said_in_one_line(
+    offers: FakeIndex, capsys: pytest.CaptureFixture[str]
+):
+    offers.fail("main", "connection refused")
+    offers.fail("other", "timeout")
+
+    assert search("payments") == 0
+
+    assert capsys.readouterr().err == (
+        "2 registries could not be read, their last good content is shown: "
+        "main (connection refused), other (timeout)\n"
+    )
+
+
+def test_what_is_only_described_with_the_words_stands_below(
+    offers: FakeIndex, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    entries = [
+        _entry("a/hello", "Hello", "like the greeter"),
+        _entry("a/old-greeter", "Old greeter", ""),
+        _entry("a/greeter", "Greeter", ""),
+    ]
+    monkeypatch.setattr("apps.catalog.api.list_entries", lambda: entries)
+
+    assert search("greeter") == 0
+    written = capsys.readouterr()
+    search("like the", "-o", "json")
+
+    assert [row[0] for row in rows(written.out)] == ["a/greeter", "a/old-greeter"]
+    assert written.err == "only described with 'greeter': a/hello\n"
+    assert json.loads(capsys.readouterr().out)["total"] == 1
+
+
+def _entry(repository: str, title: str, description: str) -> Any:
+    package = {
+        "id": repository, "kind": "suite", "title": title, "repository": repository,
+        "owner": "", "provider": "Zot", "version": "1", "tags": ["1"], "description": description,
+        "modules": [], "status": "Listed", "score": 0, "inspectable": False,
+    }  # fmt: skip
+    return {"package": package, "launchable": False, "merits": {}, "seenAt": ""}
+
+
 def test_favorites_are_those_of_the_account_that_commands_act_as(
     offers: FakeIndex, capsys: pytest.CaptureFixture[str]
 ):

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from apps.console import run_list, selectors
-from apps.executions.api import FailedCase, RunFilter, RunPage
-from apps.executions.domain.events import LineRecord
+from apps.console import api_surfaces, run_list, selectors, suite_list
+from apps.executions.api import (
+    FailedCase,
+    RunFilter,
+    RunPage,
+    difference_name,
+    difference_sides,
+)
 from kernel.errors import NotFound
 from tests.apps.console import wire_samples
 
@@ -26,22 +32,40 @@ class FakeExecutions:
     """`executions.api` as far as the pages read it, over wire samples."""
 
     RunFilter = RunFilter
+    difference_name = staticmethod(difference_name)
+    difference_sides = staticmethod(difference_sides)
 
     run: dict[str, Any] = field(default_factory=wire_samples.detail)
     suites: list[dict[str, Any]] = field(default_factory=wire_samples.launch_suites)
     cases: list[FailedCase] = field(default_factory=list)
-    lines: dict[str, list[tuple[int, LineRecord]]] = field(default_factory=dict)
+    green: dict[str, Any] = field(default_factory=wire_samples.without_green)
+    runs: list[dict[str, Any]] = field(
+        default_factory=lambda: wire_samples.overview()["executions"]
+    )
 
     def overview(self, _principal: object) -> dict[str, Any]:
         return wire_samples.overview()
 
     def run_page(self, _principal: object, _wanted: object, **_page: object) -> RunPage:
-        items: list[Any] = wire_samples.overview()["executions"]
+        items: list[Any] = self.runs
         return RunPage(items, "")
 
     def suite_runs(self, _principal: object, suite_id: str, *, limit: int) -> list[dict[str, Any]]:
         runs: list[dict[str, Any]] = wire_samples.overview()["executions"]
         return [run for run in runs if run["suiteId"] == suite_id][:limit]
+
+    def newest_by_suite(
+        self,
+        _principal: object,
+        suite_ids: Sequence[str],
+        *,
+        count: int,
+        statuses: frozenset[str] = frozenset(),
+    ) -> dict[str, list[dict[str, Any]]]:
+        wanted = [run for run in self.runs if not statuses or run["status"] in statuses]
+        return {
+            name: [run for run in wanted if run["suiteId"] == name][:count] for name in suite_ids
+        }
 
     def launch_suites(self) -> list[dict[str, Any]]:
         return self.suites
@@ -51,11 +75,11 @@ class FakeExecutions:
             raise RunNotFound("there is no run of that id")
         return self.run
 
+    def since_green(self, _principal: object, _run_id: str) -> dict[str, Any]:
+        return self.green
+
     def failed_cases(self, _principal: object, _run_id: str) -> list[FailedCase]:
         return self.cases
-
-    def last_lines(self, _run_id: str, source: str, *, count: int) -> list[tuple[int, LineRecord]]:
-        return self.lines.get(source, [])[-count:]
 
 
 @dataclass
@@ -86,7 +110,7 @@ class FakeSuites:
 @pytest.fixture
 def executions(monkeypatch: pytest.MonkeyPatch) -> FakeExecutions:
     fake = FakeExecutions()
-    for reader in (selectors, run_list):
+    for reader in (selectors, run_list, suite_list):
         monkeypatch.setattr(reader, "executions", fake)
     return fake
 
@@ -94,7 +118,7 @@ def executions(monkeypatch: pytest.MonkeyPatch) -> FakeExecutions:
 @pytest.fixture
 def suites(monkeypatch: pytest.MonkeyPatch) -> FakeSuites:
     fake = FakeSuites()
-    for reader in (selectors, run_list):
+    for reader in (api_surfaces, selectors, run_list, suite_list):
         monkeypatch.setattr(reader, "suites", fake)
     return fake
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import pyotp
 import pytest
 from django.test import Client
 
@@ -149,3 +152,34 @@ def test_pages_are_not_for_tokens(ada: Client):
 )
 def test_a_form_of_a_token_is_checked(ada: Client, form: dict[str, str]):
     assert ada.post("/account/tokens", form).status_code == 400
+
+
+def field_tag(page: str, name: str) -> str:
+    found = re.search(rf'<input name="{name}"[^>]*>', page)
+    assert found, page
+    return found[0]
+
+
+def test_after_a_wrong_password_the_focus_is_on_the_password(ada: Client):
+    client = Client()
+    first = client.get("/sign-in").content.decode()
+    again = client.post("/sign-in", {"email": EMAIL, "password": "Wr0ngWr0ng"}).content.decode()
+
+    assert "autofocus" in field_tag(first, "email")
+    assert "autofocus" not in field_tag(again, "email")
+    assert "autofocus" in field_tag(again, "password")
+    assert f'value="{EMAIL}"' in field_tag(again, "email")
+
+
+def test_recovery_codes_and_a_token_can_be_copied_and_the_codes_saved(ada: Client):
+    page = ada.post("/account/second-factor/begin").content.decode()
+    secret = re.search(r"data-secret>([^<]+)<", page)
+    assert secret
+    code = pyotp.TOTP(secret[1]).now()
+    page = ada.post("/account/second-factor/confirm", {"code": code}).content.decode()
+
+    assert 'id="recovery-codes"' in page
+    assert 'data-copy="recovery-codes"' in page
+    assert 'data-download="recovery-codes"' in page
+    made = ada.post("/account/tokens", {"name": "ci", "scope": "run", "days": "90"})
+    assert 'data-copy="api-token"' in made.content.decode()

@@ -225,3 +225,25 @@ def test_a_built_in_module_shows_its_functions(reader: Client, offers: FakeIndex
     assert "<code>f(name, **kw)</code>" in page
     assert "<strong>one</strong>" in page
     assert "Versions" not in page
+
+
+def test_the_order_of_the_catalog_is_in_the_address(reader: Client, offers: FakeIndex):
+    by_score = page_of(reader, "/catalog?sort=score&kind=suite")
+    assert shown(by_score) == ["main-example-com-core-shop", "main-example-com-core-payments"]
+    assert '<option value="score" selected>' in by_score
+    assert choices(by_score)["modules"][0] == "/catalog?sort=score&kind=stdlib"
+    assert shown(page_of(reader, "/catalog?sort=score"))[0] != "main-example-com-core-payments"
+
+    page_of(reader, "/catalog?sort=size", status=400)
+
+
+def test_that_there_is_no_registry_stands_once_below_the_packages(
+    reader: Client, workspace: Any, index: FakeIndex, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(catalog, "registries", index.registries)
+    note = "No registry is configured."
+
+    page = page_of(reader, "/catalog")
+    assert page.count(note) == 1
+    assert page.index('id="packages"') < page.index(note)
+    assert note not in page_of(reader, "/catalog?q=redis")

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from apps.console.domain import display, layout
+from apps.console.domain.graph_groups import group_siblings
 from apps.console.views import same_site
-from apps.executions.domain.states import RunReason, StepReason, StepStatus
+from apps.executions.domain.states import StepStatus
 from tests.apps.console import wire_samples
 
 
@@ -55,6 +56,58 @@ def test_a_long_edge_passes_beside_the_nodes_between():
     long_edge = next(edge for edge in drawing.edges if (edge.source, edge.target) == ("a", "c"))
     flat_y = float(long_edge.path.split("H")[0].split()[-1])
     assert not between.y <= flat_y <= between.y + layout.NODE_HEIGHT
+
+
+def chains(count: int) -> list[dict[str, Any]]:
+    """A service, `load-1…n` after it, `test-1…n` after the load of its number, and a cleanup."""
+    numbers = range(1, count + 1)
+    return [
+        wire_samples.node("db", 0),
+        *(wire_samples.node(f"load-{n}", 1, ("db",)) for n in numbers),
+        *(wire_samples.node(f"test-{n}", 2, (f"load-{n}",)) for n in numbers),
+        wire_samples.node("report", 3, tuple(f"test-{n}" for n in numbers)),
+    ]
+
+
+def test_siblings_are_one_node_and_their_edges_one_edge():
+    nodes = [each | {"status": "healthy"} for each in chains(12)]
+    nodes[5]["status"] = "failed"
+
+    grouped = {node["id"]: node for node in group_siblings(nodes)}
+
+    assert list(grouped) == ["db", "load-1…12", "test-1…12", "report"]
+    load = grouped["load-1…12"]
+    assert [mark["id"] for mark in load["members"]] == [f"load-{n}" for n in range(1, 13)]
+    assert (load["status"], grouped["test-1…12"]["status"]) == ("failed", "healthy")
+    assert grouped["test-1…12"]["dependsOn"] == ["load-1…12"]
+    assert grouped["report"]["dependsOn"] == ["test-1…12"]
+
+
+def test_an_open_group_is_drawn_as_its_steps():
+    grouped = {node["id"]: node for node in group_siblings(chains(4), ["load-1…4"])}
+
+    assert len(grouped) == 7
+    assert grouped["test-1…4"]["dependsOn"] == ["load-1", "load-2", "load-3", "load-4"]
+    drawing = layout.draw(list(grouped.values()))
+    assert drawing.groups == ("load-1…4", "test-1…4")
+    assert drawing.has_closed_group
+
+
+def test_steps_that_differ_in_what_they_need_or_are_do_not_become_one_node():
+    nodes = chains(4)
+    nodes[2]["dependsOn"] = []  # load-2 needs nothing
+    nodes[7]["kind"] = "service"  # test-3
+
+    grouped = [node["id"] for node in group_siblings(nodes)]
+
+    assert len(grouped) == len(nodes)
+    assert [node["id"] for node in group_siblings(chains(2))] == [n["id"] for n in chains(2)]
+
+
+def test_numbers_in_names_sort_as_numbers():
+    names = ["test-10", "test-2", "a", "test-1b", "test-1"]
+
+    assert sorted(names, key=display.natural_key) == ["a", "test-1", "test-1b", "test-2", "test-10"]
 
 
 def test_sparse_levels_unknown_needs_and_no_nodes_are_drawn_too():
@@ -136,25 +189,56 @@ def test_a_run_runs_once_a_step_is_healthy():
     assert display.run_display("Canceling", begun=True).label == "Canceling"
 
 
-def test_reasons_are_words_and_unknown_ones_stay_readable():
-    assert display.reason_text("oom_killed") == "exceeded its memory limit"
-    assert display.reason_text("brand_new") == "brand new"
+def test_the_reason_of_a_step_is_words_that_follow_its_status():
+    failed = {"reason": "exit_nonzero", "detail": "exit code 3", "exitCode": 3}
+
+    assert display.step_reason(failed) == "exited with code 3"
+    assert display.step_reason({"reason": "dependency_failed"}) == "a step that it needs failed"
+    assert display.step_reason({"reason": "brand_new"}) == "brand new"
+    assert display.step_reason({}) == ""
 
 
-def test_every_status_is_displayed_and_every_reason_has_words():
+@pytest.mark.parametrize(
+    ("reason", "detail", "more"),
+    [
+        ("exit_nonzero", "exit code 3", ""),
+        ("test_failures", "1 of 12 tests failed", ""),
+        ("image_missing", "image a:1 could not be pulled: no such host", "no such host"),
+        ("internal_error", "x" * 900, "x" * 900),
+    ],
+)
+def test_the_detail_of_a_step_is_shown_if_it_says_more(reason: str, detail: str, more: str):
+    shown = display.step_detail({"reason": reason, "detail": detail, "exitCode": 3})
+
+    assert bool(shown) is bool(more)
+    assert shown.endswith(more)
+
+
+def test_every_status_is_displayed():
     assert set(display.STEP_ORDER) == set(StepStatus)
-    assert {*StepReason, *RunReason} - set(display._REASONS) == set()
+
+
+def test_a_row_has_the_sentence_of_its_run_unless_all_is_well():
+    words = {"failing": False, "sentence": "words"}
+
+    assert display.run_reason({**words, "status": "Healthy"}) == ""
+    assert display.run_reason({**words, "status": "Booting"}) == ""
+    assert display.run_reason({**words, "status": "Booting", "failing": True}) == "words"
+    for status in ("Queued", "Canceling", "Canceled", "Failed"):
+        assert display.run_reason({**words, "status": status}) == "words"
 
 
 def test_a_cause_chain_reads_from_the_nearest_to_the_root():
-    chain: list[dict[str, Any]] = [
+    chain: list[Any] = [
         {"stepId": "api", "reason": "dependency_failed"},
         {"stepId": "db", "reason": "exit_nonzero", "exitCode": 3},
+        {"stepId": "nopull", "reason": "image_missing"},
     ]
 
     assert display.cause_links(chain) == [
-        ("api", "a step that it needs failed"),
-        ("db", "exited with an error code (exit code 3)"),
+        ("api", " was skipped because a step that it needs failed"),
+        ("db", " exited with code 3"),
+        ("nopull", ": the image could not be pulled"),
     ]
 
 
@@ -217,16 +301,3 @@ def test_sizes_carry_their_unit():
     assert [display.size_text(count) for count in (12, 3482, 5 * 2**20, 3 * 2**30)] == [
         "12 B", "3.4 KiB", "5.0 MiB", "3.0 GiB",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[m", "red and bold"),
-        ("\x1b]8;;https://example.org\x07link\x1b]8;;\x07", "link"),
-        ("\x1b]0;never ends", ""),
-        ("a\rb\x00c\td", "abc\td"),
-    ],
-)
-def test_last_words_are_shown_without_controls(text: str, plain: str):
-    assert display.plain_text(text) == plain

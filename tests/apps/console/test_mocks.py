@@ -268,3 +268,12 @@ def test_a_missed_expectation_leads_to_the_calls():
     ]
 
     assert ['data-show-tab="mocks"' in page for page in pages] == [True, False]
+
+
+def test_the_calls_opened_by_hand_are_a_whole_page_and_a_fragment_for_htmx(admin: Client):
+    whole = text(admin.get("/suites/shop/mocks"))
+    part = text(admin.get("/suites/shop/mocks", headers={"HX-Request": "true"}))
+
+    assert whole.lstrip().startswith("<!doctype html>")
+    assert 'href="/suites/shop"' in whole
+    assert "<html" not in part

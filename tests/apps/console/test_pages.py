@@ -5,12 +5,13 @@ import re
 import pytest
 from django.test import Client
 
+from apps.accounts import selectors as accounts_memory
+from apps.accounts.models import Membership
 from tests.apps.console import wire_samples
 from tests.apps.console.conftest import FakeExecutions, FakeSuites
 
 RUN = f"/executions/{wire_samples.RUN_ID}"
 PAGES = ["/", "/suites", "/suites/shop", RUN, f"{RUN}/panels"]
-LATER = ["/environments"]
 EVIL = '<script>alert("x")</script>'
 HTML = {"Accept": "text/html"}
 
@@ -24,7 +25,7 @@ def test_every_page_is_there_for_a_signed_in_reader(reader: Client, path: str):
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("path", [*PAGES, *LATER])
+@pytest.mark.parametrize("path", [*PAGES, "/environments"])
 def test_a_stranger_is_sent_to_sign_in_and_back(client: Client, path: str):
     answer = client.get(path + "?file=a")
 
@@ -39,16 +40,9 @@ def test_a_fragment_for_a_stranger_moves_the_whole_page(client: Client):
     assert (answer.status_code, answer["HX-Redirect"]) == (401, "/sign-in")
 
 
-@pytest.mark.parametrize("path", LATER)
-def test_a_page_of_a_later_release_says_so(reader: Client, path: str):
-    answer = reader.get(path)
-
-    assert answer.status_code == 501
-    assert "not_available" in answer.content.decode()
-    assert f'href="{path}"' not in reader.get("/").content.decode()
-
-
-@pytest.mark.parametrize("path", [*PAGES, "/sign-in", "/sign-up", "/catalog", "/executions/run-0"])
+@pytest.mark.parametrize(
+    "path", [*PAGES, "/sign-in", "/sign-up", "/catalog", "/environments", "/executions/run-0"]
+)
 def test_no_page_has_inline_script_or_style(reader: Client, path: str):
     answer = reader.get(path)
     page = answer.content.decode()
@@ -62,12 +56,21 @@ def test_text_of_others_is_never_markup(
     reader: Client, executions: FakeExecutions, suites: FakeSuites
 ):
     node = wire_samples.node(EVIL, 0, image=EVIL)
+    case = {"name": EVIL, "classname": EVIL, "message": EVIL}
+    evil_step = {
+        **wire_samples.VERDICT["steps"][0],
+        "stepId": EVIL,
+        "sentence": f"{EVIL} {EVIL}",
+        "causes": [EVIL],
+        "cases": [case],
+        "lines": [{"number": 1, "text": EVIL}],
+    }
     executions.run = wire_samples.detail(
         suiteTitle=EVIL,
         profile=EVIL,
         backend=EVIL,
         author=EVIL,
-        reasonDetail=EVIL,
+        verdict={**wire_samples.VERDICT, "sentence": EVIL, "steps": [evil_step]},
         reason="internal_error",
         suite={"topology": [node]},
         steps=[node | {"status": "failed", "attempt": 1, "waitingOn": [], "detail": EVIL}],
@@ -128,7 +131,7 @@ def test_a_suite_shows_what_it_imports(reader: Client, suites: FakeSuites):
     page = reader.get("/suites/shop").content.decode()
     assert 'href="/suites/payments"' in page
     assert "not locked" in page
-    assert "manage.py suite lock shop" in page
+    assert "partita suite lock shop" in page
     assert EVIL not in page
 
 
@@ -149,11 +152,103 @@ def test_a_run_shows_steps_reasons_and_causes(reader: Client):
     page = reader.get(RUN).content.decode()
 
     assert "Running, failing" in page
-    assert "exit code 3, expected 0" in page
+    assert "exited with code 3, expected 0" in page
     assert 'data-go-to-step="checkout"' in page
-    assert "exited with an error code (exit code 3)" in page
+    assert "exit_nonzero" not in page
     assert 'data-first-failure="checkout"' in page
     assert "junit.xml" in page
+
+
+def test_a_run_without_tests_and_reports_offers_no_junit(
+    reader: Client, executions: FakeExecutions
+):
+    steps = [step | {"kind": "task"} for step in wire_samples.detail()["steps"]]
+    executions.run = wire_samples.detail(steps=steps, artifacts=[])
+
+    assert "/junit" not in reader.get(RUN).content.decode()
+
+
+def test_a_missing_artifact_is_a_warning_with_the_step_and_the_path(
+    reader: Client, executions: FakeExecutions
+):
+    missing = [{"path": "report.xml", "hint": f"look at {EVIL}"}]
+    steps = [
+        step | ({"missingArtifacts": missing} if step["id"] == "search" else {})
+        for step in wire_samples.detail()["steps"]
+    ]
+    executions.run = wire_samples.detail(steps=steps)
+
+    page = reader.get(RUN).content.decode()
+
+    assert "A declared artifact is missing:" in page
+    assert 'data-go-to-step="search">search</button>' in page
+    assert "left no file <code>report.xml</code>: look at" in page
+    assert EVIL not in page
+
+
+def test_a_run_begins_with_its_verdict(reader: Client):
+    page = reader.get(RUN).content.decode()
+    verdict = " ".join(page.split('id="verdict"')[1].split('class="scale"')[0].split())
+
+    assert "</button> exited with code 3, expected 0" in verdict
+    assert "store exited with code 137" in verdict
+    assert "<strong>pays</strong>" in verdict
+    assert "expected 3 items, got 2" in verdict
+    assert "and 2 more" in verdict
+    assert '<a class="log-no" href="#L41"' in verdict
+    assert "AssertionError: 3 != 2" in verdict
+
+
+def test_every_failed_step_is_in_sight_without_a_click(reader: Client, executions: FakeExecutions):
+    first = wire_samples.VERDICT["steps"][0]
+    quiet = {"causes": [], "cases": [], "moreCases": 0, "lines": [], "wroteNothing": True}
+    steps = [first] + [
+        {**first, **quiet, "stepId": f"s{n}", "sentence": f"s{n} exited with code 1"}
+        for n in range(4)
+    ]
+    executions.run["verdict"] = {**wire_samples.VERDICT, "steps": steps, "moreSteps": 12}
+
+    page = reader.get(RUN).content.decode()
+
+    failures = page.split('id="verdict"')[1].split('class="facts"')[0]
+    assert failures.count("data-failure=") == 5
+    assert failures.count("The step wrote nothing.") == 4
+    assert "and 12 more failed steps" in failures
+    assert "<details" not in failures
+
+
+def test_a_canceled_run_says_by_whom_when_and_why(reader: Client, executions: FakeExecutions):
+    canceled = {
+        "by": "Finn (finn@example.org)", "at": wire_samples.STARTED, "reason": "wrong branch",
+    }  # fmt: skip
+    executions.run = wire_samples.detail(
+        status="Canceled", failing=False,
+        verdict={**wire_samples.VERDICT, "steps": [], "canceled": canceled},
+    )  # fmt: skip
+
+    page = " ".join(reader.get(RUN).content.decode().split())
+
+    assert "Canceled by Finn (finn@example.org) at <time" in page
+    assert "</time>: wrong branch" in page
+
+
+def test_lists_of_runs_have_sentences(reader: Client):
+    home = reader.get("/").content.decode()
+    suite = reader.get("/suites/shop").content.decode()
+
+    for page in (home, suite):
+        assert "checkout exited with code 3, expected 0" in page
+
+
+@pytest.mark.parametrize("path", ["/", "/suites", "/suites/shop"])
+def test_who_may_not_launch_is_offered_no_launch(reader: Client, path: str):
+    assert "launch.js" in reader.get(path).content.decode()
+
+    Membership.objects.update(role="viewer")
+    accounts_memory._cache.clear()
+    page = reader.get(path).content.decode()
+    assert "launch.js" not in page
+    assert 'data-action="launch"' not in page
 
 
 def test_a_queued_run_shows_its_place_and_its_plan(reader: Client, executions: FakeExecutions):
@@ -200,6 +295,42 @@ def test_an_ended_run_offers_no_cancel(reader: Client, executions: FakeExecution
 
     assert re.search(r'data-action="cancel" hidden', page)
     assert 'data-over="true"' in page
+
+
+def test_reports_with_failures_come_first_then_by_step(reader: Client, executions: FakeExecutions):
+    figures = {"passed": 1, "skipped": 0, "errors": 0, "total": 2}
+    executions.run = wire_samples.detail(
+        artifacts=[
+            wire_samples.ARTIFACT
+            | {"stepName": f"test-{number}", "testSummary": figures | {"failures": number // 10}}
+            for number in (2, 10, 1, 9)
+        ]
+    )
+
+    page = reader.get(RUN).content.decode()
+
+    rows = re.findall(r"<tr data-report>.*?<td>(.*?)</td>", page, re.DOTALL)
+    assert rows == ["test-10", "test-1", "test-2", "test-9"]
+
+
+def test_the_question_before_a_cancel_has_its_focus_on_what_is_safe(reader: Client):
+    page = reader.get(RUN).content.decode()
+
+    assert re.search(r"<button[^>]* autofocus>Keep it running</button>", page)
+    assert "Canceling stops all steps and removes their containers." in page
+
+
+@pytest.mark.parametrize(
+    ("query", "tab"), [("", "why"), ("?tab=events", "events"), ("?tab=nope", "why")]
+)
+def test_a_tab_that_the_address_names_is_rendered_as_the_chosen_one(
+    reader: Client, executions: FakeExecutions, query: str, tab: str
+):
+    executions.run = wire_samples.detail(status="Healthy", failing=False)
+
+    page = reader.get(RUN + query).content.decode()
+
+    assert re.findall(r'id="tab-(\w+)"[^>]*aria-selected="true"', page) == [tab]
 
 
 def test_a_run_of_too_many_steps_is_listed_but_not_drawn(
@@ -278,7 +409,7 @@ def test_a_weak_password_is_explained(client: Client):
     answer = client.post("/sign-up", {"fullName": "A", "email": "a@b.c", "password": "weak"})
 
     assert answer.status_code == 400
-    assert "Please look again" in answer.content.decode()
+    assert "Please correct these fields" in answer.content.decode()
 
 
 def test_signing_out_ends_the_session(reader: Client):
@@ -304,3 +435,28 @@ def test_switched_off_ways_in_are_not_offered(client: Client, settings):
     closed = client.get("/sign-up").content.decode()
     assert "Sign-up is closed here." in closed
     assert '<form method="post" action="/sign-up" class="stack" hidden>' in closed
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/executions/run-0", "/suites/none", "/catalog/none"])
+def test_what_is_not_there_is_said_in_whole_sentences(reader: Client, path: str):
+    page = reader.get(path, headers=HTML).content.decode()
+    headline = re.search(r'<h1 id="headline">(.*?)</h1>\s*<p>\s*(.*?)</p>', page, re.DOTALL)
+    title = re.search(r"<title>(.*?) · Partita</title>", page)
+
+    assert headline
+    assert title
+    assert title[1] == headline[1] == headline[1][0].upper() + headline[1][1:]
+    assert headline[2][0].isupper()
+    assert headline[2].strip().endswith(".")
+
+
+def test_a_row_says_who_launched_it_and_the_backend_only_where_there_are_several(
+    reader: Client, executions: FakeExecutions
+):
+    executions.runs = [wire_samples.overview_item(author="Ada", trigger="CI")]
+    page = reader.get("/").content.decode()
+    assert '<span class="run-by" data-slot="by">Ada · CI</span>' in page
+    assert " data-one-backend" in page
+
+    executions.runs += [wire_samples.overview_item(id="run-eeee00001111", backend="Edge")]
+    assert " data-one-backend" not in reader.get("/").content.decode()

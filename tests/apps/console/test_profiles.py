@@ -194,3 +194,39 @@ def test_a_hostile_profile_is_text(ada):
         page = ada.get(path).content.decode()
         assert "<script>alert" not in page
         assert "</textarea><script>" not in page
+
+
+def test_a_profile_is_found_by_its_file_name_too(ada):
+    page = text_of(ada, "/profiles/shop/ci.yaml")
+    assert 'action="/profiles/shop/ci/save"' in page
+
+    saved = ada.post(
+        "/profiles/shop/ci.yaml/save",
+        form(name="CI", fileName="ci.yaml", ifMatch=tag_of(ada, "/profiles/shop/ci.yaml")),
+    )
+    assert (saved.status_code, saved["Location"]) == (303, "/profiles/shop/ci?saved")
+    assert ada.get("/profiles/shop/ci.yaml/env").status_code == 200
+
+    gone = ada.post("/profiles/shop/ci.yaml/delete", {"ifMatch": tag_of(ada)})
+    assert gone.status_code == 303
+    assert ada.get("/profiles/shop/ci.yaml").status_code == 404
+
+
+def test_unknown_keys_and_a_wrong_parent_are_reported_before_there_is_a_name(ada):
+    page = text_of(
+        ada, "/profiles/shop/-/check", yaml="extendsId: nowhere\nenvv: {A: '1'}\n", name=""
+    )
+
+    assert "is required" in page
+    assert '"nowhere" is not a profile of this suite' in page
+    assert "envv" in page
+
+
+def test_the_scope_is_shown_where_it_says_more_than_the_name(ada):
+    ada.post("/profiles/shop/-/create", form(scope="Weekly", ifMatch=tag_of(ada)))
+
+    page = text_of(ada, "/profiles/shop")
+
+    assert '<td data-label="Scope">Weekly</td>' in page
+    assert '<td data-label="Scope">Base</td>' not in page
+    assert '<td data-label="Scope">Ci</td>' not in page

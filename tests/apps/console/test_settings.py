@@ -14,6 +14,7 @@ from apps.accounts.api import ensure_seed_admin, operator
 from apps.console.domain.settings_forms import rearranged
 from apps.console.domain.settings_sections import SECTIONS
 from apps.platform_settings.api import get_registry, replace_settings, settings_document
+from apps.platform_settings.models import PlatformSettings
 from tests.apps.platform_settings.documents import PASSWORD, SECRETS, document
 
 
@@ -143,24 +144,26 @@ def test_a_conflict_shows_what_the_other_changed_and_keeps_the_input(admin: Clie
 
 
 def test_entries_are_added_moved_and_removed_without_a_script(admin: Client) -> None:
-    form = form_of(admin, "agents")
-    page = admin.post("/settings/agents", {**form, "do": "down-0"}).content.decode()
+    form = form_of(admin, "backends")
+    page = admin.post("/settings/backends", {**form, "do": "down-0"}).content.decode()
     assert "Not saved yet" in page
     moved = fields_of(page)
-    page = admin.post("/settings/agents", {**moved, "do": "add"}).content.decode()
+    page = admin.post("/settings/backends", {**moved, "do": "add"}).content.decode()
     added = fields_of(page) | {"agents-2-agentId": "new", "agents-2-name": "New"}
     assert [each["agentId"] for each in settings_document(operator())["agents"]] == [
         "local",
         "edge",
     ]
-    admin.post("/settings/agents", {**added, "do": "save"})
+    admin.post("/settings/backends", {**added, "do": "save"})
 
     agents = settings_document(operator())["agents"]
     assert [each["agentId"] for each in agents] == ["edge", "local", "new"]
     assert agents[2]["enabled"] is True
-    form = form_of(admin, "agents")
-    removed = fields_of(admin.post("/settings/agents", {**form, "do": "remove-0"}).content.decode())
-    admin.post("/settings/agents", removed)
+    form = form_of(admin, "backends")
+    removed = fields_of(
+        admin.post("/settings/backends", {**form, "do": "remove-0"}).content.decode()
+    )
+    admin.post("/settings/backends", removed)
     assert [each["agentId"] for each in settings_document(operator())["agents"]] == ["local", "new"]
 
 
@@ -189,7 +192,7 @@ def test_an_empty_section_teaches(admin: Client) -> None:
 @pytest.mark.parametrize(
     ("what", "name", "says"),
     [
-        ("backend", "local", "No online supervisor"),
+        ("backend", "local", "no runner has registered for it"),
         ("provider", "file", "SECRET_FILES_DIR is not set"),
         ("provider", "cupboard", "unknown secret provider"),
         ("registry", "zot", "failed"),
@@ -224,3 +227,84 @@ def test_the_history_is_on_the_page(admin: Client) -> None:
     assert "registries[zot].secret" in page
     assert "by api" in page
     assert admin.get("/settings")["Location"] == "/settings/general"
+
+
+def field_of(page: str, name: str) -> str:
+    """Return the start tag of what is around a field."""
+    return page[: page.index(f'id="{name}"')].rsplit('<div class="setting', maxsplit=1)[1]
+
+
+CLUSTER = ("targetNamespace", "kubeconfigPath", "serviceAccountToken")
+
+
+def test_a_backend_has_the_fields_of_its_type_and_keeps_the_others(admin: Client) -> None:
+    form = {**form_of(admin, "backends"), "do": "add"}
+    added = admin.post("/settings/backends", form).content.decode()
+    shown = [
+        key
+        for key in (*CLUSTER, "dockerSocket", "hostUrl", "tlsKey")
+        if " hidden" not in field_of(added, f"agents-2-{key}").split(">", maxsplit=1)[0]
+    ]
+    assert shown == ["dockerSocket"]
+
+    kubernetes = fields_of(added) | {
+        "agents-2-agentId": "k",
+        "agents-2-name": "K",
+        "agents-2-type": "kubernetes",
+        "agents-2-hostUrl": "ftp://cluster",
+    }
+    refused = admin.post("/settings/backends", {**kubernetes, "do": "save"}).content.decode()
+    assert " hidden" not in field_of(refused, "agents-2-hostUrl").split(">", maxsplit=1)[0]
+
+
+def test_a_missing_value_is_named_by_its_label_with_a_link_and_no_pointer(admin: Client) -> None:
+    form = form_of(admin, "registries") | {"registries-0-name": ""}
+
+    page = admin.post("/settings/registries", form).content.decode()
+
+    assert 'zot: <a href="#registries-0-name">Name is required</a>' in " ".join(page.split())
+    note = page[page.index('id="registries-0-name-note"') :][:200]
+    assert "Name is required" in note
+    assert "/registries/0" not in page
+
+
+def test_a_provider_is_chosen_and_one_that_is_not_offered_stays(admin: Client) -> None:
+    stored = settings_document(operator())
+    registry = {**stored["registries"][0], "provider": "Our own"}
+    replace_settings(operator(), {**stored, "registries": [registry]})
+
+    page = admin.get("/settings/registries").content.decode()
+
+    options = dict(_elements("select", page))["registries-0-provider"]
+    assert '<option value="Generic OCI">' in options
+    assert '<option value="Our own" selected>' in options
+
+
+def test_an_empty_list_has_nothing_to_save_until_its_last_entry_is_removed(admin: Client) -> None:
+    save = 'value="save">Save'
+    form = form_of(admin, "registries")
+    removed = admin.post("/settings/registries", {**form, "do": "remove-0"}).content.decode()
+    assert save in removed.split('class="settings-save"')[1]
+
+    replace_settings(operator(), {**settings_document(operator()), "registries": []})
+    empty = admin.get("/settings/registries").content.decode()
+    assert save not in empty.split('class="settings-save"')[1]
+
+
+def test_the_former_address_of_the_backends_leads_to_them(admin: Client) -> None:
+    answer = admin.get("/settings/agents")
+
+    assert (answer.status_code, answer["Location"]) == (301, "/settings/backends")
+
+
+def test_the_first_registry_of_an_installation_is_added_and_saved(admin: Client) -> None:
+    PlatformSettings.objects.all().delete()
+    form = form_of(admin, "registries")
+    added = admin.post("/settings/registries", {**form, "do": "add"}).content.decode()
+    fields = fields_of(added) | {
+        "registries-0-registryId": "team",
+        "registries-0-name": "Team",
+        "registries-0-registryUrl": "https://registry.example.org",
+    }
+
+    assert admin.post("/settings/registries", fields).status_code == 303

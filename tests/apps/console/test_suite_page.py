@@ -67,6 +67,7 @@ def test_a_readme_is_safe_html():
     assert "here" in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[" * 40_000, "*a" * 20_000, "![[" * 15_000, "> " * 20_000, "\0"])
 def test_a_hostile_readme_is_cut_and_read(text):
     assert len(markdown_html(text, link)) < 500_000
@@ -299,3 +300,40 @@ def test_summaries_are_shown_without_tags_and_placeholders_stay():
         "mockMetadata": {"problems": []},
     }
     assert operation_row(operation)["summary"] == "Gets an order by <id>."
+
+
+def tabs_of(page: str) -> dict[str, bool]:
+    """Name of each tab → whether it is the selected one."""
+    found = re.findall(r'role="tab" id="tab-(\w+)"[^>]*?aria-selected="(\w+)"', page, re.DOTALL)
+    return {name: selected == "true" for name, selected in found}
+
+
+def shown_panes(page: str) -> list[str]:
+    return re.findall(r'role="tabpanel" id="pane-(\w+)"[^>]*?"(?: )?>', page)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", "overview"),
+        ("?tab=readme", "readme"),
+        ("?tab=nonsense", "overview"),
+        ("?file=README.md", "source"),
+        ("?file=README.md&tab=api", "api"),
+    ],
+)
+def test_a_suite_begins_with_runs_and_profiles_and_its_tab_is_in_the_address(
+    reader: Client, shop: FakeSuites, query: str, shown: str
+):
+    page = reader.get(f"/suites/shop{query}").content.decode()
+
+    assert list(tabs_of(page)) == ["overview", "readme", "topology", "api", "imports", "source"]
+    assert [name for name, selected in tabs_of(page).items() if selected] == [shown]
+    assert shown_panes(page) == [shown]
+    assert page.index('id="runs-title"') < page.index('id="readme-title"')
+
+
+def test_a_suite_that_cannot_run_begins_with_the_line_at_fault(reader: Client, suites: FakeSuites):
+    suites.definitions = [wire_samples.broken_definition()]
+
+    assert shown_panes(reader.get("/suites/shop").content.decode()) == ["source"]

@@ -119,7 +119,7 @@ def test_the_page_of_an_invitation_needs_no_account_and_holds_no_script_inline(d
 def test_the_page_of_a_run_that_is_not_there_says_that_it_may_be_elsewhere(ada: Client):
     page = text_of(ada, "/executions/run-0123456789ab")
 
-    assert "Or it belongs to another workspace" in page
+    assert "it belongs to another workspace" in page
 
 
 def test_a_form_of_another_workspace_changes_nothing(ada: Client):
@@ -135,3 +135,14 @@ def test_a_form_of_another_workspace_changes_nothing(ada: Client):
     assert page.count('name="in"') == page.count('action="/team/role"') + page.count(
         'action="/team/remove"'
     ) + page.count('action="/team/invite"') + page.count('action="/team/revoke"')
+
+
+def test_the_link_of_an_invitation_can_be_copied_and_every_column_has_a_name(ada: Client):
+    page = ada.post("/team/invite", {"role": "viewer"}).content.decode()
+
+    assert 'id="invitation-link"' in page
+    assert 'data-copy="invitation-link"' in page
+    headers = re.findall(r"<th scope=\"col\">([^<]*)</th>|<th></th>", page)
+    assert len(headers) == 11
+    assert all(headers)
+    assert '<th scope="col">Change</th>' not in page

@@ -102,12 +102,22 @@ def summary(**more: Any) -> dict[str, Any]:
         "trigger": "Manual",
         "status": "Booting",
         "failing": True,
+        "sentence": "checkout exited with code 3, expected 0",
         "duration": "00:31",
         "durationMs": 31_000,
         "startedAt": STARTED,
         "bootedAt": STARTED,
         "workspaceId": "6f2c6a52-8c1a-4d52-9f3e-d7c5b1b0a111",
     } | more
+
+
+def attempt(number: int, run_id: str, status: str = "Failed") -> dict[str, Any]:
+    return {"number": number, "id": run_id, "status": status, "sentence": "", "startedAt": STARTED}
+
+
+def without_green() -> dict[str, Any]:
+    sentence = "No run of this suite was Healthy before this one."
+    return {"sentence": sentence, "differences": [], "moreDifferences": 0}
 
 
 def detail(**more: Any) -> dict[str, Any]:
@@ -139,6 +149,8 @@ def detail(**more: Any) -> dict[str, Any]:
                 event(14, "checkout", "failed", "failed", "error"),
             ],
             "artifacts": [ARTIFACT],
+            "verdict": VERDICT,
+            "attempts": [attempt(1, RUN_ID)],
             "lastEventId": 4,
             "lastLogId": 0,
         }
@@ -146,6 +158,26 @@ def detail(**more: Any) -> dict[str, Any]:
     )
 
 
+VERDICT: dict[str, Any] = {
+    "sentence": "checkout exited with code 3, expected 0",
+    "steps": [
+        {
+            "stepId": "checkout",
+            "sentence": "checkout exited with code 3, expected 0",
+            "mayFail": False,
+            "causes": ["store exited with code 137"],
+            "cases": [
+                {"name": "pays", "classname": "shop.cart", "message": "expected 3 items, got 2"}
+            ],
+            "moreCases": 2,
+            "lines": [{"number": 41, "text": "AssertionError: 3 != 2"}],
+            "wroteNothing": False,
+        }
+    ],
+    "moreSteps": 0,
+    "healthySteps": 4,
+    "next": f"partita run logs {RUN_ID} --source checkout",
+}
 ARTIFACT = {
     "id": "checkout-junit-xml-junit",
     "stepId": "checkout",

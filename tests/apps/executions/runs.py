@@ -157,6 +157,7 @@ class Run:
                 JobState(row.job_state),
                 attempt=row.attempt,
                 repeats=bool(row.repeats),
+                reason=row.reason,
             )
             for row in rows
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apps.executions import api
 from apps.executions.models import Artifact, Blob
-from kernel.agent_protocol import job_of
+from kernel.agent_protocol import MissingArtifact, job_of
 from tests.apps.executions.runs import Worker, booted_run, let_retries_be_due, node
 from tests.apps.executions.test_fencing import upload
 
@@ -41,7 +41,7 @@ def test_a_report_with_failures_fails_the_step_though_it_exited_well(worker: Wor
     junit(worker, "unit", RED)
     worker.end("unit")
     assert run.reasons == {"unit": "test_failures"}
-    assert run.step("unit").detail == "1 failures, 0 errors of 2 tests"
+    assert run.step("unit").detail == "1 of 2 tests failed"
 
 
 def test_a_report_without_failures_is_counted_and_fine(worker: Worker):
@@ -106,7 +106,7 @@ def test_a_ctrf_report_whose_summary_counts_failures_fails_the_step(worker: Work
     worker.end("unit")
 
     assert run.reasons == {"unit": "test_failures"}
-    assert run.step("unit").detail == "2 failures, 0 errors of 3 tests"
+    assert run.step("unit").detail == "2 of 3 tests failed"
 
 
 def test_a_report_with_the_path_of_expected_calls_counts(worker: Worker):
@@ -118,3 +118,29 @@ def test_a_report_with_the_path_of_expected_calls_counts(worker: Worker):
     worker.end("unit")
 
     assert run.reasons["unit"] == "test_failures"
+
+
+def test_a_missing_artifact_is_a_warning_of_its_step(worker: Worker):
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+
+    worker.end("unit", missing_artifacts=(MissingArtifact(path="junit.xml", hint="look there"),))
+
+    document = api.run_detail(run.id)
+    (event,) = [each for each in document["events"] if each["level"] == "warn"]
+    assert run.status == "Healthy"
+    assert document["steps"][0]["missingArtifacts"] == [{"path": "junit.xml", "hint": "look there"}]
+    assert (event["source"], event["text"]) == ("unit", "unit left no file junit.xml: look there")
+
+
+def test_the_warning_of_an_earlier_attempt_goes_with_it(worker: Worker):
+    run = booted_run(node("unit", kind="test", retries=1, artifactExports=EXPORTS))
+    worker.claim()
+    worker.fail("unit", missing_artifacts=(MissingArtifact(path="junit.xml"),))
+    let_retries_be_due()
+    worker.claim()
+
+    junit(worker, "unit", GREEN)
+    worker.end("unit")
+
+    assert "missingArtifacts" not in api.run_detail(run.id)["steps"][0]

@@ -48,7 +48,7 @@ def suites(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Pa
         place = settings.SUITES_DIR / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    monkeypatch.setattr(launching, "is_available", lambda *_: True)
+    monkeypatch.setattr(launching, "reasons_to_wait", lambda: lambda _backend: "")
     monkeypatch.setattr(launching, "enqueue", lambda *_: None)
     assert backends()
     found: Path = settings.SUITES_DIR
@@ -127,6 +127,7 @@ def test_a_run_keeps_what_it_was_launched_with(suites):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_list_reads_stored_profiles_once(suites, django_assert_max_num_queries):
     """However many suites there are, a list asks once whether anything has changed."""

@@ -43,6 +43,7 @@ def test_who_stops_sweeping_leaves_it_to_the_others_at_once(monkeypatch):
     assert not api.sweep()
 
 
+@pytest.mark.slow
 def test_only_the_process_that_sweeps_tells_how_many_runs_there_are(monkeypatch):
     queued_run(node("a"))
     assert api.sweep()
@@ -105,6 +106,7 @@ def test_supervisors_are_woken_for_work_and_for_what_must_stop(worker: Worker):
     assert woken == ["work", "jobs"]
 
 
+@pytest.mark.slow
 def test_the_pause_before_a_retry_ends_with_a_nudge(worker: Worker):
     booted_run(node("flaky", retries=1))
     worker.claim()
@@ -112,7 +114,7 @@ def test_the_pause_before_a_retry_ends_with_a_nudge(worker: Worker):
     unsubscribe = listen("work", awake.set)
     worker.fail("flaky")
     claimed: list[str] = []
-    while not claimed and awake.wait(5):
+    while not claimed and awake.wait(30):
         awake.clear()  # a pause of an earlier test may have ended
         claimed = worker.claim()
     unsubscribe()
@@ -124,8 +126,8 @@ def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
     monkeypatch.setattr("apps.executions.services.sweep.sweep", lambda _: swept.release())
     sweeper = api.Sweeper(interval_s=0.01)
     sweeper.start()
-    assert swept.acquire(timeout=5)
-    assert swept.acquire(timeout=5)
+    assert swept.acquire(timeout=30)
+    assert swept.acquire(timeout=30)
     sweeper.stop()
     assert "sweeper" not in [thread.name for thread in threading.enumerate()]
     connection.close()
@@ -159,7 +161,7 @@ class FrozenBroker:
 
     def send_task(self, *_args: object, **_options: object) -> None:
         self.asked.set()
-        self.thawed.wait(10)
+        self.thawed.wait(30)
 
 
 def test_a_frozen_broker_delays_nobody(monkeypatch):
@@ -193,5 +195,5 @@ def test_a_broker_that_refuses_is_tried_again_with_the_next_message(monkeypatch)
     monkeypatch.setattr(publishing, "_writer", fresh_writer())
     for _ in range(2):
         publishing.enqueue("executions.dispatch")
-    assert sent.acquire(timeout=5)
-    assert sent.acquire(timeout=5)
+    assert sent.acquire(timeout=30)
+    assert sent.acquire(timeout=30)

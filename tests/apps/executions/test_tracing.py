@@ -288,6 +288,7 @@ def test_a_run_without_a_trace_is_finished_all_the_same(worker: Worker, collecto
     assert Trace(collector).spans == []
 
 
+@pytest.mark.slow
 def test_an_unreachable_collector_fails_no_run(worker: Worker):
     telemetry.configure(TelemetrySettings(endpoint="127.0.0.1:1"))
     try:

@@ -132,7 +132,7 @@ def definition(topology: Sequence[Node]) -> dict[str, Any]:
 
 
 def snapshot(topology: Sequence[Node] = SHOP) -> Snapshot:
-    document = {"suite": definition(topology), "profile": {}, "contents": {}}
+    document = {"suite": definition(topology), "profile": {"observability": {}}, "contents": {}}
     packed = zlib.compress(json.dumps(document).encode())
     return Snapshot.objects.create(
         digest=f"sha256:{new_uuid().hex * 2}", document=packed, created_at=clock.now()

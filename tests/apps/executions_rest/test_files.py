@@ -122,8 +122,21 @@ def test_junit_has_one_testsuite_a_step(ada):
     assert answer["Content-Type"] == "application/xml"
     seed, check = ET.fromstring(answer.content)  # and no service, which tests nothing
     assert [one.get("name") for one in (seed, check)] == ["seed", "check"]
-    assert seed[0][0].attrib == {"message": "exit code 3", "type": "exit_nonzero"}
+    failure = seed.find("testcase/failure")
+    assert failure is not None
+    assert failure.attrib == {"message": "seed exited with code 3", "type": "exit_nonzero"}
     assert (check.get("tests"), check.get("failures")) == ("2", "1")
+
+
+def test_junit_has_the_tests_and_no_tasks(ada):
+    row = make_run(ada.workspace_id, statuses=["healthy", "healthy", "healthy"])
+    cases = b"<testsuite><testcase name='a'/><testcase name='b'/></testsuite>"
+    make_artifact(row, cases, step_id="check", attempt=0, format="junit")
+
+    document = ET.fromstring(ada.get(f"executions/{row.run_id}/junit").content)
+
+    assert [suite.get("name") for suite in document] == ["check"]
+    assert document.get("tests") == "2"
 
 
 def test_a_step_that_never_ran_took_no_time(ada):
@@ -131,13 +144,16 @@ def test_a_step_that_never_ran_took_no_time(ada):
     row = make_run(ada.workspace_id, statuses=["healthy", "failed", "skipped"])
     ended = clock.now()
     Step.objects.filter(execution=row, step_id="db").update(
-        started_at=ended - timedelta(seconds=2), finished_at=ended, kind="task"
+        started_at=ended - timedelta(seconds=2), finished_at=ended, kind="test"
     )
     Step.objects.filter(execution=row).exclude(step_id="db").update(
         started_at=None, finished_at=ended
     )
 
+    Step.objects.filter(execution=row).update(kind="test")
+
     db, *others = ET.fromstring(ada.get(f"executions/{row.run_id}/junit").content)
 
-    assert db[0].get("time") == "2.000"
-    assert [case.get("time") for suite in others for case in suite] == [None, None]
+    assert [case.get("time") for case in db.iter("testcase")] == ["2.000"]
+    cases = [case for suite in others for case in suite.iter("testcase")]
+    assert [case.get("time") for case in cases] == [None, None]

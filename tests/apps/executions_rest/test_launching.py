@@ -61,8 +61,10 @@ def test_launch_suites_name_profiles_and_backends(ada, runner):
     for profile in hello["profiles"]:
         assert profile.keys() == {"fileName", "label", "description", "default"}
     (backend,) = hello["backends"]
-    assert backend.keys() == {"id", "label", "kind", "description", "default", "available"}
-    assert backend["available"] is True
+    assert backend.keys() == {
+        *("id", "label", "kind", "description", "default", "available", "waitsFor"),
+    }  # fmt: skip
+    assert (backend["available"], backend["waitsFor"]) == (True, "")
 
 
 def test_without_a_supervisor_a_backend_is_not_available(ada):

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 import tracemalloc
+from collections import Counter
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
@@ -110,8 +111,9 @@ def test_a_search_gives_matches_with_their_numbers_and_the_total(ada):
     first = search(ada, row, q="get", limit=100)
     rest = search(ada, row, q="get", limit=100, cursor=first["nextCursor"])
 
-    assert first.keys() == {"matches", "total", "nextCursor"}
-    assert first["matches"][0].keys() == {"id", "line"}
+    assert first.keys() == {"matches", "total", "sources", "nextCursor"}
+    assert first["matches"][0].keys() == {"id", "line", "found"}
+    assert first["matches"][0]["found"] == "GET"
     assert [match["id"] for match in first["matches"] + rest["matches"]] == list(range(1, 122))
     assert first["total"] == rest["total"] == 121
     assert "nextCursor" not in rest
@@ -162,6 +164,27 @@ def test_a_search_looks_at_a_bounded_part_and_goes_on_from_there(ada, monkeypatc
     assert pages > 1
 
 
+def test_a_search_counts_the_matches_of_each_source(ada, monkeypatch):
+    monkeypatch.setattr(log_reading, "SEARCHED_RECORDS", 150)
+    row = make_run(ada.workspace_id)
+    write_lines(row.run_id, "api", [f"row {n}" for n in range(100)])
+    write_lines(row.run_id, "db", [f"row {n}" for n in range(100)])
+    write_lines(row.run_id, "web", ["nothing"])
+
+    counts: Counter[str] = Counter()
+    query = {"q": "row [12]\\d", "regex": "true", "limit": 3}
+    while True:
+        body = search(ada, row, **query)
+        counts.update(body["sources"])
+        if "nextCursor" not in body:
+            break
+        query |= {"cursor": body["nextCursor"]}
+
+    assert counts == {"api": 20, "db": 20}
+    assert body["total"] == 40
+    assert body["matches"][-1]["found"] == "row 29"
+
+
 def test_a_cursor_of_another_search_is_refused(ada):
     row = make_run(ada.workspace_id)
     write_lines(row.run_id, "api", ["a", "a"])
@@ -172,6 +195,7 @@ def test_a_cursor_of_another_search_is_refused(ada):
     assert problem(other) == (400, "invalid_cursor")
 
 
+@pytest.mark.timed
 def test_a_hostile_pattern_over_long_lines_stays_linear(ada):
     """Invariant 27."""
     row = make_run(ada.workspace_id)

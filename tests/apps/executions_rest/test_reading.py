@@ -25,9 +25,11 @@ SUMMARY = {
     "backendId",
     "backend",
     "backendKind",
+    "author",
     "trigger",
     "status",
     "failing",
+    "sentence",
     "duration",
     "durationMs",
     "startedAt",
@@ -41,8 +43,10 @@ DETAIL = SUMMARY | {
     "branch",
     "message",
     "steps",
+    "verdict",
     "events",
     "artifacts",
+    "attempts",
     "lastEventId",
     "lastLogId",
 }
@@ -164,7 +168,7 @@ def test_event_n_stands_at_place_n_minus_1(ada):
     assert (body["lastEventId"], body["lastLogId"]) == (3, 2)
 
 
-@pytest.mark.parametrize("part", ["suite", "events", "steps", "artifacts"])
+@pytest.mark.parametrize("part", ["suite", "events", "steps", "artifacts", "verdict"])
 def test_omit_drops_parts(ada, part):
     row = make_run(ada.workspace_id)
 

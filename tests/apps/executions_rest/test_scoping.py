@@ -21,6 +21,7 @@ BELOW = [
     ("get", "/logs/search?q=x"),
     ("get", "/artifacts/check-report-raw"),
     ("get", "/junit"),
+    ("get", "/since-green"),
 ]
 NAMELESS = ("requestId", "instance")
 
@@ -105,11 +106,3 @@ def test_an_admin_reads_any_run(ada, admin):
     row = make_run(ada.workspace_id)
 
     assert admin.get(f"executions/{row.run_id}").json()["id"] == row.run_id
-
-
-def test_rerun_is_not_available_yet_and_says_so(ada):
-    row = make_run(ada.workspace_id, status="Healthy", finished_at=clock.now())
-
-    assert problem(ada.post(f"executions/{row.run_id}/rerun")) == (501, "not_available")
-    refused = ada.post(f"executions/{row.run_id}/rerun", {"scope": "some"})
-    assert problem(refused) == (400, "validation_failed")

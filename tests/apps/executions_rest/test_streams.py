@@ -85,7 +85,7 @@ class Stream:
     async def close(self) -> None:
         if not self.over:
             await self._call.send_input({"type": "http.disconnect"})
-        await self._call.wait(5)
+        await self._call.wait(30)
 
 
 @asynccontextmanager
@@ -218,6 +218,7 @@ async def test_sources_filter_a_log_without_gaps(ada, row):
     ]
 
 
+@pytest.mark.slow
 async def test_a_reader_that_comes_and_goes_gets_every_line_once(ada, row):
     """Invariant 10."""
     rng = random.Random(7)

@@ -128,6 +128,7 @@ def test_a_chunked_body_is_read(ask: Ask) -> None:
     assert ask("POST", "/api/v1/echo", content=chunks(), headers=JSON).json() == {"fileName": "a"}
 
 
+@pytest.mark.slow
 def test_10_mib_are_taken(ask: Ask) -> None:
     text = json.dumps({"fileName": ""})
     name = "x" * (10 * 2**20 - len(text))

@@ -110,6 +110,7 @@ def test_a_gauge_that_nobody_set_stands_nowhere(monkeypatch: pytest.MonkeyPatch)
     assert list(metrics.standing("partita.agents.online")) == []
 
 
+@pytest.mark.timed
 def test_an_unreachable_collector_fails_nothing(settings) -> None:
     settings.OTEL_ENDPOINT = "127.0.0.1:1"
 

@@ -86,16 +86,7 @@ def test_the_problem_of_another_id_differs_only_in_the_request_id(ask: Ask) -> N
     assert first == second
 
 
-@pytest.mark.parametrize(("method", "path"), [("GET", "sandboxes"), ("POST", "sandboxes/reap-all")])
-def test_a_route_that_is_still_to_come_says_so_to_those_signed_in(
-    ask: Ask, signed_in: None, method: str, path: str
-) -> None:
-    answer = ask(method, f"/api/v1/{path}")
-
-    assert (answer.status_code, answer.json()["code"]) == (501, "not_available")
-
-
-def test_it_has_the_methods_of_its_real_form(ask: Ask, signed_in: None) -> None:
+def test_a_route_says_which_methods_it_has(ask: Ask, signed_in: None) -> None:
     answer = ask("POST", "/api/v1/sandboxes")
 
     assert answer.status_code == 405

@@ -36,6 +36,7 @@ def seconds_for(redis: SharedRedisClient, times: int) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.timed
 def test_a_server_that_never_answers_costs_one_short_wait():
     """Invariants 34 and 37."""
     with servers.silent() as addr:
@@ -66,6 +67,7 @@ def test_of_many_at_once_only_one_asks_again_after_the_pause():
     assert sorted(wait >= ANSWER_S for wait in waits) == [False] * 15 + [True]
 
 
+@pytest.mark.timed
 def test_nobody_there_is_known_at_once_and_not_asked_again(caplog):
     """Invariant 34."""
     redis = SharedRedisClient("redis://:hunter2@127.0.0.1:1/0")

@@ -308,6 +308,7 @@ async def test_other_methods_and_preflights(stage: Stage):
     assert (status, headers["content-type"], body) == (200, "text/event-stream", "")
 
 
+@pytest.mark.slow
 async def test_an_event_source_that_comes_back_after_the_end_stays_away(stage: Stage):
     assert (await Stream(stage, last_event_id="2").whole())[0] == 204
     stream = Stream(stage, query="interval=1h", last_event_id="2")
@@ -411,6 +412,7 @@ async def test_a_delay_holds_up_nobody_else():
     stage.spaces.stop()
 
 
+@pytest.mark.slow
 async def test_credentials_of_the_site_are_neither_needed_nor_kept(stage: Stage):
     stream = Stream(
         stage, query="interval=1h", cookie="partita_session=planted; theme=dark",
@@ -433,6 +435,7 @@ async def test_a_shared_space_asks_for_the_shared_secret():
     stage.spaces.stop()
 
 
+@pytest.mark.slow
 async def test_connections_are_bounded_by_space_and_in_all():
     stage = Stage(connections_of_space=2, connections=3)
     run = "/mocks/channels/shop@run-{}/orders/orderCreated"
@@ -470,6 +473,7 @@ async def test_a_message_beyond_its_bound_closes_the_socket():
     stage.spaces.stop()
 
 
+@pytest.mark.slow
 async def test_an_idle_socket_is_closed():
     stage = Stage(idle_s=0.05)
     socket = Socket(stage)
@@ -506,6 +510,7 @@ async def test_subscriptions_end_with_the_process(stage: Stage):
     assert (status, json.loads(body)["code"]) == (503, "shutting_down")
 
 
+@pytest.mark.slow
 async def test_subscriptions_end_with_the_run(stage: Stage):
     path = "/mocks/channels/shop@run-1/orders/orderCreated"
     stream, socket = Stream(stage, path, "interval=1h"), Socket(stage, path)

@@ -149,7 +149,7 @@ def test_the_command_writes_while_it_records_and_ends_with_ctrl_c(tmp_path):
             said = process.stderr.readline()
             answer = httpx.get(f"{said.split()[1]}/orders/7", trust_env=False)
             assert answer.json() == {"id": 7}
-            until(lambda: [*tmp_path.rglob("get-orders-orderid.yaml")], within_s=20)
+            until(lambda: [*tmp_path.rglob("get-orders-orderid.yaml")], within_s=30)
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
         finally:

@@ -277,7 +277,7 @@ def test_processes_end_with_a_server_that_is_killed():
         child = psutil.Process(int(server.stdout.readline()))
         assert child.is_running()
         server.kill()
-    until(lambda: not child.is_running(), within_s=20, what="the script process ends")
+    until(lambda: not child.is_running(), within_s=30, what="the script process ends")
 
 
 async def test_a_pool_that_closes_ends_the_calls_under_way():

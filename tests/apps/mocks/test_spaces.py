@@ -37,6 +37,7 @@ async def test_the_store_is_not_asked_while_a_space_is_fresh(mocks: Planes) -> N
     assert mocks.source.loaded == ["orders"]
 
 
+@pytest.mark.timed
 async def test_a_changed_suite_is_served_within_two_seconds(mocks: Planes) -> None:
     mocks.spaces.start()
     assert (await mocks.ask("GET", f"{REST}/orders")).json() == [1, 2]
@@ -101,7 +102,7 @@ async def test_a_slow_load_holds_up_no_other_space_and_is_made_once(mocks: Plane
     go_on = threading.Event()
     mocks.source.contents["orders@run-1"] = content_of(files(**CHANGED), generation="other")
     assert (await mocks.ask("GET", f"{REST}/orders")).status_code == 200
-    mocks.source.before_load = lambda: go_on.wait(10)
+    mocks.source.before_load = lambda: go_on.wait(30)
     waiting = [
         asyncio.create_task(mocks.ask("GET", "/mocks/rest/orders@run-1/orders/orders"))
         for _ in range(5)
@@ -135,6 +136,75 @@ async def test_a_store_that_is_away_leaves_known_spaces_as_they_were(mocks: Plan
 
     assert known.status_code == 200
     assert (unknown.status_code, unknown.json()["code"]) == (503, "datastore_unavailable")
+
+
+async def test_a_space_in_use_is_served_as_it_was_while_the_store_says_nothing(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is frozen, or slow: the look at it hangs, and no call waits for that."""
+    go_on = threading.Event()
+    mocks.spaces.start()
+    assert (await mocks.ask("GET", f"{REST}/orders")).json() == [1, 2]
+    change(mocks.source)
+    mocks.source.before_load = lambda: go_on.wait(60)
+    monkeypatch.setattr(module, "FRESH_S", -1.0)
+
+    answers = [(await mocks.ask("GET", f"{REST}/orders")).json() for _ in range(20)]
+    go_on.set()
+
+    assert answers == [[1, 2]] * 20
+    mocks.spaces.stop()
+
+
+async def test_a_store_that_is_away_is_not_asked_for_each_call_of_a_known_space(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for a space that is not in use either: `start` was not called."""
+    assert (await mocks.ask("GET", f"{REST}/orders")).json() == [1, 2]
+    mocks.source.error = ConnectionError("away")
+    mocks.spaces.refresh()
+    monkeypatch.setattr(module, "FRESH_S", -1.0)
+    asked = mocks.source.asked
+
+    answers = [(await mocks.ask("GET", f"{REST}/orders")).json() for _ in range(20)]
+
+    assert (answers, mocks.source.asked) == ([[1, 2]] * 20, asked)
+
+
+async def test_unknown_spaces_are_refused_together_while_the_store_is_away(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look of each thread waits for the store; those behind them do not wait in turn."""
+    monkeypatch.setattr(module, "REFUSED_S", 60.0)
+    mocks.source.error = ConnectionError("away")
+    paths = [f"/mocks/rest/unknown-{number}/orders/orders" for number in range(40)]
+
+    answers = await asyncio.gather(*(mocks.ask("GET", path) for path in paths))
+
+    assert {(each.status_code, each.json()["code"]) for each in answers} == {
+        (503, "datastore_unavailable")
+    }
+    assert mocks.source.asked <= module.THREADS
+
+
+@pytest.mark.slow
+async def test_a_store_that_is_back_is_asked_again(mocks: Planes) -> None:
+    mocks.spaces.start()
+    assert (await mocks.ask("GET", f"{REST}/orders")).json() == [1, 2]
+    mocks.source.error = ConnectionError("away")
+    await asyncio.to_thread(until, lambda: mocks.source.asked >= 3, within_s=30)
+    change(mocks.source)
+    mocks.source.error = None
+
+    async def is_changed() -> bool:
+        return bool((await mocks.ask("GET", f"{REST}/orders")).json() == [3])
+
+    for _ in range(600):
+        if await is_changed():
+            break
+        await asyncio.sleep(0.05)
+    assert await is_changed()
+    mocks.spaces.stop()
 
 
 async def test_an_older_look_never_undoes_a_newer_one(mocks: Planes) -> None:
@@ -185,7 +255,7 @@ async def test_who_asks_for_readiness_waits_in_a_bounded_queue(
 ) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 2)
     let_go = threading.Event()
-    mocks.source.before_load = lambda: let_go.wait(5)
+    mocks.source.before_load = lambda: let_go.wait(30)
     asked = [asyncio.create_task(mocks.ask("GET", "/mocks/ready/orders/orders")) for _ in range(6)]
     refused = await asyncio.gather(*asked[2:])
     let_go.set()

@@ -175,4 +175,4 @@ def test_help_has_examples_of_every_verb(capsys: pytest.CaptureFixture[str]):
 
     said = capsys.readouterr().out
     for verb in ("explain", "state", "journal", "reset"):
-        assert f"manage.py mock {verb} shop" in said
+        assert f"partita mock {verb} shop" in said

@@ -24,6 +24,7 @@ from apps.oci.models import LayerPart, StoredPackage
 from apps.oci.services import conversation, packages, registry_client
 from kernel.addresses import AddressPolicy, Kind
 from tests.apps.oci.conftest import entry as settings_entry
+from tests.support import scripted_registry
 from tests.support.scripted_registry import (
     LAYER,
     OCI_MANIFEST,
@@ -244,6 +245,7 @@ def test_what_is_good_is_pulled(registry: ScriptedRegistry):
     assert api.stored_package(package.digest) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ARCHIVES)
 def test_a_hostile_archive_is_refused(registry: ScriptedRegistry, case: str):
     """Invariant 24."""
@@ -414,19 +416,41 @@ def names(monkeypatch, answers: dict[str, str | tuple[str, ...]], *, then: str =
     return asked
 
 
+@pytest.mark.parametrize("way", ["redirect", "realm"])
+def test_a_registry_of_the_local_network_leads_to_no_other_host_there(
+    registry: ScriptedRegistry, configured, way: str
+):
+    """Its permission is for itself."""
+    configured(settings_entry(registry.url, username="ann", secret="a-secret-of-ann"))
+    elsewhere = f"http://localhost:{registry.port}/inside"
+    registry.routes["/v2/core/shop/manifests/1.0"] = (
+        Reply(307, headers={"Location": elsewhere})
+        if way == "redirect"
+        else Reply(401, headers={"WWW-Authenticate": f'Bearer realm="{elsewhere}",service="x"'})
+    )
+
+    with pytest.raises(api.RegistryUnreachable) as refused:
+        api.pull(f"{registry.host}/core/shop:1.0")
+
+    assert refused.value.reason == "address_refused"
+    assert not [path for _method, path, _headers in registry.asked if "inside" in path]
+
+
 def test_credentials_do_not_follow_a_redirect(registry: ScriptedRegistry, configured):
     """Invariant 22."""
     configured(settings_entry(registry.url, username="ann", secret="a-secret-of-ann"))
-    registry.routes["/v2/core/shop/manifests/1.0"] = needs_password(
-        Reply(307, headers={"Location": f"http://localhost:{registry.port}/elsewhere"})
-    )
-    registry.routes["/elsewhere"] = Reply(200, doc(), {"Content-Type": OCI_MANIFEST})
     registry.routes[f"/v2/core/shop/blobs/{digest_of(GOOD)}"] = Reply(200, GOOD)
+    with scripted_registry.scripted() as other:  # at another port
+        registry.routes["/v2/core/shop/manifests/1.0"] = needs_password(
+            Reply(307, headers={"Location": f"{other.url}/elsewhere"})
+        )
+        other.routes["/elsewhere"] = Reply(200, doc(), {"Content-Type": OCI_MANIFEST})
 
-    api.pull(f"{registry.host}/core/shop:1.0")
+        api.pull(f"{registry.host}/core/shop:1.0")
 
     sent = {path: headers.get("Authorization") for _method, path, headers in registry.asked}
-    assert sent["/elsewhere"] is None
+    (redirected,) = other.asked
+    assert redirected[2].get("Authorization") is None
     assert sent["/v2/core/shop/manifests/1.0"] is not None
 
 
@@ -435,19 +459,17 @@ def test_a_host_that_a_registry_redirects_to_gets_no_credentials_by_asking(
 ):
     """Invariant 22."""
     configured(settings_entry(registry.url, username="ann", secret="a-secret-of-ann"))
-    elsewhere = f"http://localhost:{registry.port}"
-    challenge = f'Bearer realm="{elsewhere}/token",service="x"'
-    registry.routes["/v2/core/shop/manifests/1.0"] = Reply(
-        307, headers={"Location": f"{elsewhere}/elsewhere"}
-    )
-    registry.routes["/elsewhere"] = Reply(401, headers={"WWW-Authenticate": challenge})
-    registry.routes["/token"] = Reply(200, b'{"token": "a-token"}')
+    with scripted_registry.scripted() as other:  # at another port
+        challenge = f'Bearer realm="{other.url}/token",service="x"'
+        registry.routes["/v2/core/shop/manifests/1.0"] = Reply(
+            307, headers={"Location": f"{other.url}/elsewhere"}
+        )
+        other.routes["/elsewhere"] = Reply(401, headers={"WWW-Authenticate": challenge})
+        other.routes["/token"] = Reply(200, b'{"token": "a-token"}')
 
-    assert refused(registry) == "unauthorized"
-    assert [path for _method, path, _headers in registry.asked] == [
-        "/v2/core/shop/manifests/1.0",
-        "/elsewhere",
-    ]
+        assert refused(registry) == "unauthorized"
+    paths = [path for _method, path, _headers in (*registry.asked, *other.asked)]
+    assert paths == ["/v2/core/shop/manifests/1.0", "/elsewhere"]
 
 
 def needs_password(reply: Reply) -> Callable[[Any], Reply]:
@@ -485,6 +507,7 @@ def test_a_hostile_token_server_is_refused(registry: ScriptedRegistry, realm: st
     assert refused(registry) == code
 
 
+@pytest.mark.timed
 def test_a_slow_answer_ends_with_the_time_of_a_pull(registry: ScriptedRegistry, monkeypatch):
     monkeypatch.setattr(packages, "PULL_S", 1.0)
     registry.serve(GOOD)
@@ -526,6 +549,7 @@ def test_the_next_page_of_a_list_is_on_the_same_host(registry: ScriptedRegistry)
     assert [(error.repository, error.code) for error in result.errors] == [("", "link_refused")]
 
 
+@pytest.mark.slow
 def test_an_endless_list_ends_at_its_limit(registry: ScriptedRegistry, monkeypatch):
     monkeypatch.setattr(registry_client, "MAX_REPOSITORIES", 1000)
 

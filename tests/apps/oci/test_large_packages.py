@@ -68,7 +68,7 @@ def test_no_transaction_is_open_while_the_network_is_used(large: str, monkeypatc
     api.pull(large)
     api.sync_registry("R")
     with pytest.raises(api.RegistryUnreachable):
-        api.push(large, {"suite.star": b"# a suite\n"})
+        api.push(large, {"suite.star": b"# a suite\n"}, force=True)
 
     assert len(seen) > 4
     assert not any(seen)

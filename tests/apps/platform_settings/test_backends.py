@@ -20,9 +20,11 @@ def default(backend: Backend) -> Backend:
 
 def pick(backends, requested="", *, mode="local", online=ALL):
     ids = {backend.backend_id for backend in online}
-    return choose(
-        backends, requested, mode=mode, available=lambda backend: backend.backend_id in ids
-    ).backend_id
+
+    def waits_for(backend):
+        return "" if backend.backend_id in ids else f"{backend.label} sleeps"
+
+    return choose(backends, requested, mode=mode, waits_for=waits_for).backend_id
 
 
 def test_kinds_on_the_wire():
@@ -59,9 +61,14 @@ def test_without_an_available_default_the_mode_decides(mode, chosen):
     assert pick(backends, mode=mode, online=[REMOTE, CLUSTER]) == chosen
 
 
-def test_nothing_that_the_mode_allows_is_available():
-    with pytest.raises(BackendUnavailable):
+def test_nothing_that_the_mode_allows_is_available_and_every_backend_has_its_reason():
+    with pytest.raises(BackendUnavailable) as caught:
         pick((LOCAL, EDGE), mode="remote", online=[LOCAL])
+
+    assert caught.value.detail == (
+        "no backend is available. local: it is available, but mode remote does not choose it by "
+        "itself: name it. edge: Edge sleeps"
+    )
 
 
 def test_the_built_in_backend():

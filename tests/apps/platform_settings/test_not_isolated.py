@@ -16,7 +16,7 @@ def test_a_local_backend_on_processes_is_marked_as_not_isolated(settings):
     settings.LOCAL_RUNTIME = "process"
 
     assert [each.label for each in api.backends()] == ["Local processes (not isolated)"]
-    assert api.select_backend("", lambda _: True).label == "Local processes (not isolated)"
+    assert api.select_backend("", lambda _: "").label == "Local processes (not isolated)"
 
 
 def test_a_remote_backend_keeps_its_label(settings):

@@ -10,6 +10,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from apps.accounts.api import operator
+from apps.health.api import probes
+from apps.health.services import runner
 from apps.operations.api import generation, mail_server
 from apps.platform_settings.api import (
     RegistryNotFound,
@@ -21,6 +23,7 @@ from apps.platform_settings.api import (
 )
 from apps.platform_settings.domain.wire import MASK
 from apps.platform_settings.models import PlatformSettings, SettingsChange
+from apps.platform_settings.services.live_settings import live_settings
 from tests.apps.platform_settings.documents import (
     PATH,
     SECRETS,
@@ -206,7 +209,7 @@ def test_a_secret_is_not_shown_by_calling_it_harmless(admin: APIClient) -> None:
         (
             {"notifications": {"smtp": {"password": "encrypted:not-ours"}}},
             "/notifications/smtp/password",
-            "invalid_value",
+            "undecryptable",
         ),
     ],
 )
@@ -375,17 +378,86 @@ def test_an_older_key_still_reads_what_it_encrypted(admin: APIClient, settings: 
 def test_a_lost_key_loses_secrets_only_and_readiness_says_so(
     admin: APIClient, settings: Any
 ) -> None:
-    from apps.health.api import probes
-    from apps.platform_settings.services import live_settings
-
     put(admin, document())
     settings.ENCRYPTION_KEYS = ["unrelated-key"]
-    live_settings.live_settings.forget()
+    live_settings.forget()
 
     assert get_registry("zot").secret == ""
     state = probes["platform-settings"].check()
     assert not state.ready
     assert "/agents/1/tlsKey" in state.detail
+
+
+def test_a_secret_that_no_key_decrypts_reads_as_unset_with_a_warning(
+    admin: APIClient, viewer: APIClient, settings: Any
+) -> None:
+    put(admin, document())
+    settings.ENCRYPTION_KEYS = ["unrelated-key"]
+    live_settings.forget()
+
+    shown = admin.get(PATH).json()
+
+    assert shown["registries"][0]["secret"] == ""
+    assert shown["agents"][1]["tlsKey"] == ""
+    assert shown["secrets"]["globalOverrides"][0]["value"] == "eu"
+    warned = {each["pointer"]: each for each in shown["warnings"]}
+    assert set(warned) == {
+        "/agents/1/tlsKey", "/registries/0/secret", "/secrets/globalOverrides/1/value",
+        "/notifications/smtp/password",
+    }  # fmt: skip
+    assert warned["/registries/0/secret"]["code"] == "undecryptable"
+    assert "SETTINGS_PREVIOUS_ENCRYPTION_KEYS" in warned["/registries/0/secret"]["detail"]
+    assert viewer.get(PATH).json()["warnings"] == shown["warnings"]
+
+
+def test_what_was_read_without_the_key_and_sent_back_loses_no_secret(
+    admin: APIClient, settings: Any
+) -> None:
+    """Another key is entered anew; the rest is there when the old key is."""
+    keys = list(settings.ENCRYPTION_KEYS)
+    put(admin, document())
+    settings.ENCRYPTION_KEYS = ["unrelated-key"]
+    live_settings.forget()
+    changed = {**admin.get(PATH).json(), "description": "changed"}
+    changed["notifications"]["smtp"]["password"] = "entered-anew"
+    assert put(admin, changed).status_code == 200
+    assert "/notifications/smtp/password" not in [
+        each["pointer"] for each in admin.get(PATH).json()["warnings"]
+    ]
+
+    settings.ENCRYPTION_KEYS = ["unrelated-key", *keys]
+    live_settings.forget()
+
+    assert get_registry("zot").secret == SECRETS[0]
+    assert admin.get(PATH).json()["warnings"] == []
+    server = mail_server()
+    assert server is not None
+    assert server.password == "entered-anew"
+
+
+def test_the_page_names_secrets_that_no_key_decrypts(admin: APIClient, settings: Any) -> None:
+    put(admin, document())
+    settings.ENCRYPTION_KEYS = ["unrelated-key"]
+    live_settings.forget()
+
+    page = admin.get("/settings/registries").content.decode()
+
+    assert "cannot be decrypted" in page
+    assert "/registries/0/secret" in page
+
+
+def test_a_lost_key_takes_no_server_out_of_service(admin: APIClient, settings: Any) -> None:
+    put(admin, document())
+    settings.ENCRYPTION_KEYS = ["unrelated-key"]
+    live_settings.forget()
+    runner.forget()
+
+    component = admin.get("/readyz/platform-settings")
+
+    assert component.status_code == 200
+    assert component.json()["status"] == "degraded"
+    for pointer in ("/agents/1/tlsKey", "/registries/0/secret", "/notifications/smtp/password"):
+        assert pointer in component.json()["detail"]
 
 
 def test_history_is_bounded(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

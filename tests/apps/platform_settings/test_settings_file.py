@@ -62,7 +62,7 @@ def test_without_a_file_there_is_one_local_backend(file):
 
     assert (only.backend_id, only.label, only.kind) == ("local-docker", "Local Docker", "local")
     assert mode() == "local"
-    assert select_backend("", lambda _backend: True) == only
+    assert select_backend("", lambda _backend: "") == only
     assert readiness().ready
 
 

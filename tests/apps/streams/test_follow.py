@@ -129,6 +129,7 @@ async def test_a_replay_of_many_pages_is_whole_and_meets_the_live_end(hub, open_
     assert seen.ids == list(range(124, 5602))
 
 
+@pytest.mark.slow
 async def test_a_slow_follower_reads_on_from_the_store_and_loses_nothing(hub, open_logs):
     """Invariants 10 and 37."""
     async with aclosing(follow(open_logs)) as slow, aclosing(follow(open_logs)) as quick:
@@ -335,6 +336,7 @@ async def busy_hub(seconds: float, others: str) -> None:
         await asyncio.gather(reading, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_after_idle_time_pings_do_not_catch_up(open_logs, monkeypatch):
     """Nobody follows for a while; then one ping a heartbeat, however busy the others are."""
     monkeypatch.setattr(hub_module, "PING_S", 0.5)
@@ -357,6 +359,7 @@ async def test_after_idle_time_pings_do_not_catch_up(open_logs, monkeypatch):
     assert 1 <= seen.frames.count(b": ping") <= 3
 
 
+@pytest.mark.slow
 async def test_a_stream_that_sends_records_sends_no_pings(open_logs, monkeypatch):
     monkeypatch.setattr(hub_module, "PING_S", 1.5)
     seen = Seen()

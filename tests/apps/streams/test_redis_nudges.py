@@ -103,6 +103,7 @@ def test_a_redis_that_comes_back_is_used_again_and_everybody_looks(tmp_path: Pat
         assert two.wait(lambda p: "work" in p.heard)
 
 
+@pytest.mark.timed
 def test_without_a_redis_telling_is_quick_and_silent():
     """Invariant 34."""
     nobody = Process("127.0.0.1:1")

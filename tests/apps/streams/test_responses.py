@@ -141,6 +141,7 @@ async def test_draining_waits_until_the_streams_have_ended(hub, open_logs):
     assert seen.frames == [b": connected"]
 
 
+@pytest.mark.slow
 async def test_a_snapshot_stream_sends_the_newest_first_and_skips_what_is_overtaken(hub):
     state = {"n": 0}
     taken = []

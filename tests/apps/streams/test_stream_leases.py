@@ -190,6 +190,7 @@ async def test_a_redis_that_is_away_from_the_start_refuses_nobody(hub, open_logs
         response.close()
 
 
+@pytest.mark.timed
 @pytest.mark.django_db(transaction=True)
 async def test_a_redis_that_hangs_blocks_neither_the_loop_nor_the_streams(hub, open_logs, settings):
     """Invariants 34 and 37."""
@@ -212,8 +213,8 @@ async def test_a_redis_that_hangs_blocks_neither_the_loop_nor_the_streams(hub, o
         for response in opened:
             response.close()
 
-    assert took_s < 1.5
-    assert longest_s < 0.2
+    assert took_s < 5
+    assert longest_s < 1
     assert responses.open_streams.count() == 0
 
 

@@ -24,6 +24,7 @@ DEFINITION_KEYS = {
     "modules",
     "status",
     "score",
+    "state",
     "pullCommand",
     "forkCommand",
     "suiteStar",
@@ -231,7 +232,7 @@ def test_a_list_does_not_wait_for_a_slow_suite(workspace, library, monkeypatch):
     real = process.run_evaluator
 
     def slow(source, **more):
-        release.wait(10)
+        release.wait(30)
         return real(source, **more)
 
     workspace.add("s", GOOD)
@@ -251,8 +252,33 @@ def test_a_list_does_not_wait_for_a_slow_suite(workspace, library, monkeypatch):
     assert "topologyError" not in new
     assert not new["launchable"]
     assert [each["code"] for each in new["warnings"]] == ["evaluating"]
+    assert (new["state"], new_after["state"]) == ("evaluating", "evaluated")
     assert old_after["topology"][0]["id"] == "u"
     assert new_after["topology"][0]["id"] == "v"
+
+
+def test_a_reader_may_wait_for_a_suite_that_has_changed(workspace, library, monkeypatch):
+    release = threading.Event()
+    real = process.run_evaluator
+
+    def slow(source, **more):
+        release.wait(30)
+        return real(source, **more)
+
+    monkeypatch.setattr("apps.suites.library.run_evaluator", slow)
+    workspace.add("s", GOOD)
+    library.patience_s = 0.01
+    (listed,) = api.list_suites()
+    at_once = api.get_definition("s", wait_s=0)
+    threading.Timer(0.1, release.set).start()
+    waited = api.get_definition("s", wait_s=30)
+
+    assert [each["state"] for each in (listed, at_once, waited)] == [
+        "evaluating",
+        "evaluating",
+        "evaluated",
+    ]
+    assert waited["topology"][0]["id"] == "t"
 
 
 def test_a_suite_that_is_gone_is_gone(workspace):

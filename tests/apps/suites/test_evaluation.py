@@ -77,6 +77,17 @@ def test_a_node_takes_its_name_from_any_assignment(workspace, text):
     assert workspace.topology(text)[0]["id"] == "db"
 
 
+def test_a_report_is_kept_of_a_failed_step_too_unless_the_suite_says_otherwise(workspace):
+    (node,) = workspace.topology(
+        't = test.run("t", image="x").export("a.xml", format="junit").export("b.txt")\n'
+        't.export("c.json", format="ctrf", on="success")\n'
+    )
+
+    assert [(each["path"], each["on"]) for each in node["artifactExports"]] == [
+        ("a.xml", "always"), ("b.txt", "success"), ("c.json", "success"),
+    ]  # fmt: skip
+
+
 def test_export_adds_an_artifact_and_returns_the_node(workspace):
     nodes = workspace.topology(
         'first = test.run("t", image="x").export("a.xml", format="junit", on="always")\n'
@@ -156,6 +167,7 @@ def test_a_launch_may_bring_its_own_env(workspace):
     assert api.resolve("s").topology[0]["id"] == "t-nobody"
 
 
+@pytest.mark.slow
 def test_print_keeps_a_hundred_lines_and_counts_the_others(workspace):
     workspace.add("s", 'for n in range(200):\n    print("line", n, sep="-")\n' + T)
 

@@ -59,6 +59,7 @@ def test_a_broken_limit_is_named_with_its_place(workspace, text, code, says, lin
     assert says in error["message"]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "text",
     [
@@ -206,6 +207,7 @@ def test_a_folder_whose_name_is_no_id_is_listed_with_its_error(workspace):
     assert api.list_suites()[0]["topologyError"]["code"] == "package_invalid"
 
 
+@pytest.mark.timed
 def test_others_are_answered_while_hostile_suites_are_evaluated(workspace, library):
     """Within 100 ms, of which a list waits 30. What else it takes is counted in CPU time, so that a
     busy machine fails nothing; one that waited for a hostile suite would take a second.

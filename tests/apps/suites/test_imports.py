@@ -198,7 +198,7 @@ def test_the_files_of_every_import_come_with_the_resolved_suite(workspace):
         (
             f"dependencies: {{payments: 'payments@sha256:{'0' * 64}'}}",
             "digest_mismatch",
-            "manage.py suite lock",
+            "partita suite lock",
         ),
         (
             "dependencies: {payments: {ref: payments, profile: none.yaml}}",
@@ -445,4 +445,22 @@ def test_the_example_is_the_topology_derived_by_hand(settings, library):
             ],
         )
         for node in nodes
+    ]
+
+
+def test_an_unknown_key_of_the_dependencies_names_the_one_that_was_meant(workspace):
+    """The same rule as in profiles: a warning."""
+    workspace.add("inner", 'task.run("t", image="a:1")\n')
+    definition = workspace.definition(
+        {
+            "suite.star": 'suite.run(name = "i", ref = "inner")\n',
+            "dependencies.yaml": "dependencies: {inner: {ref: inner, profil: x}}\n",
+            "profiles/ci.yaml": "name: CI\nextendId: other\n",
+        }
+    )
+
+    said = [each["detail"] for each in definition["warnings"] if each["code"] == "unknown_key"]
+    assert [each.rpartition("; ")[2] for each in said] == [
+        "did you mean profile?",
+        "did you mean extendsId?",
     ]

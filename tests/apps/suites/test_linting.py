@@ -18,6 +18,7 @@ CODES = [
     "floating_image",
     "unused_service",
     "mock_not_awaited",
+    "shared_export",
     "never_ready",
     "never_runs",
     "unused_file",
@@ -57,6 +58,7 @@ def test_a_good_suite_has_no_diagnostics(workspace):
     assert found(workspace, **profiled("env: {REGION: eu}\nservices: {db: {env: {A: b}}}\n")) == []
 
 
+@pytest.mark.slow
 def test_the_examples_have_no_diagnostics(settings, library):
     settings.SUITES_DIR = EXAMPLES
     for suite in api.list_suites():
@@ -101,6 +103,17 @@ def test_a_node_that_is_most_likely_wrong(star, code, workspace):
     assert "AKIA" not in diagnostic.message
 
 
+def test_one_shared_report_of_two_steps_at_once_is_an_error_of_the_suite(workspace):
+    path = '"/partita/workspace/r.xml", format = "junit"'
+    lines = [f'test.run("{name}", image = "a:1").export({path})' for name in ("a", "b")]
+    workspace.add("s", "\n".join(lines))
+
+    (found,) = api.lint_suite("s")
+
+    assert (found.code, found.severity, found.line) == ("export_clash", "error", 2)
+    assert "b: it exports /partita/workspace/r.xml" in found.message
+
+
 @pytest.mark.parametrize(
     ("star", "code", "line", "column"),
     [
@@ -116,6 +129,11 @@ def test_a_node_that_is_most_likely_wrong(star, code, workspace):
             'm = mock.serve()\nx = task.run("x", image = "a:1", after = [m])\n'
             'test.run("t", image = "a:1", expect_calls = [{"mock": m}])',
             "mock_not_awaited", 3, 1,
+        ),
+        (
+            'test.run("a", image = "a:1").export("/partita/workspace/out/a.txt")\n'
+            'test.run("b", image = "a:1").export("/partita/workspace/out/*.txt")',
+            "shared_export", 2, 1,
         ),
         (
             'log.info("x", name = "l")\ntask.run("t", image = "a:1", on_failure = "l")',
@@ -253,7 +271,7 @@ def test_a_suite_that_does_not_resolve_is_an_error_with_its_place(workspace):
         ("profile_invalid", "error", "profiles/b.yaml"),
         ("unknown_keyword", "error", "suite.star"),
     ]
-    assert errors[1].message.startswith("with a.yaml: ")
+    assert errors[1].message.startswith("task.run: unknown keyword")
     assert errors[1].line == 2
 
 

@@ -16,6 +16,7 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from apps.accounts.services.workspaces import new_workspace
 from apps.suites import api as suites
 from tests.support.api_clients import PERSON, signed_in_client
 
@@ -235,6 +236,22 @@ def test_chains_do_not_close(client, shop):
     assert pointers(own) == ["/extendsId"]
 
 
+def test_a_managed_base_stays_a_base_and_is_no_default(client, shop):
+    assert put(client, body(fileName="base.yaml"), "base").status_code == 200
+
+    assert profiles(client)["base"]["launchable"] is False
+    answer = client.post(f"{ROOT}/shop/base/default")
+    assert problem(answer) == (409, "profile_not_launchable")
+
+
+def test_what_a_body_does_not_have_is_not_added_to_the_file(client, shop):
+    text = "# for pipelines\ndefault: true # really\nextendsId: base\n"
+    assert put(client, body(fileName="ci.yaml", yaml=text), "ci").status_code == 200
+
+    assert profiles(client)["ci"]["yaml"].startswith("# for pipelines\ndefault: true # really\n")
+    assert "description" not in profiles(client)["ci"]["yaml"]
+
+
 def test_a_file_name_is_unique_whatever_its_case(client, shop):
     assert problem(post(client, body(fileName="CI.yaml"))) == (409, "profile_duplicate")
     assert problem(put(client, body(fileName="Base.YAML"[:6] + "yaml"), "ci"))[0] in (400, 409)
@@ -319,6 +336,17 @@ def test_writes_can_be_for_administrators_only(client, shop, settings):
     settings.PROFILE_WRITES = "admin"
 
     assert problem(post(client, body())) == (403, "admin_required")
+
+
+def test_with_a_second_workspace_only_administrators_write(client, shop, settings):
+    new_workspace("One", "one")
+    assert post(client, body()).status_code == 201
+    new_workspace("Two", "two")
+
+    assert problem(client.post(f"{ROOT}/shop/nightly/default")) == (403, "admin_required")
+
+    settings.PROFILE_WRITES = "members"
+    assert client.post(f"{ROOT}/shop/nightly/default").status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)

@@ -18,6 +18,7 @@ from apps.suites.library import Library
 from apps.suites.models import RegisteredSuite
 from apps.suites.sources.registered import TOPIC, RegisteredSource
 from kernel import clock
+from readers.archive import pack, unpack
 
 STAR = 'task.run("t", image="busybox:1.36", file="t.sh")\n'
 BODY = {"id": "made", "suiteStar": STAR, "title": "Made", "files": {"tasks/t.sh": "#!/bin/sh\n"}}
@@ -70,6 +71,29 @@ def test_a_suite_of_text_is_listed_by_every_process_and_can_be_run(admin):
     resolved = api.resolve("made")
     assert resolved.files["tasks/t.sh"] == b"#!/bin/sh\n"
     other.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/".join(["a"] * 41), "x" * 300, f"tests/{'é' * 128}.sh", "tests/" + "x" * 256]
+)
+def test_what_could_not_be_packed_or_copied_is_not_stored(admin, path):
+    answer = post(admin, files={path: "text"})
+
+    assert problem(answer) == (400, "package_invalid")
+    assert answer.json()["detail"].startswith(f"invalid suite topology: {path}")
+    assert not RegisteredSuite.objects.exists()
+
+
+def test_what_is_stored_can_be_read_pushed_and_copied(admin, tmp_path):
+    """The longest path and name that are accepted."""
+    path = "/".join(["a"] * 31 + ["x" * 250])
+
+    files = {**cast("dict[str, str]", BODY["files"]), path: "text"}
+    assert post(admin, files=files).status_code == 201
+    suite = Library().suites()[0]
+    assert (suite.package.problem, unpack(pack(suite.package.files))) == ("", suite.package.files)
+    api.copy_files(suite, tmp_path / "copy")
+    assert (tmp_path / "copy" / path).read_text() == "text"
 
 
 def test_a_removed_suite_is_gone_in_every_process(admin):

@@ -45,7 +45,7 @@ def suite(pin: str) -> dict[str, str]:
 
 def push(registry: TestRegistry, files=FILES, kind: str = oci.MODULE_TYPE) -> str:
     repository = registry.repository("acme/things")
-    pushed = oci.push(f"{repository}:1.0.0", files, artifact_type=kind)
+    pushed = oci.push(f"{repository}:1.0.0", files, artifact_type=kind, force=True)
     return f"{repository}@{pushed.digest}"
 
 
@@ -161,6 +161,7 @@ def typed(capsys, *words: str) -> tuple[int, str]:
     return int(ended.value.code or 0), capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_lock_pins_what_is_loaded_and_renews_it(registry, workspace, capsys):
     first = things(registry, "one")
     workspace.add("s", USE)
@@ -214,6 +215,7 @@ def test_a_text_that_does_not_parse_drops_no_pin(registry, workspace):
     assert [each.state for each in api.lock_suite("s", write=False).modules] == ["same"]
 
 
+@pytest.mark.slow
 def test_a_pin_stays_with_its_repository(registry, workspace):
     other = things(registry, "other", place="zzz/acme/things")
     things(registry, "first", place="aaa/acme/things")
@@ -241,7 +243,7 @@ def test_suites_and_moving_tags_are_not_pinned_as_modules(registry, workspace):
 
     said = error.value.problem
     assert said.code == "module_not_found"
-    assert "manage.py suite push @acme/things HOST/acme/things:1.0.0" in said.message
+    assert "partita suite push @acme/things HOST/acme/things:1.0.0" in said.message
     assert "settings registries sync" in said.message
     assert not (workspace.root / "s" / "dependencies.lock.yaml").exists()
 

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from apps.accounts.api import Principal, Role
+from apps.catalog import api as catalog
 from apps.oci import api as oci
 from apps.oci.models import LayerPart
 from apps.platform_settings.api import registries
@@ -45,7 +46,7 @@ def pushed(registry) -> oci.Pushed:
 
 def push(registry: TestRegistry, tag: str, star: str = PAYMENTS, **more: str) -> oci.Pushed:
     files = package(star, **{"tasks__pay.sh": "echo pay", "metadata_yaml": METADATA, **more})
-    return oci.push(f"{registry.repository('payments')}:{tag}", files)
+    return oci.push(f"{registry.repository('payments')}:{tag}", files, force=True)
 
 
 def runner() -> Principal:
@@ -104,17 +105,38 @@ def test_an_id_is_assigned_once_and_kept(registry, pushed, workspace):
     assert {each.suite_id for each in Library().suites()} == {slug}
 
 
-def test_a_copy_of_a_package_has_an_id_of_its_own_repository(registry, pushed, workspace):
+def test_one_package_in_several_repositories_is_one_suite_with_several_sources(
+    registry, pushed, workspace
+):
     files = package(PAYMENTS, **{"tasks__pay.sh": "echo pay", "metadata_yaml": METADATA})
-    assert oci.push(f"{registry.repository('zcopy')}:1", files).digest == pushed.digest
+    copy = f"{registry.repository('zcopy')}:1"
+    assert oci.push(copy, files).digest == pushed.digest
+    oci.assign_suite_id(registry.repository("zcopy"), "known-before")
     oci.sync_registry(REGISTRY_ID)
 
-    found = {each["repository"]: each["id"] for each in api.list_suites()}
+    (found,) = api.list_suites()
 
-    assert found == {
+    assert (found["id"], found["repository"]) == ("payments", registry.repository("payments"))
+    assert found["sources"] == [f"{registry.repository('payments')}:1.4.0", copy]
+    assert api.find_suite(copy).suite_id == "payments"
+    assert api.find_suite("known-before").digest == found["contentDigest"]
+    linked = [
+        entry["package"] for entry in catalog.list_entries() if entry["package"]["kind"] == "suite"
+    ]
+    assert {each["repository"]: each["suiteId"] for each in linked} == {
         registry.repository("payments"): "payments",
-        registry.repository("zcopy"): f"{registry.folder}-zcopy",
+        registry.repository("zcopy"): "payments",
     }
+
+
+def test_the_hint_of_an_unknown_id_begins_with_the_suites_of_the_workspace(
+    registry, pushed, workspace
+):
+    workspace.add("zebra", 'task.run("t", image="a:1")')
+    oci.sync_registry(REGISTRY_ID)
+
+    with pytest.raises(api.SuiteNotFound, match="known: zebra, payments"):
+        api.find_suite("nosuch")
 
 
 def test_a_suite_that_was_not_synchronized_is_pulled_on_demand(registry, pushed, workspace):

@@ -7,8 +7,10 @@ import json
 import pytest
 from django.core.management import execute_from_command_line
 
+from apps.oci import api as oci
+from apps.oci.services import sync
 from apps.suites import api
-from tests.support.registry_suites import TestRegistry
+from tests.support.registry_suites import REGISTRY_ID, TestRegistry
 
 FILES = {"suite.star": 'task.run("t", file="t.sh")\n', "tasks/t.sh": "#!/bin/sh\necho hi\n"}
 
@@ -53,12 +55,90 @@ def test_a_suite_goes_to_a_registry_and_comes_back_the_same(registry, tmp_path, 
         assert (copied / "tasks" / "t.sh").stat().st_mode & 0o111
 
 
-def test_equal_files_have_equal_digests(registry, capsys):
-    digests = []
-    for tag in ("1", "2"):
-        assert typed("push", "mine", f"{registry.repository('mine')}:{tag}", "-o", "json") == 0
-        digests.append(json.loads(capsys.readouterr().out)["contentDigest"])
-    assert digests[0] == digests[1]
+def test_equal_files_have_one_digest_whatever_their_tag_and_folder(registry, workspace, capsys):
+    workspace.add("other", FILES)
+    digests = set()
+    for name, tag in (("mine", "1.0.0"), ("mine", "latest"), ("other", "2")):
+        assert typed("push", name, f"{registry.repository('mine')}:{tag}", "-o", "json") == 0
+        digests.add(json.loads(capsys.readouterr().out)["digest"])
+
+    assert len(digests) == 1
+
+
+def test_a_tag_does_not_move_unless_it_is_forced(registry, workspace, capsys):
+    reference = f"{registry.repository('mine')}:1.0.0"
+    assert typed("push", "mine", reference, "-o", "json") == 0
+    first = json.loads(capsys.readouterr().out)
+    workspace.add("mine", {"tasks/t.sh": "#!/bin/sh\necho other\n"})
+
+    assert typed("push", "mine", reference) == 5
+    said = capsys.readouterr().err
+    assert "tag_taken" in said
+    assert f"is {first['digest']} already, and would become sha256:" in said
+    assert oci.pull(reference).digest == first["digest"]
+
+    assert typed("push", "mine", reference, "--force", "-o", "json") == 0
+    moved = json.loads(capsys.readouterr().out)
+    assert moved["digest"] in said
+    assert oci.pull(reference).digest == moved["digest"] != first["digest"]
+
+
+def test_the_same_content_again_is_not_sent(registry, capsys):
+    reference = f"{registry.repository('mine')}:1.0.0"
+    assert typed("push", "mine", reference) == 0
+
+    assert typed("push", "mine", reference) == 0
+    assert "is mine already; nothing was pushed" in capsys.readouterr().out
+
+
+def test_what_was_pulled_is_there_at_once(registry, workspace, settings, library, capsys):
+    workspace.add("mine", {"metadata.yaml": "{id: mine, title: Greeter}"})
+    reference = f"{registry.repository('mine')}:1.0.0"
+    assert typed("push", "mine", reference) == 0
+    settings.SUITES_DIR = workspace.root / "none"  # of somebody else
+    assert not library.suites()
+
+    assert typed("pull", reference) == 0
+
+    said = capsys.readouterr().out
+    assert "it is the suite mine; next:\n  partita run launch mine\n" in said
+    assert [each["id"] for each in api.list_suites()] == ["mine"]
+    assert api.resolve("mine").title == "Greeter"
+    assert typed("search", "greeter") == 0
+    assert registry.repository("mine") in capsys.readouterr().out
+    assert [row.tags for row in oci.list_repositories()] == [("1.0.0",)]
+
+
+def test_an_older_version_that_is_pulled_leaves_the_listed_one_and_is_launched_by_its_reference(
+    registry, workspace, capsys
+):
+    repository = registry.repository("mine")
+    assert typed("push", "mine", f"{repository}:1.0.0") == 0
+    workspace.add("mine", {"README.md": "# Newer"})
+    assert typed("push", "mine", f"{repository}:2.0.0") == 0
+    oci.sync_registry(REGISTRY_ID)
+    capsys.readouterr()
+
+    assert typed("pull", f"{repository}:1.0.0", "-o", "json") == 0
+
+    assert json.loads(capsys.readouterr().out)["launchAs"] == f"{repository}:1.0.0"
+    assert [row.version for row in oci.list_repositories()] == ["2.0.0"]
+
+
+def test_a_synchronization_takes_what_was_pulled_meanwhile(registry, monkeypatch):
+    """The two write one row."""
+    reference = f"{registry.repository('mine')}:1.0.0"
+    assert typed("push", "mine", reference) == 0
+    written = sync._write
+
+    def pull_first(*args):
+        api.pull_suite(reference)
+        written(*args)
+
+    monkeypatch.setattr(sync, "_write", pull_first)
+
+    assert not oci.sync_registry(REGISTRY_ID).errors
+    assert [row.version for row in oci.list_repositories()] == ["1.0.0"]
 
 
 def test_the_commands_of_a_registry_suite_work_as_printed(registry, tmp_path, monkeypatch, capsys):

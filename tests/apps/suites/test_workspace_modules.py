@@ -112,6 +112,7 @@ def test_an_error_in_a_function_is_at_the_call_of_the_suite(workspace):
     assert (error["code"], error["file"], error["line"]) == ("unknown_keyword", "suite.star", 2)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("files", "code", "says"),
     [

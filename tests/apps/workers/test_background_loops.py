@@ -34,7 +34,10 @@ from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
 from apps.suites import lifespan as suites
+from apps.workers import inventory
+from apps.workers import runner as runners
 from apps.workers.control_plane.report_batcher import ReportBatcher
+from apps.workers.inventory import InventoryLoops
 from apps.workers.runner import Runner, RunnerThread
 from kernel import background
 from kernel.agent_protocol import Job, StateReport
@@ -308,6 +311,44 @@ async def presence(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
     made.stop()
 
 
+@asynccontextmanager
+async def settings(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(runners, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(runners, "set_up_supervisors", lambda _runtime: ())
+    once = broken(Runner, "_apply_settings", at_once)
+    made = Runner("process")
+    task = asyncio.create_task(made.keep_following_settings())
+    yield once, lambda: None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def environment_looks(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    async with inventory_loop(monkeypatch, broken, "look_if_due", "keep_looking") as piece:
+        yield piece
+
+
+@asynccontextmanager
+async def environment_sweeps(
+    monkeypatch: pytest.MonkeyPatch, broken: Break
+) -> AsyncIterator[Piece]:
+    async with inventory_loop(monkeypatch, broken, "sweep_if_due", "keep_sweeping") as piece:
+        yield piece
+
+
+@asynccontextmanager
+async def inventory_loop(
+    monkeypatch: pytest.MonkeyPatch, broken: Break, work: str, loop: str
+) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(inventory, "POLL_S", 0.01)
+    once = broken(InventoryLoops, work, at_once)
+    task = asyncio.create_task(getattr(InventoryLoops(lambda: ()), loop)())
+    yield once, lambda: None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
@@ -319,6 +360,9 @@ PIECES = {
     "orders": orders,
     "store": store,
     "runner": runner,
+    "settings": settings,
+    "environment-looks": environment_looks,
+    "environment-sweeps": environment_sweeps,
     "accounts": tidying,
     "platform-settings": refreshing,
     "streams-nudge-out": nudges_out,
@@ -336,6 +380,7 @@ PIECES = {
 SUPERVISOR = ("heartbeat", "claims", "samples")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PIECES)
 async def test_each_loop_comes_back(name: str, monkeypatch: pytest.MonkeyPatch, broken: Break):
     before = metrics.value_of("partita.background.failures", loop=name)

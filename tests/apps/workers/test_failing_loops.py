@@ -83,7 +83,7 @@ def _failing_loops() -> tuple[str, ...] | None:
 
 
 def _wait(holds: Callable[[], bool], what: str) -> None:
-    until(holds, within_s=20, what=what)
+    until(holds, within_s=30, what=what)
 
 
 async def test_a_heartbeat_names_a_bounded_number_of_loops(

@@ -83,6 +83,7 @@ async def test_who_stood_still_drops_what_another_has_now(
     assert job.outcome is None
 
 
+@pytest.mark.slow
 async def test_a_renewal_says_how_long_the_next_may_take(stage: Stage) -> None:
     stage.store.renewal_grace_s = 60.0
     async with stage.supervisor(lease_s=0.3):
@@ -96,6 +97,7 @@ async def test_a_renewal_says_how_long_the_next_may_take(stage: Stage) -> None:
         assert (await stage.store.outcome(job)).status == "succeeded"
 
 
+@pytest.mark.slow
 async def test_a_claim_that_may_be_older_than_its_lease_is_confirmed_first(stage: Stage) -> None:
     """Invariant 6: a host that stood still finds the answer to an old claim when it wakes up."""
     async with stage.supervisor(lease_s=0.2) as supervisor:
@@ -115,6 +117,7 @@ async def test_a_claim_that_may_be_older_than_its_lease_is_confirmed_first(stage
     ]
 
 
+@pytest.mark.slow
 async def test_the_grace_that_the_control_plane_names_is_waited_for(stage: Stage) -> None:
     stage.store.lease_grace_s = 60
     async with stage.supervisor(lease_s=0.3):

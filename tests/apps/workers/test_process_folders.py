@@ -38,7 +38,7 @@ async def test_steps_that_are_removed_meanwhile_are_passed_over(tmp_path: Path):
 def _come_and_go(root: Path) -> None:
     for number in range(ROUNDS):
         folder = UnitFolder(root / "run-0123456789ab" / "units" / f"step-{number % 5}")
-        folder.make({"partita.managed": "true"}, "workspace")
+        folder.make({"partita.managed": "true"}, "workspace", b"")
         shutil.rmtree(root / "run-0123456789ab")
 
 
@@ -69,6 +69,17 @@ def test_files_are_unpacked_in_their_workspace_only(
         file for file in tmp_path.rglob("out.txt") if not any(map(file.is_relative_to, inside))
     ]
     assert found == []
+
+
+def test_files_of_a_step_are_unpacked_in_its_directory_only(tmp_path: Path):
+    """Invariant 24."""
+    folder = UnitFolder(tmp_path / "run" / "units" / "step")
+
+    with pytest.raises(tarfile.FilterError):
+        folder.make({}, "workspace", _packed([("a.txt", ""), ("../../out.txt", "")]))
+
+    assert list(tmp_path.rglob("out.txt")) == []
+    assert not (folder.path / "unit.json").exists()
 
 
 def test_an_absolute_name_is_one_in_the_workspace(tmp_path: Path):

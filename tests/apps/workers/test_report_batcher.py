@@ -31,7 +31,7 @@ class Store:
     ) -> ReportBatchResult:
         del claims, looks_around
         self.asked.set()
-        assert self.answers.wait(10)
+        assert self.answers.wait(30)
         return ReportBatchResult(
             states=tuple(StaleAttempt() for _ in states),
             chunks=tuple(StaleAttempt() for _ in chunks),
@@ -57,12 +57,12 @@ def test_an_answer_that_nobody_waits_for_ends_nothing(store: Store) -> None:
     gathering = ReportBatcher(store.exchange)
     gathering.start()
     dropped = gathering.add(REPORT)
-    assert store.asked.wait(10)
+    assert store.asked.wait(30)
     assert dropped.cancel()
     store.answers.set()
 
     completion = Completion(job=JOB, status="succeeded")
-    assert gathering.add(completion).exception(timeout=10) is not None
+    assert gathering.add(completion).exception(timeout=30) is not None
     gathering.stop()
 
 
@@ -74,7 +74,7 @@ def test_a_claim_that_waited_long_is_answered_with_nothing(monkeypatch) -> None:
     gathering = ReportBatcher(store.exchange)
     gathering.start()
 
-    assert gathering.claim(4).result(timeout=10) == []
+    assert gathering.claim(4).result(timeout=30) == []
     gathering.stop()
 
 
@@ -101,7 +101,7 @@ def recording(monkeypatch) -> Iterator[tuple[RecordingStore, ReportBatcher]]:
     gathering = ReportBatcher(store.exchange)
     gathering.claim(4)
     gathering.start()
-    until(lambda: len(store.calls) == 1, within_s=10)
+    until(lambda: len(store.calls) == 1, within_s=30)
     yield store, gathering
     gathering.stop()
 
@@ -109,7 +109,7 @@ def recording(monkeypatch) -> Iterator[tuple[RecordingStore, ReportBatcher]]:
 def test_a_claim_that_rides_along_looks_only_at_the_runs_reported_on(recording) -> None:
     store, gathering = recording
 
-    gathering.add(COMPLETION).result(timeout=10)
+    gathering.add(COMPLETION).result(timeout=30)
 
     assert store.calls[0]["looks_around"]
     assert (store.calls[1]["claims"], store.calls[1]["looks_around"]) == (4, False)
@@ -119,8 +119,8 @@ def test_a_nudge_makes_the_next_claim_look_at_all_runs(recording) -> None:
     store, gathering = recording
 
     gathering.work_may_wait()
-    until(lambda: len(store.calls) == 2, within_s=10)
-    gathering.add(COMPLETION).result(timeout=10)
+    until(lambda: len(store.calls) == 2, within_s=30)
+    gathering.add(COMPLETION).result(timeout=30)
 
     assert [call["looks_around"] for call in store.calls] == [True, True, False]
 
@@ -132,7 +132,7 @@ def test_a_state_travels_with_the_output_that_follows_it(recording, monkeypatch)
     store, gathering = recording
 
     state = gathering.add(REPORT)
-    gathering.add(COMPLETION).result(timeout=20)
+    gathering.add(COMPLETION).result(timeout=30)
 
-    assert state.result(timeout=10) == Recorded(next_seq=0)
+    assert state.result(timeout=30) == Recorded(next_seq=0)
     assert [len(call["states"]) for call in store.calls[1:]] == [1]

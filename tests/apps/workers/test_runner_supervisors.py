@@ -98,6 +98,7 @@ def _until(holds: Callable[[dict[str, Agent]], bool], within_s: float = 20) -> d
     return found
 
 
+@pytest.mark.timed
 def test_an_engine_that_is_away_holds_up_neither_the_others_nor_the_end() -> None:
     """Invariant 37."""
     runner = Runner("process")
@@ -143,7 +144,7 @@ def test_an_engine_whose_supervisor_fails_takes_nothing_from_the_others(
     whole = Runner("docker")
 
     def stop_when_running() -> None:
-        running.wait(10)
+        running.wait(30)
         whole.stop()
 
     stopper = threading.Thread(target=stop_when_running)
@@ -212,6 +213,7 @@ def test_a_backend_that_is_taken_out_gets_no_more_steps(settings: Any, running: 
     assert found[name].is_online(found[name].last_heartbeat_at)
 
 
+@pytest.mark.slow
 def test_an_engine_is_taken_up_changed_and_let_go_without_a_restart(
     settings: Any, running: Runner
 ) -> None:

@@ -91,7 +91,24 @@ async def test_artifacts_are_handed_in(stage: Stage) -> None:
         outcome = await stage.store.outcome(job)
 
     assert [(upload.path, upload.body) for upload in job.uploads] == [("a.xml", b"<x/>")]
-    assert outcome.reason == "artifact_missing"
+    assert (outcome.reason, outcome.error) == ("artifact_missing", "artifact no.txt is missing")
+    assert [each.path for each in outcome.missing_artifacts] == ["no.txt"]
+
+
+async def test_a_declared_artifact_that_is_missing_is_reported(stage: Stage) -> None:
+    exports = [
+        {"path": "report.xml", "format": "junit"},
+        {"path": "on-failure.txt", "on": "failure"},
+    ]
+    async with stage.supervisor():
+        job = await stage.add("share:report.xml=<x/>", artifactExports=exports)
+
+        outcome = await stage.store.outcome(job)
+
+    (missing,) = outcome.missing_artifacts
+    assert outcome.status == "succeeded"
+    assert missing.path == "report.xml"
+    assert "$PARTITA_ARTIFACTS_DIR" in missing.hint
 
 
 async def test_no_more_than_its_capacity_runs_at_once(stage: Stage) -> None:

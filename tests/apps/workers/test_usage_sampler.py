@@ -92,6 +92,7 @@ async def test_a_unit_that_has_ended_is_not_looked_at(stage: Stage) -> None:
     assert len(stage.runtime.looked) == looks
 
 
+@pytest.mark.slow
 async def test_a_look_that_hangs_delays_no_renewal_and_no_end(stage: Stage) -> None:
     stage.runtime.usage_hangs = True
     async with stage.supervisor(lease_s=0.3):
@@ -103,6 +104,7 @@ async def test_a_look_that_hangs_delays_no_renewal_and_no_end(stage: Stage) -> N
     assert job.renewals >= 4
 
 
+@pytest.mark.slow
 async def test_a_look_that_fails_is_only_missing(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from tests.apps.workers_rest.conftest import InThread, RemoteWorker, problem
 pytestmark = pytest.mark.store
 
 
+@pytest.mark.timed
 def test_nothing_to_do_is_204_at_once(worker):
     began = time.monotonic()
     answer = worker.post("agent-control/claims/next", {"agentId": "edge-1"})
@@ -32,6 +33,7 @@ def test_nothing_to_do_is_204_at_once(worker):
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.timed
 def test_a_waiting_worker_has_the_step_within_a_second_of_the_launch(worker):
     waiting = InThread(lambda: (worker.claim(wait_s=20), time.monotonic()))
     waiting_since(0.3)
@@ -44,6 +46,7 @@ def test_a_waiting_worker_has_the_step_within_a_second_of_the_launch(worker):
     assert at - launched < 1
 
 
+@pytest.mark.timed
 def test_without_a_nudge_it_looks_each_second(worker, monkeypatch):
     monkeypatch.setattr(claims, "listen", lambda name, callback: lambda: None)
     waiting = InThread(lambda: (worker.claim(wait_s=20), time.monotonic()))
@@ -57,6 +60,7 @@ def test_without_a_nudge_it_looks_each_second(worker, monkeypatch):
     assert at - launched < 1.5
 
 
+@pytest.mark.slow
 def test_a_retry_is_handed_out_when_it_is_due(worker):
     booted_run(node("a", retries=1))
     worker.claim()
@@ -68,6 +72,7 @@ def test_a_retry_is_handed_out_when_it_is_due(worker):
     assert waiting.result()["attempt"] == 2
 
 
+@pytest.mark.timed
 def test_it_ends_when_the_time_is_over(worker):
     began = time.monotonic()
 
@@ -75,6 +80,7 @@ def test_it_ends_when_the_time_is_over(worker):
     assert 1 <= time.monotonic() - began < 2
 
 
+@pytest.mark.timed
 def test_it_ends_early_while_the_server_drains(worker, monkeypatch):
     draining = threading.Event()
     monkeypatch.setattr(lifecycle, "_draining", draining)
@@ -100,6 +106,7 @@ def test_the_wait_of_an_agent_that_registers_anew_ends(worker):
     assert worker.claim()["node"]["id"] == "a"
 
 
+@pytest.mark.timed
 def test_each_of_many_waiting_workers_gets_other_steps(worker, other):
     """Invariant 6: a step handed out twice."""
     polls = [InThread(lambda: worker.claim(wait_s=20)) for _ in range(4)]
@@ -114,6 +121,7 @@ def test_each_of_many_waiting_workers_gets_other_steps(worker, other):
     assert {spec["attempt"] for spec in specs} == {1}
 
 
+@pytest.mark.slow
 def test_what_arrives_at_once_shares_transactions_and_each_gets_its_own_answer(worker):
     run = booted_run(*(node(f"step-{number}") for number in range(12)))
     specs = [poll.result() for poll in [InThread(worker.claim) for _ in range(12)]]
@@ -135,6 +143,7 @@ def test_what_arrives_at_once_shares_transactions_and_each_gets_its_own_answer(w
     assert run.output("step-7") == ["I am step-7"]
 
 
+@pytest.mark.timed
 async def test_many_polls_wait_on_no_thread(worker):
     """While they wait, their threads go on with other requests."""
     polls = [Poll(worker, wait_s=20) for _ in range(30)]
@@ -160,7 +169,7 @@ async def test_a_step_that_was_claimed_for_a_client_that_has_gone_is_given_back(
 
     def slow_claim(supervisor: executions.SupervisorSession) -> object:
         entered.set()
-        go_on.wait(10)
+        go_on.wait(30)
         return claim(supervisor)
 
     monkeypatch.setattr(claims, "claim", slow_claim)
@@ -204,7 +213,7 @@ class Poll:
 
     async def leave(self) -> None:
         await self._call.send_input({"type": "http.disconnect"})
-        await self._call.wait(10)
+        await self._call.wait(30)
 
 
 async def on_thread(work):

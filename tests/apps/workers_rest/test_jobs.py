@@ -252,6 +252,9 @@ BAD_BODIES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"exitCode": 2**31}, "/exitCode"),
         ({"finalSeq": -1}, "/finalSeq"),
         ({"error": {}}, "/error"),
+        ({"missingArtifacts": [{"hint": "no path"}]}, "/missingArtifacts/0/path"),
+        ({"missingArtifacts": [{"path": "x" * 1001}]}, "/missingArtifacts/0/path"),
+        ({"missingArtifacts": [{"path": "x"}] * 51}, "/missingArtifacts"),
     ],
 }
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from apps.agents import api as agents
+from apps.agents.api import Registration
 from apps.agents.models import Agent
 from apps.operations.api import installation_id
 from kernel import clock
@@ -244,6 +246,24 @@ def test_an_agent_removes_itself_and_nobody_else(worker, other):
     assert worker.delete("agents/edge-1").json() == {"status": "removed"}
     assert problem(worker.delete("agents/edge-1")) == (401, "agent_credential_invalid")
     assert other.get("agents").json()["agents"][0]["agentId"] == "edge-2"
+
+
+def test_a_runner_that_is_online_is_not_removed(admin):
+    agents.register(Registration(agent_id="runner:vm", incarnation="1", kind="runner"))
+
+    refused = admin.delete("agents/runner:vm")
+
+    assert problem(refused) == (409, "agent_online")
+    assert "stop its process" in refused.json()["detail"]
+    assert [each.agent_id for each in agents.list_agents()] == ["runner:vm"]
+
+
+def test_a_runner_that_has_stopped_is_removed(admin):
+    agents.register(Registration(agent_id="runner:vm", incarnation="1", kind="runner"))
+    Agent.objects.update(last_heartbeat_at=clock.now() - agents.OFFLINE_AFTER)
+
+    assert admin.delete("agents/runner:vm").json() == {"status": "removed"}
+    assert agents.list_agents() == ()
 
 
 def test_members_may_not_remove_agents(worker, member):

@@ -302,6 +302,7 @@ def test_an_answer_that_is_a_failure_changes_nothing(worker, status, log):
     assert SECRET not in log()
 
 
+@pytest.mark.timed
 def test_a_worker_that_hangs_costs_two_seconds_and_the_others_nothing(worker, other, log):
     """Invariant 37."""
     healthy = RecordingWorker("edge-2", SECRET)

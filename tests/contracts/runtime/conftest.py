@@ -28,7 +28,6 @@ class Driver:
     words_to_node: Callable[[Sequence[str]], dict[str, Any]]
     run_id: str = field(default_factory=lambda: f"run-{secrets.token_hex(6)}")
     files: dict[str, str] = field(default_factory=lambda: {"tasks/hello.sh": "echo hello\n"})
-    fetches: int = 0
 
     def launch(
         self, *words: str, node_id: str = "step", attempt: int = 1, **changes: Any
@@ -48,7 +47,6 @@ class Driver:
         )
 
     async def _fetch(self) -> bytes:
-        self.fetches += 1
         return steps.content(self.files) if self.files else b""
 
     async def start(self, *words: str, **changes: Any) -> Unit:
@@ -82,6 +80,10 @@ def _shell(word: str) -> str:
         name, _, text = rest.partition("=")
         path = f'"$PARTITA_ARTIFACTS_DIR/{name}"'
         return f"mkdir -p \"$(dirname {path})\"; printf %s '{text}' > {path}"
+    if verb in ("drop", "share"):  # in the directory that it starts in, and in the shared one
+        name, _, text = rest.partition("=")
+        folder = "." if verb == "drop" else '"$PARTITA_WORKSPACE_DIR"'
+        return f"printf %s '{text}' > {folder}/{name}"
     return _SHELL.get(verb, rest).replace("{}", rest)
 
 

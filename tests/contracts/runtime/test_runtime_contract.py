@@ -9,7 +9,8 @@ import pytest
 
 from tests.contracts.runtime.conftest import Driver
 from tests.support import steps
-from worker.domain.runtime import PathRefused, StartFailed, UnitLost, UnitState
+from worker.domain import ownership
+from worker.domain.runtime import Collected, PathRefused, StartFailed, UnitLost, UnitState
 
 ALTERNATING = tuple(f"{('out', 'err')[number % 2]}:{number}" for number in range(200))
 
@@ -134,14 +135,70 @@ async def test_other_supervisors_units_are_not_found(driver: Driver) -> None:
     assert await driver.runtime.find(steps.owner("runner:elsewhere")) == []
 
 
-async def test_the_work_directory_is_filled_once_a_run(driver: Driver) -> None:
-    await driver.start("out:a", node_id="a")
-    await driver.start("out:b", node_id="b")
+async def test_the_shared_directory_is_filled_once_a_run(driver: Driver) -> None:
+    first = await driver.start("share:tasks/hello.sh=changed", node_id="a")
+    await driver.runtime.wait(first)
 
-    assert driver.fetches == 1
+    second = await driver.start("out:b", node_id="b")
+    await driver.runtime.wait(second)
+
+    found = await driver.runtime.collect(second, "/partita/workspace/tasks/hello.sh")
+    assert [file.body for file in found.files] == [b"changed"]
 
 
-async def test_a_work_directory_without_files_is_filled_by_the_job_that_brings_them(
+async def test_steps_at_once_that_write_one_name_have_a_file_each(driver: Driver) -> None:
+    """Each starts in a directory of its own: the first thing that users of pytest or Jest write."""
+    red = await driver.start("drop:report.xml=red", "sleep:1", node_id="red")
+    green = await driver.start("sleep:0.5", "drop:report.xml=green", node_id="green")
+    await asyncio.gather(driver.runtime.wait(red), driver.runtime.wait(green))
+
+    of_red = await driver.runtime.collect(red, "report.xml")
+    of_green = await driver.runtime.collect(green, "*.xml")
+
+    assert [(file.path, file.body) for file in of_red.files] == [("report.xml", b"red")]
+    assert [(file.path, file.body) for file in of_green.files] == [("report.xml", b"green")]
+
+
+async def test_what_is_in_the_shared_directory_belongs_to_no_step(driver: Driver) -> None:
+    writer = await driver.start("share:report.xml=shared", node_id="writer")
+    reader = await driver.start("out:x", node_id="reader")
+    await asyncio.gather(driver.runtime.wait(writer), driver.runtime.wait(reader))
+
+    relative = await driver.runtime.collect(writer, "report.xml")
+    absolute = await driver.runtime.collect(writer, "/partita/workspace/report.xml")
+
+    assert relative.files == ()
+    assert "export /partita/workspace/report.xml" in relative.hint
+    assert [file.body for file in absolute.files] == [b"shared"]
+
+
+async def test_a_new_attempt_does_not_find_the_files_of_the_earlier_one(driver: Driver) -> None:
+    first = await driver.start("drop:report.xml=stale", "write:more.xml=stale")
+    await driver.runtime.wait(first)
+
+    second = await driver.start("out:nothing", attempt=2)
+    await driver.runtime.wait(second)
+
+    assert await driver.runtime.collect(second, "report.xml") == Collected()
+    assert await driver.runtime.collect(second, "more.xml") == Collected()
+
+
+async def test_a_file_that_came_with_the_suite_is_a_result_only_if_the_step_wrote_it(
+    driver: Driver,
+) -> None:
+    driver.files = {"report.xml": "of yesterday"}
+    idle = await driver.start("out:nothing", node_id="idle")
+    busy = await driver.start("drop:report.xml=of today", node_id="busy")
+    await asyncio.gather(driver.runtime.wait(idle), driver.runtime.wait(busy))
+
+    of_idle = await driver.runtime.collect(idle, "report.xml")
+    of_busy = await driver.runtime.collect(busy, "report.xml")
+
+    assert of_idle.files == ()
+    assert [file.body for file in of_busy.files] == [b"of today"]
+
+
+async def test_a_directory_without_files_is_filled_by_the_job_that_brings_them(
     driver: Driver,
 ) -> None:
     files, driver.files = driver.files, {}
@@ -154,7 +211,8 @@ async def test_a_work_directory_without_files_is_filled_by_the_job_that_brings_t
 
     assert await driver.texts(second) == ["now\n"]
     assert await driver.texts(third) == ["still\n"]
-    assert driver.fetches == 2
+    found = await driver.runtime.collect(third, "/partita/workspace/tasks/hello.sh")
+    assert [file.body for file in found.files] == [b"echo hello\n"]
 
 
 async def test_artifacts_are_collected_by_glob(driver: Driver) -> None:
@@ -272,3 +330,57 @@ async def test_release_leaves_nothing_of_the_run(driver: Driver) -> None:
     assert removed.leftovers == ()
     assert await driver.runtime.find(steps.owner()) == []
     assert await driver.runtime.runs(steps.owner()) == frozenset()
+
+
+async def test_every_resource_of_the_installation_is_listed_and_nothing_else(
+    driver: Driver,
+) -> None:
+    running = await driver.start("serve", node_id="running")
+    ended = await driver.start("exit:3", node_id="ended")
+    await driver.runtime.wait(ended)
+
+    listed = [
+        each
+        for each in await driver.again().list_resources()
+        if each.labels.get(ownership.RUN_ID) == driver.run_id
+    ]
+
+    containers = {each.name: each for each in listed if each.kind == "container"}
+    assert set(containers) == {running.name, ended.name}
+    assert (containers[running.name].state, containers[running.name].exit_code) == ("running", None)
+    assert (containers[ended.name].state, containers[ended.name].exit_code) == ("exited", 3)
+    for each in listed:
+        assert ownership.is_owned(each.labels, steps.INSTALLATION)
+        assert each.created_at.microsecond == 0
+
+
+async def test_a_resource_looked_at_again_is_the_same_one(driver: Driver) -> None:
+    await driver.start("serve")
+    listed = await driver.runtime.list_resources()
+
+    for each in listed:
+        again = await driver.runtime.look_at(each)
+        assert again is not None, each
+        assert each.is_same(again), (each, again)
+
+
+async def test_a_removed_resource_is_gone_and_removing_it_again_says_so(driver: Driver) -> None:
+    await driver.start("serve")
+    listed = [
+        each
+        for each in await driver.runtime.list_resources()
+        if each.labels[ownership.RUN_ID] == driver.run_id
+    ]
+    assert listed
+
+    for each in listed:  # containers come first
+        assert await driver.runtime.remove_resource(each)
+
+    for each in listed:
+        assert await driver.runtime.look_at(each) is None
+        assert await driver.runtime.remove_resource(each)
+    assert not [
+        each
+        for each in await driver.runtime.list_resources()
+        if each.labels[ownership.RUN_ID] == driver.run_id
+    ]

@@ -69,6 +69,7 @@ def unanswered(kind: str, address: str) -> Sink:
     return opened("configmap", options(f"http://{address}"), **limits)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("kind", ["redis", "s3", "configmap"])
 def test_a_server_that_says_nothing_is_a_timeout_within_the_limit(kind: str):
     """Sync invariant 14."""

@@ -79,6 +79,7 @@ def test_lines_reach_the_index_as_they_stand_on_stdout_without_secrets(index):
     assert not shipped.dropped
 
 
+@pytest.mark.timed
 def test_an_index_that_hangs_holds_nobody_up_and_what_does_not_fit_is_counted(
     index, shipped, monkeypatch
 ):

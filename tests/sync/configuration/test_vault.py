@@ -125,6 +125,7 @@ def test_requests_are_repeated_as_often_as_allowed(vault, open_resolver):
     assert open_resolver(max_retries=2).resolve(REF) == "s3cret-value"
 
 
+@pytest.mark.timed
 def test_a_server_that_does_not_answer_costs_no_more_than_the_limit(vault, open_resolver):
     vault.behaviour.delay_s = 1.0
     began = time.monotonic()

@@ -38,7 +38,7 @@ VOLUMES = {
         "git-cache:/cache/git",
         "state-orchestrator-worker:/state:ro",
     },
-    "gateway": {"state-gateway:/state:ro"},
+    "gateway": {"state-gateway:/state:ro", "gateway-inbox:/inbox"},
     "watcher": {"state-watcher:/state:ro"},
 }
 NEEDS = {
@@ -81,7 +81,10 @@ def test_images_commands_and_needs_are_those_of_the_reference(services):
     commands = {name: " ".join(services[name]["command"]) for name in PARTITA}
     assert commands == {
         "orchestrator-api": "python manage.py run_orchestrator --migrate",
-        "orchestrator-worker": "celery -A platform_site worker -Q sync --concurrency 4",
+        "orchestrator-worker": (
+            "celery -A platform_site worker -Q sync --concurrency 4"
+            " --without-gossip --without-mingle"
+        ),
         "gateway": "python manage.py run_gateway",
         "watcher": "python manage.py run_watcher",
     }
@@ -211,7 +214,8 @@ def test_the_variables_of_the_operator_reach_whom_they_are_for():
     assert seen["watcher"]["POLL_INTERVAL"] == "5s"
     assert services["gateway"]["ports"] == ["15657:5657"]
     assert services["orchestrator-api"]["ports"] == ["18000:8000"]
-    assert services["orchestrator-worker"]["command"][-1] == "9"
+    words = services["orchestrator-worker"]["command"]
+    assert words[words.index("--concurrency") + 1] == "9"
     assert seen["orchestrator-api"]["CORS_ORIGINS"] == "https://a.example"
     assert seen["orchestrator-api"]["TASK_API_KEYS"] == "one,two"
     assert seen["orchestrator-api"]["RECONCILE_INTERVAL"] == "1m"

@@ -36,7 +36,7 @@ def test_settings_that_are_exported_hide_no_command(command: str, given: str, tm
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"manage.py {command}" in done.stdout
+    assert f"partita {command}" in done.stdout
 
 
 @pytest.mark.parametrize("given", ["gateway", "sync"])

@@ -211,6 +211,7 @@ async def test_answered_deliveries_survive_a_kill(tmp_path):
     assert {call.delivery_id for call in orchestrator.calls} == {str(n) for n in range(60)}
 
 
+@pytest.mark.timed
 async def test_a_stop_ends_with_0_and_a_bad_bundle_with_78(tmp_path):
     """Sync invariant 26."""
     gateway = Process(tmp_path, 1)

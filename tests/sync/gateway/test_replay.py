@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 import grpc
@@ -14,7 +15,8 @@ import redis.asyncio
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.replay import Delivery
-from sync_stack.gateway.breaker import BREAKER_LABELS, Breaker, BreakerLimits, Permit
+from sync_stack.gateway import forwarding
+from sync_stack.gateway.breaker import BREAKER_LABELS, Breaker, BreakerLimits, BreakerState, Permit
 from sync_stack.gateway.forwarding import Outbound
 from sync_stack.sinks.redis import RedisOptions
 from tests.support.parts import need
@@ -158,12 +160,26 @@ async def test_two_gateways_share_their_records_and_redis_may_vanish():
         assert "gw_replay_store_errors_total 0.0" not in await gw.metrics()
 
 
-async def test_the_breaker_opens_probes_and_closes():
+async def test_a_delivery_waits_for_an_orchestrator_that_restarts():
+    """Sync invariant 1: a host that delivers once is not refused for two seconds of absence."""
+    async with world(bundle()) as gw:
+        gw.orchestrator.failing = grpc.StatusCode.UNAVAILABLE
+        sending = asyncio.create_task(gw.send())
+        await until(lambda: len(gw.orchestrator.calls) >= 2, 30)
+        gw.orchestrator.failing = None
+
+        assert answer(await sending) == (202, "accepted")
+        assert len({call.idempotency_key for call in gw.orchestrator.calls}) == 1
+
+
+async def test_the_breaker_opens_probes_and_closes(monkeypatch):
     """Sync invariants 33 and 34."""
+    monkeypatch.setattr(forwarding, "_REPEAT_PAUSES_S", ())
     fields = {"breaker_failures": 2, "breaker_open_s": 0.3, "breaker_successes": 2}
     async with world(bundle(gateway=limits(**fields))) as gw:
         breaker = gw.gateway.breaker
         gw.orchestrator.failing = grpc.StatusCode.UNAVAILABLE
+        gw.orchestrator.ready = False
         for _ in range(2):
             assert (await gw.send()).status_code == 502
         refused = await gw.send()
@@ -183,6 +199,52 @@ async def test_the_breaker_opens_probes_and_closes():
         assert BREAKER_LABELS[breaker.state] == "closed"
         text = await gw.metrics()
         assert 'gw_circuit_breaker_state_changes_total{from_state="closed",to_state="open"}' in text
+
+
+async def until(condition: Callable[[], bool], within_s: float) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - the breaker tells nobody
+            await asyncio.sleep(0.02)
+
+
+async def test_the_breaker_of_an_orchestrator_that_is_back_ends_with_its_ping():
+    """Sync invariants 33 and 34: readiness says what the breaker does, and 30 s are not waited."""
+    fields = {"breaker_failures": 1, "breaker_open_s": 3600, "breaker_successes": 1}
+    async with world(bundle(gateway=limits(**fields))) as gw:
+        await until(lambda: gw.gateway.health.state()[0], 30)
+        gw.orchestrator.failing, gw.orchestrator.ready = grpc.StatusCode.UNAVAILABLE, False
+        assert (await gw.send()).status_code == 502
+        refused = await gw.send()
+        unready = await gw.admin.get("/health/readiness")
+
+        gw.orchestrator.failing, gw.orchestrator.ready = None, True
+        await until(lambda: gw.gateway.breaker.state is not BreakerState.OPEN, 30)
+        taken = await gw.send()
+        ready = await gw.admin.get("/health/readiness")
+
+    assert answer(refused) == (503, "GW_ORCHESTRATOR_UNAVAILABLE")
+    assert unready.status_code == 503
+    assert "circuit breaker is open" in unready.text
+    assert answer(taken) == (202, "accepted")
+    assert ready.status_code == 200
+
+
+def test_a_ping_lets_one_call_through_and_a_failure_opens_the_breaker_again():
+    now = [0.0]
+    breaker = Breaker(BreakerLimits(failures=1, open_s=30.0), lambda: now[0])
+    first = breaker.admit()
+    assert isinstance(first, Permit)
+    breaker.half_open()  # closed: nothing to do
+    assert breaker.state is BreakerState.CLOSED
+    breaker.failed(first)
+
+    breaker.half_open()
+    probe = breaker.admit()
+    assert isinstance(probe, Permit)
+    assert breaker.admit() == 1
+    breaker.failed(probe)
+
+    assert (breaker.state, breaker.wait_s()) == (BreakerState.OPEN, 30)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import grpc
 import pytest
@@ -147,6 +148,28 @@ async def test_every_answer_carries_the_same_protective_headers_and_ids():
             assert headers["x-request-id"]
             assert 0 < len(headers["x-correlation-id"]) <= 128
             assert " " not in headers["x-correlation-id"]
+
+
+async def test_the_sender_s_request_id_is_taken_when_it_is_one():
+    async with world() as gw:
+        given = {"X-Request-ID": "rid-1", "X-Correlation-ID": "cid.1"}
+        taken = await gw.client.get("/health/liveness", headers=given)
+        cut = await gw.client.get("/health/liveness", headers={"X-Request-ID": "b" * 300})
+        replaced = await gw.client.get("/health/liveness", headers={"X-Request-ID": "a b"})
+
+    ids = taken.headers["x-request-id"], taken.headers["x-correlation-id"]
+    assert ids == ("rid-1", "cid.1")
+    assert cut.headers["x-request-id"] == "b" * 128
+    assert re.fullmatch("[0-9a-f]{32}", replaced.headers["x-request-id"])
+
+
+async def test_a_request_id_that_another_sender_uses_opens_no_replay():
+    async with world() as gw:
+        copies = [gw.send(headers={"X-Request-ID": "same"}) for _ in range(2)]
+        answers = await asyncio.gather(*copies)
+
+        assert sorted(each.status_code for each in answers) == [202, 401]
+        assert len(gw.orchestrator.calls) == 1
 
 
 async def test_a_body_over_the_limit_is_413_declared_or_chunked():

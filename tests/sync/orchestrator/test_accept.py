@@ -205,6 +205,54 @@ def test_the_rule_of_a_trigger_must_be_one_of_its_datasource(world):
     assert trigger(world, unit, 0, rule="").kind == "heal"
 
 
+def test_a_trigger_finds_its_target_without_the_internal_id(world):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerTarget.objects.get()
+
+    named = trigger(world, unit, 0, destination_id="")
+    least = trigger(world, unit, 0, destination_id="", repo="", env="", rule="")
+    head = trigger(world, unit, 0, destination_id="", commit="", ref=unit.ref)
+
+    assert (named.kind, least.kind, head.kind) == ("heal", "heal", "manual")
+    for task in (named, least):
+        assert task.request["heal"]["destination_id"] == unit.destination_id
+        assert world.finish(task).state == "SUCCEEDED"
+    assert world.finish(head).state == "SUCCEEDED"
+
+
+def test_a_trigger_for_an_unknown_target_names_the_known_ones(world):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerTarget.objects.get()
+
+    with pytest.raises(DeliveryRefused) as caught:
+        trigger(world, unit, 0, destination_id="", env="nowhere")
+
+    assert caught.value.status == "FAILED_PRECONDITION"
+    name = f"{unit.repo} {unit.env} {unit.ref} at {unit.destination}"
+    assert caught.value.detail == f"rule 'shop' has no such target; known: {name}"
+
+
+def test_a_trigger_that_several_targets_fit_names_them(world):
+    world.with_rules(self_heal=True)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    unit = LedgerTarget.objects.get()
+    LedgerTarget.objects.create(
+        **{each.attname: getattr(unit, each.attname) for each in unit._meta.concrete_fields}
+        | {"id": "another", "key": "k", "env": "staging", "destination_id": "d"}
+    )
+
+    with pytest.raises(DeliveryRefused) as caught:
+        trigger(world, unit, 0, destination_id="", env="")
+
+    assert caught.value.status == "INVALID_ARGUMENT"
+    assert "several targets fit" in caught.value.detail
+    assert unit.env in caught.value.detail
+    assert "staging" in caught.value.detail
+    assert trigger(world, unit, 0, destination_id="").kind == "heal"
+
+
 def trigger(world, unit: LedgerTarget, generation: int, **fields: str) -> Task:
     known = {
         "datasource": unit.datasource,

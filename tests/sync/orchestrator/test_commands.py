@@ -7,6 +7,7 @@ import shutil
 from io import StringIO
 
 import pytest
+import yaml
 from django.core.management import CommandError, call_command, load_command_class
 from django.db import OperationalError, ProgrammingError
 
@@ -293,7 +294,7 @@ def test_a_plan_names_the_keys_that_would_go(world):
 def test_a_filter_that_nothing_can_match_is_refused(world, command, known):
     with pytest.raises(CommandError, match=known) as refused:
         call_command(*command)
-    assert refused.value.returncode == (2 if "--rule" in command else 1)
+    assert refused.value.returncode == (3 if "--rule" in command else 2)
 
 
 def test_a_rule_that_left_the_bundle_is_still_a_filter(world):
@@ -346,14 +347,14 @@ def test_a_task_of_several_refs_shows_all_of_them(world):
     ("error", "sentence"),
     [(ProgrammingError("no such table"), "migrate"), (OperationalError("gone"), "DB_DRIVER")],
 )
-def test_a_store_that_cannot_be_used_is_a_sentence_and_exit_code_69(monkeypatch, error, sentence):
+def test_a_store_that_cannot_be_used_is_a_sentence_and_exit_code_6(monkeypatch, error, sentence):
     def fails(*_args, **_kwargs):
         raise error
 
     monkeypatch.setattr(ledgers, "list_targets", fails)
     with pytest.raises(CommandError, match=sentence) as caught:
         call_command("sync_status")
-    assert caught.value.returncode == 69
+    assert caught.value.returncode == 6
 
 
 @pytest.mark.parametrize(
@@ -372,12 +373,21 @@ def test_a_store_that_cannot_be_used_is_a_sentence_and_exit_code_69(monkeypatch,
 )
 def test_help_has_an_example_and_every_command_speaks_json(name):
     parser = load_command_class("sync_stack.orchestrator", f"sync_{name}").create_parser(
-        "manage.py", f"sync_{name}"
+        "partita", f"sync_{name}"
     )
     told = parser.format_help()
-    assert f"manage.py sync_{name}" in told.partition("Examples:")[2]
+    assert f"partita sync_{name}" in told.partition("examples:")[2]
     assert "--output" in told
-    assert "Exit codes: 0" in told
+    assert "exit codes: 0" in told
+
+
+def test_documents_come_as_yaml_too(world, capsys):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+
+    call_command("sync_status", "-o", "yaml")
+
+    [target] = yaml.safe_load(capsys.readouterr().out)["targets"]
+    assert target == told("sync_status")["targets"][0]
 
 
 def test_drift_of_nobody_is_an_empty_list(world):

@@ -209,7 +209,8 @@ async def detail(address: str, client: TlsFiles) -> tuple[bool, str]:
     return health.state()
 
 
-async def test_readiness_names_a_certificate_that_expired(world, files, caplog):
+async def test_readiness_names_a_certificate_that_expired(world, files, caplog, monkeypatch):
+    monkeypatch.setattr("kernel.background._watched", set())  # the loops of earlier tests
     async with serving(world, files.server) as address:
         assert await detail(address, files.watcher) == (True, "")
         late = files.pair("watcher", age=LONG_AGO)

@@ -94,7 +94,7 @@ def test_a_heal_that_fails_is_counted_by_its_reason_and_hides_no_drift(
     assert watching.count("heal_failed", reason=reason) == 1
     assert (watching.states, watching.episodes[0].heal["last_outcome"]) == (["open"], reason)
     watching.poll(after_s=1)
-    assert watching.count("drift") == 2
+    assert watching.count("drift") == 1, "one episode, however often it is seen"
     assert watching.values()["a"] == "9"
 
 
@@ -123,7 +123,7 @@ def test_an_external_writer_at_every_poll_causes_no_more_heals_than_the_pauses_a
         watching.by_hand()
         watching.poll(after_s=10)
 
-    assert watching.count("drift") == 60
+    assert watching.count("drift") == 5, "episodes: the last one flaps"
     # 0, 10, 20, 40 s and so on until the fifth episode flaps: then one in ten minutes
     assert len(watching.orchestrator.calls) <= 7
     assert watching.unit.status == "flapping"

@@ -162,19 +162,19 @@ def test_what_somebody_changes_in_redis_is_put_back_also_by_the_next_leader(stac
     for number, watcher in enumerate(stack.watchers):
         watcher.start()
         until(partial(stack.is_ready, number), within_s=30)
-    until(lambda: stack.readiness(0).get("targets") == 1, within_s=20, what="the first one leads")
+    until(lambda: stack.readiness(0).get("targets") == 1, within_s=30, what="the first one leads")
     assert stack.readiness(0)["leader"] is True
     assert stack.readiness(1)["leader"] is False
 
     stack.redis.hset(place, mapping={"a": "changed", "theirs": "kept"})
-    until(lambda: stack.redis.hget(place, "a") == "1", within_s=20, what=stack.watchers[0].tail)
-    until(lambda: stack.drift() and stack.drift()[0]["state"] == "healed", within_s=20)
+    until(lambda: stack.redis.hget(place, "a") == "1", within_s=30, what=stack.watchers[0].tail)
+    until(lambda: stack.drift() and stack.drift()[0]["state"] == "healed", within_s=30)
     assert stack.redis.hgetall(place) == {"a": "1", "b": "2", "theirs": "kept"}
     assert stack.metric(0, "svc_watcher_heal_verified_total") == 1
     assert stack.metric(0, "svc_watcher_drift_total") >= 1
 
     assert stack.watchers[0].stop(within_s=10) == 0
-    until(lambda: stack.readiness(1).get("leader"), within_s=10, what=stack.watchers[1].tail)
+    until(lambda: stack.readiness(1).get("leader"), within_s=30, what=stack.watchers[1].tail)
     stack.redis.hdel(place, "b")
     until(lambda: stack.redis.hget(place, "b") == "2", within_s=40, what=stack.watchers[1].tail)
 
@@ -192,11 +192,11 @@ def test_a_watcher_outlives_the_orchestrator_and_is_not_ready_meanwhile(stack: S
     stack.watchers[0].start()
     until(lambda: stack.readiness(0).get("targets") == 1, within_s=30)
     stack.orchestrator.kill()
-    until(lambda: stack.readiness(0).get("status") == "NOT_READY", within_s=10)
+    until(lambda: stack.readiness(0).get("status") == "NOT_READY", within_s=30)
     stack.redis.hset(stack.destination, "a", "9")
     until(
         lambda: stack.metric(0, 'svc_watcher_heal_failed_total{datasource="redis"'),
-        within_s=20,
+        within_s=30,
         what=stack.watchers[0].tail,
     )
     stack.orchestrator.start()

@@ -156,8 +156,6 @@ def test_a_built_in_module_is_official():
         "modules": ["postgres"],
         "status": "Official",
         "score": 100,
-        "pullCommand": "partita suite pull partita/postgres:0.1.0",
-        "forkCommand": "partita suite fork partita/postgres:0.1.0 ./postgres",
         "inspectable": False,
     }
 

@@ -234,6 +234,73 @@ def test_a_schema_is_checked_by_the_real_program_where_ours_cannot():
         assert [(each.path, each.line) for each in found] == [("port", 3)]
 
 
+@pytest.mark.slow
+def test_the_real_program_is_asked_about_syntax_that_ours_does_not_know():
+    if not cue_oracle.binaries():
+        pytest.skip("needs go, to build cue")
+    newest = str(cue_oracle.binaries()["v0.14.2"])
+    known_there = "a: {for: 2}\ny: a.for\n"
+
+    assert evaluate(known_there, file="f.cue", binary=newest).plain() == {"a": {"for": 2}, "y": 2}
+    schema = "#Config: {a: {for: 2}, y: a.for}\n"
+    assert (
+        vetted(schema, tree({"a": {"for": 2}, "y": 2}), file="x", binary=newest).diagnostics == []
+    )
+    for text in ("a: {for: 2}\ny: a.for\n", "a: ]\n"):
+        with pytest.raises(CueError, match="unexpected"):
+            evaluate(text, file="f.cue")
+    with pytest.raises(CueError, match=r"f\.cue:1:4: unexpected '\]' \[syntax_error\]"):
+        evaluate("a: ]\n", file="f.cue", binary=newest)
+    with pytest.raises(CueError, match=r"schema:1:4: unexpected '\]'"):
+        vetted("a: ]\n", tree({}), file="x", binary=newest)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "value", "message"),
+    [
+        ("strings.MinRunes(8)", '"short"', '"short" (does not satisfy strings.MinRunes(8))'),
+        ("net.IPv4", '"a"', '"a" (does not satisfy net.IPv4)'),
+        ("math.MultipleOf(3)", "10", "10 (does not satisfy math.MultipleOf(3))"),
+        ("list.UniqueItems", "[1, 1]", "[1,1] (does not satisfy list.UniqueItems)"),
+    ],
+)
+def test_a_constraint_that_does_not_hold_names_value_and_argument(constraint, value, message):
+    package = constraint.partition(".")[0]
+    text = f'import "{package}"\nx: {constraint}\nx: {value}\n'
+
+    with pytest.raises(CueError) as caught:
+        evaluate(text, file="f.cue")
+
+    assert f"invalid value {message}" in str(caught.value)
+
+
+def test_a_long_value_is_cut_in_a_message():
+    text = f'import "strings"\nx: strings.MaxRunes(8)\nx: "{"ab" * 500}\\u001b"\n'
+
+    with pytest.raises(CueError) as caught:
+        evaluate(text, file="f.cue")
+
+    assert "…" in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_schema_s_message_names_the_constraint_and_no_value_of_a_repository():
+    schema = """
+import "strings"
+#Config: {
+	password: strings.MinRunes(8)
+	user: strings.HasPrefix(password)
+}
+"""
+    value = tree({"password": "hunter2", "user": "root"})
+
+    said = [str(each) for each in vet(schema, value, file="app.yaml")]
+
+    assert any("does not satisfy strings.MinRunes(8)" in each for each in said)
+    assert "hunter2" not in "".join(said)
+    assert "root" not in "".join(said)
+
+
 def test_a_program_that_cannot_run_is_a_complaint(tmp_path):
     with pytest.raises(CueError, match="CUE_BINARY cannot be run"):
         evaluate("a: 'x'", file="f.cue", binary=str(tmp_path / "absent"))

@@ -101,7 +101,8 @@ def test_every_prefix_gets_every_built_in_variable():
     variables = built_ins.variables(["PARTITA", "CI"])
     assert variables["PARTITA_ATTEMPT"] == variables["CI_ATTEMPT"] == "2"
     assert variables["CI_WORKSPACE_DIR"] == "/partita/workspace"
-    assert len(variables) == 22
+    assert variables["CI_STEP_DIR"] == "/partita/step"
+    assert len(variables) == 24
 
 
 def test_a_cause_leads_to_the_root():

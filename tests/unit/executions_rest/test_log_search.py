@@ -5,7 +5,7 @@ import time
 import pytest
 
 from apps.executions.domain.events import LineRecord
-from apps.executions.selectors.logs import LineFilter, PatternInvalid, compiled
+from apps.executions.selectors.logs import LineFilter, PatternInvalid, compile_pattern
 
 LINE = LineRecord(
     source="api",
@@ -18,8 +18,8 @@ LINE = LineRecord(
 
 
 def found(query, line=LINE, *, regex=False, case=False, **facts):
-    pattern = compiled(query, regex=regex, case=case)
-    return LineFilter(pattern=pattern, **facts).matches(line)
+    pattern = compile_pattern(query, regex=regex, case=case)
+    return LineFilter(pattern=pattern, **facts).find(line)
 
 
 def test_a_query_is_literal_and_ignores_case_unless_told():
@@ -38,13 +38,13 @@ def test_facts_narrow_a_search():
 @pytest.mark.parametrize("query", ["(", r"(a)\1", "(?=a)", "a{1000}{1000}", "[z-a]", "*", "(?P<"])
 def test_what_re2_refuses_is_a_named_fact(query):
     with pytest.raises(PatternInvalid):
-        compiled(query, regex=True, case=True)
+        compile_pattern(query, regex=True, case=True)
 
 
 @pytest.mark.parametrize("query", ["(a+)+$", "(a|aa)*$", "(.*)*x", "(a|a|a)*b", "(a*)*(a*)*c"])
 def test_a_hostile_pattern_takes_linear_time(query):
     """Invariant 27: a back-tracking engine needs years for these."""
-    pattern = compiled(query, regex=True, case=True)
+    pattern = compile_pattern(query, regex=True, case=True)
     text = "a" * 16_384 + "!"
 
     began = time.process_time()

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.agents.api import carries
+from apps.agents.api import is_routed_to
+from apps.platform_settings.api import Backend
 
 
 @pytest.mark.parametrize(
@@ -18,4 +19,6 @@ from apps.agents.api import carries
     ],
 )
 def test_every_tag_must_be_among_the_labels(tags, fits):
-    assert carries(tags, {"gpu": "", "zone": "eu"}) is fits
+    backend = Backend(backend_id="b", label="B", type="remote-agent", routing_tags=tags)
+
+    assert is_routed_to(backend, {"gpu": "", "zone": "eu"}) is fits

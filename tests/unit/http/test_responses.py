@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from apps.http.responses import is_not_modified, is_precondition_met, strong_etag
-from apps.http.rest.not_implemented import NOT_IMPLEMENTED
 from apps.observability.api import metrics
 from apps.operations.services.audit_trail import is_audited
 
@@ -45,10 +44,6 @@ def test_no_metric_carries_an_id() -> None:
     attributes = {name for _kind, names, _help in metrics.METRICS.values() for name in names}
 
     assert not {name for name in attributes if name.endswith(("id", "user", "run", "agent"))}
-
-
-def test_routes_to_come_name_their_methods() -> None:
-    assert all(methods for methods in NOT_IMPLEMENTED.values())
 
 
 def test_an_unknown_metric_is_a_programming_error() -> None:

@@ -55,8 +55,8 @@ def test_a_thread_runs_again_after_an_error_is_counted_and_told(
     with caplog.at_level(logging.ERROR, "partita.background"):
         thread = BackgroundThread("test-again", body, ended=ended)
         thread.start()
-        until(lambda: background.failures()["test-again"] == before + 2, within_s=5)
-        until(lambda: "test-again" not in background.failing(), within_s=5)
+        until(lambda: background.failures()["test-again"] == before + 2, within_s=30)
+        until(lambda: "test-again" not in background.failing(), within_s=30)
     background._observers.remove(observer)
 
     assert thread.is_alive()
@@ -77,9 +77,9 @@ def test_a_thread_that_waits_for_its_next_try_is_failing(ended: threading.Event)
 
     BackgroundThread("test-pausing", body, ended=ended).start()
 
-    until(lambda: "test-pausing" in background.failing(), within_s=5)
+    until(lambda: "test-pausing" in background.failing(), within_s=30)
     ended.set()
-    until(lambda: "test-pausing" not in background.running(), within_s=5)
+    until(lambda: "test-pausing" not in background.running(), within_s=30)
     assert "test-pausing" not in background.failing()
 
 
@@ -128,7 +128,7 @@ def test_a_periodic_act_that_failed_does_not_wait_for_its_period(ended: threadin
     PeriodicThread("test-periodic", act, wait, ended=ended).start()
 
     assert done.wait(5)
-    until(lambda: len(waits) == 2, within_s=5)
+    until(lambda: len(waits) == 2, within_s=30)
     assert "test-periodic" not in background.failing()
 
 
@@ -141,9 +141,9 @@ def test_a_periodic_loop_is_failing_until_its_act_passes(ended: threading.Event)
 
     PeriodicThread("test-until", act, lambda: ended.wait(0.01), ended=ended).start()
 
-    until(lambda: "test-until" in background.failing(), within_s=5)
+    until(lambda: "test-until" in background.failing(), within_s=30)
     healthy.set()
-    until(lambda: "test-until" not in background.failing(), within_s=5)
+    until(lambda: "test-until" not in background.failing(), within_s=30)
 
 
 def test_what_is_delayed_is_done_once_and_again_only_when_it_failed():
@@ -203,3 +203,82 @@ def test_a_fork_has_none_of_its_parents_loops(ended: threading.Event):
 
     with os.fdopen(reading, "rb") as answer:
         assert answer.read() == b"none"
+
+
+def test_an_error_that_a_loop_catches_again_and_again_names_it(
+    ended: threading.Event, monkeypatch: pytest.MonkeyPatch
+):
+    """As settings do that stay as they were while the store is away."""
+    monkeypatch.setattr(background, "PERSISTENT_S", 0.2)
+    is_away = threading.Event()
+    is_away.set()
+
+    def act() -> None:
+        if is_away.is_set():
+            background.report_error()
+
+    PeriodicThread("test-swallowing", act, lambda: ended.wait(0.02), ended=ended).start()
+
+    until(lambda: "test-swallowing" in background.failing(), within_s=30)
+    is_away.clear()
+    until(lambda: "test-swallowing" not in background.failing(), within_s=30)
+    assert background.failures()["test-swallowing"] == 0
+
+
+def test_a_single_error_that_a_loop_catches_is_none(
+    ended: threading.Event, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(background, "PERSISTENT_S", 0.1)
+    left = [1]
+    cycles: list[bool] = []
+
+    def act() -> None:
+        if left:
+            left.pop()
+            background.report_error()
+        cycles.append("test-blip" in background.failing())
+
+    PeriodicThread("test-blip", act, lambda: ended.wait(0.02), ended=ended).start()
+
+    until(lambda: len(cycles) >= 20, within_s=30)
+    assert not any(cycles)
+
+
+async def test_an_error_below_a_thread_of_a_task_is_the_tasks(monkeypatch: pytest.MonkeyPatch):
+    """The context goes along with `asyncio.to_thread`."""
+    monkeypatch.setattr(background, "PERSISTENT_S", 0.0)
+
+    async def body() -> None:
+        while True:
+            with background.one_cycle():
+                await asyncio.to_thread(background.report_error, optional=True)
+            await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(keep_running("test-optional", body))
+    while "test-optional" not in background.degraded_loops():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
+    failing = background.failing()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert "test-optional" not in failing
+    assert "test-optional" not in background.degraded_loops()
+
+
+def test_reported_errors_of_a_loop_without_cycles_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(background, "PERSISTENT_S", 0.0)
+    watch = background.Watch("test-forgetting")
+
+    watch.report_error()
+    was_failing = watch.is_failing
+    monkeypatch.setattr(background, "FORGOTTEN_S", 0.0)
+
+    assert was_failing
+    assert not watch.is_failing
+
+
+def test_an_error_outside_of_loops_is_nobodys():
+    background.report_error()
+
+    with background.one_cycle():
+        background.report_error()

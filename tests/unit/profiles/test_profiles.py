@@ -105,7 +105,7 @@ def test_other_keys_are_kept_out_and_warned_of_with_their_line():
         ("default: [true]", "default must be true or false", 1),
         ("modules: postgres", "modules must be a list", 1),
         ("modules: [[a]]", "an entry must be a string", 1),
-        ("observability: {logs: 1}", "logs must be true or false", 1),
+        ("observability: {logs: 1}", "logs must be true, false or a word", 1),
         ("observability: true", "observability must be a mapping", 1),
         ("runtime: x", "runtime must be a mapping", 1),
         ("runtime: {suite: [x]}", "suite must be a string", 1),

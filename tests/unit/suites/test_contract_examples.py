@@ -232,6 +232,7 @@ channels:
     assert [each.response.body for each in examples_of(surface.operations[0])] == ["a", "1"]
 
 
+@pytest.mark.slow
 def test_grpc_and_graphql_answer_with_samples():
     proto = """syntax = "proto3"; package pay;
     service Pay { rpc Charge(Order) returns (Receipt); }

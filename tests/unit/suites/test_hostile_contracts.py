@@ -79,6 +79,7 @@ HOSTILE: dict[str, dict[str, str | bytes]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(HOSTILE))
 def test_a_hostile_suite_costs_little_and_loses_nothing(name):
     files = {**HOSTILE[name], "api/fine.yaml": "{openapi: 3.0.0, paths: {/fine: {get: {}}}}"}
@@ -113,6 +114,7 @@ HOSTILE_SCHEMAS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(HOSTILE_SCHEMAS))
 def test_a_hostile_schema_costs_little_when_it_is_asked_for(name):
     schemas = {**_WIDE, "R": {"$ref": "#/components/schemas/R"}}
@@ -131,6 +133,7 @@ def test_a_hostile_schema_costs_little_when_it_is_asked_for(name):
     assert len(exchange.response.body or "") < 2**21
 
 
+@pytest.mark.slow
 def test_twice_the_operations_cost_about_twice_the_time():
     def seconds(count: int) -> float:
         files = {"api/x.json": _paths(count)}
@@ -167,6 +170,7 @@ PATHS = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=5_000, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(PATHS, DOCUMENTS, min_size=1, max_size=4))
 def test_no_document_raises(documents):

@@ -452,6 +452,14 @@ def test_a_good_keyword_becomes_its_wire_form(call, keywords, wire):
         ("task.run", {"expect_logs": [""]}, "invalid_value", "must not be empty"),
         ("task.run", {"fail_on_logs": [1]}, "wrong_type", "fail_on_logs"),
         ("task.run", {"exports": {"path": "x"}}, "wrong_type", "a list of dicts"),
+        ("task.run", {"exports": [{"path": "../x"}]}, "invalid_value", 'must not contain ".."'),
+        (
+            "task.run",
+            {"exports": [{"path": "$PARTITA_ARTIFACTS_DIR/x"}]},
+            "invalid_value",
+            "is not expanded; a relative path is looked for",
+        ),
+        ("task.run", {"exports": [{"path": "x" * 1001}]}, "invalid_value", "more than 1000"),
         ("task.run", {"exports": [{}]}, "missing_argument", "exports[0]: path is required"),
         (
             "task.run",

@@ -29,11 +29,12 @@ sys.exit(run_lanes(lanes, {"PATH": "/usr/bin:/bin"}))
 """
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_signal_to_the_command_alone_ends_both_lanes_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LANES, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT) as process:
-        until(lambda: len([*tmp_path.iterdir()]) == 2, within_s=20, what="both lanes run")
+        until(lambda: len([*tmp_path.iterdir()]) == 2, within_s=30, what="both lanes run")
         sent = time.monotonic()
 
         process.send_signal(signal.SIGINT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from worker.domain.evaluation import LogMatches, UnitExit, judge
-from worker.domain.exports import searches
+from worker.domain.exports import SUITE_FILE_MTIME, search_shared, searches
 from worker.domain.readiness import (
     CommandProbe,
     HttpProbe,
@@ -15,10 +15,11 @@ from worker.domain.readiness import (
     TcpProbe,
     choose_probe,
 )
-from worker.domain.runtime import PathRefused
+from worker.domain.runtime import Folders, PathRefused
 from worker.domain.step_spec import Port, Ready, StepEvaluation, StepNode
 
 CLEAN = LogMatches()
+FOLDERS = Folders(workspace="/w", step="/s", artifacts="/a")
 
 
 def test_an_attempt_without_findings_succeeded() -> None:
@@ -91,25 +92,47 @@ def test_http_passes_from_200_to_399_unless_declared() -> None:
     ],
 )
 def test_export_globs(path: str, found: str, not_found: str) -> None:
-    search = searches(path, artifacts="/a", workspace="/w")[0]
+    search = searches(path, FOLDERS)[0]
 
     assert search.matches(found)
     assert not search.matches(not_found)
 
 
 def test_only_the_part_without_globs_is_looked_into() -> None:
-    artifacts, workspace = searches("reports/**/*.xml", artifacts="/a", workspace="/w")
+    artifacts, step = searches("reports/**/*.xml", FOLDERS)
 
-    assert (artifacts.folder, workspace.folder) == ("/a/reports", "/w/reports")
+    assert (artifacts.folder, step.folder) == ("/a/reports", "/s/reports")
     assert artifacts.shown("/a/reports/x.xml") == "reports/x.xml"
 
 
 def test_an_absolute_path_is_taken_as_it_is() -> None:
-    assert [each.folder for each in searches("/var/log/*.log", artifacts="/a", workspace="/w")] == [
-        "/var/log"
-    ]
+    assert [each.folder for each in searches("/var/log/*.log", FOLDERS)] == ["/var/log"]
+    assert search_shared("/var/log/x.log", FOLDERS) is None
+
+
+def test_a_relative_path_is_never_looked_for_in_the_shared_directory() -> None:
+    found = searches("report.xml", FOLDERS, working="/app")
+
+    assert [each.folder for each in found] == ["/a/report.xml", "/s/report.xml", "/app/report.xml"]
+    assert found[2].shown("/app/report.xml") == "report.xml"
+
+
+def test_a_glob_does_not_search_the_root_of_an_image_and_a_name_does() -> None:
+    globbed, named = (searches(path, FOLDERS, working="/") for path in ("*.xml", "report.xml"))
+
+    assert [each.folder for each in globbed] == ["/a", "/s"]
+    assert named[2].folder == "/report.xml"
+    assert named[2].shown("/report.xml") == "report.xml"
+
+
+def test_a_file_of_the_suite_that_the_step_did_not_write_is_no_result() -> None:
+    artifacts, step = searches("report.xml", FOLDERS)
+
+    assert not step.matches("/s/report.xml", mtime=SUITE_FILE_MTIME)
+    assert step.matches("/s/report.xml", mtime=SUITE_FILE_MTIME + 1)
+    assert artifacts.matches("/a/report.xml", mtime=SUITE_FILE_MTIME)
 
 
 def test_a_path_that_climbs_is_refused() -> None:
     with pytest.raises(PathRefused):
-        searches("reports/../../etc/passwd", artifacts="/a", workspace="/w")
+        searches("reports/../../etc/passwd", FOLDERS)

@@ -29,6 +29,7 @@ print(event_loop.run(main()).strip(), flush=True)
 """
 
 
+@pytest.mark.slow
 def test_a_deadline_counts_only_the_time_in_which_the_process_could_act():
     """SIGSTOP for longer than the deadline; the answer that waited meanwhile is in time."""
     child = subprocess.Popen(

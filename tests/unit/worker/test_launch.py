@@ -21,10 +21,11 @@ from worker.domain.launch import (
     program,
     step_environment,
 )
-from worker.domain.runtime import Folders
+from worker.domain.runtime import CONTAINER_FOLDERS, Folders
 from worker.domain.step_spec import StepNode, StepSpec, parse_step_spec
 
-CONTAINER = Folders(workspace="/partita/workspace", artifacts="/partita/artifacts")
+CONTAINER = CONTAINER_FOLDERS
+HERE = Folders(workspace="/w", step="/s", artifacts="/a", own_host=True)
 IMAGES = {"sh": "alpine:3.20", "py": "python:3.12-alpine"}
 
 
@@ -55,9 +56,28 @@ def test_the_program_of_a_node(changes: dict[str, Any], argv: tuple[str, ...]) -
     assert program(node(**changes)).argv == argv
 
 
-def test_only_files_start_in_the_work_directory() -> None:
-    assert program(node(file="seed.sh")).in_work_directory
-    assert not program(node(command=("x",))).in_work_directory
+def test_files_start_in_the_directory_of_the_step_and_commands_where_the_image_names_none() -> None:
+    assert program(node(file="seed.sh")).starts_in == "step"
+    assert program(node(commands=("x",))).starts_in == "image-or-step"
+    assert program(node(command=("x",))).starts_in == "image"
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({"file": "seed.go"}, "go run tasks/seed.go"),
+        ({"file": "tests/money_test.go"}, "go test -v tests/money_test.go"),
+        ({"file": "schema.sql"}, "psql -X -v ON_ERROR_STOP=1 -f tasks/schema.sql"),
+        ({"file": "smoke.bats"}, "bats tasks/smoke.bats"),
+        ({"file": "checkout.hurl"}, "hurl --test tasks/checkout.hurl"),
+        ({"file": "load.k6.js"}, "k6 run tasks/load.k6.js"),
+        ({"file": "load.js", "image": "docker.io/grafana/k6:0.54.0"}, "k6 run tasks/load.js"),
+        ({"file": "load.js", "image": "registry.example/k6-tools:1"}, "node tasks/load.js"),
+        ({"file": "SMOKE.BATS"}, "bats tasks/SMOKE.BATS"),
+    ],
+)
+def test_scripts_of_other_tools_run_under_the_commands_of_these(changes, command) -> None:
+    assert " ".join(program(node(**changes)).argv) == command
 
 
 def test_a_command_runs_under_the_entrypoint_of_the_image() -> None:
@@ -65,7 +85,9 @@ def test_a_command_runs_under_the_entrypoint_of_the_image() -> None:
 
 
 def test_an_unknown_extension_names_the_known_ones() -> None:
-    with pytest.raises(CommandInvalid, match=r"tasks/x\.pl: no interpreter for \.pl; known: \.sh"):
+    with pytest.raises(
+        CommandInvalid, match=r'tasks/x\.pl: no interpreter for "\.pl" files; known: \.sh'
+    ):
         program(node(file="x.pl"))
 
 
@@ -129,6 +151,7 @@ def test_built_in_variables_cannot_be_overridden() -> None:
 
     assert environment["PARTITA_STEP_ID"] == "api"
     assert environment["PARTITA_WORKSPACE_DIR"] == "/partita/workspace"
+    assert environment["PARTITA_STEP_DIR"] == "/partita/step"
     assert environment["GREETING"] == "hi"
 
 
@@ -139,9 +162,7 @@ def test_a_loopback_mock_host_is_the_gateway_inside_containers_only() -> None:
     )
 
     inside = step_environment(step, StepEnvironmentRules(), CONTAINER)
-    here = step_environment(
-        step, StepEnvironmentRules(), Folders(workspace="/w", artifacts="/a", own_host=True)
-    )
+    here = step_environment(step, StepEnvironmentRules(), HERE)
 
     assert inside["PARTITA_MOCK_BASE_URL"] == "http://host.docker.internal:8090"
     assert inside["PARTITA_MOCK_PAY_PSP_URL"] == "http://host.docker.internal:8090/mocks/rest/x"
@@ -163,7 +184,7 @@ def test_with_traces_on_a_step_knows_its_span_and_where_to_send_its_own() -> Non
     step = spec(traceparent=TRACEPARENT, env=forged)
 
     inside = step_environment(step, TRACED, CONTAINER)
-    here = step_environment(step, TRACED, Folders(workspace="/w", artifacts="/a", own_host=True))
+    here = step_environment(step, TRACED, HERE)
 
     assert inside["TRACEPARENT"] == TRACEPARENT
     assert inside["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://host.docker.internal:4317"

@@ -12,25 +12,32 @@ from typing import IO, Final, cast
 
 import docker
 
-from worker.domain.exports import Search, searches
+from worker.domain.exports import Search, search_shared, searches, shared_hint
 from worker.domain.runtime import (
-    ARTIFACTS,
+    CONTAINER_FOLDERS,
     FILE_LIMIT,
     MATCH_LIMIT,
-    WORKSPACE,
     Collected,
     CollectedFile,
 )
+from worker.runtimes.docker.engine import inspected
 
 _ARCHIVE_LIMIT: Final = 2 * 2**30  # bytes read of one folder, whatever matches in it
 
 
 def collect(client: docker.APIClient, unit_id: str, path: str) -> Collected:
-    """The first of artifacts folder and work directory that has a match. Raises PathRefused."""
-    for search in searches(path, artifacts=ARTIFACTS, workspace=WORKSPACE):
+    """Return what the first of the step's own directories has that match. Raises PathRefused.
+
+    The last of them is that of the image, if the step started there.
+    """
+    working = "" if path.startswith("/") else inspected(unit_id)(client).config.working_dir or "/"
+    for search in searches(path, CONTAINER_FOLDERS, working=working):
         found = _found(client, unit_id, search)
         if found.files or found.skipped:
             return found
+    shared = search_shared(path, CONTAINER_FOLDERS)
+    if shared and _found(client, unit_id, shared).files:
+        return Collected(hint=shared_hint(path))
     return Collected()
 
 
@@ -69,7 +76,8 @@ def _matching(archive: tarfile.TarFile, search: Search) -> Iterator[tuple[tarfil
     base = PurePosixPath(search.folder).parent
     for member in archive:
         name = str(base / member.name)
-        if member.isreg() and ".." not in PurePosixPath(member.name).parts and search.matches(name):
+        is_plain = member.isreg() and ".." not in PurePosixPath(member.name).parts
+        if is_plain and search.matches(name, mtime=member.mtime):
             yield member, name
 
 

@@ -13,17 +13,26 @@ from typing import Any, Final
 import docker
 from docker.types import EndpointConfig, HostConfig, LogConfig, Mount
 
+from worker.domain import ownership
+from worker.domain.exports import SUITE_FILE_MTIME
 from worker.domain.launch import GATEWAY_HOST
-from worker.domain.runtime import ARTIFACTS, WORKSPACE, Launch
+from worker.domain.runtime import ARTIFACTS, STEP_DIRECTORY, WORKSPACE, Launch
 from worker.domain.step_spec import Port
 
 # json-file keeps the order at every read; named here because a daemon may be set to rotate.
 LOG_CONFIG: Final = LogConfig(type="json-file", config={"max-size": "4g", "max-file": "1"})
 
 
-def container(launch: Launch, client: docker.APIClient, *, publishes: bool) -> dict[str, Any]:
-    """Return the arguments of `create_container`; `publishes`: its ports, on loopback."""
+def container(
+    launch: Launch, client: docker.APIClient, *, publishes: bool, image_directory: str
+) -> dict[str, Any]:
+    """Return the arguments of `create_container`.
+
+    `publishes`: its ports, on loopback. `image_directory`: the WORKDIR of the image, or empty.
+    """
     program = launch.program
+    images_choice = program.starts_in == "image-or-step" and image_directory not in ("", "/")
+    starts_in_step = program.starts_in != "image" and not images_choice
     network, aliases = next(iter(launch.networks.items()))
     endpoint = EndpointConfig(client.api_version, aliases=list(aliases))
     return {
@@ -31,10 +40,10 @@ def container(launch: Launch, client: docker.APIClient, *, publishes: bool) -> d
         "name": launch.name,
         "entrypoint": list(program.entrypoint) if program.entrypoint else None,
         "command": list(program.arguments) or None,
-        "working_dir": WORKSPACE if program.in_work_directory else None,
+        "working_dir": STEP_DIRECTORY if starts_in_step else None,
         "environment": dict(launch.environment),
         "ports": [(port.number, port.protocol) for port in launch.ports],
-        "labels": dict(launch.labels),
+        "labels": {**launch.labels, ownership.MEMORY_LIMIT: str(launch.limits.memory_bytes)},
         "host_config": _host_config(launch, client, network, launch.ports if publishes else ()),
         "networking_config": {"EndpointsConfig": {network: endpoint}},
     }
@@ -72,27 +81,48 @@ def folder_archive(path: str) -> bytes:
 
 
 def workspace_archive(content: bytes) -> bytes:
-    """The source suite's files (tar+gzip) as a tar for `/`, open to every user of any image.
+    """Return the suite's files (tar+gzip) as a tar for `/`, open to every user of any image.
 
     Takes files and folders only, by normalized relative names; raises ValueError for other names.
     """
     out = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as source,
-        tarfile.open(fileobj=out, mode="w") as target,
-    ):
-        target.addfile(_folder(WORKSPACE))
-        folders: set[str] = set()
+    with tarfile.open(fileobj=out, mode="w") as target:
+        _add_files(target, content, WORKSPACE)
+    return out.getvalue()
+
+
+def step_archive(content: bytes) -> bytes:
+    """Return the directories of one attempt as such a tar: that with the files, and artifacts.
+
+    Raises ValueError as `workspace_archive` does; empty content gives an empty directory.
+    """
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as target:
+        target.addfile(_folder(ARTIFACTS))
+        if content:
+            _add_files(target, content, STEP_DIRECTORY, mtime=SUITE_FILE_MTIME)
+        else:
+            target.addfile(_folder(STEP_DIRECTORY))
+    return out.getvalue()
+
+
+def _add_files(
+    target: tarfile.TarFile, content: bytes, root: str, *, mtime: int | None = None
+) -> None:
+    """Add the files of a suite below `root`; `mtime` replaces their own times."""
+    target.addfile(_folder(root))
+    folders: set[str] = set()
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as source:
         for member in source:
             if member.isfile():
                 for folder in _parents(member.name):
                     if folder not in folders:
                         folders.add(folder)
-                        target.addfile(_folder(f"{WORKSPACE}/{folder}"))
-                info = tarfile.TarInfo(f"{WORKSPACE}/{member.name}".removeprefix("/"))
-                info.size, info.mode, info.mtime = member.size, member.mode | 0o666, member.mtime
+                        target.addfile(_folder(f"{root}/{folder}"))
+                info = tarfile.TarInfo(f"{root}/{member.name}".removeprefix("/"))
+                info.size, info.mode = member.size, member.mode | 0o666
+                info.mtime = member.mtime if mtime is None else mtime
                 target.addfile(info, source.extractfile(member))
-    return out.getvalue()
 
 
 def _parents(name: str) -> list[str]:

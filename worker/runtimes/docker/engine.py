@@ -12,7 +12,7 @@ import os
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,7 @@ T = TypeVar("T")
 THREADS: Final = 16
 CALL_S: Final = 60
 _PAUSE_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+_REPEAT_PAUSES_S: Final = (0.2, 1.0, 3.0)
 APIError = docker.errors.APIError
 NotFound = docker.errors.NotFound
 
@@ -261,6 +262,21 @@ class Engine:
             self._connected.close()
 
 
+async def repeat_after_server_errors(work: Callable[[], Awaitable[T]]) -> T:
+    """Do `work`, which may be done twice, again while the engine answers 5xx; at most four times.
+
+    An engine under load answers so to what succeeds a second later. Raises the last APIError.
+    """
+    for pause_s in _REPEAT_PAUSES_S:
+        try:
+            return await work()
+        except APIError as error:
+            if not error.is_server_error():
+                raise
+        await asyncio.sleep(pause_s)
+    return await work()
+
+
 def explanation(error: docker.errors.APIError) -> str:
     """Return the engine's own message."""
     return str(error.explanation or error)
@@ -285,6 +301,7 @@ class _State(msgspec.Struct, frozen=True, rename="pascal"):
 class _Config(msgspec.Struct, frozen=True, rename="pascal"):
     labels: dict[str, str] | None = None
     healthcheck: _HealthCheck | None = None
+    working_dir: str = ""
 
 
 class _Endpoint(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ class Images:
         self._credentials = credentials
         # The source of credentials may hang; it then blocks only these threads.
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pull-credentials")
-        self._users: dict[str, str] = {}
+        self._directories: dict[str, str] = {}
 
     def close(self) -> None:
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -59,20 +59,20 @@ class Images:
         await self._pull(image)
 
     async def is_present(self, image: str) -> bool:
-        def user(client: Any) -> str:
-            return str(client.inspect_image(image).get("Config", {}).get("User", ""))
+        def directory(client: Any) -> str:
+            return str(client.inspect_image(image).get("Config", {}).get("WorkingDir", ""))
 
         try:
-            self._users[image] = await self._engine.call(user)
+            self._directories[image] = await self._engine.call(directory)
         except NotFound:
             return False
         return True
 
-    async def runs_as_root(self, image: str) -> bool:
-        """Return True if the image's user, as last inspected, is root."""
-        if image not in self._users:
+    async def working_directory(self, image: str) -> str:
+        """Return the WORKDIR of the image, as last inspected; empty without one."""
+        if image not in self._directories:
             await self.is_present(image)
-        return self._users.get(image, "").split(":")[0] in ("", "0", "root")
+        return self._directories.get(image, "")
 
     async def _pull(self, image: str) -> None:
         problem, credentials = "", await self._credentials_of(image)
@@ -84,7 +84,7 @@ class Images:
                 problem = "the connection to the container runtime broke"
                 await self._engine.call(lambda client: client.ping())  # waits until it is back
         if problem:
-            raise ImageMissing(f"image {image} is not present and cannot be pulled: {problem}")
+            raise ImageMissing(f"image {image} could not be pulled: {problem}")
 
     async def _credentials_of(self, image: str) -> PullCredentials | None:
         """Return the credentials. Raises ImageMissing if they cannot be read in time."""

@@ -21,7 +21,7 @@ _PAUSE_S: Final = 0.5
 
 
 class RunEnvironment:
-    """Creates networks and volumes once per run, and fills work directories once.
+    """Creates networks and volumes once per run, and fills shared directories once.
 
     A mark in `state_dir` records a filled volume. No step starts before the mark, so filling again
     after a crash overwrites nothing that a step wrote.
@@ -47,13 +47,12 @@ class RunEnvironment:
                 await self._engine.call(make)
                 self._ready.add(name)
 
-    async def fill(self, launch: Launch, unit_id: str) -> None:
-        """Fill the work directory through a created container that mounts the volume."""
+    async def fill(self, launch: Launch, unit_id: str, content: bytes) -> None:
+        """Fill the shared directory through a created container that mounts the volume."""
         mark = self._marks / launch.workspace.name
         async with self._locks[f"files of {launch.workspace.name}"]:
             if mark.exists():
                 return
-            content = await launch.workspace.fetch()
             archive = workspace_archive(content) if content else folder_archive(WORKSPACE)
             await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
             if not content:  # a later job of the run may bring files

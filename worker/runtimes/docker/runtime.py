@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from kernel import clock
-from kernel.agent_protocol import StepUsage
+from kernel.agent_protocol import RuntimeResource, StepUsage
 from worker import host
 from worker.domain import ownership
 from worker.domain.cpu_meter import CpuMeter
@@ -20,7 +20,6 @@ from worker.domain.output_records import FrameReader, OutputRecord
 from worker.domain.ownership import UnitOwner
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import (
-    ARTIFACTS,
     STOP_GRACE_S,
     UNAVAILABLE_AFTER_S,
     Collected,
@@ -34,8 +33,9 @@ from worker.domain.runtime import (
     UnitLost,
     UnitState,
 )
+from worker.domain.suite_files import KeptArchives
 from worker.runtimes.docker import artifacts, engine_http
-from worker.runtimes.docker.container_spec import container, folder_archive
+from worker.runtimes.docker.container_spec import container, step_archive
 from worker.runtimes.docker.engine import (
     APIError,
     Container,
@@ -45,9 +45,11 @@ from worker.runtimes.docker.engine import (
     engine_address,
     explanation,
     inspected,
+    repeat_after_server_errors,
 )
 from worker.runtimes.docker.images import Images
 from worker.runtimes.docker.probe_access import Interfaces, NetworkAccess, ProbeHelpers
+from worker.runtimes.docker.resources import InstallationResources
 from worker.runtimes.docker.run_environment import RunEnvironment, filters
 
 _CONFLICT: Final = 409
@@ -81,12 +83,14 @@ class DockerRuntime(Runtime):
         self._images = Images(self._engine, options.pull_policy, options.credentials)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
+        self._resources = InstallationResources(self._engine, options.installation_id)
         self._network_access = NetworkAccess(
             self._engine, interfaces, host_name or host.host_name()
         )
         self._helpers = ProbeHelpers(
             self._engine, self._images, options.helper_image, options.installation_id
         )
+        self._archives = KeptArchives()
         self._cpu = CpuMeter()
 
     async def ping(self) -> bool:
@@ -105,24 +109,31 @@ class DockerRuntime(Runtime):
 
     async def start(self, launch: Launch) -> Unit:
         with _engine_errors():
-            await self._environment.ensure(launch)
-            if launch.attempt > 1:
-                await self._remove_earlier(launch)
-            unit = await self._create(launch)
-            if unit.state is UnitState.CREATED:
-                await self._prepare_container(launch, unit.id)
-                await self._start(unit.id)
-                unit = replace(unit, state=UnitState.RUNNING, started_at=clock.now())
+            return await repeat_after_server_errors(lambda: self._start_container(launch))
+
+    async def _start_container(self, launch: Launch) -> Unit:
+        await self._environment.ensure(launch)
+        if launch.attempt > 1:
+            await self._remove_earlier(launch)
+        unit = await self._create(launch)
+        if unit.state is UnitState.CREATED:
+            await self._prepare_container(launch, unit.id)
+            await self._start(unit.id)
+            unit = replace(unit, state=UnitState.RUNNING, started_at=clock.now())
         return unit
 
     async def _create(self, launch: Launch) -> Unit:
         """Create the container, or return the one that an earlier call created."""
-        try:
-            created = await self._engine.call(
-                lambda client: client.create_container(
-                    **container(launch, client, publishes=self._publishes)
-                )
+        directory = await self._images.working_directory(launch.image)
+
+        def create(client: Any) -> Any:
+            options = container(
+                launch, client, publishes=self._publishes, image_directory=directory
             )
+            return client.create_container(**options)
+
+        try:
+            created = await self._engine.call(create)
         except APIError as error:
             if error.status_code != _CONFLICT:
                 raise
@@ -138,10 +149,13 @@ class DockerRuntime(Runtime):
 
     async def _prepare_container(self, launch: Launch, unit_id: str) -> None:
         """Add the files, and the aliases in further networks."""
-        await self._environment.fill(launch, unit_id)
-        if not await self._images.runs_as_root(launch.image):
-            archive = folder_archive(ARTIFACTS)
-            await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
+        content = await launch.workspace.fetch()
+        await self._environment.fill(launch, unit_id, content)
+
+        def put(client: Any) -> None:
+            client.put_archive(unit_id, "/", self._archives.get_or_build(content, step_archive))
+
+        await self._engine.call(put)
         for network, aliases in list(launch.networks.items())[1:]:
             await self._connect(unit_id, network, aliases)
 
@@ -315,6 +329,20 @@ class DockerRuntime(Runtime):
 
         found = await self._engine.call(labels)
         return frozenset(each[ownership.RUN_ID] for each in found if ownership.RUN_ID in each)
+
+    async def list_resources(self) -> Sequence[RuntimeResource]:
+        with _engine_errors():
+            return await self._resources.list_all()
+
+    async def look_at(self, resource: RuntimeResource) -> RuntimeResource | None:
+        with _engine_errors():
+            return await self._resources.look_at(resource)
+
+    async def remove_resource(self, resource: RuntimeResource) -> bool:
+        with _engine_errors():
+            if resource.kind == "network":
+                await self._network_access.leave([resource.id])
+            return await self._resources.remove(resource)
 
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         with _engine_errors():

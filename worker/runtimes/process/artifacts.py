@@ -9,38 +9,50 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from worker.domain.exports import Search, searches
+from worker.domain.exports import Search, search_shared, searches, shared_hint
 from worker.domain.runtime import (
+    CONTAINER_FOLDERS,
     FILE_LIMIT,
     MATCH_LIMIT,
     Collected,
     CollectedFile,
+    Folders,
     PathRefused,
 )
 from worker.runtimes.process.units import UnitFolder
 
 
 def collect(folder: UnitFolder, path: str) -> Collected:
-    """Raises PathRefused for a path outside the artifacts and work folders."""
-    artifacts, workspace = folder.artifacts.resolve(), folder.workspace.resolve()
-    real = _translated(path, artifacts=artifacts, workspace=workspace)
-    for search in searches(real, artifacts=str(artifacts), workspace=str(workspace)):
-        if not any(
-            PurePosixPath(search.folder).is_relative_to(root) for root in (artifacts, workspace)
-        ):
-            raise PathRefused(f"export path {path!r} is outside the artifacts and work folders")
+    """Return what matches. Raises PathRefused for a path outside the step's directories."""
+    folders = Folders(
+        workspace=str(folder.workspace.resolve()),
+        step=str(folder.step.resolve()),
+        artifacts=str(folder.artifacts.resolve()),
+    )
+    roots = (folders.artifacts, folders.step, folders.workspace)
+    for search in searches(_translated(path, folders), folders):
+        if not any(PurePosixPath(search.folder).is_relative_to(root) for root in roots):
+            raise PathRefused(f"export path {path!r} is outside the step's directories")
         found = _found(search)
         if found.files or found.skipped:
             return found
+    shared = search_shared(path, folders)
+    if shared and _found(shared).files:
+        return Collected(hint=shared_hint(path))
     return Collected()
 
 
-def _translated(path: str, *, artifacts: Path, workspace: Path) -> str:
-    """`/partita/…` paths as suites write them for containers."""
-    roots = {"/partita/artifacts": artifacts, "/partita/workspace": workspace}
+def _translated(path: str, folders: Folders) -> str:
+    """Return a `/partita/…` path, as suites write it for containers, as it is on this host."""
+    there = CONTAINER_FOLDERS
+    roots = {
+        there.artifacts: folders.artifacts,
+        there.step: folders.step,
+        there.workspace: folders.workspace,
+    }
     for name, root in roots.items():
         if path == name or path.startswith(f"{name}/"):
-            return str(root) + path.removeprefix(name)
+            return root + path.removeprefix(name)
     return path
 
 
@@ -48,7 +60,7 @@ def _found(search: Search) -> Collected:
     files: list[CollectedFile] = []
     skipped: list[str] = []
     for path in _regular_files(search.folder):
-        if not search.matches(path):
+        if not search.matches(path, mtime=Path(path).lstat().st_mtime):
             continue
         if len(files) == MATCH_LIMIT:
             skipped.append(f"more than {MATCH_LIMIT} files match; the rest is left out")

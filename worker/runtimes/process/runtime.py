@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import psutil
 
-from kernel.agent_protocol import StepUsage
+from kernel.agent_protocol import RuntimeResource, StepUsage
 from worker.domain import ownership
 from worker.domain.cpu_meter import CpuMeter
 from worker.domain.evaluation import UnitExit
@@ -45,16 +45,16 @@ from worker.domain.runtime import (
     UnitLost,
     UnitState,
 )
-from worker.runtimes.process import artifacts
+from worker.runtimes.process import artifacts, resources
 from worker.runtimes.process.units import (
     KILLED,
     Consumption,
     UnitFolder,
-    await_end,
     fill_workspace,
     is_filled,
     label_run,
     make_empty_workspace,
+    remove_unit,
     run_labels,
 )
 
@@ -86,6 +86,7 @@ class ProcessRuntime(Runtime):
         run = self._root / _run_of(workspace)
         return Folders(
             workspace=str(run / "workspaces" / workspace),
+            step=str(run / "units" / name / "step"),
             artifacts=str(run / "units" / name / "artifacts"),
             own_host=True,
         )
@@ -101,20 +102,23 @@ class ProcessRuntime(Runtime):
     async def start(self, launch: Launch) -> Unit:
         folder = UnitFolder(self._root / launch.run_id / "units" / launch.name)
         await self._remove_earlier(launch)
-        await self._fill(launch)
         if not (folder.path / "unit.json").exists():
-            await self._in_thread(folder.make, dict(launch.labels), launch.workspace.name)
+            content = await launch.workspace.fetch()
+            await self._fill(launch, content)
+            labels = dict(launch.labels)
+            await self._in_thread(folder.make, labels, launch.workspace.name, content)
         if folder.unit().state is UnitState.CREATED:
             await self._spawn(launch, folder)
         return folder.unit()
 
-    async def _fill(self, launch: Launch) -> None:
+    async def _fill(self, launch: Launch, content: bytes) -> None:
+        """Fill the shared directory once; empty content leaves it to a later step."""
         path = self._root / launch.run_id / "workspaces" / launch.workspace.name
         async with self._locks[launch.workspace.name]:
             if is_filled(path):
                 return
             await self._in_thread(label_run, self._root / launch.run_id, launch.run_labels)
-            if content := await launch.workspace.fetch():
+            if content:
                 await self._in_thread(fill_workspace, path, content)
             else:
                 await self._in_thread(make_empty_workspace, path)
@@ -123,7 +127,7 @@ class ProcessRuntime(Runtime):
         home = str(folder.path / "home")
         order = {
             "argv": launch.program.argv,
-            "cwd": str(folder.workspace),
+            "cwd": str(folder.step),
             "env": {
                 "PATH": _PATH,
                 "HOME": home,
@@ -195,7 +199,7 @@ class ProcessRuntime(Runtime):
 
     async def remove(self, unit: Unit) -> None:
         if ownership.is_owned(unit.labels, self._installation_id):
-            await self._in_thread(_remove_folder, UnitFolder(Path(unit.id)))
+            await self._in_thread(remove_unit, UnitFolder(Path(unit.id)))
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
         folder = _existing(unit)
@@ -203,7 +207,7 @@ class ProcessRuntime(Runtime):
         try:
             program = await asyncio.create_subprocess_exec(
                 *argv,
-                cwd=folder.workspace,
+                cwd=folder.step,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -246,13 +250,31 @@ class ProcessRuntime(Runtime):
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
         return frozenset(run.name for run in self._root.glob("*") if _is_of(run_labels(run), owner))
 
+    async def list_resources(self) -> Sequence[RuntimeResource]:
+        found: list[RuntimeResource] = await self._in_thread(
+            resources.list_all, self._root, self._installation_id
+        )
+        return found
+
+    async def look_at(self, resource: RuntimeResource) -> RuntimeResource | None:
+        found: RuntimeResource | None = await self._in_thread(
+            resources.look_at, self._root, resource
+        )
+        return found
+
+    async def remove_resource(self, resource: RuntimeResource) -> bool:
+        is_gone: bool = await self._in_thread(
+            resources.remove, self._root, resource, self._installation_id
+        )
+        return is_gone
+
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         run = self._root / run_id
         if not ownership.is_owned(run_labels(run), owner.installation_id):
             return RemovedResources()
         units = self._units(run_id)
         for folder in units:
-            await self._in_thread(_remove_folder, folder)
+            await self._in_thread(remove_unit, folder)
         workspaces = len(list(run.glob("workspaces/*")))
         await self._in_thread(lambda: shutil.rmtree(run, ignore_errors=True))
         return RemovedResources(containers=len(units), volumes=workspaces)
@@ -323,12 +345,3 @@ async def _gone(folder: UnitFolder) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-
-
-def _remove_folder(folder: UnitFolder) -> None:
-    folder.kill()
-    if wrapper := folder.wrapper():
-        with contextlib.suppress(psutil.Error):
-            wrapper.kill()
-            await_end(wrapper, timeout_s=5)
-    shutil.rmtree(folder.path, ignore_errors=True)

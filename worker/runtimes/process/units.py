@@ -1,10 +1,10 @@
 """The folder of one step on disk, the processes that belong to it, and what they use.
 
 `<root>/runs/<run>/units/<name>/`: `unit.json` (labels), the files of `wrapper.py`, `artifacts/`,
-`home/`;
+`home/`, and `step/`, where its program starts: a copy of the suite's files;
 `<root>/runs/<run>/run.json`: the labels of the run;
-`<root>/runs/<run>/workspaces/<name>/`: a work directory, present only when it is complete, or while
-no job has brought files, as `<root>/runs/<run>/without-files/<name>` then says.
+`<root>/runs/<run>/workspaces/<name>/`: a shared directory, present only when it is complete, or
+while no job has brought files, as `<root>/runs/<run>/without-files/<name>` then says.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import json
 import os
 import select
+import shutil
 import tarfile
 import uuid
 from collections import defaultdict
@@ -27,6 +28,7 @@ from typing import Final, NamedTuple
 import msgspec
 import psutil
 
+from worker.domain.exports import SUITE_FILE_MTIME
 from worker.domain.runtime import Unit, UnitState
 
 KILLED: Final = 137
@@ -52,6 +54,10 @@ class UnitFolder:
         return self.path / "artifacts"
 
     @property
+    def step(self) -> Path:
+        return self.path / "step"
+
+    @property
     def output(self) -> Path:
         return self.path / "output"
 
@@ -71,9 +77,18 @@ class UnitFolder:
         name = json.loads((self.path / "unit.json").read_text())["workspace"]
         return self.path.parents[1] / "workspaces" / str(name)
 
-    def make(self, labels: dict[str, str], workspace: str) -> None:
-        for folder in (self.artifacts, self.path / "home"):
+    def make(self, labels: dict[str, str], workspace: str, content: bytes) -> None:
+        """Make the directories of an attempt; `content`: the suite's files (tar+gzip), or empty."""
+        for folder in (self.artifacts, self.step, self.path / "home"):
             folder.mkdir(parents=True, exist_ok=True)
+        if content:
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+                archive.extractall(  # noqa: S202 - the filter is that of "data"
+                    self.step,
+                    filter=lambda member, path: tarfile.data_filter(
+                        member.replace(mtime=SUITE_FILE_MTIME), path
+                    ),
+                )
         scratch = self.path / "unit.new"
         scratch.write_text(json.dumps({"labels": labels, "workspace": workspace}))
         scratch.replace(self.path / "unit.json")
@@ -146,7 +161,9 @@ class UnitFolder:
 
 
 def label_run(run: Path, labels: Mapping[str, str]) -> None:
-    """Write `run.json`, which identifies the owner of the run's folder."""
+    """Write `run.json`, which identifies the owner of the run's folder, unless it is there."""
+    if run_labels(run) == dict(labels):
+        return
     run.mkdir(parents=True, exist_ok=True)
     scratch = run / f"run.json.{uuid.uuid4().hex}"
     scratch.write_text(json.dumps(dict(labels)))
@@ -178,6 +195,16 @@ def await_end(process: psutil.Process, *, timeout_s: float) -> None:
             os.close(descriptor)
 
 
+def remove_unit(folder: UnitFolder) -> None:
+    """Kill everything of a step and remove its folder."""
+    folder.kill()
+    if wrapper := folder.wrapper():
+        with contextlib.suppress(psutil.Error):
+            wrapper.kill()
+            await_end(wrapper, timeout_s=5)
+    shutil.rmtree(folder.path, ignore_errors=True)
+
+
 def is_filled(path: Path) -> bool:
     """Return True once filled; one that was created without files may still be filled."""
     return path.exists() and not _empty_mark(path).exists()
@@ -191,7 +218,7 @@ def make_empty_workspace(path: Path) -> None:
 
 
 def fill_workspace(path: Path, content: bytes) -> None:
-    """Unpack the suite's files (tar+gzip); the work directory is filled completely or not."""
+    """Unpack the suite's files (tar+gzip); the shared directory is filled completely or not."""
     mark = _empty_mark(path)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
         if mark.exists():  # jobs without files are in it

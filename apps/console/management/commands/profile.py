@@ -1,4 +1,4 @@
-"""`manage.py profile list|show|set|delete|default|env`."""
+"""`partita profile list|show|set|delete|default|env`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _NO_PROFILE: Final = "–"
 class Command(VerbCommand):
     help = "List, show, store and delete the profiles of suites; explain a step's environment."
     examples = """\
-  manage.py profile list                                   every suite with its default
-  manage.py profile list shop                              the profiles of one suite
-  manage.py profile show shop ci.yaml                      its YAML, as it is
-  manage.py profile set shop nightly.yaml --from nightly.yaml
-  manage.py profile set shop nightly.yaml --from - --if-match "$TAG" < nightly.yaml
-  manage.py profile default shop nightly.yaml
-  manage.py profile delete shop nightly.yaml
-  manage.py profile env shop ci.yaml --step api            what the step gets, and where it is from
+  partita profile list                                   every suite with its default
+  partita profile list shop                              the profiles of one suite
+  partita profile show shop ci.yaml                      its YAML, as it is
+  partita profile set shop nightly.yaml --from nightly.yaml
+  partita profile set shop nightly.yaml --from - --if-match "$TAG" < nightly.yaml
+  partita profile default shop nightly.yaml
+  partita profile delete shop nightly.yaml
+  partita profile env shop ci.yaml --step api            what the step gets, and where it is from
 a profile is named by its file or its id; `show -o json` has the entity tag for --if-match"""
 
     def add_arguments(self, parser: Any) -> None:
-        verbs = parser.add_subparsers(required=True, metavar="VERB")
+        verbs = self.add_verbs(parser)
         listing = self.add_verb(verbs, "list", list_profiles, "list suites, or profiles of one")
         listing.add_argument("suite", nargs="?", default="", help="the suite's id")
         show = self.add_verb(verbs, "show", show_profile, "print the YAML of a profile")

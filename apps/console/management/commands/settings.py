@@ -1,4 +1,4 @@
-"""`manage.py settings show|apply|diff|registries sync|registries test`."""
+"""`partita settings show|apply|diff|registries sync|registries test`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ADD_ONE: Final = "add one on /settings/registries, or in configuration.yaml and
 class Command(VerbCommand):
     help = "Show and change the platform settings, as the first administrator."
     examples = """\
-  manage.py settings show                      backends and registries; secrets are masked
-  manage.py settings show -o yaml > now.yaml   the whole document, which `apply` takes
-  manage.py settings diff now.yaml             what it would change; exit code 1 when it differs
-  manage.py settings apply now.yaml --dry-run  the same, after every check
-  manage.py settings apply now.yaml            exit code 5 when others changed them meanwhile
-  manage.py settings registries test zot       whether it answers and lets us in
-  manage.py settings registries sync           read what every registry offers"""
+  partita settings show                      backends and registries; secrets are masked
+  partita settings show -o yaml > now.yaml   the whole document, which `apply` takes
+  partita settings diff now.yaml             what it would change; exit code 1 when it differs
+  partita settings apply now.yaml --dry-run  the same, after every check
+  partita settings apply now.yaml            exit code 5 when others changed them meanwhile
+  partita settings registries test zot       whether it answers and lets us in
+  partita settings registries sync           read what every registry offers"""
 
     def add_arguments(self, parser: Any) -> None:
-        verbs = parser.add_subparsers(required=True, metavar="VERB")
+        verbs = self.add_verbs(parser)
         self.add_verb(verbs, "show", show, "show the settings with masked secrets")
         apply = self.add_verb(verbs, "apply", apply_file, "replace the settings by those of a file")
         apply.add_argument("--dry-run", action="store_true", help="check, and change nothing")
@@ -40,7 +40,7 @@ class Command(VerbCommand):
             verb.add_argument("file", help="a file like configuration.yaml, or - for stdin")
         text = "test and synchronize registries"
         registries = verbs.add_parser("registries", help=text, description=text)
-        inner = registries.add_subparsers(required=True, metavar="VERB")
+        inner = self.add_verbs(registries)
         sync = self.add_verb(inner, "sync", sync_registries, "read what registries offer now")
         test = self.add_verb(inner, "test", test_registries, "test the connection to registries")
         for verb in (sync, test):
@@ -54,6 +54,8 @@ def show(options: dict[str, Any]) -> int:
         return ExitCode.OK
     state = "in sync with the file" if document["fileInSync"] else "the file differs"
     sys.stdout.write(f"mode {document['mode']}, {state}\n\n")
+    for warning in document["warnings"]:
+        sys.stdout.write(f"warning: {warning['pointer']}: {warning['detail']}\n")
     agents = [
         (each["agentId"], each["name"], each["type"], _flags(each), each["status"])
         for each in document["agents"]

@@ -1,4 +1,4 @@
-"""`manage.py up`: all of Partita in one process, with the first example suite."""
+"""`partita up`: all of Partita in one process, with the first example suite."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Command(PlatformCommand):
         f"LOCAL_RUNTIME ({'|'.join(runtimes)}), ADMIN_EMAIL, ADMIN_PASSWORD, UP_DEMO=0"
     )
     examples = """\
-  manage.py up
-  PORT=8190 DATA_DIR=/tmp/partita manage.py up
-  UP_DEMO=0 LOCAL_RUNTIME=process manage.py up"""
+  partita up
+  PORT=8190 DATA_DIR=/tmp/partita partita up
+  UP_DEMO=0 LOCAL_RUNTIME=process partita up"""
     exit_codes = (
         "exit codes: 0 stopped, 2 a variable is invalid, 5 the port or the folder is in "
         "use, 6 the store is unusable, 130 stopped before it served"

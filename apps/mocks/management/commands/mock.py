@@ -1,4 +1,4 @@
-"""`manage.py mock VERB`: the verbs of every module in `apps/mocks/management/verbs`."""
+"""`partita mock VERB`: the verbs of every module in `apps/mocks/management/verbs`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Command(VerbCommand):
     examples = "\n".join(topic.EXAMPLES.strip("\n") for topic in _TOPICS)
 
     def add_arguments(self, parser: Any) -> None:
-        added = parser.add_subparsers(required=True, metavar="VERB")
+        added = self.add_verbs(parser)
         for topic in _TOPICS:
             topic.add_verbs(self, added)
         self.add_further_verbs("mock", added)

@@ -1,4 +1,4 @@
-"""The verbs of `manage.py mock`, a module for each topic.
+"""The verbs of `partita mock`, a module for each topic.
 
 A module has `add_verbs(command, verbs)` and `EXAMPLES`, lines of the command's `--help`.
 """

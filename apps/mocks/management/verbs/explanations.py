@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXAMPLES: Final = """\
-  manage.py mock explain shop shop GET '/goods?q=ea'
-  manage.py mock explain shop shop POST /orders -H 'X-Trace: 1' -d '{"apple": 2}'
-  manage.py mock explain shop payments POST Capture -d '{"order": 1}' --run run-0123456789ab"""
+  partita mock explain shop shop GET '/goods?q=ea'
+  partita mock explain shop shop POST /orders -H 'X-Trace: 1' -d '{"apple": 2}'
+  partita mock explain shop payments POST Capture -d '{"order": 1}' --run run-0123456789ab"""
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:

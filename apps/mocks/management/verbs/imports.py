@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXAMPLES: Final = """\
-  manage.py mock import openapi.yaml --suite shop     a contract alone is a working mock
-  manage.py mock import shop.postman_collection.json --suite shop --surface shop --dry-run
-  manage.py mock import recorded.har --out ./recorded"""
+  partita mock import openapi.yaml --suite shop     a contract alone is a working mock
+  partita mock import shop.postman_collection.json --suite shop --surface shop --dry-run
+  partita mock import recorded.har --out ./recorded"""
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:

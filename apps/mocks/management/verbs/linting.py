@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +15,9 @@ from readers.diagnostics import Diagnostic
 from surfaces.mock_lint import lint_mocks
 
 EXAMPLES: Final = """\
-  manage.py mock lint shop            examples that never answer or break their contract
-  manage.py mock lint ./openapi.yaml ./recorded
-  manage.py mock lint --strict -o json"""
+  partita mock lint shop            examples that never answer or break their contract
+  partita mock lint ./openapi.yaml ./recorded
+  partita mock lint --strict -o json"""
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -28,7 +29,8 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def lint_suites(options: dict[str, Any]) -> int:
-    suites.use_files_without_store()
+    if suites.use_files_without_store():
+        sys.stderr.write(f"{suites.NO_STORE}\n")
     wanted = options["suite"] or [each["id"] for each in suites.list_suites()]
     diagnostics = {name: _diagnostics(name) for name in wanted}
     if options["output"] == "json":

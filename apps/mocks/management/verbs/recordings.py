@@ -17,8 +17,8 @@ from kernel.errors import InvalidInput
 from surfaces.recordings import MockFiles, mock_files
 
 EXAMPLES: Final = """\
-  manage.py mock record --to https://api.example.org --out ./recorded
-  manage.py mock record --to http://localhost:3000 --suite shop --surface shop --port 8091"""
+  partita mock record --to https://api.example.org --out ./recorded
+  partita mock record --to http://localhost:3000 --suite shop --surface shop --port 8091"""
 DEFAULT_PORT: Final = 8091
 _EVERY_S: Final = 1.0
 

@@ -15,8 +15,8 @@ from apps.mocks.standalone.arguments import EPILOG, HELP, add_arguments
 from apps.operations.api import VerbCommand
 
 EXAMPLES: Final = """\
-  manage.py mock serve openapi.yaml
-  manage.py mock serve shop --port 9000 --log"""
+  partita mock serve openapi.yaml
+  partita mock serve shop --port 9000 --log"""
 
 
 def add_verbs(_command: VerbCommand, verbs: Any) -> None:
@@ -32,6 +32,6 @@ def add_verbs(_command: VerbCommand, verbs: Any) -> None:
 
 
 def serve(_options: dict[str, Any]) -> int:
-    """Become the process that `manage.py mock serve` is."""
+    """Become the process that `partita mock serve` is."""
     words = sys.argv[sys.argv.index("serve") :]
     os.execv(sys.executable, [sys.executable, sys.argv[0], "mock", *words])  # noqa: S606

@@ -14,11 +14,11 @@ from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, 
 from kernel.errors import InvalidInput
 
 EXAMPLES: Final = """\
-  manage.py mock state shop --run run-0123456789ab
-  manage.py mock state shop --key order-1 --set status=paid       as if a call had set it
-  manage.py mock journal shop --run run-0123456789ab --outcome no_match
-  manage.py mock journal shop --follow                calls as they come
-  manage.py mock reset shop                           records and counters, not the calls"""
+  partita mock state shop --run run-0123456789ab
+  partita mock state shop --key order-1 --set status=paid       as if a call had set it
+  partita mock journal shop --run run-0123456789ab --outcome no_match
+  partita mock journal shop --follow                calls as they come
+  partita mock reset shop                           records and counters, not the calls"""
 _EVERY_S: Final = 1.0
 _PAGE: Final = "200"
 _CALL_COLUMNS: Final = ("TIME", "METHOD", "PATH", "STATUS", "OUTCOME", "EXAMPLE", "STEP", "TOOK")

@@ -1,1 +1,1 @@
-"""The verbs of `manage.py suite`, a module for each topic."""
+"""The verbs of `partita suite`, a module for each topic."""

@@ -44,11 +44,13 @@ def new_suite(options: dict[str, Any]) -> int:
     output.print_sentence(f"wrote {len(files)} files to {folder}, from {origin}; next:")
     for words in ("suite lint", "run launch"):
         watch = " --watch" if words == "run launch" else ""
-        output.print_sentence(f"  manage.py {words} {suite_id}{watch}")
+        output.print_sentence(f"  partita {words} {suite_id}{watch}")
     return ExitCode.OK
 
 
 def format_suites(options: dict[str, Any]) -> int:
+    if options["suite"]:
+        suites.focus_on(options["suite"])
     wanted = [suites.find_suite(name) for name in options["suite"]] or [
         suite for suite in suites.every_suite() if suite.source == "workspace"
     ]
@@ -82,7 +84,7 @@ def _print_files(name: str, files: list[suites.FormattedFile], options: dict[str
         if each.problem:
             console.print(f"[red]✗[/] {escape(name)}: {escape(each.problem)}")
         elif each.before == each.after:
-            console.print(f"[green]✓[/] {escape(name)}: {escape(each.path)} is as it should be")
+            console.print(f"[green]✓[/] {escape(name)}: {escape(each.path)} is already formatted")
         elif options["diff"]:
             lines = difflib.unified_diff(
                 each.before.splitlines(),

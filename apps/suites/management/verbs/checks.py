@@ -31,8 +31,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def validate_suites(options: dict[str, Any]) -> int:
-    known = suites.list_suites()
-    wanted = options["suite"] or [definition["id"] for definition in known]
+    wanted = _named_or_all(options)
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
     checked = [(each, suites.check_profiles(each["id"])) for each in definitions]
     if options["output"] == "json":
@@ -49,7 +48,7 @@ def validate_suites(options: dict[str, Any]) -> int:
 
 
 def lint_suites(options: dict[str, Any]) -> int:
-    wanted = options["suite"] or [definition["id"] for definition in suites.list_suites()]
+    wanted = _named_or_all(options)
     diagnostics = {name: suites.lint_suite(name) for name in wanted}
     if options["output"] == "json":
         listed = [
@@ -63,6 +62,14 @@ def lint_suites(options: dict[str, Any]) -> int:
     severities = {each.severity for own in diagnostics.values() for each in own}
     failed = "error" in severities or (options["strict"] and severities)
     return ExitCode.ERROR if failed else ExitCode.OK
+
+
+def _named_or_all(options: Mapping[str, Any]) -> list[str]:
+    """Return the suites that are named, else all."""
+    if named := options["suite"]:
+        suites.focus_on(named)
+        return list(named)
+    return [definition["id"] for definition in suites.list_suites()]
 
 
 def _print_verdict(

@@ -15,6 +15,9 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     push = command.add_verb(verbs, "push", push_package, "push a suite or a module to a registry")
     push.add_argument("suite", help="the suite's id, or @scope/name of a module of MODULES_DIR")
     push.add_argument("reference", help="HOST/REPOSITORY:TAG of a registry of the settings")
+    push.add_argument(
+        "--force", action="store_true", help="move the tag if it names other content already"
+    )
     pull = command.add_verb(
         verbs,
         "pull",
@@ -31,10 +34,12 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def push_package(options: dict[str, Any]) -> int:
     name, reference = options["suite"], options["reference"]
     is_module = name.startswith("@")
+    suites.focus_on([] if is_module else [name])
     for warning in () if is_module else suites.push_warnings(name, reference):
         _progress(f"warning: {warning}")
     _progress(f"pushing {name} to {reference} …")
-    pushed = (suites.push_module if is_module else suites.push_suite)(name, reference)
+    send = suites.push_module if is_module else suites.push_suite
+    pushed = send(name, reference, force=options["force"])
     if options["output"] == "json":
         print_json(
             {
@@ -43,8 +48,12 @@ def push_package(options: dict[str, Any]) -> int:
                 "digest": pushed.digest,
                 "contentDigest": pushed.content_digest,
                 "size": pushed.size,
+                "pushed": pushed.is_new,
             }
         )
+    elif not pushed.is_new:
+        output.print_sentence(f"{reference} is {name} already; nothing was pushed")
+        output.print_sentence(f"digest {pushed.digest}")
     else:
         output.print_sentence(f"pushed {name} to {reference}: {pushed.size} bytes")
         output.print_sentence(f"digest {pushed.digest}")
@@ -55,16 +64,22 @@ def pull_suite(options: dict[str, Any]) -> int:
     """Pull and store a package; a suite of the workspace is only looked at."""
     reference, folder = options["suite"], options["folder"]
     _progress(f"looking for {reference} …")
-    suite, pulled = suites.pull_suite(reference)
+    found = suites.pull_suite(reference)
+    suite, pulled = found.suite, found.came
+    is_runnable = suite.package_problem is None  # a module is none
     if folder:
         suites.copy_files(suite, Path(folder))
     if options["output"] == "json":
         shown = {"suite": suite.suite_id, "digest": suite.lock_digest, "pulled": pulled}
-        print_json(shown | {"contentDigest": suite.digest} | ({"folder": folder} if folder else {}))
+        shown |= {"contentDigest": suite.digest} | ({"folder": folder} if folder else {})
+        print_json(shown | ({"launchAs": found.launch_as} if is_runnable else {}))
         return ExitCode.OK
     place = f"; {len(suite.package.files)} files are in {folder}" if folder else ""
     if pulled:
         output.print_sentence(f"pulled {reference} ({suite.lock_digest}){place}")
+        if is_runnable:
+            output.print_sentence(f"it is the suite {suite.suite_id}; next:")
+            output.print_sentence(f"  partita run launch {found.launch_as}")
     else:
         where = "in the workspace" if suite.source == "workspace" else "here"
         output.print_sentence(
@@ -75,6 +90,7 @@ def pull_suite(options: dict[str, Any]) -> int:
 
 def fork_suite(options: dict[str, Any]) -> int:
     _progress(f"looking for {options['suite']} …")
+    suites.focus_on([options["suite"]])
     suite, folder = suites.find_suite(options["suite"]), Path(options["folder"])
     suites.copy_files(suite, folder)
     if options["output"] == "json":

@@ -39,6 +39,7 @@ def list_suites(options: dict[str, Any]) -> int:
 
 
 def show_suite(options: dict[str, Any]) -> int:
+    suites.focus_on([options["suite"]])
     definition = suites.get_definition(options["suite"])
     if options["output"] == "json":
         print_json(definition)

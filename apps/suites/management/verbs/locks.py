@@ -25,6 +25,8 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def lock_suites(options: dict[str, Any]) -> int:
+    if options["suite"]:
+        suites.focus_on(options["suite"])
     wanted = options["suite"] or suites.suites_to_lock()
     # what a new lock changes is known before the file is written
     compared = {name: suites.lock_difference(name) for name in wanted}
@@ -78,7 +80,7 @@ def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
     if lock.is_current:
         console.print(f"[green]✓[/] {escape(name)}: {escape(lock.path)} is up to date")
         return
-    outcome = "written" if written else "out of date; `manage.py suite lock` renews it"
+    outcome = "written" if written else "out of date; `partita suite lock` renews it"
     mark = "[green]✓[/]" if written else "[red]✗[/]"
     console.print(f"{mark} {escape(name)}: {escape(lock.path)} {outcome}")
     for each in lock.dependencies:

@@ -1,4 +1,4 @@
-"""What the verbs of `manage.py suite` print in the same way."""
+"""What the verbs of `partita suite` print in the same way."""
 
 from __future__ import annotations
 

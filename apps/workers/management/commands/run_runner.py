@@ -1,24 +1,34 @@
-"""`manage.py run_runner`: steps of the local backends, beside the store."""
+"""`partita run_runner`: steps of the local backends, beside the store."""
 
 from __future__ import annotations
 
 import signal
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.observability.api import exported_telemetry
+from apps.operations.api import DatastoreUnavailable, require_whole_store
 from apps.workers import conf
 from apps.workers.runner import Runner, RunnerInUse
+from kernel.commands import HIDDEN_OPTIONS, help_words
 from kernel.registry import UnknownPlugin
 from worker.runtimes import runtimes
+
+EXAMPLES: Final = "  LOCAL_RUNTIME=process partita run_runner"
 
 
 class Command(BaseCommand):
     help = (
         "Runs the steps of the backends of kind local until SIGTERM or SIGINT; containers are left "
-        "to the next runner. Example: LOCAL_RUNTIME=process manage.py run_runner"
+        "to the next runner."
     )
+
+    suppressed_base_arguments = HIDDEN_OPTIONS
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        words = help_words(examples=EXAMPLES, exit_codes="exit codes: 0 stopped, 1 it cannot start")
+        return super().create_parser(prog_name, subcommand, **words, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         known = " or ".join(runtimes)
@@ -26,10 +36,11 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         try:
+            require_whole_store()
             runner = Runner(options["runtime"] or conf.local_runtime())
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: runner.stop())
             with exported_telemetry():
                 runner.run()
-        except (RunnerInUse, UnknownPlugin) as error:
+        except (DatastoreUnavailable, RunnerInUse, UnknownPlugin) as error:
             raise CommandError(str(error)) from error

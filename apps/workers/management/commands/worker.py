@@ -1,4 +1,4 @@
-"""`manage.py worker status`: the registered runners and workers."""
+"""`partita worker status`: the registered runners and workers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kernel.durations import shown
 class Command(VerbCommand):
     help = "Show the supervisors: runners of this installation and remote workers."
     examples = """\
-  manage.py worker status
-  manage.py worker status -o json"""
+  partita worker status
+  partita worker status -o json"""
 
     def add_arguments(self, parser: Any) -> None:
-        verbs = parser.add_subparsers(required=True, metavar="VERB")
-        self.add_verb(verbs, "status", show_status, "who is registered, who of them lives")
+        verbs = self.add_verbs(parser)
+        self.add_verb(verbs, "status", show_status, "list workers and their state")
 
 
 def show_status(options: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""`manage.py sync_approve_prune TASK_ID`: allow a stopped prune, once."""
+"""`partita sync_approve_prune TASK_ID`: allow a stopped prune, once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sync_stack.orchestrator.services.operator_requests import approve_prune
 class Command(SyncCommand):
     help = (
         "Repeat a task that ended prune_guard, once, with the guard waived for exactly the keys "
-        "that it listed (manage.py sync_history --state failed)."
+        "that it listed (partita sync_history --state failed)."
     )
     examples = ("0198f0c2-7d1e-7c41-9a57-2f5d0c1e8b11",)
 

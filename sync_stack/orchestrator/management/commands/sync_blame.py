@@ -1,4 +1,4 @@
-"""`manage.py sync_blame KEY`: the origin of a live key."""
+"""`partita sync_blame KEY`: the origin of a live key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Command(SyncCommand):
         if not found:
             raise CommandError(
                 f"no target holds {options['key']!r}: it was written outside Git or released, or "
-                "the filters exclude its target (manage.py sync_status lists targets)"
+                "the filters exclude its target (partita sync_status lists targets)"
             )
         self.show(options, {"keys": [_document(o) for o in found]}, _COLUMNS, [*map(_row, found)])
         for each in found:

@@ -1,18 +1,18 @@
-"""`manage.py sync_drift`: episodes of drift, newest first."""
+"""`partita sync_drift`: episodes of drift, newest first."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from kernel import clock
 from sync_stack.core.drift import Episode
 from sync_stack.orchestrator.management.base import (
     SyncCommand,
     add_filters,
+    check_choice,
     column_filters,
-    known_names,
 )
 from sync_stack.orchestrator.selectors import drift
 from sync_stack.orchestrator.server.documents import drift_document
@@ -32,8 +32,7 @@ class Command(SyncCommand):
 
     def handle(self, **options: Any) -> None:
         state = options["state"].lower()
-        if state and state not in set(Episode):
-            raise CommandError(f"no state {state!r} {known_names(state, Episode)}")
+        check_choice("state", state, Episode)
         self.check_rule(options["rule"])
         where = column_filters(
             options, rule="rule_id", repo="repo", env="env", datasource="datasource"

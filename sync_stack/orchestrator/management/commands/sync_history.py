@@ -1,15 +1,15 @@
-"""`manage.py sync_history`: tasks and their results, newest first."""
+"""`partita sync_history`: tasks and their results, newest first."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from kernel import clock
 from sync_stack.core.tasks import Kind, State
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, known_names
+from sync_stack.orchestrator.management.base import SyncCommand, add_filters, check_choice
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
@@ -29,11 +29,10 @@ class Command(SyncCommand):
         parser.add_argument("--limit", type=int, default=50)
 
     def handle(self, **options: Any) -> None:
-        where = {}
-        if options["state"]:
-            where["state"] = _one_of("state", options["state"].upper(), State)
-        if options["kind"]:
-            where["kind"] = _one_of("kind", options["kind"].lower(), Kind)
+        wanted = {"state": options["state"].upper(), "kind": options["kind"].lower()}
+        check_choice("state", wanted["state"], State)
+        check_choice("kind", wanted["kind"], Kind)
+        where = {name: value for name, value in wanted.items() if value}
         self.check_rule(options["rule"])
         names = ("rule", "repo", "ref", "env")
         facets = [f"{name}:{options[name]}\n" for name in names if options[name]]
@@ -54,12 +53,6 @@ class Command(SyncCommand):
         ]
         document = {"tasks": [task_document(task, whole=False) for task in found]}
         self.show(options, document, _COLUMNS, rows)
-
-
-def _one_of(what: str, name: str, names: Any) -> str:
-    if name not in set(names):
-        raise CommandError(f"no {what} {name!r} {known_names(name, names)}")
-    return name
 
 
 def _commit(task: Task, result: TaskResult) -> str:

@@ -1,4 +1,4 @@
-"""`manage.py sync_orphans [--release|--purge]`: targets that no rule produces any more."""
+"""`partita sync_orphans [--release|--purge]`: targets that no rule produces any more."""
 
 from __future__ import annotations
 

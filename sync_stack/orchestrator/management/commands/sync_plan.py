@@ -1,4 +1,4 @@
-"""`manage.py sync_plan`: plan a sync of a rule without writing."""
+"""`partita sync_plan`: plan a sync of a rule without writing."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""`manage.py sync_status`: targets, their contents and their status."""
+"""`partita sync_status`: targets, their contents and their status."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.management.base import (
     SyncCommand,
     add_filters,
+    check_choice,
     column_filters,
-    known_names,
 )
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
@@ -35,8 +35,7 @@ class Command(SyncCommand):
 
     def handle(self, **options: Any) -> None:
         status = options["status"] = options["status"].lower()
-        if status and status not in set(TargetStatus):
-            raise CommandError(f"no status {status!r} {known_names(status, TargetStatus)}")
+        check_choice("status", status, TargetStatus)
         self.check_rule(options["rule"])
         columns = {name: name for name in ("repo", "env", "datasource", "status")}
         where = column_filters(options, rule="rule_id", **columns)

@@ -1,4 +1,4 @@
-"""`manage.py sync_trigger`: sync what a rule tracks now."""
+"""`partita sync_trigger`: sync what a rule tracks now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sync_stack.orchestrator.services.operator_requests import (
 class Command(SyncCommand):
     help = (
         "Create a task for the head of each ref of a rule's targets, or of its repositories. The "
-        "orchestrator runs it within seconds (manage.py sync_history shows it)."
+        "orchestrator runs it within seconds (partita sync_history shows it)."
     )
     examples = ("--rule shop", "--rule shop --repo acme/shop --env production")
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from django.db import Error as StoreError
 from django.db import close_old_connections, connection
 
-from kernel.background import BackgroundThread
+from kernel.background import BackgroundThread, one_cycle, report_error
 from sync_stack.core.sink import (
     Capabilities,
     Delete,
@@ -104,7 +104,8 @@ class Heartbeat:
                 begun = time.monotonic()
                 if begun - self._started > LAST_HEARTBEAT_S:
                     return
-                self._beat(begun)
+                with one_cycle():
+                    self._beat(begun)
         finally:
             connection.close()
 
@@ -114,6 +115,7 @@ class Heartbeat:
             taken = task_transitions.record_heartbeat(self._mine)
         except StoreError as error:
             log.warning("no heartbeat for task %s: %s", self._mine.task_id, type(error).__name__)
+            report_error()
             return
         if taken:
             self._last = begun

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import Error as StoreError
+from django.db import InterfaceError, OperationalError, close_old_connections
 
 from kernel import clock
 from sync_stack.core.events import EventKind
@@ -20,6 +21,7 @@ from sync_stack.core.tasks import (
     TaskError,
     Tries,
     advance,
+    backoff_s,
     judge,
     most_significant,
 )
@@ -54,12 +56,15 @@ from sync_stack.orchestrator.services.execution.target_plan import refresh_schem
 from sync_stack.orchestrator.services.execution.targets import DestinationLocked
 
 log: Final = logging.getLogger(__name__)
+_AWAY: Final = (OperationalError, InterfaceError)
+_CLAIM_PAUSES_S: Final = (0.1, 0.5, 1.0, 2.0)
+_ASK_AGAIN_S: Final = 0.2
+_AGAIN_S: Final = 0.25  # the base of the pause before another attempt
 
 
 def run_task(task_id: str, ports: Ports, *, stopping: Stopping | None = None) -> bool:
     """Make one attempt, from claim to end; return False if the task could not be claimed."""
-    begun = time.monotonic()  # the claim is the first heartbeat
-    task = task_transitions.claim(task_id, clock.now())
+    task, begun = _claim(task_id)
     if task is None:
         return False
     ports.task_changed([task.id])
@@ -78,9 +83,59 @@ def run_task(task_id: str, ports: Ports, *, stopping: Stopping | None = None) ->
             log.warning("task %s was lost at attempt %d", task.id, task.attempt)
         except StoreError as error:
             log.warning("task %s: the store failed: %s", task.id, type(error).__name__)
+            if isinstance(error, _AWAY):
+                _give_back(attempt, error, stopping)
     attempt.timing.record(task)
     ports.task_changed([task.id])
     return True
+
+
+def _claim(task_id: str) -> tuple[Task | None, float]:
+    """Claim a task, also from a store that is just restarting; the claim is the first heartbeat."""
+    for pause_s in _CLAIM_PAUSES_S:
+        begun = time.monotonic()
+        try:
+            return task_transitions.claim(task_id, clock.now()), begun
+        except _AWAY as error:
+            log.warning("task %s is not claimed yet: %s", task_id, type(error).__name__)
+        close_old_connections()
+        time.sleep(pause_s)
+    begun = time.monotonic()
+    return task_transitions.claim(task_id, clock.now()), begun
+
+
+def _give_back(attempt: Attempt, error: StoreError, stopping: Stopping | None) -> None:
+    """End an attempt that the store failed as soon as the store answers; it costs no attempt.
+
+    Otherwise the orchestrator takes the worker for lost, 25 s later. What the attempt was about to
+    store is not known, so its memory stays as it is: the next attempt goes by the intents.
+    """
+    task, jitter = attempt.task, attempt.ports.jitter()
+    tries = Tries(attempt=task.attempt, max_attempts=task.max_attempts, base_s=_AGAIN_S)
+    after_s = backoff_s(tries, jitter=jitter) if task.attempt > 1 else None
+    failure = TaskError(
+        "store_unavailable", type(error).__name__, uncounted=True, retry_after_s=after_s
+    )
+    verdict = judge(failure, tries, jitter=jitter)
+    while True:
+        close_old_connections()
+        try:
+            task_transitions.end(
+                attempt.claim,
+                verdict.change,
+                error=failure.as_dict(),
+                message="retrying",
+                max_attempts=verdict.max_attempts,
+                next_attempt_at=clock.now() + timedelta(seconds=verdict.delay_s),
+                published_at=None,
+            )
+        except _AWAY:
+            if stopping is not None and stopping.is_set():
+                return
+            time.sleep(_ASK_AGAIN_S)
+        else:
+            attempt.ports.publish([] if verdict.delay_s else [task.id])
+            return
 
 
 def _attempt(attempt: Attempt) -> None:

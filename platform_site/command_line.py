@@ -1,0 +1,82 @@
+"""What `partita` says without Django: its version, its commands, and what each is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kernel.version import VERSION
+
+PROGRAM: Final = "partita"
+VERSION_WORDS: Final = ("version", "--version", "-V")
+HELP_WORDS: Final = ("help", "--help", "-h")
+
+# heading → command → what it does; a test holds the names against the commands that exist
+COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Start": {
+        "up": "start Partita on this machine and launch the suite hello",
+    },
+    "Suites and runs": {
+        "run": "launch suites, look at runs and their logs, cancel them",
+        "suite": "list, check, write, lock and share suites",
+        "profile": "list, show and change the profiles of a suite",
+        "mock": "serve a contract as an API; explain, record and reset mocks",
+    },
+    "Administration": {
+        "settings": "show, change and apply the settings; synchronize registries",
+        "worker": "list runners and workers and their state",
+        "environment": "show what runs hold or left on container runtimes, and remove it",
+        "store": "back up, restore and copy the store",
+        "keys": "show which keys encrypt what, and encrypt anew",
+    },
+    "Configuration sync": {
+        "sync_bundle_check": "check config.cue",
+        "sync_plan": "show what a sync would change",
+        "sync_trigger": "sync a rule now",
+        "sync_status": "list targets and what they hold",
+        "sync_history": "list past syncs of a target",
+        "sync_drift": "list manual changes and how they were healed",
+        "sync_blame": "show which commit wrote a key",
+        "sync_orphans": "list keys that no rule manages any longer",
+        "sync_approve_prune": "approve the deletion of many keys",
+    },
+    "Processes of an installation": {
+        "run_runner": "run steps for the backends of type local",
+        "run_worker": "run steps on a machine of its own",
+        "run_gateway": "receive webhooks",
+        "run_orchestrator": "write the configuration that was pushed",
+        "run_watcher": "find and heal manual changes",
+    },
+}
+
+
+def answer(arguments: Sequence[str]) -> str | None:
+    """Return the answer to `version`, `help` or no word at all; None for anything else.
+
+    `help COMMAND` and `help --all`, which lists Django's commands too, are Django's to answer.
+    """
+    if not arguments or (arguments[0] in HELP_WORDS and len(arguments) == 1):
+        return overview()
+    if arguments[0] in VERSION_WORDS and len(arguments) == 1:
+        return f"{PROGRAM} {VERSION}"
+    return None
+
+
+def overview() -> str:
+    width = max(len(name) for group in COMMANDS.values() for name in group)
+    lines = [
+        f"usage: {PROGRAM} COMMAND …",
+        "",
+        "Launch packaged test environments, and keep configuration equal to Git.",
+    ]
+    for heading, group in COMMANDS.items():
+        lines += ["", f"{heading}:"]
+        lines += [f"  {name:<{width}}  {text}" for name, text in group.items()]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"`{PROGRAM} COMMAND --help` shows the verbs and options of a command, with examples.",
+            f"`{PROGRAM} help --all` also lists Django's commands: migrate, createsuperuser, …",
+        ]
+    )

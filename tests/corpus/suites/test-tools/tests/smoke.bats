@@ -1,0 +1,4 @@
+@test "the shell works" {
+  run true
+  [ "$status" -eq 0 ]
+}
