@@ -38,6 +38,9 @@ SERVICE_WORKERS = "2"  # they take what is left; a third one makes all slower
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
 FAST = "not docker and not postgres and not redis and not browser and not slow and not timed"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
+# what fails beside everything else runs once more; a test that then passes is named, with its first
+# failure (docs/decisions/0055); many failures are no accident and are not repeated
+ONCE_MORE = ["--reruns=1", "--max-suite-reruns=3", "--rerun-show-tracebacks"]
 # the longest files first, in this order: by default xdist begins with those of many tests
 REAL_FOLDERS = ["tests/faults", "tests/integration", "tests/contracts"]
 IN_ORDER = "--no-loadscope-reorder"
@@ -148,14 +151,14 @@ def _run_rounds(rounds: Sequence[Sequence[Lane]], environment: dict[str, str]) -
 
 def _timed_lane() -> Lane:
     """Return the tests that measure a delay: nothing else runs beside them."""
-    words = [*PYTEST, "-n", "2", "--dist", "loadfile", "-m", "timed"]
+    words = [*PYTEST, *ONCE_MORE, "-n", "2", "--dist", "loadfile", "-m", "timed"]
     files = files_with("timed", "tests")
     return [Command([*words, *files], title="tests that measure a delay")]
 
 
 def _lanes(environment: dict[str, str]) -> list[Lane]:
     """Return what runs side by side; only what the first lane prints is seen as it comes."""
-    tests = [*PYTEST, "--dist", "loadfile"]  # a file's processes start once
+    tests = [*PYTEST, *ONCE_MORE, "--dist", "loadfile"]  # a file's processes start once
     real = [*tests, "-n", REAL_WORKERS]
     waiting = [
         Command(
