@@ -39,7 +39,7 @@ from apps.executions.domain.verdict import RunOutcome, run_sentence
 from apps.executions.models import Execution
 from apps.executions.selectors.runs import cancellation, get_execution, summary
 from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
-from apps.executions.services import step_transitions
+from apps.executions.services import keeping, step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
 from apps.executions.services.telemetry import run_finished, trace_run
 from apps.streams.api import unit_of_work
@@ -74,6 +74,7 @@ def cancel_run(run: RunAggregate, reason: str, *, by: str) -> None:
     `by` is who asked for it, as people read it.
     """
     _advance(run, ExecutionEvent.CANCEL_REQUESTED)
+    keeping.forget_keeping(run)
     run.change_run(
         cancel_reason=reason,
         canceled_by=by,
@@ -119,6 +120,7 @@ def _decide_failure(run: RunAggregate, reason: RunReason, detail: str) -> None:
     _store_sentence(run)
     for index in _waiting(run):
         step_transitions.skip(run, index, Skip(StepReason.RUN_FAILED))
+    keeping.decide_keeping(run, ExecutionStatus.FAILED, reason)
     late = reason is RunReason.RUN_TIMEOUT
     _stop_open_jobs(run, CancelReason.TIMEOUT if late else CancelReason.CANCELED)
 
@@ -210,6 +212,7 @@ def _give_verdict(run: RunAggregate, *, healthy: bool) -> None:
     run.change_run(verdict=verdict)
     if not healthy:
         run.change_run(reason=RunReason.STEP_FAILED, reason_detail=_first_failure(run))
+    keeping.decide_keeping(run, verdict, run.execution.reason)
     if run.open_jobs():
         run.change_run(deadline=run.now + TEARDOWN_WITHIN)
         _stop_open_jobs(run, CancelReason.TEARDOWN)
@@ -263,7 +266,7 @@ def _stop_open_jobs(run: RunAggregate, reason: CancelReason) -> None:
         if run.plan.nodes[index].kind == "mock":  # it only waits; no supervisor has it
             step_transitions.cancel(run, index)
         else:
-            step_transitions.request_stop(run, index, reason)
+            step_transitions.request_stop(run, index, keeping.stop_reason(run, index, reason))
 
 
 def _is_drained(run: RunAggregate) -> bool:
@@ -304,7 +307,9 @@ def _advance(run: RunAggregate, event: ExecutionEvent) -> None:
 def _end(run: RunAggregate, text: str = "") -> None:
     """End the run with its final status; `text` is that of the event, by default the sentence."""
     execution = run.execution
-    run.change_run(finished_at=run.now, deadline=None, bound_agent_id="")
+    run.change_run(finished_at=run.now, deadline=None)
+    if not keeping.begin_keeping(run):
+        run.change_run(bound_agent_id="")
     if execution.status != ExecutionStatus.HEALTHY:
         _store_sentence(run)
     run.record_metric(run_finished(execution))
@@ -331,7 +336,8 @@ def _count_statuses(run: RunAggregate) -> str:
 def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
     """Cancel a run and return its Summary; a run that is already canceled stays as it is.
 
-    Raise ExecutionNotFound, and ExecutionFinished for a run that is Healthy or Failed.
+    Of an ended run, end the environment that is kept. Raise ExecutionNotFound, and
+    ExecutionFinished for a run that is Healthy or Failed and keeps none.
     """
     execution = get_execution(principal, run_id)
     principal.require(Role.RUNNER)
@@ -339,6 +345,9 @@ def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
     if run is None:
         raise ExecutionNotFound
     if run.execution.status == ExecutionStatus.CANCELED:
+        return summary(run.execution, now=run.now)
+    if keeping.end_keeping(run, by=principal.label):
+        save_runs([run])
         return summary(run.execution, now=run.now)
     if run.is_over:
         raise ExecutionFinished(f"the execution has already finished: {run.execution.status}")
@@ -350,13 +359,19 @@ def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
 
 @unit_of_work
 def cancel_run_of_environment(run_id: str, *, by: str) -> bool:
-    """Cancel a run whose environment is removed; return whether its steps still have to end.
+    """Cancel a run whose environment is removed, or end what is kept of it.
+
+    Return whether its steps still have to end.
 
     `by` is who asked for the removal, as people read it; the caller has checked that they may.
     """
     pk = Execution.objects.filter(run_id=run_id).values_list("pk", flat=True).first()
     run = load_run(pk) if pk else None
-    if run is None or run.is_over:
+    if run is None:
+        return False
+    if run.is_over:
+        if keeping.end_keeping(run, by=by):
+            save_runs([run])
         return False
     if not _is_ending(run):
         cancel_run(run, "its environment is removed", by=by)
