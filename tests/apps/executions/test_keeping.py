@@ -70,7 +70,8 @@ def test_after_a_failure_the_services_run_on_and_the_verdict_is_there(worker: Wo
     keep = api.detail(run.principal, run.id)["keep"]
     assert (keep["keepAliveMs"], keep["onlyFailed"]) == (HALF_AN_HOUR, False)
     row = run.row
-    assert row.keep_alive_until and row.finished_at
+    assert row.keep_alive_until
+    assert row.finished_at
     assert row.keep_alive_until - row.finished_at == timedelta(minutes=30)
     kept, failed = run.events()[-2:]
     assert (kept["id"], failed["id"]) == ("execution-kept", "execution-failed")

@@ -1,10 +1,10 @@
-"""`partita run launch|rerun|list|show|why|cancel|logs`: runs in this machine's store."""
+"""`partita run launch|rerun|list|show|why|cancel|logs|keep`: runs in this machine's store."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from apps.executions.management.verbs import launch, log_lines, results
+from apps.executions.management.verbs import keeping, launch, log_lines, results
 from apps.operations.api import VerbCommand
 
 
@@ -23,10 +23,12 @@ class Command(VerbCommand):
   partita run rerun run-0123456789ab --failed --watch   what failed, and what that needs
   partita run rerun run-0123456789ab --step check --dry-run
   partita run show run-0123456789ab --since-green
+  partita run launch shop --profile broken.yaml --keep 30m --watch   look inside after a failure
+  partita run keep run-0123456789ab --for 1h     or --end
 an id may also be the address of the run's page"""
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        for topic in (launch, results, log_lines):  # each in a module of its own
+        for topic in (launch, results, log_lines, keeping):  # each in a module of its own
             topic.add_verbs(self, verbs)
         self.add_further_verbs("run", verbs)

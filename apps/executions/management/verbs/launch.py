@@ -12,6 +12,7 @@ from apps.executions import conf, terminal_rerun
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.management.verbs.arguments import Options, add_run, seconds
+from apps.executions.management.verbs.keeping import add_keep
 from apps.operations.api import ExitCode, VerbCommand, confirm, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
@@ -25,6 +26,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     launch.add_argument("suite", help="the suite's id")
     launch.add_argument("--profile", default="", help="profile file; the default one when left out")
     launch.add_argument("--backend", default="", help="backend id; chosen when left out")
+    add_keep(launch)
     add_watch(launch)
     text = "run an ended run again, in a new environment, with the files it had"
     rerun = command.add_verb(verbs, "rerun", rerun_run, text)
@@ -35,6 +37,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
     scope.add_argument("--step", default="", help="this step and what it needs")
     rerun.add_argument("--profile", default="", help="another profile of the same suite")
+    add_keep(rerun)
     rerun.add_argument(
         "--dry-run", action="store_true", help="print which steps would run and why; stop"
     )
@@ -55,7 +58,10 @@ def require_watch(options: Options) -> None:
 def launch_run(options: Options) -> int:
     require_watch(options)
     request = executions.LaunchRequest(
-        suite_id=options["suite"], profile=options["profile"], backend=options["backend"]
+        suite_id=options["suite"],
+        profile=options["profile"],
+        backend=options["backend"],
+        keep_alive_ms=options["keep_ms"],
     )
     suites.focus_on([request.suite_id])
     try:
@@ -74,6 +80,7 @@ def rerun_run(options: Options) -> int:
         scope=executions.RerunScope.STEP if options["step"] else scope,
         step=options["step"],
         profile=options["profile"],
+        keep_alive_ms=options["keep_ms"],
     )
     plan = executions.prepare_rerun(accounts.operator(), options["run"], request).plan
     if options["dry_run"] and options["output"] == "json":
