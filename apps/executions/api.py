@@ -28,7 +28,7 @@ from apps.executions.domain.events import (
     probes_nudge,
 )
 from apps.executions.domain.junit import REPORT_FORMATS
-from apps.executions.domain.keeping import KeepBody, KeptRun, NotKept, keep_nudge
+from apps.executions.domain.kept_environments import KeepBody, KeptRun, NotKept, keep_nudge
 from apps.executions.domain.phrases import failure_phrase, link_phrase
 from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.runs import (
@@ -64,7 +64,7 @@ from apps.executions.selectors.detail import (
 )
 from apps.executions.selectors.environment_facts import run_facts, usage_by_job
 from apps.executions.selectors.junit_report import junit_document
-from apps.executions.selectors.kept import is_kept, kept_run
+from apps.executions.selectors.kept_environments import is_kept, kept_run
 from apps.executions.selectors.launchable import launch_suites, referenced_suite
 from apps.executions.selectors.logs import (
     PATTERN_MAX_CHARACTERS,
@@ -92,9 +92,14 @@ from apps.executions.selectors.runs import (
 )
 from apps.executions.selectors.suite_results import newest_by_suite
 from apps.executions.services.agent_reports import record_reports
+from apps.executions.services.cancellations import (
+    cancel,
+    cancel_run_of_environment,
+    cancel_unfinished_runs,
+)
 from apps.executions.services.environment import StepEnvironment, explain_env
-from apps.executions.services.keeping import end as end_keeping
-from apps.executions.services.keeping import extend as extend_keeping
+from apps.executions.services.kept_environments import end as end_keeping
+from apps.executions.services.kept_environments import extend as extend_keeping
 from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
 from apps.executions.services.mock_nodes import check_mocks
@@ -103,11 +108,6 @@ from apps.executions.services.rerun import (
     RerunRequest,
     prepare_rerun,
     rerun,
-)
-from apps.executions.services.run_progression import (
-    cancel,
-    cancel_run_of_environment,
-    cancel_unfinished_runs,
 )
 from apps.executions.services.storage import (
     delete,

@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from apps.executions.domain.attempts import AttemptBody
-from apps.executions.domain.keeping import KeepBody
+from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
 from apps.executions.domain.verdict import RunVerdict

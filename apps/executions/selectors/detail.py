@@ -13,7 +13,7 @@ from typing import Any, Final, NotRequired, TypedDict
 from apps.accounts.api import Principal
 from apps.executions.domain.attempts import AttemptBody
 from apps.executions.domain.events import CauseLink, events_topic, logs_topic
-from apps.executions.domain.keeping import KeepBody
+from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, waiting_on
 from apps.executions.domain.verdict import RunVerdict
@@ -21,7 +21,7 @@ from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
 from apps.executions.selectors.attempts import attempt_documents
 from apps.executions.selectors.definitions import edges_of, suite_of
-from apps.executions.selectors.kept import keep_body
+from apps.executions.selectors.kept_environments import keep_body
 from apps.executions.selectors.runs import (
     all_runs,
     duration,

@@ -12,7 +12,7 @@ from apps.executions import conf
 from apps.executions.domain.steps import mock_addresses
 from apps.executions.models import Execution
 from apps.executions.selectors.definitions import RunDefinition, archive_of, run_definition
-from apps.executions.selectors.kept import KEPT
+from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import all_runs, get_execution
 from apps.mocks.api import SpaceContent, SpaceName, mock_url
 from readers.archive import unpack

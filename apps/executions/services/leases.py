@@ -26,7 +26,7 @@ from apps.executions.domain.retry_rules import is_irreplaceable
 from apps.executions.domain.states import JobState, StepStatus
 from apps.executions.domain.steps import ProbeRecord
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.kept import jobs_with_kept_units
+from apps.executions.selectors.kept_environments import jobs_with_kept_units
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs

@@ -40,7 +40,7 @@ from apps.executions.selectors.definitions import (
     run_definition,
 )
 from apps.executions.selectors.detail import RunDetail, detail
-from apps.executions.selectors.kept import KEPT
+from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
 from apps.executions.services.run_aggregate import load_run, save_runs

@@ -142,7 +142,7 @@ class _ProfileReader:
             default=self.flag(root, "default", absent=False),
             extends_id=self.text(root, "extendsId"),
             repository=self.text(runtime, "repository"),
-            keep_on_failure_ms=self.keeping(root),
+            keep_on_failure_ms=self.keep_on_failure_ms(root),
             modules=tuple(self.text_of(item) for item in self.items(root, "modules")),
             env=self.env(root),
             services=self.services(root),
@@ -196,7 +196,7 @@ class _ProfileReader:
             FieldError(code=code, detail=detail, file=self.path, line=at.line, column=at.column)
         )
 
-    def keeping(self, root: Node) -> int | None:
+    def keep_on_failure_ms(self, root: Node) -> int | None:
         """Return `keepOnFailure` in milliseconds, 0 for a word that means no; None without it."""
         value = root.get("keepOnFailure")
         if value is None or is_blank(value):

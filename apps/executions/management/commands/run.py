@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.executions.management.verbs import keeping, launch, log_lines, results
+from apps.executions.management.verbs import keep, launch, log_lines, results
 from apps.operations.api import VerbCommand
 
 
@@ -29,6 +29,6 @@ an id may also be the address of the run's page"""
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        for topic in (launch, results, log_lines, keeping):  # each in a module of its own
+        for topic in (launch, results, log_lines, keep):  # each in a module of its own
             topic.add_verbs(self, verbs)
         self.add_further_verbs("run", verbs)

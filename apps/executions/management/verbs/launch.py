@@ -12,7 +12,7 @@ from apps.executions import conf, terminal_rerun
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.management.verbs.arguments import Options, add_run, seconds
-from apps.executions.management.verbs.keeping import add_keep
+from apps.executions.management.verbs.keep import add_keep
 from apps.operations.api import ExitCode, VerbCommand, confirm, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from apps.accounts.api import Principal
-from apps.executions.domain.keeping import KeepBody, KeptRun, NotKept
+from apps.executions.domain.kept_environments import KeepBody, KeptRun, NotKept
 from apps.executions.domain.states import FINAL_EXECUTION, JobState
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.runs import all_runs, get_execution

@@ -14,7 +14,7 @@ from uuid import UUID
 from apps.accounts.api import Principal, Role, email_of
 from apps.executions import conf
 from apps.executions.domain.events import OVERVIEW_NUDGE, RUN_SOURCE
-from apps.executions.domain.keeping import (
+from apps.executions.domain.kept_environments import (
     TOLD_BEFORE,
     KeepBody,
     KeepWish,
@@ -24,7 +24,12 @@ from apps.executions.domain.keeping import (
 )
 from apps.executions.domain.states import CancelReason, ExecutionStatus, StepStatus
 from apps.executions.models import Execution
-from apps.executions.selectors.kept import count_kept, keep_body, kept_runs, not_kept_text
+from apps.executions.selectors.kept_environments import (
+    count_kept,
+    keep_body,
+    kept_runs,
+    not_kept_text,
+)
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
 from apps.operations.api import MailUnavailable, RecipientRefused, mail_server, send_mail
@@ -89,7 +94,7 @@ def extend(principal: Principal, run_id: str, keep_ms: int) -> KeepBody:
 
     Raise ExecutionNotFound, Forbidden, NotKept.
     """
-    run = _kept(principal, run_id)
+    run = _load_kept_run(principal, run_id)
     until = run.now + timedelta(milliseconds=keep_ms)
     run.change_run(keep_alive_ms=keep_ms, keep_alive_until=until, keep_told_at=None)
     _save(run)
@@ -104,7 +109,7 @@ def end(principal: Principal, run_id: str) -> None:
 
     Its runner removes it within the time between two heartbeats.
     """
-    run = _kept(principal, run_id)
+    run = _load_kept_run(principal, run_id)
     end_keeping(run, by=principal.label)
     _save(run)
 
@@ -174,7 +179,7 @@ def _mail(row: Execution, until: datetime, now: datetime) -> None:
         log.warning("the owner of %s was not told of its end: %s", row.run_id, error.detail)
 
 
-def _kept(principal: Principal, run_id: str) -> RunAggregate:
+def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     execution = get_execution(principal, run_id)
     principal.require(Role.RUNNER)
     run = load_run(execution.pk)

@@ -14,7 +14,7 @@ from apps.accounts.models import User, Workspace
 from apps.executions import api
 from apps.executions.domain.states import RunReason
 from apps.executions.models import Execution
-from apps.executions.services.keeping import end_overdue, tell_owners
+from apps.executions.services.kept_environments import end_overdue, tell_owners
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run
 from apps.streams.api import unit_of_work
