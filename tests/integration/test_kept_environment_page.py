@@ -61,8 +61,8 @@ def test_the_page_counts_down_and_extends(ada: Reader, kept: Run):  # noqa: F811
     ada.open(f"/executions/{kept.id}")
     left = panel(page).locator("[data-kept-left]")
     expect(left).to_have_text(re.compile(r"^(30:00|29:\d\d)$"))
-    panel(page).get_by_label("Keep it for").select_option("1 h")
-    panel(page).get_by_role("button", name="from now on").click()
+    panel(page).get_by_label("Extend to").select_option("1 h")
+    panel(page).get_by_role("button", name="Extend").click()
     expect(left).to_have_text(re.compile(r"^(60:00|59:\d\d)$"))
     assert kept.row.keep_alive_ms == 3_600_000
 
