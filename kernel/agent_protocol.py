@@ -73,7 +73,7 @@ class StepSpecBody(RunBody, ImportBody):
     """The answer to a claim: what a supervisor needs to run a step.
 
     `env` has the values of the secrets, `secretKeys` their names; `node` is the step's node of the
-    topology.
+    topology. `keepUnits`: the ended unit stays until the run is released.
 
     (reference: control-plane 13.1)
     """
@@ -96,6 +96,7 @@ class StepSpecBody(RunBody, ImportBody):
     node: Mapping[str, Any]
     traceparent: NotRequired[str]
     content: NotRequired[Mapping[str, Any]]
+    keepUnits: NotRequired[bool]
     traffic: NotRequired[Mapping[str, Any]]
 
 

@@ -26,7 +26,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
     "reap_in_progress stale_attempt log_gap job_running last_workspace_admin agent_online "
-    "tag_taken",
+    "tag_taken not_kept",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",

@@ -59,6 +59,8 @@ SUMMARIES: Final = {
     "executions_detail": "Show a run",
     "executions_events": "Follow the events of a run",
     "executions_junit": "Download the test report of a run",
+    "executions_keep": "Keep the environment of a run longer",
+    "executions_keep_end": "End the kept environment of a run",
     "executions_launch": "Launch a run",
     "executions_list": "List runs, newest first",
     "executions_log_search": "Search the log of a run",

@@ -23,6 +23,7 @@ from apps.accounts.domain.tokens import is_access_token
 from apps.accounts.lifespan import purge_expired
 from apps.accounts.selectors import (
     SignInProvider,
+    email_of,
     has_several_workspaces,
     offers_sign_up,
     sign_in_provider,
@@ -131,6 +132,7 @@ __all__ = [
     "confirm_second_factor",
     "create_api_token",
     "create_workspace",
+    "email_of",
     "end_every_sign_in",
     "end_sign_in",
     "ensure_seed_admin",

@@ -207,6 +207,11 @@ def find_user(email: str) -> User | None:
     return User.objects.filter(email=email).first()
 
 
+def email_of(user_id: UUID) -> str:
+    """Return the address of a user, empty if there is none with this id."""
+    return User.objects.filter(pk=user_id).values_list("email", flat=True).first() or ""
+
+
 def get_user(user_id: UUID) -> User:
     """Return the user with its workspace; raise User.DoesNotExist."""
     return User.objects.select_related("workspace").get(pk=user_id)

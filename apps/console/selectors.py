@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlencode
 from django.urls import reverse
 from django.utils import timezone
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Principal, Role
 from apps.console.domain import display, layout, mock_display, suite_parts
 from apps.console.domain.graph_groups import group_siblings
 from apps.console.domain.markdown import FileLink, markdown_html
@@ -19,6 +19,7 @@ from apps.environments import api as environments
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION, STEPS_ONLY
 from apps.suites import api as suites
+from kernel import durations
 from kernel.errors import PlatformError
 
 RECENT_RUNS_OF_SUITE = 10
@@ -185,6 +186,9 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         "verdict_of_run": run.get("reason", "step_failed") != "step_failed",
         "verdict_steps": verdict_steps(run["verdict"]),
         "isolated": display.is_isolated(run["backend"]),
+        "keep": run.get("keep"),
+        "keep_for": durations.shown(run.get("keep", {}).get("keepAliveMs", 0) / 1000),
+        "may_rerun": principal.has_role(Role.RUNNER),
         "steps": steps,
         "graph": graph(run["steps"]),
         "graph_address": reverse("console:run-graph", args=[run_id]),

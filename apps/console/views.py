@@ -87,7 +87,6 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
 def run(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
     context = selectors.run_page(principal, run_id)
     context |= _tabs(request.GET.get("tab", ""), context)
-    context["may_rerun"] = principal.has_role(Role.RUNNER)
     return render(request, "console/run.html", context | {"principal": principal, "nav": "runs"})
 
 

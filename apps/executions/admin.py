@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from apps.accounts.api import signed_in
 from apps.executions.models import Execution, Step
-from apps.executions.services.run_progression import cancel
+from apps.executions.services.cancellations import cancel
 from apps.operations.admin import RowAdmin, confirmed, list_link, row_link, state_mark
 
 

@@ -28,6 +28,7 @@ from apps.executions.domain.events import (
     probes_nudge,
 )
 from apps.executions.domain.junit import REPORT_FORMATS
+from apps.executions.domain.kept_environments import KeepBody, KeptRun, NotKept, keep_nudge
 from apps.executions.domain.phrases import failure_phrase, link_phrase
 from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.runs import (
@@ -63,6 +64,7 @@ from apps.executions.selectors.detail import (
 )
 from apps.executions.selectors.environment_facts import run_facts, usage_by_job
 from apps.executions.selectors.junit_report import junit_document
+from apps.executions.selectors.kept_environments import is_kept, kept_run
 from apps.executions.selectors.launchable import launch_suites, referenced_suite
 from apps.executions.selectors.logs import (
     PATTERN_MAX_CHARACTERS,
@@ -90,7 +92,14 @@ from apps.executions.selectors.runs import (
 )
 from apps.executions.selectors.suite_results import newest_by_suite
 from apps.executions.services.agent_reports import record_reports
+from apps.executions.services.cancellations import (
+    cancel,
+    cancel_run_of_environment,
+    cancel_unfinished_runs,
+)
 from apps.executions.services.environment import StepEnvironment, explain_env
+from apps.executions.services.kept_environments import end as end_keeping
+from apps.executions.services.kept_environments import extend as extend_keeping
 from apps.executions.services.launch import dispatch, launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
 from apps.executions.services.mock_nodes import check_mocks
@@ -99,11 +108,6 @@ from apps.executions.services.rerun import (
     RerunRequest,
     prepare_rerun,
     rerun,
-)
-from apps.executions.services.run_progression import (
-    cancel,
-    cancel_run_of_environment,
-    cancel_unfinished_runs,
 )
 from apps.executions.services.storage import (
     delete,
@@ -134,11 +138,14 @@ __all__ = [
     "IdempotencyKeyReused",
     "JobNotFound",
     "JobToStop",
+    "KeepBody",
+    "KeptRun",
     "LaunchRequest",
     "Launched",
     "Lease",
     "LineFilter",
     "LogGap",
+    "NotKept",
     "OverviewTaker",
     "PatternInvalid",
     "ProbesTaker",
@@ -174,19 +181,24 @@ __all__ = [
     "difference_name",
     "difference_sides",
     "dispatch",
+    "end_keeping",
     "event_envelope",
     "events_topic",
     "expire_jobs_of",
     "explain_env",
+    "extend_keeping",
     "failed_cases",
     "failure_phrase",
     "gap_words",
     "get_execution",
     "has_reruns",
     "is_job",
+    "is_kept",
     "jobs_nudge",
     "jobs_to_stop",
     "junit_document",
+    "keep_nudge",
+    "kept_run",
     "last_lines",
     "launch",
     "launch_once",

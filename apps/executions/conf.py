@@ -23,6 +23,16 @@ def log_max_bytes() -> int:
     return settings.EXECUTION_LOG_MAX_BYTES
 
 
+def max_kept() -> int:
+    """Return how many environments a workspace keeps at most."""
+    return settings.EXECUTION_MAX_KEPT
+
+
+def mails_of_keeping() -> bool:
+    """Return whether the owner of a kept environment gets mail before it ends."""
+    return settings.EXECUTION_KEEP_MAIL
+
+
 def retention() -> timedelta:
     return timedelta(seconds=settings.EXECUTION_RETENTION_S)
 

@@ -61,8 +61,13 @@ class Execution(models.Model):
     first_run_id = models.CharField(max_length=16, blank=True, default="", db_default="")
     attempt = models.PositiveIntegerField(default=1, db_default=1)
     last_attempt = models.PositiveIntegerField(default=1, db_default=1)  # the highest ever given
+    # how long the environment stays after the verdict; `keep_alive_until` from the verdict on
     keep_alive_ms = models.PositiveIntegerField(default=0)
+    keep_only_failed = models.BooleanField(default=False, db_default=False)
     keep_alive_until = models.DateTimeField(null=True)
+    keep_told_at = models.DateTimeField(null=True)  # when its owner was told of the end
+    keep_ended_at = models.DateTimeField(null=True)  # from then on it is removed
+    keep_ended_by = models.CharField(max_length=700, blank=True, default="", db_default="")
     request_id = models.CharField(max_length=128, blank=True)
     traceparent = models.CharField(max_length=64, blank=True)  # of the run's own span
     # in whose request it was launched; the store knows a default for processes that are older
@@ -106,6 +111,7 @@ class Execution(models.Model):
             models.Index(fields=["suite_id", "-started_at"], name="run_by_suite"),
             models.Index(fields=["deleted_at"], name="run_by_deletion"),
             models.Index(fields=["first_run_id", "attempt"], name="run_by_first"),
+            models.Index(fields=["keep_alive_until"], name="run_by_keep"),
         ]
 
     def __str__(self) -> str:

@@ -214,6 +214,11 @@ def print_sentence(detail: RunDetail, console: Console) -> None:
     console.print(line, soft_wrap=True)
     if "next" in verdict:
         console.print(Text(f"next: {verdict['next']}"), soft_wrap=True)
+    keep = detail.get("keep", {})
+    if "until" in keep and "endedAt" not in keep:
+        until = f"kept until {keep['until'][11:16]} UTC"
+        commands = f"partita run keep {detail['id']} --for 30m, or --end"
+        console.print(Text(f"its environment is {until}: {commands}"), soft_wrap=True)
 
 
 def _case_row(case: VerdictCase) -> Text:

@@ -17,6 +17,7 @@ from apps.profiles.domain.explanation import (
 from apps.profiles.domain.plain_secrets import looks_secret
 from apps.profiles.domain.profile_file import Seed, profiles_of, seeds_of
 from apps.profiles.domain.profiles import (
+    KEEP_MAX_MS,
     LaunchProfile,
     Profile,
     ProfileInvalid,
@@ -55,6 +56,7 @@ from apps.profiles.services.records import (
 )
 
 __all__ = [
+    "KEEP_MAX_MS",
     "Draft",
     "Edit",
     "ExplainedValue",

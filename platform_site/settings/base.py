@@ -160,6 +160,8 @@ LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renew
 LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed
 # the same where nobody else could go on with the step: its units are out of reach for all others
 LEASE_OWNER_PATIENCE_S = env.duration_s("LEASE_OWNER_PATIENCE", "10m")
+EXECUTION_MAX_KEPT = env.integer("EXECUTION_MAX_KEPT", 5, low=0)  # environments of a workspace
+EXECUTION_KEEP_MAIL = env.flag("EXECUTION_KEEP_MAIL", default=False)
 ENVIRONMENT_AUTO_REAP = env.flag("ENVIRONMENT_AUTO_REAP", default=False)
 UNIT_OF_WORK_PATIENCE_S = env.duration_s("UNIT_OF_WORK_PATIENCE", "2s")
 STREAM_MAX_PER_USER = env.integer("STREAM_MAX_PER_USER", 50, low=1)

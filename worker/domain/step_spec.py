@@ -110,6 +110,7 @@ class StepSpec:
     traceparent: str = ""
     content_digest: str = ""
     measured: bool = True  # CPU and memory, unless the profile says no
+    keeps_unit: bool = False  # the ended unit stays until the run is released
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -154,6 +155,7 @@ def _parsed(body: Mapping[str, Any]) -> StepSpec:
         traceparent=body.get("traceparent", ""),
         content_digest=body.get("content", {}).get("digest", ""),
         measured=bool(body.get("observability", {}).get("metrics", True)),
+        keeps_unit=bool(body.get("keepUnits", False)),
     )
 
 

@@ -63,8 +63,14 @@ class StepRun:
     async def _run(self) -> None:
         outcome = await self._outcome()
         await self._complete(outcome)
-        if self.attempt.stop_reason != DETACH:
+        if not self._unit_stays(outcome):
             await self._remove()
+
+    def _unit_stays(self, outcome: Completion) -> bool:
+        """Return whether the unit is left to people who look at the environment of the run."""
+        if self.attempt.stop_reason == DETACH:
+            return True
+        return self.attempt.spec.keeps_unit and outcome.outcome != "canceled"
 
     async def _outcome(self) -> Completion:
         try:

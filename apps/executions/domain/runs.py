@@ -59,7 +59,7 @@ class LaunchRequest:
     suite_id: str
     profile: str = ""
     backend: str = ""
-    keep_alive_ms: int = 0
+    keep_alive_ms: int | None = None  # None: as the profile says
     trigger: str = "Manual"
     author: str = ""
     commit: str = ""

@@ -11,13 +11,14 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from apps.executions.domain.attempts import AttemptBody
+from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
 from apps.executions.domain.verdict import RunVerdict
 from apps.executions.selectors.logs import KINDS, LEVELS
 from apps.http.rest import DocumentField, StrictSerializer
+from apps.profiles.api import KEEP_MAX_MS
 
-KEEP_ALIVE_MAX_MS: Final = 14_400_000
 _NAME_LENGTH: Final = 300
 _TEXT_LENGTH: Final = 10_000
 Text = serializers.CharField
@@ -36,6 +37,16 @@ def _optional_text(max_length: int, **more: Any) -> serializers.CharField:
     )
 
 
+def _keep_alive(**more: Any) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        min_value=0,
+        max_value=KEEP_MAX_MS,
+        help_text="how long the environment stays after the verdict; without it as the profile "
+        "says, 0: not at all",
+        **more,
+    )
+
+
 class LaunchInput(StrictSerializer):
     suiteId = serializers.CharField(
         max_length=500, help_text="id of a suite, or a repository reference"
@@ -44,9 +55,7 @@ class LaunchInput(StrictSerializer):
     backend = _optional_text(
         128, help_text="id; empty or `auto`: the default if available, else the first that is"
     )
-    keepAliveMs = serializers.IntegerField(
-        required=False, allow_null=True, min_value=0, max_value=KEEP_ALIVE_MAX_MS, default=0
-    )
+    keepAliveMs = _keep_alive(required=False, allow_null=True, default=None)
     trigger = serializers.ChoiceField(
         choices=["Manual", "CI", "API"], required=False, allow_null=True, default="Manual"
     )
@@ -60,6 +69,12 @@ class CancelInput(StrictSerializer):
     reason = _optional_text(_TEXT_LENGTH)
 
 
+class KeepInput(StrictSerializer):
+    keepAliveMs = serializers.IntegerField(
+        min_value=1, max_value=KEEP_MAX_MS, help_text="from now on"
+    )
+
+
 class RerunInput(StrictSerializer):
     scope = serializers.ChoiceField(
         choices=[scope.value for scope in RerunScope],
@@ -69,6 +84,7 @@ class RerunInput(StrictSerializer):
     )
     step = _optional_text(_NAME_LENGTH, help_text="id or name, for the scope `step`")
     profile = _optional_text(256, help_text="another profile of the suite: file name or id")
+    keepAliveMs = _keep_alive(required=False, allow_null=True, default=None)
     dryRun = serializers.BooleanField(
         required=False, allow_null=True, default=False, help_text="answer the plan, start nothing"
     )
@@ -239,6 +255,7 @@ class Detail(Summary):
     message = Text()
     cancelReason = Text(required=False)
     keepAliveUntil = Instant(required=False)
+    keep = DocumentField(KeepBody, required=False)
     verdict = DocumentField(RunVerdict, required=False)
     steps = StepShape(many=True, required=False)
     events = EventShape(many=True, required=False)

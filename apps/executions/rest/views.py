@@ -198,12 +198,35 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
             scope=api.RerunScope(body["scope"] or api.RerunScope.ALL),
             step=body.get("step") or "",
             profile=body.get("profile") or "",
+            keep_alive_ms=body["keepAliveMs"],
         )
         if body["dryRun"]:
             return Response(api.prepare_rerun(self.principal, self.run_id, wanted).plan)
         self.limit_launches()
         rerun = api.rerun(self.principal, self.run_id, wanted, idempotency=idempotency)
         return _launch_response(rerun)
+
+    @extend_schema(
+        operation_id="executions_keep",
+        description="Keep the environment for `keepAliveMs` from now on.",
+        request=schemas.KeepInput,
+        responses=described_document(api.KeepBody, "how the environment is kept"),
+    )
+    @action(detail=True, methods=["put"])
+    def keep(self, _request: Request, **_path: str) -> Response:
+        api.get_execution(self.principal, self.run_id)
+        body = self.body(schemas.KeepInput)
+        return Response(api.extend_keeping(self.principal, self.run_id, body["keepAliveMs"]))
+
+    @extend_schema(
+        operation_id="executions_keep_end",
+        description="End the kept environment now; its runner removes it within seconds.",
+        responses={204: None},
+    )
+    @keep.mapping.delete
+    def end_keeping(self, _request: Request, **_path: str) -> Response:
+        api.end_keeping(self.principal, self.run_id)
+        return Response(status=204)
 
     @extend_schema(
         operation_id="executions_since_green",

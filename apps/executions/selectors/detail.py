@@ -13,6 +13,7 @@ from typing import Any, Final, NotRequired, TypedDict
 from apps.accounts.api import Principal
 from apps.executions.domain.attempts import AttemptBody
 from apps.executions.domain.events import CauseLink, events_topic, logs_topic
+from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, waiting_on
 from apps.executions.domain.verdict import RunVerdict
@@ -20,6 +21,7 @@ from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
 from apps.executions.selectors.attempts import attempt_documents
 from apps.executions.selectors.definitions import edges_of, suite_of
+from apps.executions.selectors.kept_environments import keep_body
 from apps.executions.selectors.runs import (
     all_runs,
     duration,
@@ -80,6 +82,7 @@ class RunParts(TypedDict, total=False):
 
     cancelReason: str
     keepAliveUntil: str
+    keep: KeepBody
     verdict: RunVerdict
     suite: Mapping[str, Any]
     steps: list[StepDocument]
@@ -155,6 +158,8 @@ def _parts_of(
         parts["cancelReason"] = row.cancel_reason
     if row.keep_alive_until is not None:
         parts["keepAliveUntil"] = clock.rfc3339(row.keep_alive_until)
+    if keep := keep_body(row):
+        parts["keep"] = keep
     parts |= _parts_of_steps(row, omit, now, queue_position)
     if "suite" not in omit:
         parts["suite"] = _suite(suite_of(row.snapshot_id))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from django.db.models import Q, QuerySet
+
 from apps.accounts.api import Principal
 from apps.executions import conf
 from apps.executions.domain.steps import mock_addresses
 from apps.executions.models import Execution
 from apps.executions.selectors.definitions import RunDefinition, archive_of, run_definition
-from apps.executions.selectors.runs import get_execution
+from apps.executions.selectors.kept_environments import KEPT
+from apps.executions.selectors.runs import all_runs, get_execution
 from apps.mocks.api import SpaceContent, SpaceName, mock_url
 from readers.archive import unpack
 from surfaces import surfaces_of
@@ -57,11 +60,12 @@ def mock_spaces(principal: Principal, run_id: str) -> list[tuple[str, SpaceName,
 class RunSpaces:
     """The space source `run`: the suites of a run as its snapshot has them, until the run ends.
 
-    A suite has a space in a run if a step of the run is of that suite.
+    Where the environment is kept, they stay until that ends. A suite has a space in a run if a step
+    of the run is of that suite.
     """
 
     def load(self, name: SpaceName) -> SpaceContent | None:
-        rows = Execution.objects.filter(run_id=name.execution_id, finished_at=None, deleted_at=None)
+        rows = _live_runs().filter(run_id=name.execution_id)
         snapshot_id = rows.values_list("snapshot_id", flat=True).first()
         if snapshot_id is None:
             return None
@@ -83,7 +87,7 @@ class RunSpaces:
 
     def generations(self, names: Sequence[SpaceName]) -> Mapping[SpaceName, str]:
         run_ids = {name.execution_id for name in names}
-        rows = Execution.objects.filter(run_id__in=run_ids, finished_at=None, deleted_at=None)
+        rows = _live_runs().filter(run_id__in=run_ids)
         snapshots = dict(rows.values_list("run_id", "snapshot_id"))
         found: dict[SpaceName, str] = {}
         for name in names:
@@ -93,6 +97,10 @@ class RunSpaces:
                     content = definition.content_of(name.suite_id, name.import_path)
                     found[name] = content["digest"] if content else _NOTHING
         return found
+
+
+def _live_runs() -> QuerySet[Execution, Execution]:
+    return all_runs().filter(Q(finished_at=None) | KEPT)
 
 
 def _suite(definition: RunDefinition, name: SpaceName) -> Mapping[str, str] | None:

@@ -196,6 +196,8 @@ def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
         spec["traceparent"] = env["TRACEPARENT"] = traceparent
     if content := definition.content(index):
         spec["content"] = {"digest": content["digest"], "size": content["size"]}
+    if run.execution.keep_alive_ms:
+        spec["keepUnits"] = True
     if "traffic" in node:
         spec["traffic"] = node["traffic"]
     return spec

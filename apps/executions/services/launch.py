@@ -21,6 +21,7 @@ from apps.accounts.api import Principal, Role
 from apps.agents.api import reasons_to_wait
 from apps.executions import conf
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
+from apps.executions.domain.kept_environments import keep_wish
 from apps.executions.domain.plan import Skip
 from apps.executions.domain.runs import (
     Idempotency,
@@ -65,7 +66,6 @@ from apps.streams.api import open_topics, unit_of_work
 from apps.suites.api import ResolvedSuite, find_suite, resolve_suite
 from kernel import clock
 from kernel.agent_protocol import LogLine
-from kernel.errors import NotAvailable
 from kernel.ids import new_execution_id, new_job_id
 from kernel.trace_context import TraceContext, new_span
 
@@ -111,7 +111,7 @@ def launch_once(
 
     Raise, in this order: Forbidden (role_required), IdempotencyKeyReused, SuiteNotFound,
     ProfileNotInSuite, ProfileInvalid, TopologyInvalid, BackendUnknown, BackendUnavailable,
-    QueueFull; NotAvailable for keep-alive. Nothing is stored unless all checks pass. The dispatch
+    QueueFull. Nothing is stored unless all checks pass. The dispatch
     task is sent after the commit by another thread: a broker that does not respond neither blocks
     nor fails a launch.
     """
@@ -142,8 +142,6 @@ def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
     for imported in suite.imports:
         refuse_unknown_providers(imported.secret_refs)
     backend = select_backend(request.backend, reasons_to_wait())
-    if request.keep_alive_ms:
-        raise NotAvailable("keepAliveMs is not available in this release; send 0")
     return Accepted(
         principal=principal,
         request=request,
@@ -197,6 +195,7 @@ def store_run(
 
 def _execution(accepted: Accepted) -> Execution:
     request, suite, now = accepted.request, accepted.suite, clock.now()
+    keep = keep_wish(request.keep_alive_ms, default_ms=accepted.profile.keep_on_failure_ms)
     caller = accepted.caller
     return Execution(
         run_id=new_execution_id(),
@@ -215,6 +214,8 @@ def _execution(accepted: Accepted) -> Execution:
         commit=request.commit,
         branch=request.branch,
         message=request.message,
+        keep_alive_ms=keep.keep_ms,
+        keep_only_failed=keep.only_failed,
         request_id=accepted.request_id,
         traceparent=str(new_span(below=caller)),
         parent_span_id=caller.span_id if caller else "",

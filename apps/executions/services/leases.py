@@ -26,6 +26,7 @@ from apps.executions.domain.retry_rules import is_irreplaceable
 from apps.executions.domain.states import JobState, StepStatus
 from apps.executions.domain.steps import ProbeRecord
 from apps.executions.models import Execution, Step
+from apps.executions.selectors.kept_environments import jobs_with_kept_units
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
@@ -89,14 +90,13 @@ def adopt(supervisor: SupervisorSession, active: Sequence[Job]) -> Adopted:
     """Keep the jobs whose units a restarted supervisor has found; end its other jobs.
 
     Kept jobs continue with the same attempt under the new incarnation. Of the others, an attempt
-    whose container was never created is queued again; the rest ends like an expired lease.
+    whose container was never created is queued again; the rest ends like an expired lease. What
+    kept environments hold is neither kept nor dropped: nobody works on it.
     """
     kept = _adopt(supervisor, frozenset(active))
     keep = tuple(filter(None, (_kept_job(run, index) for run, index in kept)))
-    kept_ids = {kept.job.job_id for kept in keep}
-    return Adopted(
-        keep=keep, drop=tuple(job.job_id for job in active if job.job_id not in kept_ids)
-    )
+    stay = {kept.job.job_id for kept in keep} | {job.job_id for job in jobs_with_kept_units(active)}
+    return Adopted(keep=keep, drop=tuple(job.job_id for job in active if job.job_id not in stay))
 
 
 @unit_of_work

@@ -58,11 +58,15 @@ _OF_ITSELF: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunRequest:
-    """`step` is the id or name of a step, for the scope `step`; `profile` may be another one."""
+    """`step` is the id or name of a step, for the scope `step`; `profile` may be another one.
+
+    `keep_alive_ms` is as in a LaunchRequest.
+    """
 
     scope: RerunScope = RerunScope.ALL
     step: str = ""
     profile: str = ""
+    keep_alive_ms: int | None = None
 
 
 class _RerunStep(TypedDict, total=False):
@@ -147,6 +151,7 @@ def _prepare(principal: Principal, execution: Execution, request: RerunRequest) 
             suite_id=execution.suite_id,
             profile=launch.profile.file_name,
             backend=backend.backend_id,
+            keep_alive_ms=request.keep_alive_ms,
             trigger="Rerun",
             commit=execution.commit,
             branch=execution.branch,

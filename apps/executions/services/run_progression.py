@@ -9,9 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Final
-from uuid import UUID
 
-from apps.accounts.api import Principal, Role
 from apps.executions import conf
 from apps.executions.domain.events import RUN_SOURCE, in_words
 from apps.executions.domain.plan import (
@@ -22,7 +20,6 @@ from apps.executions.domain.plan import (
     replacement,
     upstream,
 )
-from apps.executions.domain.runs import ExecutionFinished, ExecutionNotFound, RunSummary
 from apps.executions.domain.states import (
     TERMINAL_STEP,
     CancelReason,
@@ -36,13 +33,11 @@ from apps.executions.domain.states import (
     indexes_with,
 )
 from apps.executions.domain.verdict import RunOutcome, run_sentence
-from apps.executions.models import Execution
-from apps.executions.selectors.runs import cancellation, get_execution, summary
+from apps.executions.selectors.runs import cancellation
 from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
-from apps.executions.services import step_transitions
-from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
+from apps.executions.services import kept_environments, step_transitions
+from apps.executions.services.run_aggregate import RunAggregate
 from apps.executions.services.telemetry import run_finished, trace_run
-from apps.streams.api import unit_of_work
 from kernel.agent_protocol import LogLine
 from kernel.clock import rfc3339
 
@@ -74,6 +69,7 @@ def cancel_run(run: RunAggregate, reason: str, *, by: str) -> None:
     `by` is who asked for it, as people read it.
     """
     _advance(run, ExecutionEvent.CANCEL_REQUESTED)
+    kept_environments.forget_keeping(run)
     run.change_run(
         cancel_reason=reason,
         canceled_by=by,
@@ -119,6 +115,7 @@ def _decide_failure(run: RunAggregate, reason: RunReason, detail: str) -> None:
     _store_sentence(run)
     for index in _waiting(run):
         step_transitions.skip(run, index, Skip(StepReason.RUN_FAILED))
+    kept_environments.decide_keeping(run, ExecutionStatus.FAILED, reason)
     late = reason is RunReason.RUN_TIMEOUT
     _stop_open_jobs(run, CancelReason.TIMEOUT if late else CancelReason.CANCELED)
 
@@ -210,6 +207,7 @@ def _give_verdict(run: RunAggregate, *, healthy: bool) -> None:
     run.change_run(verdict=verdict)
     if not healthy:
         run.change_run(reason=RunReason.STEP_FAILED, reason_detail=_first_failure(run))
+    kept_environments.decide_keeping(run, verdict, run.execution.reason)
     if run.open_jobs():
         run.change_run(deadline=run.now + TEARDOWN_WITHIN)
         _stop_open_jobs(run, CancelReason.TEARDOWN)
@@ -263,7 +261,9 @@ def _stop_open_jobs(run: RunAggregate, reason: CancelReason) -> None:
         if run.plan.nodes[index].kind == "mock":  # it only waits; no supervisor has it
             step_transitions.cancel(run, index)
         else:
-            step_transitions.request_stop(run, index, reason)
+            step_transitions.request_stop(
+                run, index, kept_environments.stop_reason(run, index, reason)
+            )
 
 
 def _is_drained(run: RunAggregate) -> bool:
@@ -304,7 +304,9 @@ def _advance(run: RunAggregate, event: ExecutionEvent) -> None:
 def _end(run: RunAggregate, text: str = "") -> None:
     """End the run with its final status; `text` is that of the event, by default the sentence."""
     execution = run.execution
-    run.change_run(finished_at=run.now, deadline=None, bound_agent_id="")
+    run.change_run(finished_at=run.now, deadline=None)
+    if not kept_environments.begin_keeping(run):
+        run.change_run(bound_agent_id="")
     if execution.status != ExecutionStatus.HEALTHY:
         _store_sentence(run)
     run.record_metric(run_finished(execution))
@@ -325,66 +327,3 @@ def _end(run: RunAggregate, text: str = "") -> None:
 def _count_statuses(run: RunAggregate) -> str:
     counts = {status: run.statuses.count(status) for status in StepStatus}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-
-
-@unit_of_work
-def cancel(principal: Principal, run_id: str, reason: str = "") -> RunSummary:
-    """Cancel a run and return its Summary; a run that is already canceled stays as it is.
-
-    Raise ExecutionNotFound, and ExecutionFinished for a run that is Healthy or Failed.
-    """
-    execution = get_execution(principal, run_id)
-    principal.require(Role.RUNNER)
-    run = load_run(execution.pk)
-    if run is None:
-        raise ExecutionNotFound
-    if run.execution.status == ExecutionStatus.CANCELED:
-        return summary(run.execution, now=run.now)
-    if run.is_over:
-        raise ExecutionFinished(f"the execution has already finished: {run.execution.status}")
-    if not _is_ending(run):
-        cancel_run(run, reason, by=principal.label)
-        save_runs([run])
-    return summary(run.execution, now=run.now)
-
-
-@unit_of_work
-def cancel_run_of_environment(run_id: str, *, by: str) -> bool:
-    """Cancel a run whose environment is removed; return whether its steps still have to end.
-
-    `by` is who asked for the removal, as people read it; the caller has checked that they may.
-    """
-    pk = Execution.objects.filter(run_id=run_id).values_list("pk", flat=True).first()
-    run = load_run(pk) if pk else None
-    if run is None or run.is_over:
-        return False
-    if not _is_ending(run):
-        cancel_run(run, "its environment is removed", by=by)
-        save_runs([run])
-    return not run.is_over
-
-
-def cancel_unfinished_runs(reason: str) -> int:
-    """Cancel every run that has not ended and return how many; for a store that came back older.
-
-    Their steps may have ended long ago, or run on: their supervisors stop them when they report.
-    """
-    open_runs = Execution.objects.filter(finished_at=None).values_list("pk", flat=True)
-    return sum(_cancel_unfinished(pk, reason) for pk in list(open_runs))
-
-
-@unit_of_work
-def _cancel_unfinished(pk: UUID, reason: str) -> bool:
-    run = load_run(pk)
-    if run is None or run.is_over or _is_ending(run):
-        return False
-    cancel_run(run, reason, by="partita store restore")
-    save_runs([run])
-    return True
-
-
-def _is_ending(run: RunAggregate) -> bool:
-    """Return whether the run already stops its jobs: it is canceling, or failed as a whole."""
-    execution = run.execution
-    failed_as_a_whole = execution.verdict and execution.reason not in ("", RunReason.STEP_FAILED)
-    return execution.status == ExecutionStatus.CANCELING or bool(failed_as_a_whole)

@@ -164,4 +164,5 @@ def _stored_profile(definition: RunDefinition) -> LaunchProfile:
         services=stored.get("services", {}),
         secret_refs=tuple(SecretRef(**each) for each in stored.get("secretRefs", ())),
         observability=stored["observability"],
+        keep_on_failure_ms=stored.get("keepOnFailureMs", 0),
     )

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.accounts.api import Principal, Role
 from apps.executions import conf
@@ -40,6 +40,7 @@ from apps.executions.selectors.definitions import (
     run_definition,
 )
 from apps.executions.selectors.detail import RunDetail, detail
+from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
 from apps.executions.services.run_aggregate import load_run, save_runs
@@ -252,6 +253,7 @@ def _profile_document(profile: LaunchProfile) -> dict[str, object]:
         "services": {step: dict(env) for step, env in profile.services.items()},
         "secretRefs": [asdict(reference) for reference in profile.secret_refs],
         "observability": dict(profile.observability),
+        **({"keepOnFailureMs": keep_ms} if (keep_ms := profile.keep_on_failure_ms) else {}),
     }
 
 
@@ -273,6 +275,8 @@ def delete(
     finished = Execution.objects.filter(pk=execution.pk, status__in=_FINAL, deleted_at=None)
     if not finished.exists():
         raise ExecutionActive("the execution has not finished; cancel it first")
+    if execution.keep_alive_until is not None and execution.keep_ended_at is None:
+        raise ExecutionActive("its environment is kept; end that first")
     if require:
         require(detail(principal, run_id))
     if not finished.filter(version=execution.version).update(deleted_at=clock.now()):
@@ -281,9 +285,13 @@ def delete(
 
 
 def releasable_runs(run_ids: Iterable[str]) -> list[str]:
-    """Return the runs whose containers, networks and volumes can go: over, deleted or unknown."""
+    """Return the runs whose containers, networks and volumes can go.
+
+    They are over, deleted or unknown, and nobody keeps their environment.
+    """
     asked = list(run_ids)
-    needed = Execution.objects.filter(run_id__in=asked).exclude(status__in=_FINAL)
+    runs = Execution.objects.filter(run_id__in=asked)
+    needed = runs.filter(~Q(status__in=_FINAL) | KEPT)
     kept = set(needed.values_list("run_id", flat=True))
     return [run_id for run_id in asked if run_id not in kept]
 
@@ -308,7 +316,8 @@ def _mark_expired() -> None:
 
 def _expired() -> QuerySet[Execution, Execution]:
     before = clock.now() - conf.retention()
-    return Execution.objects.filter(status__in=_FINAL, finished_at__lt=before, deleted_at=None)
+    over = Execution.objects.filter(status__in=_FINAL, finished_at__lt=before, deleted_at=None)
+    return over.exclude(KEPT)
 
 
 @unit_of_work

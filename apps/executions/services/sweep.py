@@ -28,6 +28,7 @@ from apps.executions.domain.states import (
 from apps.executions.models import Execution, Step, WorkLease
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import release_bindings
+from apps.executions.services.kept_environments import end_overdue, tell_owners
 from apps.executions.services.launch import delete_old_idempotency_keys, dispatch, ensure_lease_row
 from apps.executions.services.leases import expire_leases
 from apps.executions.services.mock_nodes import check_waiting_mocks
@@ -260,6 +261,8 @@ _WORK: Final[tuple[Callable[[], object], ...]] = (
     *_ENDING,
     _wake_due_retries,
     check_waiting_mocks,
+    end_overdue,
+    tell_owners,
     dispatch,
     remove_old_runs,
     delete_old_idempotency_keys,

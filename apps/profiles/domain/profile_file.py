@@ -9,12 +9,14 @@ from typing import Final
 
 from apps.profiles.domain.profiles import (
     FOLDER,
+    KEEP_MAX_MS,
     OBSERVABILITY,
     Env,
     Profile,
     SecretRef,
     with_chain_problem,
 )
+from kernel.durations import parse_duration_ms
 from kernel.errors import FieldError
 from kernel.ids import humanized, is_env_name, slug
 from readers import Unreadable
@@ -24,7 +26,7 @@ from readers.yaml import Node, read_yaml
 EXTENSIONS: Final = (".yaml", ".yml")  # of the names of profile files, in any case
 _KEYS: Final = (
     "name", "description", "default", "extendsId", "runtime", "modules", "observability",
-    "secretRefs", "env", "services",
+    "secretRefs", "env", "services", "keepOnFailure",
 )  # fmt: skip
 _RUNTIME_KEYS: Final = ("suite", "repository", "profileFile")
 _SECRET_KEYS: Final = ("key", "provider", "ref")
@@ -140,6 +142,7 @@ class _ProfileReader:
             default=self.flag(root, "default", absent=False),
             extends_id=self.text(root, "extendsId"),
             repository=self.text(runtime, "repository"),
+            keep_on_failure_ms=self.keep_on_failure_ms(root),
             modules=tuple(self.text_of(item) for item in self.items(root, "modules")),
             env=self.env(root),
             services=self.services(root),
@@ -192,6 +195,22 @@ class _ProfileReader:
         self.warnings.append(
             FieldError(code=code, detail=detail, file=self.path, line=at.line, column=at.column)
         )
+
+    def keep_on_failure_ms(self, root: Node) -> int | None:
+        """Return `keepOnFailure` in milliseconds, 0 for a word that means no; None without it."""
+        value = root.get("keepOnFailure")
+        if value is None or is_blank(value):
+            return None
+        text = self.text_of(value, "keepOnFailure").strip()
+        if text.lower() in (*_OFF, "0"):
+            return 0
+        try:
+            keep_ms = parse_duration_ms(float(text) if text.isdecimal() else text)
+        except ValueError as error:
+            raise value.unreadable(f'"keepOnFailure": {error}, or no') from None
+        if keep_ms > KEEP_MAX_MS:
+            raise value.unreadable('"keepOnFailure": an environment is kept for at most 4h')
+        return keep_ms
 
     def text(self, node: Node, key: str) -> str:
         """Return a string, or another scalar as in the source; "" when absent or null."""

@@ -15,6 +15,7 @@ from kernel.ids import humanized
 
 FOLDER: Final = "profiles"
 OBSERVABILITY: Final = ("logs", "traces", "metrics")
+KEEP_MAX_MS: Final = 14_400_000  # 4 h, for which the environment of a run may stay
 _SCOPES: Final = {
     "base": "Base",
     "local": "Local",
@@ -71,6 +72,7 @@ class Profile:
     services: Mapping[str, Env] = field(default_factory=dict)
     secret_refs: tuple[SecretRef, ...] = ()
     observability: Mapping[str, bool] = field(default_factory=dict)
+    keep_on_failure_ms: int | None = None
     problem: FieldError | None = None
     warnings: tuple[FieldError, ...] = ()
     given_scope: str = ""
@@ -100,7 +102,8 @@ class LaunchProfile:
     """A merged chain: from the root on, later files win key by key; unset keys are gone.
 
     `file_name` is "" for a suite without profiles. `env` and `services` (step id or name to env)
-    hold source texts; `observability` has `logs`, `traces` and `metrics`.
+    hold source texts; `observability` has `logs`, `traces` and `metrics`. `keep_on_failure_ms`: how
+    long the environment of a failed run stays, 0 for not at all.
     """
 
     file_name: str = ""
@@ -111,6 +114,7 @@ class LaunchProfile:
     observability: Mapping[str, bool] = field(
         default_factory=lambda: dict.fromkeys(OBSERVABILITY, True)
     )
+    keep_on_failure_ms: int = 0
     modules: tuple[str, ...] = ()
 
 
@@ -141,6 +145,7 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> LaunchProfile:
     secrets: dict[str, SecretRef] = {}
     observability = dict.fromkeys(OBSERVABILITY, True)
     modules: set[str] = set()
+    keep_on_failure_ms = 0
     for link in chain:
         _overlay(env, link.env)
         for step, own in link.services.items():
@@ -148,6 +153,8 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> LaunchProfile:
         secrets |= {ref.key: ref for ref in link.secret_refs}
         observability |= link.observability
         modules |= set(link.modules)
+        if link.keep_on_failure_ms is not None:
+            keep_on_failure_ms = link.keep_on_failure_ms
     return LaunchProfile(
         file_name=profile.file_name,
         label=profile.label,
@@ -155,6 +162,7 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> LaunchProfile:
         services={step: own for step, own in services.items() if own},
         secret_refs=tuple(secrets.values()),
         observability=observability,
+        keep_on_failure_ms=keep_on_failure_ms,
         modules=tuple(sorted(modules)),
     )
 

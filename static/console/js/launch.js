@@ -103,8 +103,9 @@ async function launch(event) {
   const button = form.querySelector("[type=submit]");
   button.disabled = true;
   showError("");
-  const { suiteId, profile, backend } = Object.fromEntries(new FormData(form));
-  const body = { suiteId, ...(profile && { profile }), ...(backend && { backend }) };
+  const { suiteId, profile, backend, keep } = Object.fromEntries(new FormData(form));
+  const keeping = keep && { keepAliveMs: Number(keep) };
+  const body = { suiteId, ...(profile && { profile }), ...(backend && { backend }), ...keeping };
   try {
     const run = await call("POST", "/api/v1/executions", { body, headers: { "Idempotency-Key": key } });
     localStorage.setItem(LAST, suiteId);
@@ -120,6 +121,7 @@ search.addEventListener("input", showSuites);
 form.elements.suiteId.addEventListener("change", () => { key = randomKey(); showSuite(); });
 form.elements.profile.addEventListener("change", () => { key = randomKey(); });
 form.elements.backend.addEventListener("change", () => { key = randomKey(); showIsolation(); });
+form.elements.keep.addEventListener("change", () => { key = randomKey(); });
 form.addEventListener("submit", launch);
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-action=launch]");

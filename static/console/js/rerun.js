@@ -15,8 +15,9 @@ let key = ""; // one a choice, so that a double click is one run
 let asked = 0;
 
 function choice() {
-  const { scope, step, profile } = Object.fromEntries(new FormData(form));
-  return { scope, ...(scope === "step" && { step }), ...(profile && { profile }) };
+  const { scope, step, profile, keep } = Object.fromEntries(new FormData(form));
+  const keeping = keep && { keepAliveMs: Number(keep) };
+  return { scope, ...(scope === "step" && { step }), ...(profile && { profile }), ...keeping };
 }
 
 function entry({ id, text }) {

@@ -139,6 +139,8 @@ async function refresh() {
   if (state.again) refreshSoon();
 }
 
+document.addEventListener("run:changed", refreshSoon);
+
 const unfolded = new Map(); // what a reader opened or closed in a fragment → open
 
 /** What it is about, in any rendering: its place and, among several, its name. */

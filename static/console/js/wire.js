@@ -38,7 +38,7 @@ export async function call(method, path, { body, headers = {} } = {}) {
   });
   if (response.status === 401) return toSignIn();
   if (!response.ok) throw new Problem(response.status, await documentOf(response));
-  return response.json();
+  return response.status === 204 ? null : response.json();
 }
 
 export function toSignIn() {

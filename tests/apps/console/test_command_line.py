@@ -12,7 +12,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command, find_commands, load_command_class
 
-from apps.executions.management.commands.run import statuses
+from apps.executions.management.verbs.arguments import statuses
 from kernel.commands import ExitCode
 from kernel.errors import NotFound, PlatformError
 from kernel.version import VERSION
@@ -100,7 +100,7 @@ def test_what_is_unknown_ends_with_3(error: PlatformError, monkeypatch, capsys):
     def refuse(*_: object) -> int:
         raise error
 
-    monkeypatch.setattr("apps.executions.management.commands.run.executions.run_detail", refuse)
+    monkeypatch.setattr("apps.executions.management.verbs.results.executions.run_detail", refuse)
     with pytest.raises(SystemExit) as ended:
         call_command("run", "show", "run-1")
 

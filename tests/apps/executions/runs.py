@@ -110,13 +110,14 @@ def accepted(
     *nodes: dict[str, Any],
     principal: Principal | None = None,
     with_profile: LaunchProfile | None = None,
+    keep_ms: int | None = None,
     **facts: Any,
 ) -> Accepted:
     chosen = with_profile or profile()
     resolved = suite(*nodes, **facts)
     return Accepted(
         principal=principal or somebody(),
-        request=api.LaunchRequest(suite_id=resolved.id),
+        request=api.LaunchRequest(suite_id=resolved.id, keep_alive_ms=keep_ms),
         suite=resolved,
         profile=chosen,
         backend=backends()[0],

@@ -15,7 +15,6 @@ from apps.platform_settings.api import BackendUnavailable, BackendUnknown
 from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
 from apps.suites.api import SuiteNotFound, TopologyInvalid
 from kernel import clock
-from kernel.errors import NotAvailable
 from tests.apps.executions.runs import Run, Worker, node, queued_run, somebody
 from tests.support.threads import at_once
 
@@ -83,8 +82,7 @@ def test_equal_launches_share_their_snapshot(suites, worker: Worker):
     [
         ({"suite_id": "nope", "profile": "nope", "backend": "nope"}, SuiteNotFound),
         ({"profile": "nope.yaml", "backend": "nope"}, ProfileNotInSuite),
-        ({"backend": "nope", "keep_alive_ms": 1}, BackendUnknown),
-        ({"keep_alive_ms": 1}, NotAvailable),
+        ({"backend": "nope"}, BackendUnknown),
     ],
 )
 def test_checks_come_in_their_order_and_store_nothing(suites, worker: Worker, facts, refusal):

@@ -1,0 +1,126 @@
+"""The kept environment on the page of its run: the countdown, Extend, End now, and the dialogs."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.accounts.models import Membership
+from apps.executions import api as executions
+from apps.executions.models import Execution
+from kernel import clock
+from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
+from tests.integration.test_failed_run_page import picture
+from tests.integration.test_pages import (
+    ada,  # noqa: F401 - fixtures
+    browser,  # noqa: F401
+    nobody_admits,  # noqa: F401
+    principal,
+    server,  # noqa: F401
+    worker,  # noqa: F401
+)
+from tests.support.browser import Reader
+from tests.support.packages import program
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("nobody_admits"),
+    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
+]
+SCREENS = [(1440, 900, "light"), (1440, 900, "dark"), (1024, 768, "light"), (390, 844, "dark")]
+
+
+@pytest.fixture
+def kept(ada: Reader, worker: Worker) -> Run:  # noqa: F811
+    """A failed run whose service goes on for half an hour."""
+    run = booted_run(
+        node("db", kind="service"), node("seed", after=["db"]),
+        principal=principal(ada), keep_ms=1_800_000,
+    )  # fmt: skip
+    worker.claim()
+    worker.report("db", "healthy")
+    worker.claim()
+    worker.fail("seed")
+    worker.end("db")
+    assert run.status == "Failed"
+    return run
+
+
+def panel(page: Page) -> Any:
+    return page.locator("[data-kept-until]")
+
+
+def test_the_page_counts_down_and_extends(ada: Reader, kept: Run):  # noqa: F811
+    page = ada.page
+    ada.open(f"/executions/{kept.id}")
+    left = panel(page).locator("[data-kept-left]")
+    expect(left).to_have_text(re.compile(r"^(30:00|29:\d\d)$"))
+    panel(page).get_by_label("Extend to").select_option("1 h")
+    panel(page).get_by_role("button", name="Extend").click()
+    expect(left).to_have_text(re.compile(r"^(60:00|59:\d\d)$"))
+    assert kept.row.keep_alive_ms == 3_600_000
+
+
+def test_five_minutes_before_the_end_the_page_warns(ada: Reader, kept: Run):  # noqa: F811
+    soon = clock.now() + timedelta(minutes=4)
+    Execution.objects.filter(pk=kept.pk).update(keep_alive_until=soon)
+    ada.open(f"/executions/{kept.id}")
+    expect(panel(ada.page).get_by_role("status")).to_have_text("It ends soon; extend it to go on.")
+
+
+def test_end_now_asks_first_and_the_page_says_who_ended_it(ada: Reader, kept: Run):  # noqa: F811
+    page = ada.page
+    ada.open(f"/executions/{kept.id}")
+    panel(page).get_by_role("button", name="End now").click()
+    question = page.get_by_role("dialog", name="End the kept environment?")
+    expect(question.get_by_role("button", name="Keep it")).to_be_focused()
+    question.get_by_role("button", name="Keep it").click()
+    assert executions.is_kept(kept.id)
+    panel(page).get_by_role("button", name="End now").click()
+    question.get_by_role("button", name="End now").click()
+    expect(page.locator(".run-kept")).to_contain_text("ended by Ada")
+    assert not executions.is_kept(kept.id)
+
+
+def test_who_looks_on_sees_what_another_one_changed(ada: Reader, kept: Run):  # noqa: F811
+    page = ada.page
+    page.clock.install()
+    ada.open(f"/executions/{kept.id}")
+    executions.end_keeping(kept.principal, kept.id)
+    page.clock.fast_forward(20_000)
+    expect(page.locator(".run-kept")).to_contain_text("was kept until")
+
+
+def test_a_viewer_sees_the_time_and_no_buttons(ada: Reader, kept: Run):  # noqa: F811
+    Membership.objects.update(role="viewer")
+    ada.open(f"/executions/{kept.id}")
+    expect(panel(ada.page)).to_contain_text("is kept until")
+    expect(panel(ada.page).get_by_role("button")).to_have_count(0)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_page_fits_its_window_and_axe_finds_nothing(
+    ada: Reader,  # noqa: F811
+    axe: str,  # noqa: F811
+    kept: Run,
+    screen: tuple[int, int, Any],
+):
+    width, height, scheme = screen
+    page = ada.page
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": height})
+    ada.open(f"/executions/{kept.id}")
+    expect(panel(page).locator("[data-kept-left]")).not_to_be_empty()
+    moves = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not page.evaluate(moves)
+    picture(page, f"kept-page-{width}-{scheme}")
+    assert findings(page, axe) == []
+    panel(page).get_by_role("button", name="End now").click()
+    picture(page, f"kept-end-{width}-{scheme}")
+    assert findings(page, axe) == []
