@@ -15,7 +15,7 @@ from apps.profiles.domain.explanation import (
     service_layers,
 )
 from apps.profiles.domain.plain_secrets import looks_secret
-from apps.profiles.domain.profile_file import Seed, profiles_of, seeds_of
+from apps.profiles.domain.profile_file import Seed, keep_on_failure_ms, profiles_of, seeds_of
 from apps.profiles.domain.profiles import (
     KEEP_MAX_MS,
     LaunchProfile,
@@ -85,6 +85,7 @@ __all__ = [
     "file_problem",
     "find_profile",
     "import_profiles_file",
+    "keep_on_failure_ms",
     "looks_secret",
     "make_default",
     "may_write",

@@ -95,6 +95,7 @@ class ResolvedSuite:
     print_lines: tuple[str, ...]
     imports: tuple[ImportedSuite, ...] = ()
     mocks: Mapping[str, ServedSurfaces] = field(default_factory=dict)
+    keep_on_failure_ms: int = 0  # of its environment after a failure, where no profile says
 
 
 def focus_on(references: Collection[str]) -> None:
@@ -372,6 +373,7 @@ def _resolved(
         repository=metadata.repository,
         version=metadata.version,
         description=metadata.description,
+        keep_on_failure_ms=metadata.keep_on_failure_ms,
         definition=definition,
         topology=evaluation.topology,
         files=suite.package.files,

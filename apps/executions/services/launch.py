@@ -49,6 +49,7 @@ from apps.executions.services.run_progression import boot, fail_run
 from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
 from apps.executions.services.storage import (
     PackedSuite,
+    default_keep_ms,
     keep_snapshot,
     packed_suite,
     store_snapshot,
@@ -195,7 +196,7 @@ def store_run(
 
 def _execution(accepted: Accepted) -> Execution:
     request, suite, now = accepted.request, accepted.suite, clock.now()
-    keep = keep_wish(request.keep_alive_ms, default_ms=accepted.profile.keep_on_failure_ms)
+    keep = keep_wish(request.keep_alive_ms, default_ms=default_keep_ms(suite, accepted.profile))
     caller = accepted.caller
     return Execution(
         run_id=new_execution_id(),

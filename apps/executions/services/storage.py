@@ -150,7 +150,7 @@ def packed_suite(suite: ResolvedSuite, profile: LaunchProfile) -> PackedSuite:
     document = json.dumps(
         {
             "suite": _without_file_contents(suite),
-            "profile": _profile_document(profile),
+            "profile": _profile_document(suite, profile),
             "contents": contents,
             **_secrets_of_imports(suite),
             **mocks_of(suite),
@@ -245,7 +245,13 @@ def _without_file_contents(suite: ResolvedSuite) -> dict[str, object]:
     return {**suite.definition, "sourceFiles": sources, "topology": list(suite.topology)}
 
 
-def _profile_document(profile: LaunchProfile) -> dict[str, object]:
+def default_keep_ms(suite: ResolvedSuite, profile: LaunchProfile) -> int:
+    """Return how long the environment of a failed run stays, as the profile or the suite says."""
+    own = profile.keep_on_failure_ms
+    return suite.keep_on_failure_ms if own is None else own
+
+
+def _profile_document(suite: ResolvedSuite, profile: LaunchProfile) -> dict[str, object]:
     return {
         "fileName": profile.file_name,
         "label": profile.label,
@@ -253,7 +259,7 @@ def _profile_document(profile: LaunchProfile) -> dict[str, object]:
         "services": {step: dict(env) for step, env in profile.services.items()},
         "secretRefs": [asdict(reference) for reference in profile.secret_refs],
         "observability": dict(profile.observability),
-        **({"keepOnFailureMs": keep_ms} if (keep_ms := profile.keep_on_failure_ms) else {}),
+        **({"keepOnFailureMs": keep_ms} if (keep_ms := default_keep_ms(suite, profile)) else {}),
     }
 
 

@@ -109,6 +109,27 @@ def is_blank(value: Node) -> bool:
     return value.text is not None and (not value.text.strip() or value.is_null)
 
 
+def keep_on_failure_ms(value: Node | None) -> int | None:
+    """Return `keepOnFailure` in milliseconds, 0 for a word that means no, None if it is not set.
+
+    Raise Unreadable.
+    """
+    if value is None or is_blank(value):
+        return None
+    if value.text is None:
+        raise value.unreadable("keepOnFailure must be a time such as 30m, or no")
+    text = value.text.strip()
+    if text.lower() in (*_OFF, "0"):
+        return 0
+    try:
+        keep_ms = parse_duration_ms(float(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise value.unreadable(f"keepOnFailure: {error}, or no") from None
+    if keep_ms > KEEP_MAX_MS:
+        raise value.unreadable("keepOnFailure: an environment is kept for at most 4h")
+    return keep_ms
+
+
 class _ProfileReader:
     """Reads the typed values of a file; raises Unreadable with the place of an invalid value."""
 
@@ -142,7 +163,7 @@ class _ProfileReader:
             default=self.flag(root, "default", absent=False),
             extends_id=self.text(root, "extendsId"),
             repository=self.text(runtime, "repository"),
-            keep_on_failure_ms=self.keep_on_failure_ms(root),
+            keep_on_failure_ms=keep_on_failure_ms(root.get("keepOnFailure")),
             modules=tuple(self.text_of(item) for item in self.items(root, "modules")),
             env=self.env(root),
             services=self.services(root),
@@ -195,22 +216,6 @@ class _ProfileReader:
         self.warnings.append(
             FieldError(code=code, detail=detail, file=self.path, line=at.line, column=at.column)
         )
-
-    def keep_on_failure_ms(self, root: Node) -> int | None:
-        """Return `keepOnFailure` in milliseconds, 0 for a word that means no; None without it."""
-        value = root.get("keepOnFailure")
-        if value is None or is_blank(value):
-            return None
-        text = self.text_of(value, "keepOnFailure").strip()
-        if text.lower() in (*_OFF, "0"):
-            return 0
-        try:
-            keep_ms = parse_duration_ms(float(text) if text.isdecimal() else text)
-        except ValueError as error:
-            raise value.unreadable(f'"keepOnFailure": {error}, or no') from None
-        if keep_ms > KEEP_MAX_MS:
-            raise value.unreadable('"keepOnFailure": an environment is kept for at most 4h')
-        return keep_ms
 
     def text(self, node: Node, key: str) -> str:
         """Return a string, or another scalar as in the source; "" when absent or null."""

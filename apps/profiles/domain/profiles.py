@@ -103,7 +103,7 @@ class LaunchProfile:
 
     `file_name` is "" for a suite without profiles. `env` and `services` (step id or name to env)
     hold source texts; `observability` has `logs`, `traces` and `metrics`. `keep_on_failure_ms`: how
-    long the environment of a failed run stays, 0 for not at all.
+    long the environment of a failed run stays, 0 for not at all, None: as the suite says.
     """
 
     file_name: str = ""
@@ -114,7 +114,7 @@ class LaunchProfile:
     observability: Mapping[str, bool] = field(
         default_factory=lambda: dict.fromkeys(OBSERVABILITY, True)
     )
-    keep_on_failure_ms: int = 0
+    keep_on_failure_ms: int | None = None
     modules: tuple[str, ...] = ()
 
 
@@ -145,7 +145,7 @@ def merge_chain(profiles: Sequence[Profile], profile: Profile) -> LaunchProfile:
     secrets: dict[str, SecretRef] = {}
     observability = dict.fromkeys(OBSERVABILITY, True)
     modules: set[str] = set()
-    keep_on_failure_ms = 0
+    keep_on_failure_ms: int | None = None
     for link in chain:
         _overlay(env, link.env)
         for step, own in link.services.items():

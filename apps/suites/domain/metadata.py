@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from apps.profiles.api import Profile
+from apps.profiles.api import Profile, keep_on_failure_ms
 from apps.suites.domain.package import REGISTRY, Package
 from kernel.ids import humanized
 from readers import Unreadable
@@ -15,7 +15,8 @@ from surfaces.warnings import PackageWarning
 
 FILES: Final = ("metadata.yaml", "metadata.yml")
 PROVIDER: Final = "Workspace"
-_FLAT: Final = ("id", "title", "description", "owner", "repository", "version", "labels", "tags")
+_TEXTS: Final = ("id", "title", "description", "owner", "repository", "version")
+_FLAT: Final = (*_TEXTS, "labels", "tags", "keepOnFailure")
 _WRAPPED: Final = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -29,6 +30,7 @@ class Metadata:
     labels: Mapping[str, str]
     tags: tuple[str, ...]
     has_readme: bool
+    keep_on_failure_ms: int = 0  # how long the environments of failed runs stay by default
     problem: str = ""
     problem_file: str = ""
     problem_line: int | None = None
@@ -42,6 +44,7 @@ class _MetadataFile:
     texts: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    keep_on_failure_ms: int = 0
     warnings: tuple[PackageWarning, ...] = ()
 
 
@@ -86,6 +89,7 @@ def _with_defaults(given: _MetadataFile, package: Package, profiles: Sequence[Pr
         labels=labels,
         tags=tuple(sorted({place, *given.tags})),
         has_readme=bool(title),
+        keep_on_failure_ms=given.keep_on_failure_ms,
         warnings=given.warnings,
     )
 
@@ -113,21 +117,17 @@ def _read(text: str, path: str) -> _MetadataFile:
         raise root.unreadable("metadata must be a mapping")
     wrapped = root.get("kind") is not None or root.get("spec") is not None
     levels = [root, *(_section(root, name) for name in ("spec", "metadata") if wrapped)]
-    texts: dict[str, str] = {}
-    labels: dict[str, str] | None = None
-    tags: tuple[str, ...] | None = None
+    given: dict[str, Node] = {}
     for key, value in (pair for level in levels for pair in level.pairs or []):
-        name = key.text or ""
-        if name not in _FLAT or value.is_null:
-            continue
-        if name == "labels":
-            labels = _labels(value) if labels is None else labels
-        elif name == "tags":
-            tags = _tags(value) if tags is None else tags
-        elif name not in texts:
-            texts[name] = _text(name, value)
-    warnings = tuple(_warnings(root, wrapped=wrapped, path=path))
-    return _MetadataFile(texts=texts, labels=labels or {}, tags=tags or (), warnings=warnings)
+        if key.text in _FLAT and not value.is_null:
+            given.setdefault(key.text, value)
+    return _MetadataFile(
+        texts={name: _text(name, given[name]) for name in _TEXTS if name in given},
+        labels=_labels(given["labels"]) if "labels" in given else {},
+        tags=_tags(given["tags"]) if "tags" in given else (),
+        keep_on_failure_ms=keep_on_failure_ms(given.get("keepOnFailure")) or 0,
+        warnings=tuple(_warnings(root, wrapped=wrapped, path=path)),
+    )
 
 
 def _section(root: Node, name: str) -> Node:

@@ -63,6 +63,7 @@ def suite(
     files: Mapping[str, bytes] | None = None,
     imports: tuple[ImportedSuite, ...] = (),
     mocks: Mapping[str, Mapping[str, str]] | None = None,
+    keep_on_failure_ms: int = 0,
 ) -> ResolvedSuite:
     definition: Any = {
         "id": id_,
@@ -83,6 +84,7 @@ def suite(
         print_lines=(),
         imports=imports,
         mocks=mocks or {},
+        keep_on_failure_ms=keep_on_failure_ms,
     )
 
 

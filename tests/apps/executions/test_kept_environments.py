@@ -100,6 +100,13 @@ def test_a_profile_keeps_the_environment_of_failures_alone(worker: Worker):
     assert api.detail(failed.principal, failed.id)["keep"]["onlyFailed"]
 
 
+def test_a_suite_has_a_default_that_its_profiles_change(worker: Worker):
+    by_suite = {"keep_ms": None, "keep_on_failure_ms": 60_000}
+    assert is_kept(fail_in(worker, world(**by_suite)))
+    no = profile(keep_on_failure_ms=0)
+    assert not is_kept(fail_in(worker, world(**by_suite, with_profile=no)))
+
+
 def test_a_launch_may_say_no_to_what_its_profile_says(worker: Worker):
     run = world(keep_ms=0, with_profile=profile(keep_on_failure_ms=60_000))
     assert not is_kept(fail_in(worker, run))

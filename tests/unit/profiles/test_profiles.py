@@ -41,6 +41,7 @@ observability: {logs: true, traces: false}
 secretRefs: [{key: PSP_TOKEN, provider: vault, ref: psp#token}]
 env: {LOG_LEVEL: info}
 services: {api: {env: {PORT: "8080"}}}
+keepOnFailure: 1h30m
 """
     )
 
@@ -53,6 +54,7 @@ services: {api: {env: {PORT: "8080"}}}
     assert read.repository == "registry.example/core/shop"
     assert read.modules == ("postgres", "kafka")
     assert read.observability == {"logs": True, "traces": False}
+    assert read.keep_on_failure_ms == 5_400_000
     assert read.secret_refs[0].as_dict() == {
         "key": "PSP_TOKEN",
         "provider": "vault",
@@ -107,6 +109,9 @@ def test_other_keys_are_kept_out_and_warned_of_with_their_line():
         ("modules: [[a]]", "an entry must be a string", 1),
         ("observability: {logs: 1}", "logs must be true, false or a word", 1),
         ("observability: true", "observability must be a mapping", 1),
+        ("keepOnFailure: soon", "expected a duration such as 500ms, 30s or 1m30s, or no", 1),
+        ("keepOnFailure: 5h", "an environment is kept for at most 4h", 1),
+        ("keepOnFailure: [30m]", "keepOnFailure must be a time such as 30m, or no", 1),
         ("runtime: x", "runtime must be a mapping", 1),
         ("runtime: {suite: [x]}", "suite must be a string", 1),
         ("env: [A]", "env must be a mapping", 1),
@@ -202,3 +207,19 @@ def test_only_yaml_files_right_below_profiles_are_profiles():
     files = {"profiles/x/a.yaml": b"", "profiles/a.json": b"", "a.yaml": b"", "profiles/b.yml": b""}
 
     assert [each.file_name for each in profiles_of(files)] == ["b.yml"]
+
+
+@pytest.mark.parametrize(("word", "expected"), [("no", 0), ("false", 0), ("0", 0), ("90", 90_000)])
+def test_an_environment_is_kept_for_seconds_or_not_at_all(word, expected):
+    assert profile(f"keepOnFailure: {word}").keep_on_failure_ms == expected
+
+
+def test_a_profile_keeps_as_its_base_says_unless_it_says_no():
+    found = profiles(
+        base="keepOnFailure: 30m", ci="extendsId: base", quick="extendsId: base\nkeepOnFailure: no"
+    )
+    kept = {
+        name: merge_chain(found, named(found, name)).keep_on_failure_ms for name in ("ci", "quick")
+    }
+    assert kept == {"ci": 1_800_000, "quick": 0}
+    assert merge_chain(profiles(ci=""), profiles(ci="")[0]).keep_on_failure_ms is None

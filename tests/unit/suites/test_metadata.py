@@ -85,6 +85,13 @@ def test_broken_metadata_is_a_problem_with_its_line(text, says, line):
     assert (found.problem_file, found.problem_line) == ("metadata.yaml", line)
 
 
+def test_the_time_for_which_failed_environments_stay_is_read():
+    assert metadata(metadata="keepOnFailure: 30m").keep_on_failure_ms == 1_800_000
+    wrapped = "kind: Suite\nspec: {keepOnFailure: 1h}\nmetadata: {id: shop}"
+    assert metadata(metadata=wrapped).keep_on_failure_ms == 3_600_000
+    assert "at most 4h" in metadata(metadata="keepOnFailure: 9h").problem
+
+
 def test_unknown_keys_are_warned_of():
     assert [each.line for each in metadata(metadata="title: x\nfoo: 1").warnings] == [2]
 
