@@ -54,6 +54,8 @@ def not_kept_text(row: Execution) -> str:
         return f"the environment of {row.run_id} was kept until {rfc3339(row.keep_ended_at)}{by}"
     if row.status not in FINAL_EXECUTION:
         return f"{row.run_id} has not finished: its environment is kept from its verdict on"
+    if row.keep_alive_until is not None:
+        return f"the environment of {row.run_id} is over its time and about to be removed"
     return (
         f"the environment of {row.run_id} was removed after the run; "
         "launch with keepAliveMs (--keep 30m) to keep one"

@@ -183,7 +183,8 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     execution = get_execution(principal, run_id)
     principal.require(Role.RUNNER)
     run = load_run(execution.pk)
-    if run is None or not run.is_over or not _is_kept(run):
+    is_over_time = run is not None and _is_past(run.execution.keep_alive_until, run.now)
+    if run is None or not run.is_over or not _is_kept(run) or is_over_time:
         raise NotKept(not_kept_text(run.execution if run else execution))
     return run
 

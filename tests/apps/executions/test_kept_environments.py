@@ -200,14 +200,22 @@ def test_it_ends_at_its_time_by_the_sweep_alone(worker: Worker):
 
 def test_it_is_extended_from_now_on(worker: Worker):
     run = fail_in(worker, world())
-    Execution.objects.filter(pk=run.pk).update(
-        keep_alive_until=clock.now(), keep_told_at=clock.now()
-    )
+    soon = clock.now() + timedelta(minutes=1)
+    Execution.objects.filter(pk=run.pk).update(keep_alive_until=soon, keep_told_at=clock.now())
     keep = api.extend_keeping(run.principal, run.id, 3_600_000)
     assert keep["keepAliveMs"] == 3_600_000
-    end_overdue()
-    assert is_kept(run)
-    assert run.row.keep_told_at is None
+    row = run.row
+    assert row.keep_alive_until
+    assert row.keep_alive_until > soon
+    assert row.keep_told_at is None
+
+
+def test_what_is_over_its_time_is_not_extended_even_before_the_sweep(worker: Worker):
+    """Looks at the runtimes may have found it dead by then."""
+    run = fail_in(worker, world())
+    Execution.objects.filter(pk=run.pk).update(keep_alive_until=clock.now())
+    with pytest.raises(api.NotKept, match="is over its time"):
+        api.extend_keeping(run.principal, run.id, 60_000)
 
 
 def test_its_end_says_by_whom(worker: Worker):

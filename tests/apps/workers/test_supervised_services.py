@@ -111,3 +111,24 @@ async def test_released_runs_are_torn_down(stage: Stage) -> None:
                 await asyncio.sleep(0.01)
 
     assert stage.runtime.units == {}
+
+
+async def test_an_ended_unit_stays_where_the_environment_may_be_kept(stage: Stage) -> None:
+    async with stage.supervisor() as supervisor:
+        job = await stage.add("out:half", "exit:3", keepUnits=True)
+        outcome = await stage.store.outcome(job)
+        await supervisor.until_idle()
+
+    assert (outcome.status, outcome.exit_code) == ("failed", 3)
+    assert len(stage.runtime.units) == 1
+
+
+async def test_the_unit_of_a_canceled_step_does_not_stay(stage: Stage) -> None:
+    async with stage.supervisor():
+        job = await stage.add("serve", keepUnits=True)
+        await stage.store.state(job, "running")
+        stage.last.cancel(job, "canceled")
+        outcome = await stage.store.outcome(job)
+        await stage.until_removed()
+
+    assert outcome.status == "canceled"
