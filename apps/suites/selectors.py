@@ -348,8 +348,6 @@ def copy_files(suite: Suite, folder: Path) -> None:
 
 def _is_referenced(suite: Suite, reference: str) -> bool:
     repository = suite.metadata.repository
-    if reference == repository:
-        return True
     named, _, digest = reference.partition("@")
     if digest and digest not in (suite.digest, suite.repository_digest):
         return False
