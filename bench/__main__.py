@@ -25,6 +25,7 @@ NAMES = (
     "frames",
     "launch_load",
     "inventory",
+    "kept",
     "mocks",
     "sync_accept",
     "sync_visible",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from kernel import clock
 from kernel.agent_protocol import RuntimeResource, StepUsage
+from tests.support.fake_shell import FakeShell, require_known_program
 from worker.domain import ownership
 from worker.domain.evaluation import UnitExit
 from worker.domain.exports import search_shared, searches, shared_hint
@@ -39,6 +40,7 @@ from worker.domain.runtime import (
     UnitLost,
     UnitState,
 )
+from worker.domain.shells import Shell, ShellRequest
 
 TERMINATED = 143
 _FOLDERS = {"write": ARTIFACTS, "drop": STEP_DIRECTORY, "share": WORKSPACE}
@@ -51,6 +53,7 @@ class FakeUnit:
     records: list[OutputRecord] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     listens: set[int] = field(default_factory=set)
+    inside: list[FakeShell] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     ended: UnitExit | None = None
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
@@ -71,6 +74,8 @@ def _unpacked(content: bytes) -> dict[str, str]:
 class FakeRuntime(Runtime):
     """Units outlive the supervisor that started them as long as this object lives."""
 
+    opens_shells = True
+
     def __init__(self, *, images: Sequence[str] = ("busybox:1.36",)) -> None:
         self.units: dict[str, FakeUnit] = {}
         self.images = set(images)
@@ -86,6 +91,8 @@ class FakeRuntime(Runtime):
         ]  # told in turn; last stays
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
+        self.shells: dict[str, FakeShell] = {}  # by the id of the shell, closed ones too
+        self.abandoned: set[str] = set()  # shells that an earlier process left open
 
     async def ping(self) -> bool:
         return not self.away
@@ -187,6 +194,8 @@ class FakeRuntime(Runtime):
             running.ended = ended
             running.unit = replace(running.unit, state=UnitState.ENDED)
             running.changed.notify_all()
+        for shell in running.inside:
+            await shell.end(TERMINATED)
 
     def _of(self, unit: Unit) -> FakeUnit:
         if self.away:
@@ -225,7 +234,9 @@ class FakeRuntime(Runtime):
     async def remove(self, unit: Unit) -> None:
         if unit.id in self.units:
             await self.stop(unit)
-            self.units.pop(unit.id, None)
+            removed = self.units.pop(unit.id, None)
+            for shell in removed.inside if removed else ():
+                await shell.end(TERMINATED)
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
         del timeout_s
@@ -263,6 +274,27 @@ class FakeRuntime(Runtime):
         if shared and any(shared.matches(path) for path in files):
             return Collected(hint=shared_hint(pattern))
         return Collected()
+
+    async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
+        running = self._of(unit)
+        require_known_program(request)
+        files = running.files | self.shared_files[running.launch.workspace.name]
+        shell = FakeShell(request, running.launch.environment, files)
+        shell.notice = "This is a copy of the ended step." if running.ended else ""
+        self.shells[request.shell_id] = shell
+        running.inside.append(shell)
+        return shell
+
+    async def end_shells(self, owner: UnitOwner) -> int:
+        """End those that a test has named in `abandoned`."""
+        del owner
+        if self.away:
+            raise RuntimeUnavailable("the fake runtime is away")
+        left = [self.shells[shell_id] for shell_id in sorted(self.abandoned)]
+        self.abandoned.clear()
+        for shell in left:
+            await shell.close()
+        return len(left)
 
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         return [

@@ -49,14 +49,24 @@ class Authority:
 @asynccontextmanager
 async def behind_tls(socket: str, authority: Authority, folder: Path) -> AsyncGenerator[str]:
     """`socket`: a path. Yields `https://…`; ends with every connection."""
+    serving: set[asyncio.Task[None]] = set()
+
+    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_serve(socket, reader, writer))
+        serving.add(task)
+        task.add_done_callback(serving.discard)
+
     server = await asyncio.start_server(
-        lambda reader, writer: _serve(socket, reader, writer),
+        serve,
         _LOOPBACK,
         0,
         ssl=_server_context(authority, folder),
     )
     async with server:
         yield f"https://{_LOOPBACK}:{server.sockets[0].getsockname()[1]}"
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 def _server_context(authority: Authority, folder: Path) -> ssl.SSLContext:

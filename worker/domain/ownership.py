@@ -19,6 +19,8 @@ STARTED_AT: Final = "partita.started_at"
 ORCHESTRATOR: Final = "partita.orchestrator_id"
 JOB_ID: Final = "partita.job_id"
 MEMORY_LIMIT: Final = "partita.memory_limit_bytes"  # of a container; lists do not tell it
+SHELL: Final = "partita.shell"  # the id of the shell that a copy of a unit was made for
+_OF_STEP: Final = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,10 @@ def unit_name(run_id: str, step_id: str, attempt: int) -> str:
 def helper_name(run_id: str) -> str:
     """Return the name of the run's probe helper; it never equals a unit's name."""
     return shortened(f"partita-{run_id}-probes")
+
+
+def copy_name(run_id: str, shell_id: str) -> str:
+    return shortened(f"partita-{run_id}-shell-{shell_id}")
 
 
 def network_name(run_id: str, import_path: str = "") -> str:
@@ -92,8 +98,16 @@ def step_labels(spec: StepSpec, owner: UnitOwner, *, started_at: str) -> dict[st
 
 def without_step(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the run's labels from a step's labels."""
-    of_step = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT)
-    return {name: value for name, value in labels.items() if name not in of_step}
+    return {name: value for name, value in labels.items() if name not in _OF_STEP}
+
+
+def copy_labels(labels: Mapping[str, str], shell_id: str) -> dict[str, str]:
+    """Return the labels of a copy of a unit, from the unit's labels.
+
+    Those of the step are empty: an image, and so the containers made from it, inherits the labels
+    that it is not given.
+    """
+    return without_step(labels) | dict.fromkeys(_OF_STEP, "") | {SHELL: shell_id}
 
 
 def is_owned(labels: Mapping[str, str], installation_id: str) -> bool:

@@ -5,6 +5,7 @@ RuntimeFailure
 ├── StartFailed        the unit exists but its program cannot start
 ├── UnitLost           the unit is no longer there
 ├── PathRefused        an export path leads out of its folder
+├── ShellUnavailable   no shell can be opened in the unit
 └── RuntimeUnavailable  no answer of the runtime for 30 s
 """
 
@@ -26,6 +27,7 @@ from worker.domain.evaluation import UnitExit
 from worker.domain.output_records import OutputRecord
 from worker.domain.ownership import RUN_ID, UnitOwner
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
+from worker.domain.shells import Shell, ShellRequest
 from worker.domain.step_spec import Port
 
 UNAVAILABLE_AFTER_S: Final = 30.0
@@ -64,6 +66,10 @@ class UnitLost(RuntimeFailure):
 
 class PathRefused(RuntimeFailure):
     reason = "artifact_missing"
+
+
+class ShellUnavailable(RuntimeFailure):
+    """The message tells the person who asked for the shell what to do."""
 
 
 class RuntimeUnavailable(RuntimeFailure):
@@ -188,6 +194,7 @@ class Runtime(ABC):
     """
 
     shared: bool = False  # other supervisors reach the same units
+    opens_shells: ClassVar[bool] = False
 
     @abstractmethod
     async def start(self, launch: Launch) -> Unit:
@@ -315,6 +322,21 @@ class Runtime(ABC):
         """
         del unit, pattern
         return Collected()
+
+    # Shells
+
+    async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
+        """Open a shell in a unit that runs, or in a copy of an ended one.
+
+        Raises ShellUnavailable with what to do.
+        """
+        del unit, request
+        raise ShellUnavailable("shells cannot be opened on this runtime")
+
+    async def end_shells(self, owner: UnitOwner) -> int:
+        """End what earlier processes of this supervisor left of their shells; return how many."""
+        del owner
+        return 0
 
 
 class RuntimeUnusable(ValueError):

@@ -23,7 +23,7 @@ _ANSWER_LIMIT: Final = 2**20
 _LENGTH: Final = re.compile(r"\r\ncontent-length: *(\d{1,9})\r\n")
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _STDERR: Final = 2
-_BODY: Final = b'{"Detach":false,"Tty":false}'
+_NO_TERMINAL: Final = {"Detach": False, "Tty": False}
 _SAID_LIMIT: Final = 4096
 _NANOSECONDS: Final = 1e9
 # of control groups version 1 and 2: files kept in memory that the kernel takes back when needed
@@ -221,18 +221,48 @@ async def attach(address: EngineAddress, program: str) -> AsyncGenerator[Attache
 
     Raises OSError, ConnectionBroken, EngineRefused.
     """
-    reader, writer = await connect(address)
+    reader, writer = await upgrade(address, f"/exec/{program}/start", _NO_TERMINAL)
     try:
-        writer.write(
-            f"POST /exec/{program}/start HTTP/1.1\r\nHost: docker\r\n"
-            "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(_BODY)}\r\n\r\n".encode()
-            + _BODY
-        )
-        await head(reader, accepted=(101, 200))
         yield Attached(reader, writer)
     finally:
         writer.close()
+
+
+async def upgrade(
+    address: EngineAddress, path: str, content: Mapping[str, Any]
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send a POST whose connection then belongs to a program; the caller sets the limit.
+
+    Raises OSError, ConnectionBroken, EngineRefused.
+    """
+    data = json.dumps(content).encode()
+    reader, writer = await connect(address)
+    try:
+        writer.write(
+            f"POST {path} HTTP/1.1\r\nHost: docker\r\n"
+            "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n".encode()
+            + data
+        )
+        await head(reader, accepted=(101, 200))
+    except BaseException:
+        writer.close()
+        raise
+    return reader, writer
+
+
+async def exists(address: EngineAddress, path: str) -> bool:
+    """Return whether the engine has what a path names.
+
+    Raises OSError, TimeoutError, ConnectionBroken, EngineRefused.
+    """
+    async with asyncio.timeout(_ANSWER_S):
+        reader, writer = await connect(address)
+        try:
+            writer.write(f"HEAD {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+            return " 404 " not in (await head(reader, accepted=(200, 404))).partition("\r\n")[0]
+        finally:
+            writer.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from kernel import clock
 from kernel.agent_protocol import ResourceKind, RuntimeResource
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
+from worker.runtimes.docker import unit_copies
 from worker.runtimes.docker.engine import APIError, Engine, NotFound
 from worker.runtimes.docker.run_environment import filters
 
@@ -88,9 +89,8 @@ class InstallationResources:
             return True
         if not ownership.is_owned(now.labels, self._installation_id):
             return False
-        remove = _REMOVALS[resource.kind]
         try:
-            await self._engine.call(lambda client: remove(client, resource.id))
+            await self._engine.call(lambda client: _remove(client, now))
         except NotFound:
             return True
         except APIError as error:
@@ -103,15 +103,24 @@ class InstallationResources:
         return False
 
 
-def _remove_container(client: docker.APIClient, id_: str) -> None:
-    client.remove_container(id_, v=True, force=True)
+def _remove(client: docker.APIClient, resource: RuntimeResource) -> None:
+    """Remove it; with a copy of a unit go its images, with a network those that lost their copy."""
+    labels = resource.labels
+    if resource.kind == "volume":
+        client.remove_volume(resource.id)
+    elif resource.kind == "network":
+        client.remove_network(resource.id)
+        unit_copies.remove_images(client, _same(labels, ownership.RUN_ID))
+    elif unit_copies.is_copy(labels):
+        unit_copies.remove_copies(client, _same(labels, ownership.SHELL))
+    else:
+        client.remove_container(resource.id, v=True, force=True)
 
 
-_REMOVALS: Final[dict[ResourceKind, Any]] = {
-    "container": _remove_container,
-    "network": lambda client, id_: client.remove_network(id_),
-    "volume": lambda client, name: client.remove_volume(name),
-}
+def _same(labels: Mapping[str, str], *names: str) -> dict[str, list[str]]:
+    """Return the filter for what has the same labels: of the installation, and these."""
+    same = (ownership.MANAGED, ownership.INSTALLATION, *names)
+    return {"label": [f"{name}={labels.get(name, '')}" for name in same]}
 
 
 def _container(found: _Listed) -> RuntimeResource:
@@ -128,6 +137,7 @@ def _container_resource(
     labels: Mapping[str, str],
     listed: _Listed,
 ) -> RuntimeResource:
+    labels = ownership.without_step(labels) if unit_copies.is_copy(labels) else labels
     exited = _EXITED.match(listed.status)
     limit = labels.get(ownership.MEMORY_LIMIT, "")
     return RuntimeResource(

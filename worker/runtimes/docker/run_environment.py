@@ -13,6 +13,7 @@ import docker
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import WORKSPACE, Launch, RemovedResources
+from worker.runtimes.docker import unit_copies
 from worker.runtimes.docker.container_spec import folder_archive, workspace_archive
 from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 
@@ -65,6 +66,19 @@ class RunEnvironment:
         found = await self._engine.call(lambda client: client.networks(filters=of_run))
         return [str(each["Id"]) for each in found]
 
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
+        """Return the runs of which the supervisor has anything here."""
+
+        def labels(client: Any) -> list[Mapping[str, str]]:
+            ours = filters(owner, **{ownership.ORCHESTRATOR: owner.orchestrator_id})
+            volumes = client.volumes(filters=ours)["Volumes"] or []
+            containers = client.containers(all=True, filters=ours)
+            networks = client.networks(filters=ours)
+            return [each["Labels"] for each in (*containers, *networks, *volumes)]
+
+        found = await self._engine.call(labels)
+        return frozenset(each[ownership.RUN_ID] for each in found if ownership.RUN_ID in each)
+
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         total = RemovedResources()
         for attempt in range(TRIES):
@@ -102,9 +116,10 @@ def filters(owner: UnitOwner, **labels: str) -> dict[str, list[str]]:
 
 def _remove_all(client: docker.APIClient, run_id: str, owner: UnitOwner) -> RemovedResources:
     of_run = filters(owner, **{ownership.RUN_ID: run_id})
+    copies = unit_copies.remove_copies(client, of_run)  # first: they mount volumes of units
     containers = [each["Id"] for each in client.containers(all=True, filters=of_run)]
     networks = [each["Id"] for each in client.networks(filters=of_run)]
-    leftovers: list[str] = []
+    leftovers = list(copies.problems)
     removed_containers = _each(
         containers, lambda id_: client.remove_container(id_, v=True, force=True), leftovers
     )
@@ -113,7 +128,7 @@ def _remove_all(client: docker.APIClient, run_id: str, owner: UnitOwner) -> Remo
     volumes = [each["Name"] for each in client.volumes(filters=of_run)["Volumes"] or []]
     removed_volumes = _each(volumes, client.remove_volume, leftovers)
     return RemovedResources(
-        containers=removed_containers,
+        containers=copies.copies + removed_containers,
         networks=removed_networks,
         volumes=removed_volumes,
         leftovers=tuple(leftovers),

@@ -33,6 +33,7 @@ from worker.domain.runtime import (
     UnitLost,
     UnitState,
 )
+from worker.domain.shells import Shell, ShellRequest
 from worker.domain.suite_files import KeptArchives
 from worker.runtimes.docker import artifacts, engine_http
 from worker.runtimes.docker.container_spec import container, step_archive
@@ -51,6 +52,8 @@ from worker.runtimes.docker.images import Images
 from worker.runtimes.docker.probe_access import Interfaces, NetworkAccess, ProbeHelpers
 from worker.runtimes.docker.resources import InstallationResources
 from worker.runtimes.docker.run_environment import RunEnvironment, filters
+from worker.runtimes.docker.shells import ContainerShells
+from worker.runtimes.docker.unit_copies import is_copy
 
 _CONFLICT: Final = 409
 _TIMED_OUT: Final = 124
@@ -66,6 +69,8 @@ _STATES: Final = {
 
 class DockerRuntime(Runtime):
     """Steps as containers of one Docker engine."""
+
+    opens_shells = True
 
     def __init__(
         self,
@@ -90,6 +95,7 @@ class DockerRuntime(Runtime):
         self._helpers = ProbeHelpers(
             self._engine, self._images, options.helper_image, options.installation_id
         )
+        self._shells = ContainerShells(self._engine, self._images, options)
         self._archives = KeptArchives()
         self._cpu = CpuMeter()
 
@@ -317,18 +323,10 @@ class DockerRuntime(Runtime):
         units = await asyncio.gather(
             *(self._inspect(each["Id"]) for each in found), return_exceptions=True
         )
-        return [unit for unit in units if isinstance(unit, Unit)]
+        return [unit for unit in units if isinstance(unit, Unit) and not is_copy(unit.labels)]
 
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
-        def labels(client: Any) -> list[Mapping[str, str]]:
-            ours = filters(owner, **{ownership.ORCHESTRATOR: owner.orchestrator_id})
-            volumes = client.volumes(filters=ours)["Volumes"] or []
-            containers = client.containers(all=True, filters=ours)
-            networks = client.networks(filters=ours)
-            return [each["Labels"] for each in (*containers, *networks, *volumes)]
-
-        found = await self._engine.call(labels)
-        return frozenset(each[ownership.RUN_ID] for each in found if ownership.RUN_ID in each)
+        return await self._environment.runs(owner)
 
     async def list_resources(self) -> Sequence[RuntimeResource]:
         with _engine_errors():
@@ -350,6 +348,13 @@ class DockerRuntime(Runtime):
             await self._network_access.leave(await self._environment.networks(run_id, owner))
             self._network_access.forget(run_id)
             return await self._environment.release(run_id, owner)
+
+    async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
+        now = await self._inspect(unit.id)
+        return await self._shells.open(now, request, is_running=now.state is UnitState.RUNNING)
+
+    async def end_shells(self, owner: UnitOwner) -> int:
+        return await self._shells.end_earlier(owner)
 
     async def _container(self, unit_id: str) -> Container:
         try:

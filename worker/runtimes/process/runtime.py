@@ -45,7 +45,9 @@ from worker.domain.runtime import (
     UnitLost,
     UnitState,
 )
+from worker.domain.shells import Shell, ShellRequest
 from worker.runtimes.process import artifacts, resources
+from worker.runtimes.process.shells import ProcessShells, running_environment
 from worker.runtimes.process.units import (
     KILLED,
     Consumption,
@@ -69,12 +71,15 @@ _TIMED_OUT: Final = 124
 class ProcessRuntime(Runtime):
     """Steps as processes of this host."""
 
+    opens_shells = True
+
     def __init__(self, options: RuntimeOptions) -> None:
         self._root = options.state_dir / "process" / "runs"
         self._installation_id = options.installation_id
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="process-runtime")
         self._cpu = CpuMeter()
+        self._shells = ProcessShells()
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
@@ -124,18 +129,9 @@ class ProcessRuntime(Runtime):
                 await self._in_thread(make_empty_workspace, path)
 
     async def _spawn(self, launch: Launch, folder: UnitFolder) -> None:
-        home = str(folder.path / "home")
-        order = {
-            "argv": launch.program.argv,
-            "cwd": str(folder.step),
-            "env": {
-                "PATH": _PATH,
-                "HOME": home,
-                "TMPDIR": home,
-                "LANG": "C.UTF-8",
-                **launch.environment,
-            },
-        }
+        environment = {**_base_environment(folder), **launch.environment}
+        self._shells.remember(folder, environment)
+        order = {"argv": launch.program.argv, "cwd": str(folder.step), "env": environment}
         wrapper = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", _WRAPPER, str(folder.path),
             stdin=subprocess.PIPE,
@@ -199,11 +195,15 @@ class ProcessRuntime(Runtime):
 
     async def remove(self, unit: Unit) -> None:
         if ownership.is_owned(unit.labels, self._installation_id):
-            await self._in_thread(remove_unit, UnitFolder(Path(unit.id)))
+            await self._remove(UnitFolder(Path(unit.id)))
+
+    async def _remove(self, folder: UnitFolder) -> None:
+        self._shells.forget(folder)
+        await self._in_thread(remove_unit, folder)
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
         folder = _existing(unit)
-        environment = await self._in_thread(_environment_of, folder)
+        environment = await self._in_thread(running_environment, folder) or {"PATH": _PATH}
         try:
             program = await asyncio.create_subprocess_exec(
                 *argv,
@@ -263,6 +263,7 @@ class ProcessRuntime(Runtime):
         return found
 
     async def remove_resource(self, resource: RuntimeResource) -> bool:
+        self._shells.forget(UnitFolder(Path(resource.id)))
         is_gone: bool = await self._in_thread(
             resources.remove, self._root, resource, self._installation_id
         )
@@ -274,10 +275,19 @@ class ProcessRuntime(Runtime):
             return RemovedResources()
         units = self._units(run_id)
         for folder in units:
-            await self._in_thread(remove_unit, folder)
+            await self._remove(folder)
         workspaces = len(list(run.glob("workspaces/*")))
         await self._in_thread(lambda: shutil.rmtree(run, ignore_errors=True))
         return RemovedResources(containers=len(units), volumes=workspaces)
+
+    async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
+        folder = _existing(unit)
+        return await self._shells.open(folder, request, base=_base_environment(folder))
+
+    async def end_shells(self, owner: UnitOwner) -> int:
+        folders = [folder for folder in self._units() if _is_of(folder.labels, owner)]
+        ended = [await self._in_thread(self._shells.end_earlier, folder) for folder in folders]
+        return sum(ended)
 
     def _units(self, run_id: str = "*") -> list[UnitFolder]:
         """Return the folders of units that exist now."""
@@ -305,19 +315,16 @@ def _is_of(labels: Mapping[str, str], owner: UnitOwner) -> bool:
     )
 
 
+def _base_environment(folder: UnitFolder) -> dict[str, str]:
+    home = str(folder.path / "home")
+    return {"PATH": _PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
+
+
 def _existing(unit: Unit) -> UnitFolder:
     folder = UnitFolder(Path(unit.id))
     if not (folder.path / "unit.json").exists():
         raise UnitLost(f"the folder of {unit.name} is gone")
     return folder
-
-
-def _environment_of(folder: UnitFolder) -> dict[str, str]:
-    """Return the environment of the running program; it is never stored."""
-    for process in folder.members():
-        with contextlib.suppress(psutil.Error):
-            return dict(process.environ())
-    return {"PATH": _PATH}
 
 
 def _listens(folder: UnitFolder, port: int) -> bool:

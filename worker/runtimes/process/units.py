@@ -1,7 +1,8 @@
 """The folder of one step on disk, the processes that belong to it, and what they use.
 
 `<root>/runs/<run>/units/<name>/`: `unit.json` (labels), the files of `wrapper.py`, `artifacts/`,
-`home/`, and `step/`, where its program starts: a copy of the suite's files;
+`home/`, `step/`, where its program starts: a copy of the suite's files, and `shells/` (claims of
+open shells);
 `<root>/runs/<run>/run.json`: the labels of the run;
 `<root>/runs/<run>/workspaces/<name>/`: a shared directory, present only when it is complete, or
 while no job has brought files, as `<root>/runs/<run>/without-files/<name>` then says.
@@ -30,19 +31,40 @@ import psutil
 
 from worker.domain.exports import SUITE_FILE_MTIME
 from worker.domain.runtime import Unit, UnitState
+from worker.domain.shells import MARK
 
 KILLED: Final = 137
 _CLOCK_SLACK_S: Final = 1.0
+_KILL_TRIES: Final = 5
 _PROC: Final = Path("/proc")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class _Claim(msgspec.Struct, frozen=True):
-    """The wrapper that claimed a folder: its pid and the time of the claim, in Unix seconds."""
+    """The process that wrote a file for others to find it: pid and time, in Unix seconds."""
 
     pid: int
     time: float
+
+
+def _read_claim(path: Path) -> _Claim | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Claim)
+    except FileNotFoundError:
+        return None
+
+
+def claiming_process(path: Path) -> psutil.Process | None:
+    """Return the process that wrote the claim; a later one with its pid started after it."""
+    claim = _read_claim(path)
+    if claim is None:
+        return None
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(claim.pid)
+        if process.create_time() <= claim.time + _CLOCK_SLACK_S and is_alive(process):
+            return process
+    return None
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,11 @@ class UnitFolder:
     @property
     def output(self) -> Path:
         return self.path / "output"
+
+    @property
+    def shells(self) -> Path:
+        """Return the folder with a claim of each open shell, named by the id of the shell."""
+        return self.path / "shells"
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -107,10 +134,7 @@ class UnitFolder:
         )
 
     def _claim(self) -> _Claim | None:
-        try:
-            return msgspec.json.decode((self.path / "pid").read_bytes(), type=_Claim)
-        except FileNotFoundError:
-            return None
+        return _read_claim(self.path / "pid")
 
     def exit_code(self) -> int | None:
         try:
@@ -119,15 +143,8 @@ class UnitFolder:
             return None
 
     def wrapper(self) -> psutil.Process | None:
-        """The process that claimed the folder; a later one with its pid started after the claim."""
-        claim = self._claim()
-        if claim is None:
-            return None
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(claim.pid)
-            if process.create_time() <= claim.time + _CLOCK_SLACK_S and is_alive(process):
-                return process
-        return None
+        """Return the process that started the step and outlives its supervisor."""
+        return claiming_process(self.path / "pid")
 
     def members(self) -> list[psutil.Process]:
         """Return the step's processes without its wrapper: its session and descendants."""
@@ -195,8 +212,37 @@ def await_end(process: psutil.Process, *, timeout_s: float) -> None:
             os.close(descriptor)
 
 
+def end_shell(claim: Path) -> None:
+    """End the shell of a claim and all that it started; its parent does it while it lives."""
+    if parent := claiming_process(claim):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent.terminate()
+            await_end(parent, timeout_s=5)
+    for _ in range(_KILL_TRIES):
+        if not (marked := _find_marked(claim.name)):
+            break
+        for process in marked:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        for process in marked:
+            await_end(process, timeout_s=1)
+    claim.unlink(missing_ok=True)
+
+
+def _find_marked(shell_id: str) -> list[psutil.Process]:
+    """Return the processes with the mark of a shell; those of other users are not looked into."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # it ended, or is another user's
+            if process.environ().get(MARK) == shell_id:
+                found.append(process)
+    return found
+
+
 def remove_unit(folder: UnitFolder) -> None:
-    """Kill everything of a step and remove its folder."""
+    """Kill everything of a step, its shells too, and remove its folder."""
+    for claim in folder.shells.glob("*"):
+        end_shell(claim)
     folder.kill()
     if wrapper := folder.wrapper():
         with contextlib.suppress(psutil.Error):
