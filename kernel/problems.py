@@ -17,22 +17,22 @@ _BY_STATUS: Final[dict[int, str]] = {
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "
     "account_disabled agent_mismatch role_required session_required "
-    "invitation_not_yours oidc_email_missing oidc_email_unverified",
+    "invitation_not_yours oidc_email_missing oidc_email_unverified shells_off",
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
     "artifact_not_found sandbox_not_found agent_not_found job_not_found registry_not_found "
     "subsystem_not_found surface_not_found operation_not_found mock_no_match space_not_active "
-    "oidc_disabled task_not_found",
+    "oidc_disabled task_not_found shell_not_found",
     405: "method_not_allowed",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
     "reap_in_progress stale_attempt log_gap job_running last_workspace_admin agent_online "
-    "tag_taken not_kept",
+    "tag_taken not_kept shell_unavailable",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",
     416: "range_not_satisfiable",
     422: "idempotency_key_reused",
-    429: "rate_limited account_locked too_many_streams",
+    429: "rate_limited account_locked too_many_streams too_many_shells",
     500: "internal_error mock_metadata_invalid mock_script_failed",
     501: "not_available",
     502: "registry_unreachable oidc_provider_error mock_proxy_refused mock_proxy_failed",

@@ -14,13 +14,14 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402 - the apps must be ready first
 from django.urls import get_resolver  # noqa: E402
 
-from apps.executions.urls import websocket_urlpatterns  # noqa: E402
+from apps.executions.urls import no_such_socket, websocket_urlpatterns  # noqa: E402
 from apps.health.api import probes  # noqa: E402
 from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
 from apps.http.hosts import serve_known_hosts  # noqa: E402
 from apps.mocks.serving import mocks_in_front  # noqa: E402
 from apps.observability.logs import protect_server_logs  # noqa: E402
 from apps.operations.api import lifespan_parts, shared_redis  # noqa: E402
+from apps.shells.urls import websocket_urlpatterns as shell_sockets  # noqa: E402
 from kernel.garbage import collect_seldom  # noqa: E402
 from platform_site.settings.keys import require_jwt_secret  # noqa: E402
 
@@ -32,7 +33,7 @@ application = mocks_in_front(
         ProtocolTypeRouter(
             {
                 "http": ControlPlaneHandler(),
-                "websocket": URLRouter(websocket_urlpatterns),
+                "websocket": URLRouter([*websocket_urlpatterns, *shell_sockets, no_such_socket]),
                 "lifespan": Lifespan(),
             }
         )

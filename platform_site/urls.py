@@ -18,6 +18,7 @@ MOUNTS: Final = {  # app → the prefix of its `urls.py`; the more special ones 
     "mocks": "api/v1/",
     "executions": "api/v1/",
     "environments": "api/v1/",
+    "shells": "api/v1/",
     "workers": "api/v1/",
     "social": "accounts/",
     "health": "",

@@ -18,6 +18,7 @@ from apps.console.domain.markdown import FileLink, markdown_html
 from apps.environments import api as environments
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION, STEPS_ONLY
+from apps.shells import api as shells
 from apps.suites import api as suites
 from kernel import durations
 from kernel.errors import PlatformError
@@ -40,6 +41,7 @@ class StepRow(TypedDict):
     ticks: bool  # it still runs
     command: str
     usage: str
+    enterable: bool  # a shell can be opened in it
 
 
 def launch_suites() -> list[dict[str, object]]:
@@ -171,7 +173,11 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     """Return everything of a run except its streams; raise ExecutionNotFound."""
     run = executions.detail(principal, run_id, omit=frozenset({"events"}))
     nodes = {node["id"]: node for node in run["suite"].get("topology", ())}
-    rows = [step_row(step, nodes.get(step["id"], {})) for step in run["steps"]]
+    offer = shells.shell_offer(principal, run_id)
+    rows = [
+        step_row(step, nodes.get(step["id"], {}), enterable=step["id"] in offer.steps)
+        for step in run["steps"]
+    ]
     failures = failed_steps(rows)
     steps = [*failures, *(row for row in rows if row["step"]["status"] != "failed")]
     cases = executions.failed_cases(principal, run_id)
@@ -212,6 +218,7 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         ],
         "mock_surfaces": mock_surfaces(run["suite"]),
         "mock_outcomes": mock_display.outcomes(),
+        "may_shell": offer.is_allowed,
         "environment": environment_words(principal, run),
     }
 
@@ -265,7 +272,9 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
     }
 
 
-def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
+def step_row(
+    step: Mapping[str, Any], node: Mapping[str, Any], *, enterable: bool = False
+) -> StepRow:
     """Return the row of a step; `node` is its declaration."""
     return {
         "step": step,
@@ -278,6 +287,7 @@ def step_row(step: Mapping[str, Any], node: Mapping[str, Any]) -> StepRow:
         "ticks": "startedAt" in step and "finishedAt" not in step,
         "command": " ".join(node.get("command", ())),
         "usage": display.usage_text(step.get("usage", {})),
+        "enterable": enterable,
     }
 
 

@@ -40,6 +40,7 @@ RUN_TABS: Final = {
     "tests": "Tests",
     "graph": "Graph",
     "mocks": "Mock calls",
+    "shell": "Shell",
     "events": "Events",
 }
 NARROW_TABS: Final = ("why", "steps")  # a wide window shows them beside the others
@@ -92,9 +93,8 @@ def run(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse
 
 def _tabs(named: str, context: Mapping[str, object]) -> dict[str, object]:
     """Return the tabs of a run's page, and which one is shown: the named one if it is there."""
-    tabs = {name: label for name, label in RUN_TABS.items() if name != "mocks"}
-    if context["mock_surfaces"]:
-        tabs = RUN_TABS
+    absent = {"mocks": not context["mock_surfaces"], "shell": not context["may_shell"]}
+    tabs = {name: label for name, label in RUN_TABS.items() if not absent.get(name)}
     tab = named if named in tabs else context["first_tab"]
     return {
         "tabs": tabs,

@@ -90,6 +90,7 @@ from apps.executions.selectors.runs import (
     summaries,
     summary,
 )
+from apps.executions.selectors.step_units import StepUnit, is_enterable, step_unit, step_units
 from apps.executions.selectors.suite_results import newest_by_suite
 from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.cancellations import (
@@ -164,6 +165,7 @@ __all__ = [
     "SinceGreen",
     "StaleAttempt",
     "StepEnvironment",
+    "StepUnit",
     "StepVerdict",
     "StoredFile",
     "SupervisorSession",
@@ -192,6 +194,7 @@ __all__ = [
     "gap_words",
     "get_execution",
     "has_reruns",
+    "is_enterable",
     "is_job",
     "is_kept",
     "jobs_nudge",
@@ -227,6 +230,8 @@ __all__ = [
     "search_log",
     "since_green",
     "source_content",
+    "step_unit",
+    "step_units",
     "store_artifact",
     "suite_runs",
     "summaries",

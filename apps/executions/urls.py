@@ -6,7 +6,8 @@ from django.urls import path, re_path
 from rest_framework.routers import SimpleRouter
 
 from apps.executions.rest import shared_stream, streams, views
-from apps.executions.rest.websocket import NoSuchSocket, RunConsumer
+from apps.executions.rest.consumer import NoSuchSocket
+from apps.executions.rest.websocket import RunConsumer
 
 app_name = "executions"
 _RUN = "executions/<str:executionId>"
@@ -30,5 +31,5 @@ urlpatterns = [
 
 websocket_urlpatterns = [
     path("ws/executions/<str:executionId>", RunConsumer.as_asgi()),
-    re_path("", NoSuchSocket.as_asgi()),
 ]
+no_such_socket = re_path("", NoSuchSocket.as_asgi())  # after the sockets of all apps

@@ -11,7 +11,7 @@ from apps.streams.domain.sse_frames import resume_after, stream_refused
 from apps.streams.selectors import iterate, last_ids, read, tail
 from apps.streams.services.feeds import ViewOver
 from apps.streams.services.followers import follow, snapshot_stream
-from apps.streams.services.nudges import listen, nudge
+from apps.streams.services.nudges import has_nudges_of_others, listen, nudge, wake
 from apps.streams.services.responses import (
     TooManyStreams,
     guarded,
@@ -25,6 +25,7 @@ from apps.streams.services.topics import (
     close_topic,
     delete_topics,
     open_topics,
+    trim_topic,
 )
 from apps.streams.services.unit_of_work import (
     LostRace,
@@ -47,6 +48,7 @@ __all__ = [
     "delete_topics",
     "follow",
     "guarded",
+    "has_nudges_of_others",
     "iterate",
     "last_ids",
     "listen",
@@ -63,5 +65,7 @@ __all__ = [
     "stream_refused",
     "tail",
     "then_disconnect",
+    "trim_topic",
     "unit_of_work",
+    "wake",
 ]

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
-
-from django.db import DatabaseError
 
 from apps.agents.api import list_agents
 from apps.environments import api as environments
 from apps.operations.api import installation_id
-from apps.streams.api import DatastoreUnavailable, listen, on_store_thread
+from apps.streams.api import on_store_thread
+from apps.workers.store_loops import pause, survive_store, wakes
 from apps.workers.supervisor_setup import SupervisorSetup
 from kernel import clock, ids
 from kernel.agent_protocol import RuntimeResource
-from kernel.background import keep_running, one_cycle, report_error
-from kernel.errors import PlatformError
+from kernel.background import keep_running, one_cycle
 from worker import host
 from worker.domain import ownership
 from worker.domain.runtime import Runtime, RuntimeFailure
@@ -32,6 +29,7 @@ POLL_S: Final = 2.0  # a wish that no nudge told is seen by then
 LOOK_WITHIN_S: Final = 8.0
 CALL_WITHIN_S: Final = 30.0
 RENEW_EVERY_S: Final = 5.0
+_NAME: Final = "the inventory of environments"
 _ROUNDS: Final = 2  # the second one is for what appeared meanwhile
 
 
@@ -63,18 +61,18 @@ class InventoryLoops:
         await keep_running("environment-sweeps", self._sweep_when_due, longest_pause_s=POLL_S)
 
     async def _look_when_due(self) -> None:
-        with _wakes() as woken:
+        with wakes(environments.LOOK_NUDGE) as woken:
             while True:
                 with one_cycle():
-                    await _survive_store(self.look_if_due)
-                await _pause(woken)
+                    await survive_store(self.look_if_due, _NAME)
+                await pause(woken, POLL_S)
 
     async def _sweep_when_due(self) -> None:
-        with _wakes() as woken:
+        with wakes(environments.LOOK_NUDGE) as woken:
             while True:
                 with one_cycle():
-                    await _survive_store(self.sweep_if_due)
-                await _pause(woken)
+                    await survive_store(self.sweep_if_due, _NAME)
+                await pause(woken, POLL_S)
 
     def _engines(self) -> dict[str, ReachedRuntime]:
         return {
@@ -104,42 +102,6 @@ class InventoryLoops:
                     await Sweep(part, engine, self._holder).run()
                 except LostPart:
                     log.warning("%s: another runner has taken its part of a reap", agent_id)
-
-
-@contextmanager
-def _wakes() -> Iterator[asyncio.Event]:
-    """Provide an event that a nudge for runners sets."""
-    loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(woken.set)
-
-    unlisten = listen(environments.LOOK_NUDGE, wake)
-    try:
-        yield woken
-    finally:
-        unlisten()
-
-
-async def _pause(woken: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(POLL_S):
-            await woken.wait()
-    except TimeoutError:
-        return
-    woken.clear()
-
-
-async def _survive_store(work: Callable[[], Awaitable[None]]) -> None:
-    try:
-        await work()
-    except (DatabaseError, DatastoreUnavailable) as error:
-        log.warning("the inventory of environments waits for the store: %s", error)
-        report_error()
-    except PlatformError as error:
-        log.warning("the inventory of environments: %s", error.detail)
-        report_error()
 
 
 def find_gone_supervisors() -> frozenset[str]:

@@ -23,6 +23,7 @@ from apps.suites.api import container_kinds
 from apps.workers import conf
 from apps.workers.control_plane.in_process import InProcessControlPlane
 from apps.workers.inventory import InventoryLoops
+from apps.workers.shells import ShellLoop
 from apps.workers.supervisor_setup import (
     SupervisorSetup,
     SupervisorSpec,
@@ -73,6 +74,7 @@ class Runner:
         self._running: dict[str, _RunningSupervisor] = {}
         self._unusable: set[SupervisorSpec] = set()
         self._inventory = InventoryLoops(lambda: [each.setup for each in self._all()])
+        self._shells = ShellLoop(lambda: [each.setup for each in self._all()])
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
@@ -90,6 +92,7 @@ class Runner:
             asyncio.create_task(self.keep_following_settings()),
             asyncio.create_task(self._inventory.keep_looking()),
             asyncio.create_task(self._inventory.keep_sweeping()),
+            asyncio.create_task(self._shells.keep_serving()),
         ]
         self._stop = lambda: loop.call_soon_threadsafe(self._stop_all)
         if self._stopping.is_set():

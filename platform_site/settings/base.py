@@ -163,6 +163,9 @@ LEASE_OWNER_PATIENCE_S = env.duration_s("LEASE_OWNER_PATIENCE", "10m")
 EXECUTION_MAX_KEPT = env.integer("EXECUTION_MAX_KEPT", 5, low=0)  # environments of a workspace
 EXECUTION_KEEP_MAIL = env.flag("EXECUTION_KEEP_MAIL", default=False)
 ENVIRONMENT_AUTO_REAP = env.flag("ENVIRONMENT_AUTO_REAP", default=False)
+SHELL_ACCESS = env.choice("SHELL_ACCESS", "members", ("off", "owner", "members"))
+SHELL_MAX = env.integer("SHELL_MAX", 8, low=1, high=100)  # at once, in one workspace
+SHELL_IDLE_S = env.duration_s("SHELL_IDLE", "15m")
 UNIT_OF_WORK_PATIENCE_S = env.duration_s("UNIT_OF_WORK_PATIENCE", "2s")
 STREAM_MAX_PER_USER = env.integer("STREAM_MAX_PER_USER", 50, low=1)
 
@@ -228,6 +231,7 @@ INSTALLED_APPS = [
     "apps.mocks",
     "apps.executions",
     "apps.environments",
+    "apps.shells",
     "apps.workers",
     "apps.console",
     "sync_stack.orchestrator",

@@ -125,6 +125,10 @@ def test_every_thread_is_watched() -> None:
 ENDING_WITH_ITS_CALLER = {
     "apps/mocks/plane/channel_wires.py: _read": "awaited by its socket, which ends with it",
     "apps/mocks/plane/channel_wires.py: _until_gone": "ends with its stream",
+    "apps/shells/rest/websocket.py: _keep": "ends with its socket, which its session outlives",
+    "apps/workers/served_shell.py: _pass_input": "awaited by its session, which it ends",
+    "apps/workers/served_shell.py: _pass_output": "awaited by its session, which it ends",
+    "apps/workers/served_shell.py: _watch": "awaited by its session, which it ends",
     "worker/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
     "worker/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
     "sync_stack/gateway/webhook_stream.py: _read": "counted, who waits is told, another opens",

@@ -71,7 +71,7 @@ async def require_session(request: HttpRequest) -> Principal:
 
 
 def authenticate_stream(request: HttpRequest, path: str) -> Principal:
-    """Authenticate one of the six streaming routes, which also accept `?token=`.
+    """Authenticate one of the streaming routes, which also accept `?token=`.
 
     The parameter is an access token, or a ticket for `path`, the request's path; a ticket is used
     up. Raise Unauthenticated.

@@ -15,10 +15,10 @@ from apps.accounts.selectors import is_credential_alive
 from kernel.clock import now
 from kernel.errors import FieldError, InvalidInput
 
-# The six routes that accept `?token=` (reference: control-plane 3).
+# The routes that accept `?token=` (reference: control-plane 3).
 _STREAMING: Final = re.compile(
     r"/api/v1/(?:executions/[^/]+/(?:events|logs|probes)|engine/overview/stream|sandboxes/events|streams)"
-    r"|/ws/executions/[^/]+"
+    r"|/ws/(?:executions|shells)/[^/]+"
 )
 
 

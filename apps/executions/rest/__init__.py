@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from apps.executions.rest.consumer import TOO_BIG, StreamConsumer
 from apps.executions.rest.streams import describe_stream, on_request_thread, only_get, streamed
 
-__all__ = ["describe_stream", "on_request_thread", "only_get", "streamed"]
+__all__ = [
+    "TOO_BIG",
+    "StreamConsumer",
+    "describe_stream",
+    "on_request_thread",
+    "only_get",
+    "streamed",
+]

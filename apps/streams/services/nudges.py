@@ -67,6 +67,16 @@ def nudge(name: str) -> None:
         _publish(name)
 
 
+def wake(name: str) -> None:
+    """Wake the listeners of this process alone, at once; it does not touch the store."""
+    _switchboard.wake(name)
+
+
+def has_nudges_of_others() -> bool:
+    """Return whether nudges of other processes arrive here."""
+    return _other_processes() is not None
+
+
 def listen(name: str, callback: Callback) -> Callable[[], None]:
     """Call `callback` at every nudge of `name` until the returned function is called.
 

@@ -89,6 +89,12 @@ def delete_topics(names: Collection[str]) -> None:
         nudge(name)
 
 
+@unit_of_work
+def trim_topic(name: str, *, upto: int) -> None:
+    """Delete the chunks of which no record is after `upto`; a follower behind them gets a `gap`."""
+    StoredChunk.objects.filter(topic=name, last__lte=upto).delete()
+
+
 class ChunkRow(NamedTuple):
     """A chunk to insert; `first` and `last` count from 1 within this append to its topic."""
 

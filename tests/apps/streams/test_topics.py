@@ -97,6 +97,20 @@ def test_nothing_is_appended_to_a_topic_that_is_closed_deleted_or_never_opened()
         streams.close_topic(LOGS, "Failed")
 
 
+def test_a_trimmed_topic_keeps_its_numbers_and_goes_on():
+    streams.open_topics([LOGS])
+    for _ in range(3):
+        streams.append([streams.Batch(LOGS, "a", records(10))])
+
+    streams.trim_topic(LOGS, upto=15)  # in the middle of a chunk, which stays
+
+    assert [(c.first, c.last) for c in streams.read(LOGS, after=0, limit=100)] == [
+        (11, 20),
+        (21, 30),
+    ]
+    assert streams.append([streams.Batch(LOGS, "a", records(1))]) == {LOGS: 31}
+
+
 def test_reading_cuts_the_first_and_the_last_chunk_to_what_is_asked_for():
     streams.open_topics([LOGS])
     for source in ("a", "b", "a"):

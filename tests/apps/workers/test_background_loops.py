@@ -36,9 +36,11 @@ from apps.streams.services.stream_leases import StreamLeases
 from apps.suites import lifespan as suites
 from apps.workers import inventory
 from apps.workers import runner as runners
+from apps.workers import shells as shell_loop
 from apps.workers.control_plane.report_batcher import ReportBatcher
 from apps.workers.inventory import InventoryLoops
 from apps.workers.runner import Runner, RunnerThread
+from apps.workers.shells import ShellLoop
 from kernel import background
 from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
@@ -349,6 +351,16 @@ async def inventory_loop(
     await asyncio.gather(task, return_exceptions=True)
 
 
+@asynccontextmanager
+async def shells(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(shell_loop, "POLL_S", 0.01)
+    once = broken(ShellLoop, "serve_new", at_once)
+    task = asyncio.create_task(ShellLoop(lambda: ()).keep_serving())
+    yield once, lambda: None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
@@ -363,6 +375,7 @@ PIECES = {
     "settings": settings,
     "environment-looks": environment_looks,
     "environment-sweeps": environment_sweeps,
+    "shells": shells,
     "accounts": tidying,
     "platform-settings": refreshing,
     "streams-nudge-out": nudges_out,

@@ -99,13 +99,16 @@ def test_names_of_workspaces():
         ("/api/v1/executions/run-1/logs", True),
         ("/api/v1/engine/overview/stream", True),
         ("/api/v1/sandboxes/events", True),
+        ("/ws/executions/run-1", True),
+        ("/ws/shells/0190", True),
+        ("/ws/shells/0190/x", False),
         ("/api/v1/executions/run-1/logs/download", False),
         ("/api/v1/executions//logs", False),
         ("/api/v1/executions/run-1/logs\n", False),
         ("/executions/run-1/logs", False),
     ],
 )
-def test_exactly_four_routes_stream(path, streams):
+def test_exactly_these_routes_stream(path, streams):
     assert is_streaming_path(path) is streams
 
 

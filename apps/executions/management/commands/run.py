@@ -1,4 +1,4 @@
-"""`partita run launch|rerun|list|show|why|cancel|logs|keep`: runs in this machine's store."""
+"""`partita run launch|rerun|list|show|why|cancel|logs|keep|shell`: runs in this machine's store."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Command(VerbCommand):
   partita run show run-0123456789ab --since-green
   partita run launch shop --profile broken.yaml --keep 30m --watch   look inside after a failure
   partita run keep run-0123456789ab --for 1h     or --end
+  partita run shell run-0123456789ab seed        a terminal in a step of a kept run
+  partita run shell run-0123456789ab store -- redis-cli
 an id may also be the address of the run's page"""
 
     def add_arguments(self, parser: Any) -> None:

@@ -1,0 +1,54 @@
+"""`/api/v1/executions/{id}/shells` (reference: control-plane 11.7)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.accounts.rest import PrincipalMixin
+from apps.executions.api import get_execution
+from apps.http.api import client_ip
+from apps.http.rest import StrictViewSet, described_document
+from apps.shells import api
+from apps.shells.domain.documents import ShellDocument, ShellList
+from apps.shells.rest import schemas
+
+_SHELL: Final = described_document(ShellDocument)
+_LIST: Final = described_document(ShellList)
+
+
+class ShellViewSet(PrincipalMixin, StrictViewSet):  # the terminal is a WebSocket
+    @extend_schema(operation_id="shells_list", responses={200: _LIST})
+    def list_shells(self, request: Request, **path: str) -> Response:
+        return Response(api.shells_of_run(self.principal, path["executionId"]))
+
+    @extend_schema(
+        operation_id="shells_open", request=schemas.OpenShellInput, responses={201: _SHELL}
+    )
+    def open_shell(self, request: Request, **path: str) -> Response:
+        run_id = path["executionId"]
+        get_execution(self.principal, run_id)  # a foreign run is not found, whatever the body says
+        body = self.body(schemas.OpenShellInput)
+        wish = api.ShellWish(
+            step_id=body["stepId"],
+            command=tuple(body.get("command") or ()),
+            columns=body["columns"],
+            rows=body["rows"],
+        )
+        opened = api.open_shell(
+            self.principal,
+            run_id,
+            wish,
+            address=client_ip(request._request),  # noqa: SLF001
+        )
+        location = reverse("shells:shell", args=[run_id, opened["shellId"]])
+        return Response(opened, status=201, headers={"Location": location})
+
+    @extend_schema(operation_id="shells_end", request=None, responses={204: None})
+    def end_shell(self, request: Request, **path: Any) -> Response:
+        api.end_shell(self.principal, path["executionId"], path["shellId"])
+        return Response(status=204)
