@@ -19,14 +19,14 @@ _BY_STATUS: Final[dict[int, str]] = {
     "account_disabled agent_mismatch role_required session_required "
     "invitation_not_yours oidc_email_missing oidc_email_unverified shells_off",
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
-    "artifact_not_found sandbox_not_found agent_not_found job_not_found registry_not_found "
-    "subsystem_not_found surface_not_found operation_not_found mock_no_match space_not_active "
-    "oidc_disabled task_not_found shell_not_found",
+    "artifact_not_found repeat_not_found sandbox_not_found agent_not_found job_not_found "
+    "registry_not_found subsystem_not_found surface_not_found operation_not_found mock_no_match "
+    "space_not_active oidc_disabled task_not_found shell_not_found",
     405: "method_not_allowed",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
     "reap_in_progress stale_attempt log_gap job_running last_workspace_admin agent_online "
-    "tag_taken not_kept shell_unavailable",
+    "tag_taken not_kept shell_unavailable repeat_active repeat_finished repeat_unavailable",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",

@@ -154,6 +154,13 @@ def lock_fragment(suite_id: str) -> dict[str, object]:
     }
 
 
+def can_repeat(run: Mapping[str, Any]) -> bool:
+    """Return whether steps of the run can run again in its environment, which is kept."""
+    keep = run.get("keep", {})
+    is_kept = run["status"] in FINAL_EXECUTION and "until" in keep and "endedAt" not in keep
+    return is_kept and run["backendKind"] != "remote-agent"
+
+
 def suite_runs(principal: Principal, suite_id: str) -> list[dict[str, object]]:
     """Return the newest runs of a suite that the reader may see, at most `RECENT_RUNS_OF_SUITE`."""
     now = timezone.now()
@@ -195,6 +202,7 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         "keep": run.get("keep"),
         "keep_for": durations.shown(run.get("keep", {}).get("keepAliveMs", 0) / 1000),
         "may_rerun": principal.has_role(Role.RUNNER),
+        "may_repeat": principal.has_role(Role.RUNNER) and can_repeat(run),
         "steps": steps,
         "graph": graph(run["steps"]),
         "graph_address": reverse("console:run-graph", args=[run_id]),

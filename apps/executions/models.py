@@ -203,11 +203,72 @@ class Blob(models.Model):
         return f"{self.sha256} ({self.size} bytes)"
 
 
+class StepRepeat(models.Model):
+    """A step that runs once more in the kept environment of its ended run.
+
+    `attempt` continues the attempts of the step, and `job_id` is that of the step: both name its
+    unit. `content_sha256` names the `Blob` with the files (tar.gz) that replace those of the step.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="step_repeats")
+    repeat_id = models.CharField(max_length=32, unique=True)
+    step_id = models.CharField(max_length=300)
+    index = models.PositiveIntegerField()  # of the step, from 0
+    kind = models.CharField(max_length=8)
+    attempt = models.PositiveIntegerField()
+    job_id = models.CharField(max_length=26)
+    command = models.TextField(blank=True)
+    env = models.JSONField(default=dict)
+    content_sha256 = models.CharField(max_length=64, blank=True)
+    content_size = models.PositiveIntegerField(default=0)
+    asked_by_id = models.UUIDField()
+    asked_by = models.CharField(max_length=700)
+
+    state = models.CharField(max_length=9)
+    reason = models.CharField(max_length=32, blank=True)
+    detail = models.TextField(blank=True)
+    exit_code = models.IntegerField(null=True)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)  # taken by a runner
+    finished_at = models.DateTimeField(null=True)
+    is_canceling = models.BooleanField(default=False)
+
+    agent_id = models.CharField(max_length=128)
+    holder = models.CharField(max_length=64, blank=True)  # the process of that supervisor
+    lease_expires_at = models.DateTimeField(null=True)
+    next_seq = models.PositiveIntegerField(default=0)
+    position = models.BigIntegerField(default=0)
+    log_bytes = models.BigIntegerField(default=0)
+    log_lines_dropped = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["execution", "step_id", "attempt"], name="repeat_once_in_step"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["state", "agent_id"], name="repeat_by_agent"),
+            models.Index(fields=["job_id", "attempt"], name="repeat_by_job"),
+            models.Index(fields=["content_sha256"], name="repeat_by_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.repeat_id} of {self.step_id} ({self.state})"
+
+
 class Artifact(models.Model):
-    """A file that a step exported. `test_summary` is `testSummary` as on the wire."""
+    """A file that a step exported. `test_summary` is `testSummary` as on the wire.
+
+    Those with a `repeat` were made after the verdict and are no artifacts of the run.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
     execution = models.ForeignKey(Execution, on_delete=models.CASCADE, related_name="artifacts")
+    repeat = models.ForeignKey(
+        StepRepeat, on_delete=models.CASCADE, related_name="artifacts", null=True
+    )
     artifact_id = models.CharField(max_length=300)
     step_id = models.CharField(max_length=300)
     step_name = models.CharField(max_length=300)

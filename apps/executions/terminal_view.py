@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -16,13 +15,10 @@ from apps.executions.domain.events import LineRecord, logs_topic
 from apps.executions.domain.phrases import cause_sentences, failure_phrase
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.domain.verdict import RunVerdict, VerdictCase
+from apps.executions.log_reader import LogReader
 from apps.executions.selectors.detail import STEPS_ONLY, RunDetail, StepDocument, run_detail
 from apps.operations.api import ExitCode, printable
-from apps.streams import api as streams
 
-_line = msgspec.json.Decoder(LineRecord)
-POLL_S: Final = 0.25  # how late a line may be without a nudge
-_LINES_AT_ONCE: Final = 1000
 _NAMES: Final = 5  # of steps that are folded into one line
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta")
 _MARKS: Final = {
@@ -45,35 +41,12 @@ _INFRASTRUCTURE: Final = frozenset(
 )
 
 
-class LogReader:
-    """Reads the log of a run from where it stopped; waits for a nudge or POLL_S."""
-
-    def __init__(self, run_id: str, *, after: int = 0) -> None:
-        self.topic = logs_topic(run_id)
-        self.after = after
-        self._woken = threading.Event()
-        self._unsubscribe = streams.listen(self.topic, self._woken.set)
-
-    def close(self) -> None:
-        self._unsubscribe()
-
-    def batches(self) -> Iterator[list[LineRecord]]:
-        """Yield the stored lines after the last one read, about a thousand at a time."""
-        while chunks := streams.read(self.topic, after=self.after, limit=_LINES_AT_ONCE):
-            yield [_line.decode(record) for chunk in chunks for record in chunk.records]
-            self.after = chunks[-1].last
-
-    def wait(self, seconds: float = POLL_S) -> None:
-        self._woken.wait(seconds)
-        self._woken.clear()
-
-
 def watch(run_id: str, console: Console, *, stop: threading.Event | None = None) -> str:
     """Print the lines of a run until it is over or `stop` is set; return its last status.
 
     A terminal shows the steps below the lines, in up to half of its rows.
     """
-    reader = LogReader(run_id)
+    reader = LogReader(logs_topic(run_id))
     colours: dict[str, str] = {}
     try:
         with Live(console=console, auto_refresh=False, transient=True) as live:

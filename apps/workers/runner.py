@@ -23,6 +23,7 @@ from apps.suites.api import container_kinds
 from apps.workers import conf
 from apps.workers.control_plane.in_process import InProcessControlPlane
 from apps.workers.inventory import InventoryLoops
+from apps.workers.repeats import RepeatingSupervisor, RepeatLoop
 from apps.workers.shells import ShellLoop
 from apps.workers.supervisor_setup import (
     SupervisorSetup,
@@ -75,6 +76,7 @@ class Runner:
         self._unusable: set[SupervisorSpec] = set()
         self._inventory = InventoryLoops(lambda: [each.setup for each in self._all()])
         self._shells = ShellLoop(lambda: [each.setup for each in self._all()])
+        self._repeats = RepeatLoop(lambda: [_repeating(each.setup) for each in self._all()])
         self._stopping = threading.Event()
         self._stop: Callable[[], object] = lambda: None
 
@@ -93,6 +95,7 @@ class Runner:
             asyncio.create_task(self._inventory.keep_looking()),
             asyncio.create_task(self._inventory.keep_sweeping()),
             asyncio.create_task(self._shells.keep_serving()),
+            asyncio.create_task(self._repeats.keep_repeating()),
         ]
         self._stop = lambda: loop.call_soon_threadsafe(self._stop_all)
         if self._stopping.is_set():
@@ -255,6 +258,10 @@ def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
         capabilities=container_kinds(),
     )
     return InProcessControlPlane(registration, claimant)
+
+
+def _repeating(setup: SupervisorSetup) -> RepeatingSupervisor:
+    return RepeatingSupervisor(setup.agent_id, setup.runtime, _options(setup))
 
 
 def _options(setup: SupervisorSetup) -> SupervisorOptions:

@@ -40,6 +40,8 @@ REPORTS: dict[str, dict[str, Any]] = {
 BODIES: dict[str, dict[str, Any]] = {
     "POST /api/v1/executions/{over}/rerun": {"dryRun": True},  # else the next run waits behind it
     "POST /api/v1/executions/{run}/shells": {"stepId": "nowhere"},
+    "POST /api/v1/executions/{over}/repeats": {"stepId": "a"},
+    "PUT /api/v1/executions/{over}/keep": {"keepAliveMs": 60_000},
     "POST /api/v1/auth/sign-in": {"email": "ada@example.org", "password": "wrong"},
     "POST /api/v1/executions": {"suiteId": "nowhere"},
     "POST /api/v1/agents/register": {"agentId": "new"},

@@ -3,7 +3,7 @@
 What a step does is said by its command: a list of small words, one after another:
 `out:<text>` `err:<text>` `sleep:<seconds>` `exit:<code>` `serve`, `busy` (until stopped) `oom`
 `write:<path in artifacts>=<text>`, `drop:` in the step's directory, `share:` in the shared one,
-`env:<name>` (prints its value) `listen:<port>`.
+`env:<name>` (prints its value) `cat:<path in the step's directory>` `listen:<port>`.
 """
 
 from __future__ import annotations
@@ -140,6 +140,9 @@ class FakeRuntime(Runtime):
             started_at=clock.now(),
         )
         running = FakeUnit(unit=unit, launch=launch)
+        if launch.step_files is not None:  # the runtime has no other use for the files of a step
+            shared = _unpacked(launch.step_files).items()
+            running.files = {path.replace(WORKSPACE, STEP_DIRECTORY): text for path, text in shared}
         self.units[launch.name] = running
         running.task = asyncio.create_task(self._run(running))
 
@@ -178,6 +181,8 @@ class FakeRuntime(Runtime):
             name, _, text = rest.partition("=")
             files = shared if verb == "share" else running.files
             files[f"{_FOLDERS[verb]}/{name}"] = text
+        elif verb == "cat":
+            await self.say(running, "stdout", running.files.get(f"{STEP_DIRECTORY}/{rest}", ""))
         elif verb == "listen":
             running.listens.add(int(rest))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from kernel.agent_protocol import mock_variable
@@ -31,16 +31,20 @@ class CommandInvalid(ValueError):
 
 
 def program(node: StepNode) -> UnitProgram:
-    """Return the program of a node. Raises CommandInvalid for an unknown extension."""
+    """Return the program of a node. Raises CommandInvalid for an unknown extension.
+
+    A node with `commands` and a `file` is one that runs again with other commands instead of it.
+    """
+    if node.commands:
+        lines = "\n".join(node.commands)
+        starts_in: Literal["step", "image-or-step"] = "step" if node.file else "image-or-step"
+        return UnitProgram(entrypoint=("sh", "-e", "-c", lines), starts_in=starts_in)
     if node.file:
         script = script_path(node)
         if problem := unknown_extension(script):
             raise CommandInvalid(f"{script}: {problem}")
         command = script_command(script, node.image)
         return UnitProgram(entrypoint=(*command, script), starts_in="step")
-    if node.commands:
-        lines = "\n".join(node.commands)
-        return UnitProgram(entrypoint=("sh", "-e", "-c", lines), starts_in="image-or-step")
     return UnitProgram(arguments=node.command)
 
 

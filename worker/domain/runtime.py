@@ -135,7 +135,10 @@ class SharedDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One attempt of a step, in neutral terms. `networks`: name → the names the unit has there."""
+    """One attempt of a step, in neutral terms. `networks`: name → the names the unit has there.
+
+    `step_files` (tar+gzip) are in the directory of the step if it shall not have the suite's files.
+    """
 
     name: str
     run_id: str
@@ -151,6 +154,7 @@ class Launch:
     limits: UnitLimits
     labels: Mapping[str, str]
     run_labels: Mapping[str, str]
+    step_files: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

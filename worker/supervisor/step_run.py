@@ -25,11 +25,21 @@ log = logging.getLogger("partita.workers")
 
 
 class StepRun:
-    """Runs one attempt; `found`: the unit that an earlier process started for it."""
+    """Runs one attempt; `found`: the unit that an earlier process started for it.
 
-    def __init__(self, attempt: StepAttempt, found: Unit | None = None) -> None:
+    `step_files` (tar+gzip) replace the suite's files in the directory of the step.
+    """
+
+    def __init__(
+        self,
+        attempt: StepAttempt,
+        found: Unit | None = None,
+        *,
+        step_files: bytes | None = None,
+    ) -> None:
         self.attempt = attempt
         self._found = found
+        self._step_files = step_files
         self._dropped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gives_up = False
         self._may_have_started = False
@@ -125,7 +135,7 @@ class StepRun:
         async def fetch() -> bytes:
             return await retry_until_answered(lambda: context.control_plane.content(attempt.job))
 
-        return launch_of(
+        launch = launch_of(
             attempt.spec,
             context.options.rules,
             context.options.owner,
@@ -133,6 +143,7 @@ class StepRun:
             fetch=lambda: context.files.get(attempt.spec.content_digest, fetch),
             started_at=clock.rfc3339(clock.now()),
         )
+        return replace(launch, step_files=self._step_files)
 
     async def _complete(self, outcome: Completion) -> None:
         attempt, control_plane = self.attempt, self.attempt.context.control_plane

@@ -17,7 +17,7 @@ from kernel.errors import FieldError, InvalidInput
 
 # The routes that accept `?token=` (reference: control-plane 3).
 _STREAMING: Final = re.compile(
-    r"/api/v1/(?:executions/[^/]+/(?:events|logs|probes)|engine/overview/stream|sandboxes/events|streams)"
+    r"/api/v1/(?:executions/[^/]+/(?:events|logs|probes|repeats/[^/]+/logs)|engine/overview/stream|sandboxes/events|streams)"
     r"|/ws/(?:executions|shells)/[^/]+"
 )
 

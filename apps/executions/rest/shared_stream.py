@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from django.apps import apps
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.module_loading import import_string
 
 from apps.accounts.api import Principal, authenticate_stream, visible_workspaces
@@ -27,6 +27,7 @@ from apps.executions.rest.streams import (
     only_get,
     overview_frames,
     probe_frames,
+    repeat_frames,
     streamed,
 )
 from apps.http.rest import InvalidParameter, refuse_unknown_parameters
@@ -38,6 +39,12 @@ from kernel.problems import problem_document
 
 MOST_STREAMS: Final = 200
 _Open = Callable[[], AsyncGenerator[bytes] | bytes]
+_OF_RUNS: Final[dict[str, frozenset[str]]] = {  # route → the parameters of its query
+    "executions:events": frozenset({"since"}),
+    "executions:logs": frozenset({"since", "source"}),
+    "executions:probes": frozenset(),
+    "executions:repeat-logs": frozenset({"since"}),
+}
 
 
 @cache
@@ -93,20 +100,25 @@ def _opened(principal: Principal, address: str) -> _Open:
         refuse_unknown_parameters(query, {"workspaceId"})
         workspaces = visible_workspaces(principal, query.get("workspaceId"))
         return lambda: overview_frames(workspaces)
-    if match.view_name == "executions:probes":
-        refuse_unknown_parameters(query, ())
-        api.get_execution(principal, match.kwargs["executionId"])
-        return lambda: probe_frames(match.kwargs["executionId"])
     if opener := shared_streams().get(match.view_name):
         open_other: _Open = import_string(opener)(principal, query)
         return open_other
-    if match.view_name not in ("executions:events", "executions:logs"):
+    return _open_stream_of_run(match, principal, query)
+
+
+def _open_stream_of_run(match: ResolverMatch, principal: Principal, query: QueryDict) -> _Open:
+    known = _OF_RUNS.get(match.view_name)
+    if known is None:
         raise InvalidParameter("stream must be the path of a stream")
-    is_log = match.view_name == "executions:logs"
-    refuse_unknown_parameters(query, {"since", "source"} if is_log else {"since"})
-    run_id = match.kwargs["executionId"]
+    refuse_unknown_parameters(query, known)
+    run_id, repeat_id = match.kwargs["executionId"], match.kwargs.get("repeatId", "")
     api.get_execution(principal, run_id)
     after = streams.resume_after(since=query.get("since"), last_event_id=None)
-    if is_log:
+    if repeat_id:
+        api.get_repeat(principal, run_id, repeat_id)
+        return lambda: repeat_frames(repeat_id, after)
+    if match.view_name == "executions:probes":
+        return lambda: probe_frames(run_id)
+    if match.view_name == "executions:logs":
         return lambda: log_frames(run_id, after, texts(query, "source"))
     return lambda: event_frames(run_id, after)

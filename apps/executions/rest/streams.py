@@ -109,6 +109,13 @@ def log_frames(run_id: str, after: int, sources: Collection[str]) -> AsyncGenera
     )
 
 
+def repeat_frames(repeat_id: str, after: int) -> AsyncGenerator[bytes]:
+    """Return the frames of the log of a repeat, which the caller may see."""
+    return streams.follow(
+        api.repeat_topic(repeat_id), after=after, member="line", envelope=api.repeat_envelope
+    )
+
+
 def probe_frames(run_id: str) -> AsyncGenerator[bytes]:
     """Return the frames of the probes of a run, which the caller may see."""
     return streams.snapshot_stream(
@@ -210,6 +217,12 @@ _RUN: Final = {
     "required": True,
     "schema": {"type": "string"},
 }
+_REPEAT: Final = {
+    "name": "repeatId",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string"},
+}
 _SINCE: Final = {
     "name": "since",
     "in": "query",
@@ -284,6 +297,12 @@ _PATHS: Final = {
     ),
     "/api/v1/executions/{executionId}/logs/download": _operation(
         "executions_logs_download", "A run's log as a file.", [_RUN, _FORMAT, _ONE_SOURCE], _FILE
+    ),
+    "/api/v1/executions/{executionId}/repeats/{repeatId}/logs": _operation(
+        "executions_repeat_logs",
+        "The log of a step that runs again, as SSE.",
+        [_RUN, _REPEAT, _SINCE, _TOKEN],
+        _SSE,
     ),
     "/api/v1/engine/overview/stream": _operation(
         "engine_overview_stream", "The overview whenever it changed.", [_WORKSPACE, _TOKEN], _SSE

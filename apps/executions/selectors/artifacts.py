@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, NotRequired, TypedDict
 
+from django.db.models import QuerySet
+
 from apps.accounts.api import Principal
 from apps.executions.domain import junit
 from apps.executions.domain.junit import Case, TestSummaryBody
@@ -71,15 +73,26 @@ class ArtifactDocument(TypedDict):
 
 def artifacts_of(row: Execution) -> list[ArtifactDocument]:
     """Return every artifact of the run, oldest first; text with its first 64 KiB."""
-    artifacts = list(row.artifacts.order_by("created_at", "artifact_id"))
+    own = row.artifacts.filter(repeat=None)
+    return artifact_documents(own, f"/api/v1/executions/{row.run_id}/artifacts")
+
+
+def artifact_documents(rows: QuerySet[Artifact, Artifact], address: str) -> list[ArtifactDocument]:
+    """Return the artifacts, oldest first, which are downloaded from below an address."""
+    artifacts = list(rows.order_by("created_at", "artifact_id"))
     heads = _heads.get_many({artifact.sha256 for artifact in artifacts}, _read_heads)
-    return [_wire(row.run_id, artifact, heads.get(artifact.sha256)) for artifact in artifacts]
+    return [_wire(address, artifact, heads.get(artifact.sha256)) for artifact in artifacts]
 
 
 def artifact_file(principal: Principal, run_id: str, artifact_id: str) -> StoredFile:
     """Return the file; raise ExecutionNotFound or ArtifactNotFound."""
     row = get_execution(principal, run_id)
-    named = row.artifacts.filter(artifact_id=artifact_id)
+    return stored_file(row.artifacts.filter(repeat=None), artifact_id)
+
+
+def stored_file(rows: QuerySet[Artifact, Artifact], artifact_id: str) -> StoredFile:
+    """Return the file of one of the artifacts; raise ArtifactNotFound."""
+    named = rows.filter(artifact_id=artifact_id)
     artifact = named.first() if _ARTIFACT_ID.match(artifact_id) else None
     if artifact is None:
         raise ArtifactNotFound
@@ -91,7 +104,7 @@ def artifact_file(principal: Principal, run_id: str, artifact_id: str) -> Stored
     )
 
 
-def _wire(run_id: str, artifact: Artifact, head: str | None) -> ArtifactDocument:
+def _wire(address: str, artifact: Artifact, head: str | None) -> ArtifactDocument:
     document: ArtifactDocument = {
         "id": artifact.artifact_id,
         "stepId": artifact.step_id,
@@ -103,7 +116,7 @@ def _wire(run_id: str, artifact: Artifact, head: str | None) -> ArtifactDocument
         "size": artifact.size,
         "sha256": artifact.sha256,
         "mediaType": artifact.media_type,
-        "href": f"/api/v1/executions/{run_id}/artifacts/{artifact.artifact_id}",
+        "href": f"{address}/{artifact.artifact_id}",
         "createdAt": clock.rfc3339(artifact.created_at),
     }
     if artifact.name:
@@ -141,7 +154,8 @@ def failed_cases(principal: Principal, run_id: str) -> list[FailedCase]:
     row = get_execution(principal, run_id)
     steps = dict(Step.objects.filter(execution=row).values_list("step_id", "attempt"))
     failed: list[FailedCase] = []
-    for report in row.artifacts.filter(format__in=junit.REPORT_FORMATS).order_by("created_at"):
+    reports = row.artifacts.filter(repeat=None, format__in=junit.REPORT_FORMATS)
+    for report in reports.order_by("created_at"):
         summary = report.test_summary or {}
         is_last = steps.get(report.step_id) == report.attempt
         if is_last and (summary.get("failures") or summary.get("errors")):

@@ -51,7 +51,8 @@ def junit_document(principal: Principal, run_id: str) -> bytes:
 
 def _reported_cases(row: Execution) -> dict[tuple[str, int], list[Case]]:
     """Return (step id, attempt) → cases; hold the bytes of one report at a time."""
-    reports = row.artifacts.filter(format__in=junit.REPORT_FORMATS).order_by("created_at", "path")
+    found = row.artifacts.filter(repeat=None, format__in=junit.REPORT_FORMATS)
+    reports = found.order_by("created_at", "path")
     by_content: dict[str, list[Artifact]] = defaultdict(list)
     for report in reports:
         by_content[report.sha256].append(report)

@@ -143,7 +143,9 @@ def _evidence(
 
 def _found_cases(row: Execution, failed: Sequence[Step]) -> dict[str, _FoundCases]:
     attempts = {step.step_id: step.attempt for step in failed}
-    reports = row.artifacts.filter(format__in=junit.REPORT_FORMATS, step_id__in=list(attempts))
+    reports = row.artifacts.filter(
+        repeat=None, format__in=junit.REPORT_FORMATS, step_id__in=list(attempts)
+    )
     found: dict[str, _FoundCases] = defaultdict(_FoundCases)
     for report in reports.order_by("created_at", "path"):
         if attempts[report.step_id] == report.attempt:

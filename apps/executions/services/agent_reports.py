@@ -296,14 +296,20 @@ def _succeeded(run: RunAggregate, index: int, completion: Completion, *, missed:
 
 
 def _test_failures(run: RunAggregate, index: int) -> str:
-    """Return the failures that the reports count; empty if none, or if exit ≠ 0 is expected."""
-    node = run.definition.nodes[index]
+    return failed_tests(run.definition.nodes[index], _artifacts(run, index))
+
+
+def failed_tests(node: Mapping[str, Any], artifacts: QuerySet[Artifact, Artifact]) -> str:
+    """Return the failures that the reports of an attempt count, in words.
+
+    Empty if there are none, or if the node expects an exit code other than 0.
+    """
     exports = node.get("artifactExports", ())
     if not any(export["format"] in ("junit", "ctrf") for export in exports):
         return ""
     if node.get("evaluation", {}).get("expectExit", 0):
         return ""
-    reports = _artifacts(run, index).values_list("path", "name", "test_summary")
+    reports = artifacts.values_list("path", "name", "test_summary")
     calls = (CALLS_PATH, CALLS_NAME)  # a step may export a file of this path, too
     counted = [summary for path, name, summary in reports if summary and (path, name) != calls]
     failures = sum(summary["failures"] for summary in counted)
@@ -316,6 +322,7 @@ def _test_failures(run: RunAggregate, index: int) -> str:
 def _artifacts(run: RunAggregate, index: int) -> QuerySet[Artifact, Artifact]:
     return Artifact.objects.filter(
         execution_id=run.execution.pk,
+        repeat=None,
         step_id=run.plan.nodes[index].id,
         attempt=run.attempt(index),
     )

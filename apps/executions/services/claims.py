@@ -160,21 +160,24 @@ def fail_for_secrets(execution_pk: Any, detail: str) -> None:
         save_runs([run])
 
 
-def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
+def step_spec(run: RunAggregate, index: int, *, repeat_attempt: int = 0) -> StepSpecBody:
     """Return what a supervisor needs to run the step; raise SecretUnresolved.
+
+    `repeat_attempt`: the attempt if it is no attempt of the run, but one after its verdict.
 
     Values of secrets are in `env`, the names of their variables in `secretKeys`.
     """
     definition = run.definition
     node = definition.nodes[index]
     secrets = resolve_secrets(definition.secret_refs(node["id"]))
-    env = _env(run, index, secrets)
+    attempt = repeat_attempt or run.attempt(index)
+    env = _env(run, index, secrets, attempt=attempt)
     imported = cast(
         "ImportBody", {key: node[key] for key in ImportBody.__annotations__ if key in node}
     )
     spec: StepSpecBody = {
         "jobId": run.keys.job_ids[index],
-        "attempt": run.attempt(index),
+        "attempt": attempt,
         **_run_body(run),
         "runtimeProfile": node.get("runtimeProfile", run.execution.profile),
         **imported,  # type: ignore[typeddict-item]  # it has none of the members below
@@ -192,7 +195,7 @@ def step_spec(run: RunAggregate, index: int) -> StepSpecBody:
         "observability": dict(definition.profile["observability"]),
         "node": dict(node),
     }
-    if traceparent := _traceparent(run, index):
+    if traceparent := _traceparent(run, index, attempt):
         spec["traceparent"] = env["TRACEPARENT"] = traceparent
     if content := definition.content(index):
         spec["content"] = {"digest": content["digest"], "size": content["size"]}
@@ -230,18 +233,20 @@ def _run_body(run: RunAggregate) -> RunBody:
     return body
 
 
-def _traceparent(run: RunAggregate, index: int) -> str:
+def _traceparent(run: RunAggregate, index: int, attempt: int) -> str:
     """Return the traceparent of the attempt's span; empty if the profile turns traces off.
 
     (reference: control-plane 6.1)
     """
     if not run.definition.profile["observability"].get("traces", True):
         return ""
-    span = attempt_span(run.execution, run.plan.nodes[index].id, run.attempt(index))
+    span = attempt_span(run.execution, run.plan.nodes[index].id, attempt)
     return str(span or "")
 
 
-def _env(run: RunAggregate, index: int, secrets: Mapping[str, str]) -> dict[str, str]:
+def _env(
+    run: RunAggregate, index: int, secrets: Mapping[str, str], *, attempt: int
+) -> dict[str, str]:
     node = run.definition.nodes[index]
     built_ins = BuiltIns(
         execution_id=run.execution.run_id,
@@ -251,7 +256,7 @@ def _env(run: RunAggregate, index: int, secrets: Mapping[str, str]) -> dict[str,
         step_id=node["id"],
         step_name=node["name"],
         step_kind=node["kind"],
-        attempt=run.attempt(index),
+        attempt=attempt,
         mock_base_url=conf.mock_base_url(),
         mock_urls=mock_urls(run.definition, run.execution.run_id, node["id"]),
     ).variables(conf.env_prefixes())

@@ -22,6 +22,7 @@ from apps.executions.domain.kept_environments import (
     keep_nudge,
     tell_at,
 )
+from apps.executions.domain.repeats import REPEATS_NUDGE
 from apps.executions.domain.states import CancelReason, ExecutionStatus, StepStatus
 from apps.executions.models import Execution
 from apps.executions.selectors.kept_environments import (
@@ -125,6 +126,7 @@ def end_keeping(run: RunAggregate, *, by: str) -> bool:
     )
     run.nudge(keep_nudge(execution.run_id))
     run.nudge(OVERVIEW_NUDGE)
+    run.nudge(REPEATS_NUDGE)
     return True
 
 

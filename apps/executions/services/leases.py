@@ -27,6 +27,7 @@ from apps.executions.domain.states import JobState, StepStatus
 from apps.executions.domain.steps import ProbeRecord
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.kept_environments import jobs_with_kept_units
+from apps.executions.selectors.repeats import jobs_of_kept_repeats
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
@@ -96,6 +97,7 @@ def adopt(supervisor: SupervisorSession, active: Sequence[Job]) -> Adopted:
     kept = _adopt(supervisor, frozenset(active))
     keep = tuple(filter(None, (_kept_job(run, index) for run, index in kept)))
     stay = {kept.job.job_id for kept in keep} | {job.job_id for job in jobs_with_kept_units(active)}
+    stay |= {job.job_id for job in jobs_of_kept_repeats(active)}
     return Adopted(keep=keep, drop=tuple(job.job_id for job in active if job.job_id not in stay))
 
 

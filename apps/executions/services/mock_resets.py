@@ -21,7 +21,7 @@ from apps.mocks import api as mocks
 from apps.streams.api import unit_of_work
 from kernel.errors import PlatformError
 
-_WAITS_S: Final = 3.0  # for the mocks of all steps of a claim, whose answer the supervisor awaits
+WAITS_S: Final = 3.0  # for the mocks of all steps of a claim, whose answer the supervisor awaits
 _LEAST_S: Final = 0.1
 ClaimedStep = tuple[RunAggregate, int]
 
@@ -32,20 +32,25 @@ def with_mocks_reset(claimed: Iterable[ClaimedStep]) -> list[ClaimedStep]:
     A step whose mocks do not answer goes back to the queue, and fails after 60 s.
     """
     ready: list[ClaimedStep] = []
-    until = time.monotonic() + _WAITS_S
+    until = time.monotonic() + WAITS_S
     for run, index in claimed:
         reset = run.definition.nodes[index].get("resetMocks", ())
         if not reset:
             ready.append((run, index))
             continue
-        fault = _reset(run.definition, run.execution.run_id, reset, until=until)
+        fault = reset_mocks(run.definition, run.execution.run_id, reset, until=until)
         if _record(run.execution.pk, index, run.attempt(index), fault):
             ready.append((run, index))
     return ready
 
 
-def _reset(definition: RunDefinition, run_id: str, mock_ids: Iterable[str], *, until: float) -> str:
-    """Return why a mock may not be empty, "" if all are."""
+def reset_mocks(
+    definition: RunDefinition, run_id: str, mock_ids: Iterable[str], *, until: float
+) -> str:
+    """Empty mocks of a run; return why one may not be empty, "" if all are.
+
+    `until` is the monotonic time until when they may take.
+    """
     for mock_id in mock_ids:
         wait_s = max(_LEAST_S, until - time.monotonic())
         name = space_of(definition, run_id, mock_id)

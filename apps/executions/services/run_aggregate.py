@@ -324,6 +324,12 @@ def load_run(execution_pk: UUID) -> RunAggregate | None:
     return load_runs([execution_pk]).get(execution_pk)
 
 
+def read_run(execution_pk: UUID) -> RunAggregate | None:
+    """Return a run to read from: its version stays, and nothing of it may be saved."""
+    execution = Execution.objects.filter(pk=execution_pk, deleted_at=None).first()
+    return _aggregate(execution, clock.now()) if execution else None
+
+
 def save_runs(runs: Iterable[RunAggregate]) -> None:
     """Store changes, events and lines; followers, supervisors and workers are nudged on commit."""
     changed = [run for run in runs if run.is_changed]

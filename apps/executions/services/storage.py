@@ -30,9 +30,10 @@ from apps.executions.domain.junit import (
     TestSummaryBody,
     read_summary,
 )
+from apps.executions.domain.repeats import repeat_topic
 from apps.executions.domain.runs import ExecutionActive
 from apps.executions.domain.states import FINAL_EXECUTION
-from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
+from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step, StepRepeat
 from apps.executions.selectors.definitions import (
     archive_of,
     content_key,
@@ -58,7 +59,9 @@ MAX_ARTIFACT_BYTES: Final = 10 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class _TestReport:
+class TestReport:
+    """What a test report counts, or why it cannot be read."""
+
     summary: TestSummaryBody | None = None
     problem: str = ""
 
@@ -93,13 +96,13 @@ def store_artifact(
     """
     if len(upload.body) > MAX_ARTIFACT_BYTES:
         raise ArtifactTooLarge(f"an artifact has at most {MAX_ARTIFACT_BYTES} bytes")
-    report = _read_report(upload)  # may take a while: not within the transaction
+    report = read_report(upload)  # may take a while: not within the transaction
     return _store(supervisor, job, upload, report)
 
 
 @unit_of_work
 def _store(
-    supervisor: SupervisorSession, job: Job, upload: ArtifactUpload, report: _TestReport
+    supervisor: SupervisorSession, job: Job, upload: ArtifactUpload, report: TestReport
 ) -> tuple[str, bool]:
     execution_pk, index = indexes_of_jobs([job.job_id]).get(job.job_id, (None, 0))
     run = load_run(execution_pk) if execution_pk else None
@@ -107,7 +110,8 @@ def _store(
         raise JobNotFound
     refuse_stale(run.step(index), supervisor, job.attempt)
     sha256 = hashlib.sha256(upload.body).hexdigest()
-    stored = Artifact.objects.filter(execution_id=run.execution.pk, step_id=run.step(index).step_id)
+    stored = Artifact.objects.filter(execution_id=run.execution.pk, repeat=None)
+    stored = stored.filter(step_id=run.step(index).step_id)
     same = stored.filter(attempt=job.attempt, path=upload.path, sha256=sha256).first()
     if same is not None:
         return same.artifact_id, False
@@ -121,13 +125,13 @@ def _store(
     return artifact.artifact_id, True
 
 
-def _read_report(upload: ArtifactUpload) -> _TestReport:
+def read_report(upload: ArtifactUpload) -> TestReport:
     if upload.format not in REPORT_FORMATS:
-        return _TestReport()
+        return TestReport()
     try:
-        return _TestReport(read_summary(upload.format, upload.body))
+        return TestReport(read_summary(upload.format, upload.body))
     except ReportUnreadable as error:
-        return _TestReport(problem=f"unreadable {upload.format} report: {error}")
+        return TestReport(problem=f"unreadable {upload.format} report: {error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,9 +333,13 @@ def _expired() -> QuerySet[Execution, Execution]:
 @unit_of_work
 def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     pks = [pk for pk, _, _ in runs]
-    delete_topics([topic(run_id) for _, run_id, _ in runs for topic in (events_topic, logs_topic)])
+    repeats = StepRepeat.objects.filter(execution_id__in=pks)
+    topics = [topic(run_id) for _, run_id, _ in runs for topic in (events_topic, logs_topic)]
+    delete_topics([*topics, *map(repeat_topic, repeats.values_list("repeat_id", flat=True))])
     hashes = set(Artifact.objects.filter(execution_id__in=pks).values_list("sha256", flat=True))
+    hashes |= set(repeats.exclude(content_sha256="").values_list("content_sha256", flat=True))
     Artifact.objects.filter(execution_id__in=pks).delete()
+    repeats.delete()
     Step.objects.filter(execution_id__in=pks).delete()
     Execution.objects.filter(pk__in=pks).delete()
     forget_spaces([run_id for _, run_id, _ in runs])
@@ -340,7 +348,12 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     _name_archives()
     artifacts = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
     archives = Snapshot.objects.filter(archive_sha256__in=hashes)
-    named = {*artifacts, *archives.values_list("archive_sha256", flat=True)}
+    contents = StepRepeat.objects.filter(content_sha256__in=hashes)
+    named = {
+        *artifacts,
+        *archives.values_list("archive_sha256", flat=True),
+        *contents.values_list("content_sha256", flat=True),
+    }
     Blob.objects.filter(sha256__in=hashes - named).delete()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from apps.executions.models import Artifact, Blob
+from apps.executions.models import Artifact, Blob, StepRepeat
 from apps.executions.services.run_aggregate import RunAggregate
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload
@@ -24,15 +24,24 @@ def use(rows: QuerySet[Any, Any], **changes: object) -> int:
     return rows.update(used_at=clock.now(), **changes)
 
 
-def new_artifact(run: RunAggregate, index: int, upload: ArtifactUpload, sha256: str) -> Artifact:
+def new_artifact(
+    run: RunAggregate,
+    index: int,
+    upload: ArtifactUpload,
+    sha256: str,
+    *,
+    repeat: StepRepeat | None = None,
+) -> Artifact:
+    """Return an artifact of the step's present attempt, or of a repeat; it is not saved."""
     node = run.definition.nodes[index]
     file_name = upload.path.rsplit("/", 1)[-1]
     return Artifact(
         execution_id=run.execution.pk,
+        repeat=repeat,
         artifact_id=_free_id(run, f"{node['id']}-{upload.name or file_name}-{upload.format}"),
         step_id=node["id"],
         step_name=node["name"],
-        attempt=run.attempt(index),
+        attempt=repeat.attempt if repeat else run.attempt(index),
         path=upload.path,
         name=upload.name,
         on=upload.on,

@@ -32,6 +32,7 @@ from apps.executions.services.kept_environments import end_overdue, tell_owners
 from apps.executions.services.launch import delete_old_idempotency_keys, dispatch, ensure_lease_row
 from apps.executions.services.leases import expire_leases
 from apps.executions.services.mock_nodes import check_waiting_mocks
+from apps.executions.services.repeat_claims import cancel_unkept_repeats, end_expired_repeats
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
 from apps.executions.services.storage import remove_old_runs
@@ -256,6 +257,7 @@ _ENDING: Final[tuple[Callable[[], object], ...]] = (
     _end_overdue_steps,
     _fail_unclaimed_steps,
     _end_bindings,
+    end_expired_repeats,
 )
 _WORK: Final[tuple[Callable[[], object], ...]] = (
     *_ENDING,
@@ -263,6 +265,7 @@ _WORK: Final[tuple[Callable[[], object], ...]] = (
     check_waiting_mocks,
     end_overdue,
     tell_owners,
+    cancel_unkept_repeats,
     dispatch,
     remove_old_runs,
     delete_old_idempotency_keys,

@@ -112,7 +112,7 @@ class InProcessControlPlane:
         probes: Mapping[Job, ProbeProgress] = NO_PROBES,
     ) -> Sequence[JobDirective | None]:
         """Renew leases on the calling thread."""
-        leases = _translated(lambda: executions.renew(self._supervisor, jobs, usage, probes))
+        leases = translate_errors(lambda: executions.renew(self._supervisor, jobs, usage, probes))
         return [None if isinstance(lease, executions.StaleAttempt) else lease for lease in leases]
 
     async def report(self, report: StateReport) -> JobDirective:
@@ -142,10 +142,10 @@ class InProcessControlPlane:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: _translated(work))
+        return await loop.run_in_executor(self._threads, lambda: translate_errors(work))
 
 
-def _translated(work: Callable[[], T]) -> T:
+def translate_errors(work: Callable[[], T]) -> T:
     """Do the work; translate errors of use cases and the store to the port's errors."""
     try:
         release_stale_connection()

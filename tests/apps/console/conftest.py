@@ -15,6 +15,7 @@ from apps.executions.api import (
     difference_name,
     difference_sides,
 )
+from apps.shells.api import ShellOffer
 from kernel.errors import NotFound
 from tests.apps.console import wire_samples
 
@@ -82,6 +83,13 @@ class FakeExecutions:
         return self.cases
 
 
+class FakeShells:
+    """`shells.api` as far as the page of a run reads it: nothing can be entered."""
+
+    def shell_offer(self, _principal: object, _run_id: str) -> ShellOffer:
+        return ShellOffer(is_allowed=False)
+
+
 @dataclass
 class FakeSuites:
     """`suites.api` as far as the pages read it."""
@@ -112,6 +120,7 @@ def executions(monkeypatch: pytest.MonkeyPatch) -> FakeExecutions:
     fake = FakeExecutions()
     for reader in (selectors, run_list, suite_list):
         monkeypatch.setattr(reader, "executions", fake)
+    monkeypatch.setattr(selectors, "shells", FakeShells())
     return fake
 
 

@@ -22,6 +22,12 @@ BELOW = [
     ("get", "/artifacts/check-report-raw"),
     ("get", "/junit"),
     ("get", "/since-green"),
+    ("get", "/repeats"),
+    ("post", "/repeats"),
+    ("get", "/repeats/repeat-000000000000"),
+    ("post", "/repeats/repeat-000000000000/cancel"),
+    ("get", "/repeats/repeat-000000000000/logs"),
+    ("get", "/repeats/repeat-000000000000/artifacts/x"),
 ]
 NAMELESS = ("requestId", "instance")
 

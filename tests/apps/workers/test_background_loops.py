@@ -35,10 +35,12 @@ from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
 from apps.suites import lifespan as suites
 from apps.workers import inventory
+from apps.workers import repeats as repeat_loop
 from apps.workers import runner as runners
 from apps.workers import shells as shell_loop
 from apps.workers.control_plane.report_batcher import ReportBatcher
 from apps.workers.inventory import InventoryLoops
+from apps.workers.repeats import RepeatLoop
 from apps.workers.runner import Runner, RunnerThread
 from apps.workers.shells import ShellLoop
 from kernel import background
@@ -361,6 +363,16 @@ async def shells(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterato
     await asyncio.gather(task, return_exceptions=True)
 
 
+@asynccontextmanager
+async def repeats(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(repeat_loop, "POLL_S", 0.01)
+    once = broken(RepeatLoop, "poll", at_once)
+    task = asyncio.create_task(RepeatLoop(lambda: ()).keep_repeating())
+    yield once, lambda: None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 PIECES = {
     "sweeper": sweeping,
     "enqueue": publishing,
@@ -376,6 +388,7 @@ PIECES = {
     "environment-looks": environment_looks,
     "environment-sweeps": environment_sweeps,
     "shells": shells,
+    "repeats": repeats,
     "accounts": tidying,
     "platform-settings": refreshing,
     "streams-nudge-out": nudges_out,

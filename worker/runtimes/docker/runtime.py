@@ -157,9 +157,10 @@ class DockerRuntime(Runtime):
         """Add the files, and the aliases in further networks."""
         content = await launch.workspace.fetch()
         await self._environment.fill(launch, unit_id, content)
+        own = content if launch.step_files is None else launch.step_files
 
         def put(client: Any) -> None:
-            client.put_archive(unit_id, "/", self._archives.get_or_build(content, step_archive))
+            client.put_archive(unit_id, "/", self._archives.get_or_build(own, step_archive))
 
         await self._engine.call(put)
         for network, aliases in list(launch.networks.items())[1:]:

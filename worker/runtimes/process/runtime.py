@@ -111,7 +111,8 @@ class ProcessRuntime(Runtime):
             content = await launch.workspace.fetch()
             await self._fill(launch, content)
             labels = dict(launch.labels)
-            await self._in_thread(folder.make, labels, launch.workspace.name, content)
+            own = content if launch.step_files is None else launch.step_files
+            await self._in_thread(folder.make, labels, launch.workspace.name, own)
         if folder.unit().state is UnitState.CREATED:
             await self._spawn(launch, folder)
         return folder.unit()

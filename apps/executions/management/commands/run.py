@@ -1,10 +1,10 @@
-"""`partita run launch|rerun|list|show|why|cancel|logs|keep|shell`: runs in this machine's store."""
+"""`partita run launch|rerun|list|show|why|cancel|logs|keep|shell|again`: runs in the store."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from apps.executions.management.verbs import keep, launch, log_lines, results
+from apps.executions.management.verbs import again, keep, launch, log_lines, results
 from apps.operations.api import VerbCommand
 
 
@@ -27,10 +27,12 @@ class Command(VerbCommand):
   partita run keep run-0123456789ab --for 1h     or --end
   partita run shell run-0123456789ab seed        a terminal in a step of a kept run
   partita run shell run-0123456789ab store -- redis-cli
+  partita run again run-0123456789ab seed --env BREAK=no   one step, in the kept environment
+  partita run again run-0123456789ab seed --files .        with the files of this folder
 an id may also be the address of the run's page"""
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        for topic in (launch, results, log_lines, keep):  # each in a module of its own
+        for topic in (launch, results, log_lines, keep, again):  # each in a module of its own
             topic.add_verbs(self, verbs)
         self.add_further_verbs("run", verbs)

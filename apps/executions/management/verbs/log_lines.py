@@ -11,6 +11,7 @@ import msgspec
 
 from apps.executions import api as executions
 from apps.executions.domain.states import FINAL_EXECUTION
+from apps.executions.log_reader import LogReader
 from apps.executions.management.verbs.arguments import Options, add_run
 from apps.operations.api import ExitCode, VerbCommand, printable
 from kernel.errors import InvalidInput, NotFound
@@ -41,7 +42,7 @@ def show_logs(options: Options) -> int:
         sys.stderr.write("no step of this run has failed\n")
         return ExitCode.OK
     wanted = line_filter(sources, search=options["search"], regex=options["regex"])
-    reader = terminal_view.LogReader(run_id)
+    reader = LogReader(executions.logs_topic(run_id))
     console, colours = Console(highlight=False), dict[str, str]()
     try:
         while True:

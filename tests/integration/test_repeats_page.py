@@ -1,0 +1,134 @@
+"""A step again on the page of its run: the dialog, the log below the step, and who may ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from apps.accounts.models import Membership
+from apps.executions import api as executions
+from apps.executions.models import StepRepeat
+from tests.apps.executions.kept import chunk, completion, end_keeping, take
+from tests.apps.executions.runs import Run, Worker
+from tests.apps.executions.test_repeats import upload
+from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
+from tests.integration.test_failed_run_page import picture
+from tests.integration.test_kept_environment_page import SCREENS, kept  # noqa: F401 - fixture
+from tests.integration.test_pages import (
+    ada,  # noqa: F401 - fixtures
+    browser,  # noqa: F401
+    nobody_admits,  # noqa: F401
+    server,  # noqa: F401
+    worker,  # noqa: F401
+)
+from tests.support.browser import Reader
+from tests.support.packages import program
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("nobody_admits"),
+    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
+]
+
+
+def open_step(reader: Reader, run: Run, step: str = "seed") -> Any:
+    """Open the page at a step; return the part with what is below it."""
+    reader.open(f"/executions/{run.id}?step={step}")
+    if (reader.page.viewport_size or {"width": 0})["width"] < 700:
+        reader.page.get_by_role("tab", name="Steps").click()
+    head = reader.page.locator(f"#step-{step}")
+    if head.get_attribute("aria-expanded") != "true":
+        head.click()
+    return reader.page.locator(f"#step-more-{step}")
+
+
+def dialog(page: Page) -> Any:
+    return page.locator("dialog#repeat")
+
+
+def test_a_step_runs_again_and_its_log_is_followed(
+    ada: Reader,  # noqa: F811
+    kept: Run,  # noqa: F811
+    worker: Worker,  # noqa: F811
+):
+    page, more = ada.page, open_step(ada, kept)
+    more.get_by_role("button", name="Run this step again").click()
+    expect(dialog(page).get_by_role("heading")).to_have_text("Run seed again")
+    dialog(page).get_by_label("Command").fill("true")
+    dialog(page).get_by_label("Variables").fill("BREAK=no")
+    dialog(page).get_by_role("button", name="Run again").click()
+    summary = more.locator("summary")
+    expect(summary).to_have_text("After the verdict: #2 waits for a runner")
+    expect(summary).to_be_focused()
+    [claim] = take(worker)
+    executions.record_repeat_lines(claim, chunk("row 1 of 3"))
+    expect(more.get_by_role("region", name="Log of seed #2")).to_contain_text("row 1 of 3")
+    executions.store_repeat_artifact(claim, upload("made.txt", b"made"))
+    executions.complete_repeat(claim, completion(final_seq=1))
+    expect(summary).to_contain_text("After the verdict: #2 succeeded in")
+    expect(more.get_by_role("link", name="made.txt")).to_be_visible()
+    row = StepRepeat.objects.get()
+    assert (row.command, row.env) == ("true", {"BREAK": "no"})
+    assert kept.statuses["seed"] == "failed"
+
+
+def test_what_is_wrong_is_said_in_the_dialog(ada: Reader, kept: Run):  # noqa: F811
+    page, more = ada.page, open_step(ada, kept)
+    more.get_by_role("button", name="Run this step again").click()
+    for text, words in (("BREAK", "write NAME=value"), ("1A=x", "begins with no digit")):
+        dialog(page).get_by_label("Variables").fill(text)
+        dialog(page).get_by_role("button", name="Run again").click()
+        expect(dialog(page).get_by_role("alert")).to_contain_text(words)
+    assert not StepRepeat.objects.exists()
+    assert all("400" in each for each in ada.complaints)  # what Chromium says of the refusal
+    ada.complaints.clear()
+
+
+def test_one_that_waits_is_canceled(ada: Reader, kept: Run):  # noqa: F811
+    executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
+    more = open_step(ada, kept)
+    more.locator("summary").click()
+    more.get_by_role("button", name="Cancel").click()
+    expect(more.locator("summary")).to_contain_text("#2 was canceled")
+
+
+def test_a_viewer_reads_and_after_the_end_nobody_asks(ada: Reader, kept: Run):  # noqa: F811
+    executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
+    Membership.objects.update(role="viewer")
+    more = open_step(ada, kept)
+    expect(more.locator("summary")).to_contain_text("#2 waits")
+    expect(more.get_by_role("button")).to_have_count(0)
+    Membership.objects.update(role="admin")
+    end_keeping(kept)
+    more = open_step(ada, kept)
+    expect(more.get_by_role("button", name="Run this step again")).to_have_count(0)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_it_fits_its_window_and_axe_finds_nothing(
+    ada: Reader,  # noqa: F811
+    axe: str,  # noqa: F811
+    kept: Run,  # noqa: F811
+    worker: Worker,  # noqa: F811
+    screen: tuple[int, int, Any],
+):
+    width, height, scheme = screen
+    page = ada.page
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": height})
+    executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
+    [claim] = take(worker)
+    executions.record_repeat_lines(claim, chunk("a long line " * 30))
+    more = open_step(ada, kept)
+    more.locator("summary").click()
+    expect(more.get_by_role("region", name="Log of seed #2")).to_contain_text("a long line")
+    moves = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not page.evaluate(moves)
+    picture(page, f"repeat-step-{width}-{scheme}")
+    assert findings(page, axe) == []
+    more.get_by_role("button", name="Run this step again").click()
+    picture(page, f"repeat-dialog-{width}-{scheme}")
+    assert findings(page, axe) == []
