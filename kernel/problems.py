@@ -27,6 +27,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
     "reap_in_progress stale_attempt log_gap job_running last_workspace_admin agent_online "
     "tag_taken not_kept shell_unavailable repeat_active repeat_finished repeat_unavailable",
+    410: "artifact_expired",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",

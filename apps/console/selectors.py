@@ -5,16 +5,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import unquote, urlencode
 
 from django.urls import reverse
 from django.utils import timezone
 
 from apps.accounts.api import Principal, Role
-from apps.console.domain import display, layout, mock_display, suite_parts
+from apps.console.domain import display, layout, mock_display, run_parts, suite_parts
 from apps.console.domain.graph_groups import group_siblings
 from apps.console.domain.markdown import FileLink, markdown_html
+from apps.console.domain.timeline_display import timeline_context
 from apps.environments import api as environments
 from apps.executions import api as executions
 from apps.executions.api import FINAL_EXECUTION, STEPS_ONLY
@@ -26,22 +27,6 @@ from kernel.errors import PlatformError
 RECENT_RUNS_OF_SUITE = 10
 MAX_DRAWN_NODES = 500
 _NO_NEW_LOCK = ("topology_invalid", "package_invalid", "registry_unreachable")
-
-
-class StepRow(TypedDict):
-    """A step of a run's page, with texts for its reason, causes and durations."""
-
-    step: Mapping[str, Any]
-    node: Mapping[str, Any]
-    display: display.StatusDisplay
-    reason: str
-    detail: str
-    causes: Sequence[tuple[str, str]]  # step, why
-    took: str
-    ticks: bool  # it still runs
-    command: str
-    usage: str
-    enterable: bool  # a shell can be opened in it
 
 
 def launch_suites() -> list[dict[str, object]]:
@@ -154,13 +139,6 @@ def lock_fragment(suite_id: str) -> dict[str, object]:
     }
 
 
-def can_repeat(run: Mapping[str, Any]) -> bool:
-    """Return whether steps of the run can run again in its environment, which is kept."""
-    keep = run.get("keep", {})
-    is_kept = run["status"] in FINAL_EXECUTION and "until" in keep and "endedAt" not in keep
-    return is_kept and run["backendKind"] != "remote-agent"
-
-
 def suite_runs(principal: Principal, suite_id: str) -> list[dict[str, object]]:
     """Return the newest runs of a suite that the reader may see, at most `RECENT_RUNS_OF_SUITE`."""
     now = timezone.now()
@@ -182,27 +160,27 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
     nodes = {node["id"]: node for node in run["suite"].get("topology", ())}
     offer = shells.shell_offer(principal, run_id)
     rows = [
-        step_row(step, nodes.get(step["id"], {}), enterable=step["id"] in offer.steps)
+        run_parts.step_row(step, nodes.get(step["id"], {}), enterable=step["id"] in offer.steps)
         for step in run["steps"]
     ]
-    failures = failed_steps(rows)
+    failures = run_parts.failed_steps(rows)
     steps = [*failures, *(row for row in rows if row["step"]["status"] != "failed")]
     cases = executions.failed_cases(principal, run_id)
     return {
         "statuses": display.FOR_SCRIPTS,
         "run": run,
         "display": display.run_display(
-            run["status"], failing=run["failing"], begun=has_healthy_step(run)
+            run["status"], failing=run["failing"], begun=run_parts.has_healthy_step(run)
         ),
         "over": run["status"] in FINAL_EXECUTION,
         "verdict": run["verdict"],
         "verdict_of_run": run.get("reason", "step_failed") != "step_failed",
-        "verdict_steps": verdict_steps(run["verdict"]),
+        "verdict_steps": run_parts.verdict_steps(run["verdict"]),
         "isolated": display.is_isolated(run["backend"]),
         "keep": run.get("keep"),
         "keep_for": durations.shown(run.get("keep", {}).get("keepAliveMs", 0) / 1000),
         "may_rerun": principal.has_role(Role.RUNNER),
-        "may_repeat": principal.has_role(Role.RUNNER) and can_repeat(run),
+        "may_repeat": principal.has_role(Role.RUNNER) and run_parts.can_repeat(run),
         "steps": steps,
         "graph": graph(run["steps"]),
         "graph_address": reverse("console:run-graph", args=[run_id]),
@@ -212,13 +190,14 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         "first_tab": "why" if failures or "reason" in run else "log",
         "failed_cases": cases,
         "artifacts": [
-            {**artifact, "sizeText": display.size_text(artifact["size"])}
-            for artifact in sorted(run["artifacts"], key=_place_of)
+            run_parts.artifact_row(each)
+            for each in sorted(run["artifacts"], key=run_parts.artifact_place)
         ],
-        "tests": test_reports(run["artifacts"]),
-        "has_tests": has_tests(rows),
-        "missing_artifacts": missing_artifacts(rows),
-        "announcement": announcement(run),
+        "has_stored_artifacts": any("expiredAt" not in each for each in run["artifacts"]),
+        "tests": run_parts.test_reports(run["artifacts"]),
+        "has_tests": run_parts.has_tests(rows),
+        "missing_artifacts": run_parts.missing_artifacts(rows),
+        "announcement": run_parts.announcement(run),
         "attempts": display.attempt_marks(run["attempts"], run_id),
         "since_green": since_green(principal, run),
         "other_profiles": [
@@ -280,45 +259,6 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
     }
 
 
-def step_row(
-    step: Mapping[str, Any], node: Mapping[str, Any], *, enterable: bool = False
-) -> StepRow:
-    """Return the row of a step; `node` is its declaration."""
-    return {
-        "step": step,
-        "node": node,
-        "display": display.step_display(step["status"]),
-        "reason": display.step_reason(step),
-        "detail": display.step_detail(step),
-        "causes": display.cause_links(step.get("cause", [])),
-        "took": display.duration(step.get("durationMs")),
-        "ticks": "startedAt" in step and "finishedAt" not in step,
-        "command": " ".join(node.get("command", ())),
-        "usage": display.usage_text(step.get("usage", {})),
-        "enterable": enterable,
-    }
-
-
-def has_tests(rows: Sequence[StepRow]) -> bool:
-    """Return whether the run can have results as JUnit: tests, or reports of other steps."""
-    exports = [each for row in rows for each in row["node"].get("artifactExports", ())]
-    reports = [each for each in exports if each["format"] in executions.REPORT_FORMATS]
-    return bool(reports) or any(row["step"]["kind"] == "test" for row in rows)
-
-
-def missing_artifacts(rows: Sequence[StepRow]) -> list[dict[str, str]]:
-    """Return the declared artifacts that steps did not leave: step id and name, path, hint."""
-    return [
-        {"step_id": row["step"]["id"], "step_name": row["step"]["name"], "hint": "", **each}
-        for row in rows
-        for each in row["step"].get("missingArtifacts", ())
-    ]
-
-
-def has_healthy_step(run: Mapping[str, Any]) -> bool:
-    return any(step["status"] == "healthy" for step in run["steps"])
-
-
 def graph(
     nodes: Sequence[Mapping[str, Any]], opened: Collection[str] = ()
 ) -> layout.Drawing | None:
@@ -340,51 +280,24 @@ def run_graph(principal: Principal, run_id: str, opened: Collection[str]) -> dic
     }
 
 
+def run_timeline(principal: Principal, run_id: str) -> dict[str, object]:
+    """Return the timeline of a run as drawn; raise ExecutionNotFound."""
+    return timeline_context(executions.timeline(principal, run_id))
+
+
+def artifact_preview(principal: Principal, run_id: str, artifact_id: str) -> dict[str, object]:
+    """Return the preview of an artifact; raise ExecutionNotFound, ArtifactNotFound or …Expired."""
+    address = reverse("executions:executions-artifact-image", args=[run_id, artifact_id])
+    return {
+        "preview": executions.artifact_preview(principal, run_id, artifact_id),
+        "artifact_id": artifact_id,
+        "image_address": address,
+    }
+
+
 def suite_graph(suite_id: str, opened: Collection[str]) -> dict[str, object]:
     """Return the drawing of a suite with these groups open; raise SuiteNotFound."""
     return {
         "graph": graph(suites.get_definition(suite_id).get("topology", ()), opened),
         "graph_address": reverse("console:suite-graph", args=[suite_id]),
     }
-
-
-def test_reports(artifacts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the artifacts that are test reports: those with failures first, then by step."""
-    return sorted(
-        (one for one in artifacts if "testSummary" in one),
-        key=lambda one: (
-            not (one["testSummary"]["failures"] or one["testSummary"]["errors"]),
-            _place_of(one),
-        ),
-    )
-
-
-def _place_of(artifact: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return a key that sorts artifacts by step, attempt and name."""
-    name = artifact.get("name") or artifact["path"]
-    step = display.natural_key(artifact["stepName"])
-    return step, artifact["attempt"], display.natural_key(name)
-
-
-def failed_steps(rows: Sequence[StepRow]) -> list[StepRow]:
-    """Return the failed steps, those that fail the run first, then in the order they ended."""
-    failed = [row for row in rows if row["step"]["status"] == "failed"]
-    return sorted(
-        failed,
-        key=lambda row: (row["step"]["continueOnFailure"], row["step"].get("finishedAt", "")),
-    )
-
-
-def verdict_steps(verdict: executions.RunVerdict) -> list[dict[str, object]]:
-    """Return the failed steps of a verdict, each with `rest`: its sentence without its id."""
-    return [
-        {**step, "rest": step["sentence"].removeprefix(step["stepId"])} for step in verdict["steps"]
-    ]
-
-
-def announcement(run: Mapping[str, Any]) -> str:
-    """Return the status of a run as one sentence for screen readers."""
-    if run["status"] == "Queued" and "queuePosition" in run:
-        return f"Queued, position {run['queuePosition']}"
-    shown = display.run_display(run["status"], failing=run["failing"], begun=has_healthy_step(run))
-    return f"{shown.label} after {run['duration']}"

@@ -61,6 +61,12 @@ urlpatterns = [
     path("suites/<str:suite_id>/mocks/reset", mocks.reset_shared_space, name="reset-suite-mocks"),
     path("executions/<str:run_id>", views.run, name="run"),
     path("executions/<str:run_id>/graph", views.run_graph, name="run-graph"),
+    path("executions/<str:run_id>/timeline", views.run_timeline, name="run-timeline"),
+    path(
+        "executions/<str:run_id>/artifacts/<str:artifact_id>/preview",
+        views.artifact_preview,
+        name="artifact-preview",
+    ),
     path("executions/<str:run_id>/panels", views.run_panels, name="run-panels"),
     path("executions/<str:run_id>/mocks", mocks.run_spaces, name="run-mocks"),
     path("executions/<str:run_id>/mocks/reset", mocks.reset_run_space, name="reset-run-mocks"),

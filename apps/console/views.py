@@ -38,12 +38,15 @@ RUN_TABS: Final = {
     "steps": "Steps",
     "log": "Log",
     "tests": "Tests",
+    "artifacts": "Artifacts",
     "graph": "Graph",
+    "timeline": "Timeline",
     "mocks": "Mock calls",
     "shell": "Shell",
     "events": "Events",
 }
 NARROW_TABS: Final = ("why", "steps")  # a wide window shows them beside the others
+TABS_WITH_LOG: Final = ("log", "timeline")
 _FORM_METHODS: Final = ["GET", "HEAD", "POST"]
 
 _View = Callable[..., HttpResponse]
@@ -101,6 +104,7 @@ def _tabs(named: str, context: Mapping[str, object]) -> dict[str, object]:
         "narrow_tabs": NARROW_TABS,
         "tab": tab,
         "right_tab": "log" if tab in NARROW_TABS else tab,
+        "shows_log": tab in (*NARROW_TABS, *TABS_WITH_LOG),
     }
 
 
@@ -117,6 +121,23 @@ def run_graph(request: HttpRequest, principal: Principal, run_id: str) -> HttpRe
     """Render the graph with the groups that `?open=` names drawn as their steps, for htmx."""
     context = selectors.run_graph(principal, run_id, request.GET.getlist("open"))
     return render(request, "console/_graph.html", context)
+
+
+@require_safe
+@page
+def run_timeline(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
+    """Render the timeline of a run until now, as a fragment."""
+    return render(request, "console/_timeline.html", selectors.run_timeline(principal, run_id))
+
+
+@require_safe
+@page
+def artifact_preview(
+    request: HttpRequest, principal: Principal, run_id: str, artifact_id: str
+) -> HttpResponse:
+    """Render the beginning of a text or an image, as a fragment."""
+    context = selectors.artifact_preview(principal, run_id, artifact_id)
+    return render(request, "console/_artifact_preview.html", context)
 
 
 @require_safe

@@ -18,6 +18,7 @@ from apps.executions.domain.agent_reports import (
     SupervisorSession,
 )
 from apps.executions.domain.attempts import AttemptBody, attempt_numbers, gap_words, has_reruns
+from apps.executions.domain.critical_path import CriticalLink, TimelineBody, rounded_duration
 from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
     WORK_NUDGE,
@@ -53,13 +54,18 @@ from apps.executions.domain.runs import (
 )
 from apps.executions.domain.since_green import difference_name, difference_sides
 from apps.executions.domain.states import FINAL_EXECUTION
+from apps.executions.domain.timeline import SEGMENT_KINDS, SegmentBody, StepTimeline
 from apps.executions.domain.verdict import RunVerdict, StepVerdict
-from apps.executions.selectors.artifacts import (
-    FailedCase,
+from apps.executions.selectors.artifact_files import (
+    ArtifactPreview,
     StoredFile,
+    artifact_archive,
     artifact_file,
-    failed_cases,
+    artifact_image,
+    artifact_preview,
+    run_artifact_files,
 )
+from apps.executions.selectors.artifacts import FailedCase, failed_cases
 from apps.executions.selectors.attempts import SinceGreen, run_since_green, since_green
 from apps.executions.selectors.detail import (
     NO_PARTS,
@@ -76,9 +82,11 @@ from apps.executions.selectors.launchable import launch_suites, referenced_suite
 from apps.executions.selectors.logs import (
     PATTERN_MAX_CHARACTERS,
     LineFilter,
+    LinePlace,
     PatternInvalid,
     SearchState,
     compile_pattern,
+    first_line_at,
     last_lines,
     log_pages,
     search_log,
@@ -110,6 +118,7 @@ from apps.executions.selectors.runs import (
 )
 from apps.executions.selectors.step_units import StepUnit, is_enterable, step_unit, step_units
 from apps.executions.selectors.suite_results import newest_by_suite
+from apps.executions.selectors.timeline import run_timeline, timeline
 from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.cancellations import (
     cancel,
@@ -169,11 +178,14 @@ __all__ = [
     "PATTERN_MAX_CHARACTERS",
     "REPEATS_NUDGE",
     "REPORT_FORMATS",
+    "SEGMENT_KINDS",
     "STEPS_ONLY",
     "WORK_NUDGE",
     "Adopted",
+    "ArtifactPreview",
     "AttemptBody",
     "CauseLink",
+    "CriticalLink",
     "ExecutionActive",
     "ExecutionFinished",
     "ExecutionNotFound",
@@ -188,6 +200,7 @@ __all__ = [
     "Launched",
     "Lease",
     "LineFilter",
+    "LinePlace",
     "LogGap",
     "LostRepeat",
     "NotKept",
@@ -212,16 +225,22 @@ __all__ = [
     "RunSummary",
     "RunVerdict",
     "SearchState",
+    "SegmentBody",
     "SinceGreen",
     "StaleAttempt",
     "StepEnvironment",
+    "StepTimeline",
     "StepUnit",
     "StepVerdict",
     "StoredFile",
     "SupervisorSession",
     "Sweeper",
+    "TimelineBody",
     "adopt",
+    "artifact_archive",
     "artifact_file",
+    "artifact_image",
+    "artifact_preview",
     "attempt_numbers",
     "cancel",
     "cancel_repeat",
@@ -247,6 +266,7 @@ __all__ = [
     "failure_phrase",
     "files_of_archive",
     "find_repeat",
+    "first_line_at",
     "gap_words",
     "get_execution",
     "get_repeat",
@@ -292,10 +312,13 @@ __all__ = [
     "repeat_step",
     "repeat_topic",
     "rerun",
+    "rounded_duration",
+    "run_artifact_files",
     "run_detail",
     "run_facts",
     "run_page",
     "run_since_green",
+    "run_timeline",
     "search_log",
     "since_green",
     "source_content",
@@ -309,5 +332,6 @@ __all__ = [
     "summary",
     "sweep",
     "take_repeats",
+    "timeline",
     "usage_by_job",
 ]

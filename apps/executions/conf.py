@@ -37,6 +37,11 @@ def retention() -> timedelta:
     return timedelta(seconds=settings.EXECUTION_RETENTION_S)
 
 
+def artifact_retention() -> timedelta:
+    """Return how long after its run an artifact has its bytes; at most as long as the run."""
+    return timedelta(seconds=settings.EXECUTION_ARTIFACT_RETENTION_S)
+
+
 def max_parallel_steps() -> int:
     return settings.RUNNER_MAX_PARALLEL_STEPS
 

@@ -262,6 +262,7 @@ class Artifact(models.Model):
     """A file that a step exported. `test_summary` is `testSummary` as on the wire.
 
     Those with a `repeat` were made after the verdict and are no artifacts of the run.
+    `expired_at` is when its bytes were removed; then no `Blob` needs to have its `sha256`.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -282,12 +283,16 @@ class Artifact(models.Model):
     sha256 = models.CharField(max_length=64)
     test_summary = models.JSONField(null=True)
     created_at = models.DateTimeField()
+    expired_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["execution", "artifact_id"], name="artifact_once"),
         ]
-        indexes = [models.Index(fields=["sha256"], name="artifact_by_content")]
+        indexes = [
+            models.Index(fields=["sha256"], name="artifact_by_content"),
+            models.Index(fields=["expired_at", "created_at"], name="artifact_by_age"),
+        ]
 
     def __str__(self) -> str:
         return self.artifact_id

@@ -17,6 +17,7 @@ _router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 _router.register("executions", views.ExecutionViewSet, "executions")
 
 urlpatterns = [
+    path(f"{_RUN}/artifacts/archive", streams.artifact_archive, name="artifact-archive"),
     *_router.urls,
     path(f"{_RUN}/events", streams.events, name="events"),
     path(f"{_RUN}/probes", streams.probes, name="probes"),

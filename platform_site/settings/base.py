@@ -141,6 +141,10 @@ EXECUTION_MAX_QUEUED = env.integer("EXECUTION_MAX_QUEUED", 200)
 EXECUTION_MAX_DURATION_S = env.duration_s("EXECUTION_MAX_DURATION", "4h")
 EXECUTION_LOG_MAX_BYTES = env.integer("EXECUTION_LOG_MAX_BYTES", 268_435_456, low=1)
 EXECUTION_RETENTION_S = env.duration_s("EXECUTION_RETENTION", "720h")
+# of the bytes of artifacts, after their run: as long as the run, unless it is shorter
+EXECUTION_ARTIFACT_RETENTION_S = env.duration_s(
+    "EXECUTION_ARTIFACT_RETENTION", env.text("EXECUTION_RETENTION", "720h")
+)
 RUNNER_MAX_PARALLEL_STEPS = env.integer("RUNNER_MAX_PARALLEL_STEPS", 16, low=1)
 STEP_DEFAULT_TIMEOUT_S = env.duration_s("STEP_DEFAULT_TIMEOUT", "10m")
 STEP_MAX_TIMEOUT_S = env.duration_s("STEP_MAX_TIMEOUT", "2h")

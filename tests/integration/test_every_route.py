@@ -63,6 +63,7 @@ BODIES: dict[str, dict[str, Any]] = {
 QUERIES = {
     "GET /api/v1/executions/resolve-ref": "?ref=hello",
     "GET /api/v1/executions/{run}/logs/search": "?q=x",
+    "GET /api/v1/executions/{run}/logs/at": "?ms=0",
     "GET /api/v1/streams": "?stream=/api/v1/engine/overview/stream",
     **{
         f"{method} /api/v1/mocks/{what}": "?suiteId=hello"

@@ -85,6 +85,12 @@ def event_id(source: str, what: str, *, attempt: int = 0, nth: int = 1) -> str:
     return named if nth == 1 else f"{named}.{nth}"
 
 
+def event_name(identifier: str, source: str, *, attempt: int) -> str:
+    """Return what happened according to an id of `event_id`, such as `running`."""
+    named = identifier.removeprefix(f"{source}-").partition(".")[0]
+    return named.removesuffix(f"-{attempt}") if attempt > 1 else named
+
+
 def cause_chain(
     step_id: str, *, reason: str, exit_code: int | None, cause: Sequence[CauseLink]
 ) -> list[CauseLink]:

@@ -28,8 +28,15 @@ class ExecutionNotFound(NotFound):
 class ArtifactNotFound(NotFound):
     code = "artifact_not_found"
 
+    def __init__(self, detail: str = "artifact not found in this execution") -> None:
+        super().__init__(detail)
+
+
+class ArtifactExpired(PlatformError):
+    code = "artifact_expired"
+
     def __init__(self) -> None:
-        super().__init__("artifact not found in this execution")
+        super().__init__("the file was removed after the retention time of artifacts")
 
 
 class ExecutionActive(PlatformError):

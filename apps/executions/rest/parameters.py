@@ -42,6 +42,7 @@ SEARCH: Final = frozenset({"q", "regex", "case", "source", "kind", "level"})
 TRIGGERS: Final = ("Manual", "CI", "API", "Rerun")
 _TEXT_MAX: Final = 500
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # no store accepts these in text
+_WHOLE_NUMBER: Final = re.compile(r"^\d{1,12}\Z", re.ASCII)
 _IDEMPOTENCY_KEY: Final = re.compile(r"^[\x21-\x7e]{1,128}\Z")
 
 
@@ -117,6 +118,14 @@ def listed(values: Mapping[str, str], name: str, options: Collection[str]) -> fr
         known = ", ".join(options)
         raise InvalidParameter(f"{name}: unknown value {unknown[0]!r}; expected {known}")
     return parts
+
+
+def offset_ms(values: Mapping[str, str], name: str) -> int:
+    """Return the milliseconds since the start of a run; raise InvalidParameter."""
+    value = values.get(name, "")
+    if not _WHOLE_NUMBER.match(value):
+        raise InvalidParameter(f"{name} must be milliseconds since the start, such as 1500")
+    return int(value)
 
 
 def idempotency_key(request: Request) -> str:

@@ -22,7 +22,7 @@ from apps.accounts.api import Principal, authenticate_stream, rate_limited
 from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters
-from apps.executions.rest.file_responses import file_response
+from apps.executions.rest.artifact_responses import file_response
 from apps.executions.rest.streams import (
     on_request_thread,
     only_get,

@@ -229,6 +229,8 @@ class ArtifactShape(Shape):
     createdAt = Instant()
     content = Text(required=False, help_text="the first 64 KiB of a UTF-8 text")
     truncated = Flag(required=False)
+    imageType = Text(required=False, help_text="of an image, by its bytes: PNG, JPEG, GIF or WebP")
+    expiredAt = Instant(required=False, help_text="when its bytes were removed")
     testSummary = TestSummary(required=False)
 
 

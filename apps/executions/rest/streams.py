@@ -23,6 +23,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts.api import Principal, authenticate_stream, recheck, signed_in, visible_workspaces
 from apps.executions import api
+from apps.executions.rest.artifact_responses import HARMLESS
 from apps.executions.rest.parameters import text, texts
 from apps.http.rest import InvalidParameter, refuse_unknown_parameters
 from apps.streams import api as streams
@@ -151,6 +152,22 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
     )
 
 
+@only_get
+async def artifact_archive(request: HttpRequest, **path: str) -> HttpResponseBase:
+    """Send all artifacts of a run as one zip, while it is made."""
+    run_id = path["executionId"]
+    parts = await on_request_thread(lambda: _requested_archive(request, run_id))
+    return StreamingHttpResponse(
+        _pieces(parts),
+        content_type="application/zip",
+        headers={
+            "Content-Disposition": f'attachment; filename="{run_id}-artifacts.zip"',
+            "X-Accel-Buffering": "no",
+            **HARMLESS,
+        },
+    )
+
+
 async def on_request_thread(work: Callable[[], T]) -> T:
     """Do `work` on the thread of the request, which then releases its connection to the store."""
     return await sync_to_async(partial(streams.then_disconnect, work))()
@@ -177,6 +194,12 @@ def _asked_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]
     if form not in _MEDIA_TYPES:
         raise InvalidParameter("format must be txt or ndjson")
     return form, text(request.GET, "source") or None
+
+
+def _requested_archive(request: HttpRequest, run_id: str) -> Iterator[bytes]:
+    principal = signed_in(request)
+    refuse_unknown_parameters(request.GET, ())
+    return api.artifact_archive(principal, run_id)
 
 
 async def streamed(
@@ -266,6 +289,8 @@ _FILE: Final = {
     "application/x-ndjson": {"schema": {"type": "string"}},
 }
 
+_ZIP: Final = {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
+
 
 def _operation(
     operation_id: str, summary: str, parameters: list[dict[str, Any]], content: dict[str, Any]
@@ -303,6 +328,9 @@ _PATHS: Final = {
         "The log of a step that runs again, as SSE.",
         [_RUN, _REPEAT, _SINCE, _TOKEN],
         _SSE,
+    ),
+    "/api/v1/executions/{executionId}/artifacts/archive": _operation(
+        "executions_artifact_archive", "All artifacts of a run as one zip.", [_RUN], _ZIP
     ),
     "/api/v1/engine/overview/stream": _operation(
         "engine_overview_stream", "The overview whenever it changed.", [_WORKSPACE, _TOKEN], _SSE

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -20,7 +21,7 @@ from apps.accounts.api import rate_limited
 from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
-from apps.executions.rest.file_responses import HARMLESS, file_response
+from apps.executions.rest.artifact_responses import HARMLESS, file_response
 from apps.http.rest import (
     PAGING,
     StrictViewSet,
@@ -48,6 +49,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         "list": PAGING | parameters.FILTERS,
         "retrieve": frozenset({"omit"}),
         "log_search": PAGING | parameters.SEARCH,
+        "log_line_at": frozenset({"ms"}),
     }
 
     @property
@@ -224,6 +226,36 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         return Response(api.since_green(self.principal, self.run_id))
 
     @extend_schema(
+        operation_id="executions_timeline",
+        description="What each attempt of each step did from when to when, until now.",
+        responses={200: described_document(api.TimelineBody, "the timeline")},
+    )
+    @action(detail=True)
+    def timeline(self, _request: Request, **_path: str) -> Response:
+        return Response(api.timeline(self.principal, self.run_id))
+
+    @extend_schema(
+        operation_id="executions_log_line_at",
+        description="Find the first log line written at an instant or later; without `id`, "
+        "there is none.",
+        parameters=[
+            parameters.query(
+                "ms",
+                "milliseconds since the acceptance of the run",
+                {"type": "integer", "minimum": 0},
+                required=True,
+            )
+        ],
+        responses={200: described_document(api.LinePlace)},
+    )
+    @action(detail=True, url_path="logs/at")
+    def log_line_at(self, request: Request, **_path: str) -> Response:
+        run = api.get_execution(self.principal, self.run_id)
+        offset_ms = parameters.offset_ms(request.query_params, "ms")
+        instant = run.started_at + timedelta(milliseconds=offset_ms)
+        return Response(api.first_line_at(self.run_id, instant))
+
+    @extend_schema(
         operation_id="executions_log_search",
         parameters=[*parameters.SEARCH_PARAMETERS, *parameters.PAGING_PARAMETERS],
         responses=schemas.LogMatches,
@@ -251,6 +283,16 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     def artifact(self, request: Request, **_path: str) -> HttpResponse:
         file = api.artifact_file(self.principal, self.run_id, str(self.kwargs["artifactId"]))
         return file_response(request, file)
+
+    @extend_schema(
+        operation_id="executions_artifact_image",
+        description="An artifact that is a PNG, JPEG, GIF or WebP by its bytes, to be shown.",
+        responses={(200, "image/*"): OpenApiTypes.BINARY, 304: None},
+    )
+    @action(detail=True, url_path="artifacts/<str:artifactId>/image")
+    def artifact_image(self, request: Request, **_path: str) -> HttpResponse:
+        file = api.artifact_image(self.principal, self.run_id, str(self.kwargs["artifactId"]))
+        return file_response(request, file, is_shown=True)
 
     @extend_schema(
         operation_id="executions_junit",

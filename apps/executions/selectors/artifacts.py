@@ -5,25 +5,34 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass
-from typing import Final, NotRequired, TypedDict
+from typing import Final, NamedTuple, NotRequired, TypedDict
 
 from django.db.models import QuerySet
 
 from apps.accounts.api import Principal
 from apps.executions.domain import junit
+from apps.executions.domain.artifact_files import image_type
 from apps.executions.domain.junit import Case, TestSummaryBody
-from apps.executions.domain.runs import ArtifactNotFound
 from apps.executions.models import Artifact, Blob, Execution, Step
 from apps.executions.selectors.definitions import BoundedCache
 from apps.executions.selectors.runs import get_execution
 from kernel import clock
 
 INLINE_BYTES: Final = 64 * 2**10
-_ARTIFACT_ID: Final = re.compile(r"^[a-z0-9-]{1,300}\Z")
+ARTIFACT_ID: Final = re.compile(r"^[a-z0-9-]{1,300}\Z")
 _MAX_CASES: Final = 100
 _MAX_MESSAGE: Final = 2_000  # characters
 _MAX_TRACE: Final = 16_000
-_heads: Final[BoundedCache[str, str | None]] = BoundedCache(256)  # None: not a UTF-8 text
+
+
+class _Head(NamedTuple):
+    """What the first bytes of a file say; `text` is None unless it is UTF-8."""
+
+    text: str | None
+    image_type: str
+
+
+_heads: Final[BoundedCache[str, _Head]] = BoundedCache(256)
 
 _wrong: Final[BoundedCache[tuple[str, str], list[Case]]] = BoundedCache(64)
 
@@ -38,16 +47,6 @@ class FailedCase:
     classname: str
     message: str
     text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
-    """An artifact and its bytes; `file_name` is the last part of its path."""
-
-    file_name: str
-    media_type: str
-    sha256: str
-    body: bytes
 
 
 class ArtifactDocument(TypedDict):
@@ -69,6 +68,8 @@ class ArtifactDocument(TypedDict):
     testSummary: NotRequired[TestSummaryBody]
     content: NotRequired[str]
     truncated: NotRequired[bool]
+    imageType: NotRequired[str]
+    expiredAt: NotRequired[str]
 
 
 def artifacts_of(row: Execution) -> list[ArtifactDocument]:
@@ -80,31 +81,12 @@ def artifacts_of(row: Execution) -> list[ArtifactDocument]:
 def artifact_documents(rows: QuerySet[Artifact, Artifact], address: str) -> list[ArtifactDocument]:
     """Return the artifacts, oldest first, which are downloaded from below an address."""
     artifacts = list(rows.order_by("created_at", "artifact_id"))
-    heads = _heads.get_many({artifact.sha256 for artifact in artifacts}, _read_heads)
+    stored = {artifact.sha256 for artifact in artifacts if artifact.expired_at is None}
+    heads = _heads.get_many(stored, _read_heads)
     return [_wire(address, artifact, heads.get(artifact.sha256)) for artifact in artifacts]
 
 
-def artifact_file(principal: Principal, run_id: str, artifact_id: str) -> StoredFile:
-    """Return the file; raise ExecutionNotFound or ArtifactNotFound."""
-    row = get_execution(principal, run_id)
-    return stored_file(row.artifacts.filter(repeat=None), artifact_id)
-
-
-def stored_file(rows: QuerySet[Artifact, Artifact], artifact_id: str) -> StoredFile:
-    """Return the file of one of the artifacts; raise ArtifactNotFound."""
-    named = rows.filter(artifact_id=artifact_id)
-    artifact = named.first() if _ARTIFACT_ID.match(artifact_id) else None
-    if artifact is None:
-        raise ArtifactNotFound
-    return StoredFile(
-        file_name=artifact.path.rstrip("/").rpartition("/")[2] or artifact.artifact_id,
-        media_type=artifact.media_type,
-        sha256=artifact.sha256,
-        body=bytes(Blob.objects.values_list("data", flat=True).get(sha256=artifact.sha256)),
-    )
-
-
-def _wire(address: str, artifact: Artifact, head: str | None) -> ArtifactDocument:
+def _wire(address: str, artifact: Artifact, head: _Head | None) -> ArtifactDocument:
     document: ArtifactDocument = {
         "id": artifact.artifact_id,
         "stepId": artifact.step_id,
@@ -123,17 +105,26 @@ def _wire(address: str, artifact: Artifact, head: str | None) -> ArtifactDocumen
         document["name"] = artifact.name
     if artifact.test_summary is not None:
         document["testSummary"] = artifact.test_summary
-    if head is not None:
-        document["content"] = head
+    if artifact.expired_at is not None:
+        document["expiredAt"] = clock.rfc3339(artifact.expired_at)
+        return document
+    if head is not None and head.text is not None:
+        document["content"] = head.text
         if artifact.size > INLINE_BYTES:
             document["truncated"] = True
+    if head is not None and head.image_type:
+        document["imageType"] = head.image_type
     return document
 
 
-def _read_heads(digests: set[str]) -> dict[str, str | None]:
-    """Return SHA-256 → beginning of the text; hold one body at a time."""
+def _read_heads(digests: set[str]) -> dict[str, _Head]:
+    """Return what the first bytes say by SHA-256; hold one body at a time."""
     blobs = Blob.objects.filter(sha256__in=list(digests)).values_list("sha256", "data")
-    return {digest: text_head(bytes(data)) for digest, data in blobs.iterator(chunk_size=1)}
+    return {digest: _head_of(bytes(data)) for digest, data in blobs.iterator(chunk_size=1)}
+
+
+def _head_of(body: bytes) -> _Head:
+    return _Head(text=text_head(body), image_type=image_type(body))
 
 
 def text_head(body: bytes) -> str | None:
@@ -167,7 +158,9 @@ def failed_cases_in(report: Artifact) -> list[FailedCase]:
     """Return at most `_MAX_CASES` failed tests of a report; its bytes are read once."""
 
     def read(_missing: set[tuple[str, str]]) -> dict[tuple[str, str], list[Case]]:
-        body = Blob.objects.values_list("data", flat=True).get(sha256=report.sha256)
+        body = Blob.objects.filter(sha256=report.sha256).values_list("data", flat=True).first()
+        if body is None:  # it expired; the same bytes may be stored again
+            return {}
         cases = cases_of(report.format, bytes(body))
         wrong = [each for each in cases if each.outcome in ("failure", "error")]
         return {key: wrong[:_MAX_CASES]}
@@ -182,7 +175,7 @@ def failed_cases_in(report: Artifact) -> list[FailedCase]:
             message=case.message[:_MAX_MESSAGE],
             text=case.text[:_MAX_TRACE],
         )
-        for case in _wrong.get_many({key}, read)[key]
+        for case in _wrong.get_many({key}, read).get(key, ())
     ]
 
 

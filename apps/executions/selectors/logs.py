@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, Literal, Protocol, TypedDict
 
 import msgspec
@@ -13,6 +14,7 @@ import re2
 from apps.executions.domain.events import LineRecord, logs_topic
 from apps.streams import api as streams
 from apps.streams.api import Chunk
+from kernel import clock
 
 KINDS: Final = ("", "system", "output", "metric", "user")
 LEVELS: Final = ("debug", "info", "warn", "error")
@@ -22,6 +24,7 @@ SEARCHED_RECORDS: Final = 200_000  # in one request, or
 SEARCHED_BYTES: Final = 64 * 2**20
 FOUND_MAX_CHARACTERS: Final = 1_000  # of the text that a pattern found in a line
 _LOOKED_AT: Final = 500  # of one step, for its last words
+_OUT_OF_ORDER: Final = 500  # lines that arrive between two lines of one time
 Form = Literal["txt", "ndjson"]
 
 
@@ -133,6 +136,34 @@ def last_lines(run_id: str, source: str, *, count: int) -> list[tuple[int, LineR
     ]
     errors = [each for each in written if each[1].level in ("warn", "error")]
     return (errors or written)[-count:]
+
+
+class LinePlace(TypedDict, total=False):
+    """The number of a line in the log, as on the wire; absent if there is no such line."""
+
+    id: int
+
+
+def first_line_at(run_id: str, instant: datetime) -> LinePlace:
+    """Return the place of the first line written at `instant` or later.
+
+    Lines are stored as they arrive, so their times are in order up to the delay of a supervisor:
+    the place is found by halves, and the first line near it is looked for.
+    """
+    topic, wanted = logs_topic(run_id), clock.rfc3339(instant)
+    low, high = 0, streams.last_ids([topic]).get(topic, 0)
+    while low < high:
+        middle = (low + high) // 2
+        is_earlier = any(line.time < wanted for _, line in _lines_after(topic, middle, 1))
+        low, high = (middle + 1, high) if is_earlier else (low, middle)
+    near = _lines_after(topic, max(0, low - _OUT_OF_ORDER), 2 * _OUT_OF_ORDER)
+    number = next((number for number, line in near if line.time >= wanted), None)
+    return {} if number is None else {"id": number}
+
+
+def _lines_after(topic: str, after: int, limit: int) -> Iterator[tuple[int, LineRecord]]:
+    for chunk in streams.read(topic, after=after, limit=limit):
+        yield from enumerate(map(_line.decode, chunk.records), start=chunk.first)
 
 
 def log_pages(run_id: str, form: Form, *, source: str | None = None) -> Iterator[bytes]:

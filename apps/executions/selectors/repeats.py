@@ -15,12 +15,8 @@ from apps.executions.domain.repeats import (
     repeat_sentence,
 )
 from apps.executions.models import StepRepeat
-from apps.executions.selectors.artifacts import (
-    ArtifactDocument,
-    StoredFile,
-    artifact_documents,
-    stored_file,
-)
+from apps.executions.selectors.artifact_files import StoredFile, stored_file
+from apps.executions.selectors.artifacts import ArtifactDocument, artifact_documents
 from apps.executions.selectors.kept_environments import kept_runs
 from apps.executions.selectors.runs import all_runs, find_run, get_execution
 from kernel import clock

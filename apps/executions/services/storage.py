@@ -45,7 +45,12 @@ from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
 from apps.executions.services.run_aggregate import load_run, save_runs
-from apps.executions.services.stored_files import new_artifact, store_blob, use
+from apps.executions.services.stored_files import (
+    new_artifact,
+    remove_unused_blobs,
+    store_blob,
+    use,
+)
 from apps.mocks.api import forget_spaces
 from apps.profiles.api import LaunchProfile
 from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
@@ -344,17 +349,8 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     Execution.objects.filter(pk__in=pks).delete()
     forget_spaces([run_id for _, run_id, _ in runs])
     hashes |= _remove_unused_snapshots({snapshot_pk for _, _, snapshot_pk in runs})
-    use(Blob.objects.filter(sha256__in=hashes))
     _name_archives()
-    artifacts = Artifact.objects.filter(sha256__in=hashes).values_list("sha256", flat=True)
-    archives = Snapshot.objects.filter(archive_sha256__in=hashes)
-    contents = StepRepeat.objects.filter(content_sha256__in=hashes)
-    named = {
-        *artifacts,
-        *archives.values_list("archive_sha256", flat=True),
-        *contents.values_list("content_sha256", flat=True),
-    }
-    Blob.objects.filter(sha256__in=hashes - named).delete()
+    remove_unused_blobs(hashes)
 
 
 def _remove_unused_snapshots(pks: set[UUID]) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from apps.executions.models import Artifact, Blob, StepRepeat
+from apps.executions.models import Artifact, Blob, Snapshot, StepRepeat
 from apps.executions.services.run_aggregate import RunAggregate
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload
@@ -22,6 +22,23 @@ def store_blob(sha256: str, body: bytes) -> None:
 def use(rows: QuerySet[Any, Any], **changes: object) -> int:
     """Change `used_at` of the rows; return how many there are."""
     return rows.update(used_at=clock.now(), **changes)
+
+
+def remove_unused_blobs(hashes: set[str]) -> None:
+    """Remove the bytes with these digests that no artifact, snapshot or repeat names any longer.
+
+    A launch or an upload that needs the same bytes conflicts with it: both change `used_at`.
+    """
+    use(Blob.objects.filter(sha256__in=hashes))
+    artifacts = Artifact.objects.filter(sha256__in=hashes, expired_at=None)
+    archives = Snapshot.objects.filter(archive_sha256__in=hashes)
+    contents = StepRepeat.objects.filter(content_sha256__in=hashes)
+    named = {
+        *artifacts.values_list("sha256", flat=True),
+        *archives.values_list("archive_sha256", flat=True),
+        *contents.values_list("content_sha256", flat=True),
+    }
+    Blob.objects.filter(sha256__in=hashes - named).delete()
 
 
 def new_artifact(

@@ -27,6 +27,7 @@ from apps.executions.domain.states import (
 )
 from apps.executions.models import Execution, Step, WorkLease
 from apps.executions.services import step_transitions
+from apps.executions.services.artifact_retention import expire_artifacts
 from apps.executions.services.claims import release_bindings
 from apps.executions.services.kept_environments import end_overdue, tell_owners
 from apps.executions.services.launch import delete_old_idempotency_keys, dispatch, ensure_lease_row
@@ -268,6 +269,7 @@ _WORK: Final[tuple[Callable[[], object], ...]] = (
     cancel_unkept_repeats,
     dispatch,
     remove_old_runs,
+    expire_artifacts,
     delete_old_idempotency_keys,
     set_gauges,
 )

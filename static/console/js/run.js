@@ -140,6 +140,7 @@ async function refresh() {
 }
 
 document.addEventListener("run:changed", refreshSoon);
+document.addEventListener("timeline:instant", (event) => { state.touched = true; log.scrubTo(event.detail); });
 
 const unfolded = new Map(); // what a reader opened or closed in a fragment → open
 

@@ -5,6 +5,7 @@ import { AllLines, LinesOfSource } from "./loglines.js";
 import { LogView } from "./logview.js";
 import { showLog } from "./run_tabs.js";
 import { stepIds, stepOf } from "./run_steps.js";
+import { call } from "./wire.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -12,6 +13,7 @@ export class RunLog {
   #search = null; // its module is fetched with the first search
   #wanted = null; // { id, words }: a line that is on its way
   #shownFollowing;
+  #scrubbed = -1; // the instant that is on its way
 
   /** `address` is the run's in the API; `on.choose(source)` chooses a step, "" all; `on.isOver()`. */
   constructor(address, lastLog, on) {
@@ -73,6 +75,20 @@ export class RunLog {
     showLog();
     this.#wanted = { id, words };
     this.#goToWanted();
+  }
+
+  /** Brings the first line of all steps at an instant into view: milliseconds since the start. */
+  async scrubTo(instant) {
+    const isBusy = this.#scrubbed >= 0;
+    this.#scrubbed = instant;
+    if (isBusy) return; // the newest instant comes next
+    if (byId("log-filter").value) this.on.choose("");
+    for (let shown = -1; shown !== this.#scrubbed;) {
+      shown = this.#scrubbed;
+      const place = await call("GET", `${this.address}/logs/at?ms=${shown}`).catch(() => null);
+      if (place) this.view.goTo(place.id ?? this.all.length);
+    }
+    this.#scrubbed = -1;
   }
 
   #goToWanted() {

@@ -11,6 +11,7 @@ const run = document.getElementById("run");
 const panes = document.querySelector(".run-panes");
 const narrow = matchMedia("(max-width: 56.2rem)");
 const NARROW = ["why", "steps"];
+const WITH_LOG = ["log", "timeline"]; // the timeline stands above the log of all steps
 const LEAST = 288;
 const GAP = 12;
 const shownEvents = new Set();
@@ -65,10 +66,19 @@ export function selectTab(name) {
     if (isSelected) bar.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - bar.clientWidth / 2;
     if (!NARROW.includes(nameOf(tab))) paneOf(nameOf(tab)).hidden = !isSelected;
   }
+  showLogBeside(shown);
   if (shown === "events") readEvents();
   if (shown === "graph") startGraph();
+  if (shown === "timeline") import("./timeline.js").then((timeline) => timeline.load());
   showAddress(shown);
   fitPanes();
+}
+
+/** Beside another tab, the log is a region of the page and no tab's panel. */
+function showLogBeside(shown) {
+  const log = paneOf("log");
+  log.hidden = !WITH_LOG.includes(shown);
+  log.setAttribute("role", shown === "timeline" ? "region" : "tabpanel");
 }
 
 /** Shows a tab; in a narrow window from its beginning, with the tabs above it. */

@@ -77,6 +77,11 @@ export function clock(milliseconds) {
   return `${String(Math.floor(seconds / 60)).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
+/** Returns milliseconds as 01:05.250. */
+export function preciseClock(milliseconds) {
+  return `${clock(milliseconds)}.${String(Math.floor(milliseconds % 1000)).padStart(3, "0")}`;
+}
+
 export function ago(time) {
   const minutes = Math.floor((Date.now() - Date.parse(time)) / 60000);
   if (minutes < 1) return "just now";

@@ -24,6 +24,8 @@ BODIES = {
     "executions/resolve-ref": "executions/resolve-ref?ref=hello",
     "executions/{executionId}": "executions/{run_id}",
     "executions/{executionId}/since-green": "executions/{run_id}/since-green",
+    "executions/{executionId}/timeline": "executions/{run_id}/timeline",
+    "executions/{executionId}/logs/at": "executions/{run_id}/logs/at?ms=0",
     "engine/overview": "engine/overview",
     "suites": "suites",
     "suites/{suite_id}": "suites/hello",

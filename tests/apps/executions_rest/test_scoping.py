@@ -28,6 +28,10 @@ BELOW = [
     ("post", "/repeats/repeat-000000000000/cancel"),
     ("get", "/repeats/repeat-000000000000/logs"),
     ("get", "/repeats/repeat-000000000000/artifacts/x"),
+    ("get", "/timeline"),
+    ("get", "/artifacts/archive"),
+    ("get", "/artifacts/check-report-raw/image"),
+    ("get", "/logs/at?ms=0"),
 ]
 NAMELESS = ("requestId", "instance")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.executions.rest.file_responses import ByteRange, RangeNotSatisfiable, requested_range
+from apps.executions.rest.artifact_responses import ByteRange, RangeNotSatisfiable, requested_range
 
 
 @pytest.mark.parametrize(

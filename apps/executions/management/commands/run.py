@@ -1,10 +1,18 @@
-"""`partita run launch|rerun|list|show|why|cancel|logs|keep|shell|again`: runs in the store."""
+"""`partita run launch|rerun|list|show|…`: runs in this machine's store."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from apps.executions.management.verbs import again, keep, launch, log_lines, results
+from apps.executions.management.verbs import (
+    again,
+    artifacts,
+    keep,
+    launch,
+    log_lines,
+    results,
+    timeline,
+)
 from apps.operations.api import VerbCommand
 
 
@@ -23,6 +31,8 @@ class Command(VerbCommand):
   partita run rerun run-0123456789ab --failed --watch   what failed, and what that needs
   partita run rerun run-0123456789ab --step check --dry-run
   partita run show run-0123456789ab --since-green
+  partita run artifacts run-0123456789ab --download reports
+  partita run timeline run-0123456789ab    what it waited for, and which steps took its time
   partita run launch shop --profile broken.yaml --keep 30m --watch   look inside after a failure
   partita run keep run-0123456789ab --for 1h     or --end
   partita run shell run-0123456789ab seed        a terminal in a step of a kept run
@@ -33,6 +43,7 @@ an id may also be the address of the run's page"""
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        for topic in (launch, results, log_lines, keep, again):  # each in a module of its own
+        topics = (launch, results, log_lines, timeline, artifacts, keep, again)
+        for topic in topics:  # each in a module of its own
             topic.add_verbs(self, verbs)
         self.add_further_verbs("run", verbs)

@@ -1,4 +1,4 @@
-"""Files of runs as responses: whole, in part, or not modified (reference: control-plane 11.1)."""
+"""Responses with the bytes of an artifact, whole or in part, that cannot act in the UI's origin."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from apps.executions import api
 from apps.http.api import is_not_modified, problem_for
 from kernel.errors import PlatformError
 
+# A file that a suite made must not act in the UI's origin.
+HARMLESS: Final = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
 _MEDIA_TYPE: Final = re.compile(
     r"^[\w.+-]{1,80}/[\w.+-]{1,80}(; ?charset=[\w-]{1,40})?\Z", re.ASCII
 )
 _UNNAMEABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _RANGE: Final = re.compile(r"^bytes=\s*(\d{0,18})-(\d{0,18})\s*\Z", re.IGNORECASE)
 _BYTES: Final = "application/octet-stream"
-# A file that a suite made must not act in the UI's origin.
-HARMLESS: Final = {"Content-Security-Policy": "sandbox", "X-Content-Type-Options": "nosniff"}
 
 
-def file_response(request: Request, file: api.StoredFile) -> HttpResponse:
-    """Return the file, or the part that `Range` requests; 304 and 416 as RFC 9110 says."""
+def file_response(
+    request: Request, file: api.StoredFile, *, is_shown: bool = False
+) -> HttpResponse:
+    """Return the file, or the part that the request wants; `is_shown`: in the page, not saved."""
     etag = f'"{file.sha256}"'
     if is_not_modified(etag, request.headers.get("If-None-Match", "")):
         return HttpResponse(status=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
@@ -40,7 +42,7 @@ def file_response(request: Request, file: api.StoredFile) -> HttpResponse:
         response = problem_for(request, fact)
         response["Content-Range"] = f"bytes */{len(file.body)}"
         return response
-    return _bytes(file, etag, part)
+    return _bytes(file, etag, part, is_shown=is_shown)
 
 
 class RangeNotSatisfiable(ValueError):
@@ -79,14 +81,16 @@ def requested_range(header: str, *, size: int) -> ByteRange | None:
     return ByteRange(first, min(last, size - 1))
 
 
-def _bytes(file: api.StoredFile, etag: str, part: ByteRange | None) -> HttpResponse:
+def _bytes(
+    file: api.StoredFile, etag: str, part: ByteRange | None, *, is_shown: bool
+) -> HttpResponse:
     name = _UNNAMEABLE.sub("_", file.file_name)
-    disposition = content_disposition_header(as_attachment=True, filename=name)
+    disposition = content_disposition_header(as_attachment=not is_shown, filename=name)
     headers = {
         **HARMLESS,
         "ETag": etag,
         "Accept-Ranges": "bytes",
-        "Content-Disposition": disposition or "attachment",
+        "Content-Disposition": disposition or "inline",
     }
     body, status = file.body, HTTPStatus.OK
     if part is not None:
