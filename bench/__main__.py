@@ -26,6 +26,7 @@ NAMES = (
     "launch_load",
     "inventory",
     "kept",
+    "again",
     "mocks",
     "sync_accept",
     "sync_visible",
