@@ -431,6 +431,8 @@ def test_the_parts_of_a_run_are_tabs_that_the_address_names(ada: Reader, worker:
     page.get_by_role("tab", name="Log").press("ArrowRight")
     expect(page.get_by_role("tab", name="Tests")).to_be_focused()
     page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Artifacts")).to_be_focused()
+    page.keyboard.press("ArrowRight")
     expect(page.locator("#pane-graph")).to_be_visible()
     expect(log).to_be_hidden()
     page.keyboard.press("End")
