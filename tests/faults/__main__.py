@@ -34,6 +34,7 @@ OTHERS = (
     "tests.faults.sync_histories",
     "tests.faults.sync_real",
     "tests.faults.environment_histories",
+    "tests.faults.environment_kills",
     "tests.faults.cue_agreement",
     "tests.faults.properties",
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -31,7 +33,11 @@ echo by me > made.txt
 [ "$BREAK" = no ] || exit 3
 """
 FILES = {"tasks/seed.sh": SEED, "tasks/words.txt": "words of the suite\n"}
-MOMENTS = (0.05, 1.0)  # s after it was asked for: about when it is taken, and while it runs
+# s after it was asked for, or since it runs: about when it is taken, and while it runs
+MOMENTS: tuple[float, ...] = (0.05, 1.0)
+_MORE = random.Random(os.environ.get("PARTITA_FAULT_SEED", ""))
+for _ in range(int(os.environ.get("PARTITA_FAULT_MOMENTS", "2")) - len(MOMENTS)):
+    MOMENTS = (*MOMENTS, round(_MORE.uniform(0.06, 3), 2))
 
 
 @pytest.fixture(
