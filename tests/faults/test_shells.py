@@ -121,7 +121,7 @@ def test_a_runner_that_was_killed_ends_its_shells_and_leaves_nothing(
     """Invariant 15: the page and the terminal say so, and the next shell opens."""
     draw = random.Random(f"{SEED} runner {step}")
     engine = docker.DockerClient(base_url=need("TEST_DOCKER_HOST", "a Docker engine"))
-    before = containers(engine)
+    before = containers(engine, run_id)
     for _ in range(COUNT):
         after_s, away_s = draw.uniform(0, 3), draw.uniform(0, 3)
         print(f"kill -9 runner after {after_s:.2f} s, PARTITA_FAULT_SEED={SEED}", flush=True)
@@ -142,23 +142,28 @@ def test_a_runner_that_was_killed_ends_its_shells_and_leaves_nothing(
             terminal.await_text(b"ready2")
             assert terminal.await_close()[0] == 1000
         until(
-            lambda: containers(engine) == before and not sleepers(engine, run_id),
+            lambda: containers(engine, run_id) == before and not sleepers(engine, run_id),
             within_s=60,
             what="nothing of the shells is left",
             each_s=0.5,
         )
 
 
-def containers(engine: docker.DockerClient) -> set[str]:
-    return {str(each.id) for each in engine.containers.list(all=True)}
+def containers(engine: docker.DockerClient, run_id: str) -> set[str]:
+    """The ids of all containers of the run, copies too; other tests have some of their own."""
+    found = engine.api.containers(all=True, filters=_label(run_id))
+    return {str(each["Id"]) for each in found}
+
+
+def _label(run_id: str) -> dict[str, str | list[str] | bool]:
+    return {"label": f"partita.run_id={run_id}"}
 
 
 def sleepers(engine: docker.DockerClient, run_id: str) -> list[str]:
     """What the shells had started and should be gone."""
-    label: dict[str, str | list[str] | bool] = {"label": f"partita.run_id={run_id}"}
     rows = [
         " ".join(process)
-        for container in engine.containers.list(filters=label)
+        for container in engine.containers.list(filters=_label(run_id))
         for process in container.top()["Processes"]
     ]
     return [row for row in rows if "sleep 4321" in row]

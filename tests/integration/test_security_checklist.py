@@ -25,6 +25,7 @@ STREAMS = {
     "/api/v1/executions/edge-1/events",
     "/api/v1/executions/edge-1/logs",
     "/api/v1/executions/edge-1/probes",
+    "/api/v1/executions/edge-1/repeats/edge-1/logs",
     "/api/v1/sandboxes/events",
     "/api/v1/streams",
 }

@@ -119,7 +119,7 @@ def test_keys_go_in_and_output_comes_out_until_the_end(client, run, runner, runt
         assert terminal.await_close() == (1000, "")
 
     states = [each["session"]["state"] for each in terminal.messages if "session" in each]
-    assert states == ["opening", "open", "ended"]
+    assert states in (["opening", "open", "ended"], ["open", "ended"])  # the runner may be first
     end = terminal.messages[-1]
     assert (end["type"], end["session"]["exitCode"]) == ("end", 7)
     assert end["session"]["end"] == {"code": "exited", "detail": "the program ended with 7"}

@@ -26,7 +26,7 @@ from apps.accounts.api import (
     issue_tokens,
     sign_up,
 )
-from apps.accounts.models import LimitHit, Membership, User
+from apps.accounts.models import Invitation, LimitHit, Membership, User
 from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
@@ -194,11 +194,18 @@ class World:
             done = Completion(job=job, exit_code=0)
             executions.record_reports(supervisor, completions=[done])
         carol = self._member("Carol", Role.VIEWER)
+        self._make_room_for_an_invitation()
         invitation = invite(self._ada(), self.ada.workspace_id, role=Role.VIEWER, email="")
         return Belongings(
             run, spec, artifact_id, str(self.ada.workspace_id), str(carol.id),
             str(invitation.invitation.id),
         )  # fmt: skip
+
+    def _make_room_for_an_invitation(self) -> None:
+        """Delete old ones: a workspace has at most 200, and each belongings one."""
+        newest = Invitation.objects.filter(workspace_id=self.ada.workspace_id)
+        old = list(newest.order_by("-created_at").values_list("pk", flat=True)[100:])
+        Invitation.objects.filter(pk__in=old).delete()
 
     def forget_attempts(self) -> None:
         """Of this address: the limits have tests of their own."""
