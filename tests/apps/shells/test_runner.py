@@ -90,15 +90,14 @@ def test_what_cannot_be_opened_says_why(
     ada: Caller, runtime: RuntimeWithShells, start_runner: Start, case: str
 ):
     run = keep_run(ada)
-    start_runner(runtime)
-    shell_id = open_shell(ada, run)
     if case == "refused":
         runtime.refusal = "the image has no shell; name a program"
     if case != "no unit":
         runtime.give_unit(run.run_id, "seed")
     runtime.away = case == "away"
+    start_runner(runtime)
 
-    ended = await_state(shell_id, "ended")
+    ended = await_state(open_shell(ada, run), "ended")
 
     words = {"no unit": "nothing left of seed", "refused": "has no shell", "away": "is away"}
     assert ended.end_code == "not_opened"
