@@ -90,12 +90,13 @@ def test_what_cannot_be_opened_says_why(
     ada: Caller, runtime: RuntimeWithShells, start_runner: Start, case: str
 ):
     run = keep_run(ada)
+    start_runner(runtime)
+    until(lambda: bool(runtime.ended), within_s=20, what="the runner has begun")
     if case == "refused":
         runtime.refusal = "the image has no shell; name a program"
     if case != "no unit":
         runtime.give_unit(run.run_id, "seed")
     runtime.away = case == "away"
-    start_runner(runtime)
 
     ended = await_state(open_shell(ada, run), "ended")
 
