@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import DatabaseError
-
 from apps.executions import api as executions
-from apps.streams.api import DatastoreUnavailable, listen, on_store_thread
+from apps.streams.api import on_store_thread
 from apps.workers.control_plane.repeat_reports import RepeatReports
+from apps.workers.store_loops import pause, survive_store, wakes
 from kernel import ids
-from kernel.background import keep_running, one_cycle, report_error
+from kernel.background import keep_running, one_cycle
 from kernel.errors import InvalidInput
 from worker.domain import ownership
 from worker.domain.control_plane import ControlPlaneError
@@ -68,18 +66,11 @@ class RepeatLoop:
                 await prober.close()
 
     async def _repeat_when_asked(self) -> None:
-        with _wakes() as woken:
+        with wakes(executions.REPEATS_NUDGE) as woken:
             while True:
                 with one_cycle():
-                    await self._poll()
-                await _pause(woken)
-
-    async def _poll(self) -> None:
-        try:
-            await self.poll()
-        except (DatabaseError, DatastoreUnavailable) as error:
-            log.warning("repeats of steps wait for the store: %s", error)
-            report_error()
+                    await survive_store(self.poll, "repeats of steps")
+                await pause(woken, POLL_S)
 
     async def poll(self) -> None:
         """Renew what runs here, and start what waits for the supervisors of this runner."""
@@ -189,28 +180,3 @@ async def _stop_unit(supervisor: RepeatingSupervisor, lost: executions.LostRepea
     for unit in await supervisor.runtime.find(supervisor.options.owner):
         if wanted.items() <= unit.labels.items():
             await supervisor.runtime.stop(unit, grace_s=0)
-
-
-@contextmanager
-def _wakes() -> Iterator[asyncio.Event]:
-    """Provide an event that a nudge for runners sets."""
-    loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(woken.set)
-
-    unlisten = listen(executions.REPEATS_NUDGE, wake)
-    try:
-        yield woken
-    finally:
-        unlisten()
-
-
-async def _pause(woken: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(POLL_S):
-            await woken.wait()
-    except TimeoutError:
-        return
-    woken.clear()
