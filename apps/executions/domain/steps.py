@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +10,12 @@ from typing import Any, Final, NamedTuple, TypedDict
 
 from apps.executions.domain.states import TERMINAL_STEP, StepStatus
 from kernel.agent_protocol import mock_variable
+from kernel.errors import FieldError, InvalidInput, known_names
 
 WORKSPACE_DIR: Final = "/partita/workspace"
 STEP_DIR: Final = "/partita/step"
 ARTIFACTS_DIR: Final = "/partita/artifacts"
+_MAX_NAME: Final = 200  # characters of a name that a message repeats
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
 
@@ -51,6 +54,21 @@ class BuiltIns:
             **{mock_variable(key): url for key, url in self.mock_urls.items()},
         }
         return {f"{prefix}_{name}": text for prefix in prefixes for name, text in values.items()}
+
+
+def step_index(step: str, *, ids: Sequence[str], names: Sequence[str], pointer: str) -> int:
+    """Return the index of the step with this id, else with this name.
+
+    `pointer` is the member that named it. Raise InvalidInput, with the nearest of both.
+    """
+    for known in (ids, names):
+        if step in known:
+            return known.index(step)
+    near = difflib.get_close_matches(step[:_MAX_NAME], [*ids, *names], n=1)
+    hint = f"; did you mean {near[0]}?" if near else known_names(ids)
+    detail = f"the run has no step {step[:_MAX_NAME]!r}{hint}"
+    error = FieldError(pointer=pointer, code="invalid_value", detail=detail)
+    raise InvalidInput(detail, errors=[error])
 
 
 class MockAddress(NamedTuple):

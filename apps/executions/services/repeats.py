@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import secrets
 from typing import Final
@@ -32,6 +31,7 @@ from apps.executions.domain.repeats import (
     repeat_topic,
 )
 from apps.executions.domain.runs import ExecutionNotFound
+from apps.executions.domain.steps import step_index
 from apps.executions.models import StepRepeat
 from apps.executions.selectors.kept_environments import kept_run
 from apps.executions.selectors.repeats import (
@@ -45,11 +45,9 @@ from apps.executions.services.run_aggregate import RunAggregate, load_run
 from apps.executions.services.stored_files import store_blob
 from apps.streams.api import nudge, open_topics, unit_of_work
 from kernel import clock
-from kernel.errors import known_names
 from readers.archive import ArchiveRefused, pack, unpack
 
 _ACTIVE: Final = [str(state) for state in ACTIVE]
-_MAX_NAME: Final = 200  # characters of a name that a message repeats
 
 
 def repeat_step(principal: Principal, run_id: str, request: RepeatRequest) -> RepeatDocument:
@@ -129,15 +127,10 @@ def _refuse_unreached(run: RunAggregate, kept: KeptRun) -> None:
 
 
 def _index_of(run: RunAggregate, step: str) -> int:
-    """Return the index of the step with this id, else with this name; raise InvalidInput."""
+    """Return the index of the step with this id or name; raise InvalidInput."""
     ids = [node.id for node in run.plan.nodes]
     names = [str(node["name"]) for node in run.definition.nodes]
-    for known in (ids, names):
-        if step in known:
-            return known.index(step)
-    near = difflib.get_close_matches(step[:_MAX_NAME], [*ids, *names], n=1)
-    hint = f"; did you mean {near[0]}?" if near else known_names(ids)
-    raise invalid_field("stepId", f"the run has no step {step[:_MAX_NAME]!r}{hint}")
+    return step_index(step, ids=ids, names=names, pointer="/stepId")
 
 
 def _refuse_too_many(run: RunAggregate, step_id: str) -> None:

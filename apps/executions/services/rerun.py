@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
@@ -28,6 +27,7 @@ from apps.executions.domain.runs import (
     LaunchRequest,
 )
 from apps.executions.domain.states import FINAL_EXECUTION, StepStatus
+from apps.executions.domain.steps import step_index
 from apps.executions.models import Execution, Snapshot, Step
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.launch import (
@@ -44,9 +44,8 @@ from apps.executions.services.snapshot_suites import (
 )
 from apps.observability.api import request_context
 from apps.platform_settings.api import select_backend
-from kernel.errors import FieldError, InvalidInput, known_names
+from kernel.errors import FieldError, InvalidInput
 
-MAX_NAME: Final = 200  # characters of a name that a message repeats
 _OF_ITSELF: Final = {
     RerunReason.FAILED,
     RerunReason.CANCELED,
@@ -195,20 +194,12 @@ def _snapshot_launch(execution: Execution, profile: str) -> SnapshotLaunch:
 
 
 def _chosen_step(plan: RunPlan, launch: SnapshotLaunch, step: str) -> int | None:
-    """Return the index of the step with this id, else with this name; raise InvalidInput."""
+    """Return the index of the step with this id or name; raise InvalidInput."""
     if not step:
         return None
     ids = [node.id for node in plan.nodes]
     names = [str(node["name"]) for node in launch.suite.topology]
-    for known in (ids, names):
-        if step in known:
-            return known.index(step)
-    near = difflib.get_close_matches(step[:MAX_NAME], [*ids, *names], n=1)
-    hint = f"; did you mean {near[0]}?" if near else known_names(ids)
-    detail = f"the run has no step {step[:MAX_NAME]!r}{hint}"
-    raise InvalidInput(
-        detail, errors=[FieldError(pointer="/step", code="invalid_value", detail=detail)]
-    )
+    return step_index(step, ids=ids, names=names, pointer="/step")
 
 
 def _outcomes(execution: Execution, plan: RunPlan) -> list[StepOutcomeFacts]:
