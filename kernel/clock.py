@@ -30,6 +30,11 @@ def parse_rfc3339(text: str) -> datetime:
         raise ValueError(f"{text!r}: in UTC it is no time of the years 1 to 9999") from None
 
 
+def is_past(instant: datetime | None, now: datetime) -> bool:
+    """Return whether the instant has come; None never does."""
+    return instant is not None and instant <= now
+
+
 def milliseconds(span: timedelta) -> int:
     return int(span / timedelta(milliseconds=1))
 

@@ -117,6 +117,11 @@ class Execution(models.Model):
     def __str__(self) -> str:
         return self.run_id
 
+    @property
+    def has_kept_environment(self) -> bool:
+        """Whether its environment stays, which is decided with the verdict and not over yet."""
+        return self.keep_alive_until is not None and self.keep_ended_at is None
+
 
 class Step(models.Model):
     """A step of a run and its job in one row. The snapshot has the rest, which never changes.

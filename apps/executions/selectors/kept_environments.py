@@ -34,7 +34,7 @@ def kept_run(principal: Principal, run_id: str) -> KeptRun:
     """Return a run whose environment is kept; raise ExecutionNotFound, NotKept."""
     row = get_execution(principal, run_id)
     until = row.keep_alive_until
-    if until is None or row.keep_ended_at is not None or row.status not in FINAL_EXECUTION:
+    if until is None or not row.has_kept_environment or row.status not in FINAL_EXECUTION:
         raise NotKept(not_kept_text(row))
     return KeptRun(
         execution_pk=row.pk,

@@ -66,15 +66,16 @@ def decide_keeping(run: RunAggregate, verdict: ExecutionStatus, reason: str) -> 
 
 def stop_reason(run: RunAggregate, index: int, reason: CancelReason) -> CancelReason:
     """Return why a supervisor must end a job: a healthy service of a kept environment runs on."""
+    is_healthy = run.statuses[index] is StepStatus.HEALTHY
     is_service = run.plan.nodes[index].kind == "service"
-    if _is_kept(run) and is_service and run.statuses[index] is StepStatus.HEALTHY:
+    if run.execution.has_kept_environment and is_service and is_healthy:
         return CancelReason.DETACH
     return reason
 
 
 def begin_keeping(run: RunAggregate) -> bool:
     """Keep the environment from the end of the run on, if that was decided; return whether."""
-    if not _is_kept(run):
+    if not run.execution.has_kept_environment:
         return False
     run.change_run(keep_alive_until=_until(run))
     kept_for = durations.shown(run.execution.keep_alive_ms / 1000)
@@ -85,7 +86,7 @@ def begin_keeping(run: RunAggregate) -> bool:
 
 def forget_keeping(run: RunAggregate) -> None:
     """Keep nothing of a run that is canceled."""
-    if _is_kept(run):
+    if run.execution.has_kept_environment:
         run.change_run(keep_alive_until=None)
 
 
@@ -98,7 +99,8 @@ def extend(principal: Principal, run_id: str, keep_ms: int) -> KeepBody:
     run = _load_kept_run(principal, run_id)
     until = run.now + timedelta(milliseconds=keep_ms)
     run.change_run(keep_alive_ms=keep_ms, keep_alive_until=until, keep_told_at=None)
-    _save(run)
+    run.nudge(keep_nudge(run_id))
+    save_runs([run])
     body = keep_body(run.execution)
     assert body is not None, "it is kept"
     return body
@@ -112,13 +114,13 @@ def end(principal: Principal, run_id: str) -> None:
     """
     run = _load_kept_run(principal, run_id)
     end_keeping(run, by=principal.label)
-    _save(run)
+    save_runs([run])
 
 
 def end_keeping(run: RunAggregate, *, by: str) -> bool:
     """End the keeping of an ended run, if its environment is kept; return whether it was."""
     execution = run.execution
-    if not run.is_over or not _is_kept(run):
+    if not run.is_over or not run.execution.has_kept_environment:
         return False
     until = min(run.now, execution.keep_alive_until or run.now)
     run.change_run(
@@ -140,7 +142,7 @@ def end_overdue() -> None:
 @unit_of_work
 def _end_overdue(pk: UUID) -> None:
     run = load_run(pk)
-    if run is None or not _is_past(run.execution.keep_alive_until, run.now):
+    if run is None or not clock.is_past(run.execution.keep_alive_until, run.now):
         return
     if end_keeping(run, by=""):
         save_runs([run])
@@ -185,25 +187,11 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     execution = get_execution(principal, run_id)
     principal.require(Role.RUNNER)
     run = load_run(execution.pk)
-    is_over_time = run is not None and _is_past(run.execution.keep_alive_until, run.now)
-    if run is None or not run.is_over or not _is_kept(run) or is_over_time:
+    is_over_time = run is not None and clock.is_past(run.execution.keep_alive_until, run.now)
+    if run is None or not run.is_over or not run.execution.has_kept_environment or is_over_time:
         raise NotKept(not_kept_text(run.execution if run else execution))
     return run
 
 
-def _save(run: RunAggregate) -> None:
-    run.nudge(keep_nudge(run.execution.run_id))
-    save_runs([run])
-
-
-def _is_kept(run: RunAggregate) -> bool:
-    execution = run.execution
-    return execution.keep_alive_until is not None and execution.keep_ended_at is None
-
-
 def _until(run: RunAggregate) -> datetime:
     return run.now + timedelta(milliseconds=run.execution.keep_alive_ms)
-
-
-def _is_past(instant: datetime | None, now: datetime) -> bool:
-    return instant is not None and instant <= now

@@ -290,7 +290,7 @@ def delete(
     finished = Execution.objects.filter(pk=execution.pk, status__in=_FINAL, deleted_at=None)
     if not finished.exists():
         raise ExecutionActive("the execution has not finished; cancel it first")
-    if execution.keep_alive_until is not None and execution.keep_ended_at is None:
+    if execution.has_kept_environment:
         raise ExecutionActive("its environment is kept; end that first")
     if require:
         require(detail(principal, run_id))

@@ -146,7 +146,7 @@ def _end_overdue_runs() -> None:
 @unit_of_work
 def _end_overdue_run(pk: UUID) -> None:
     run = load_run(pk)
-    if run is None or run.is_over or not _is_past(run.execution.deadline, run.now):
+    if run is None or run.is_over or not clock.is_past(run.execution.deadline, run.now):
         return
     if run.execution.verdict or run.execution.status == ExecutionStatus.CANCELING:
         force_end(run)
@@ -166,7 +166,7 @@ def _end_overdue_steps() -> None:
 @unit_of_work
 def _end_overdue_step(pk: UUID, index: int) -> None:
     run = load_run(pk)
-    if run is None or not _is_past(run.step(index).deadline, run.now):
+    if run is None or not clock.is_past(run.step(index).deadline, run.now):
         return
     if run.statuses[index] is not StepStatus.RUNNING:
         return
@@ -200,7 +200,7 @@ def _fail_unclaimed_steps() -> None:
 @unit_of_work
 def _fail_unclaimed_step(pk: UUID, index: int, since: datetime) -> None:
     run = load_run(pk)
-    if run is None or not run.is_planning or not _is_past(run.step(index).queued_at, since):
+    if run is None or not run.is_planning or not clock.is_past(run.step(index).queued_at, since):
         return
     if run.open_jobs():  # their supervisor may return before its lease expires
         return
@@ -245,10 +245,6 @@ def forget_gauges() -> None:
     """Remove the gauges from this process, because another process sets them now."""
     for name in (*_GAUGES, _ONLINE):
         metrics.forget(name)
-
-
-def _is_past(instant: datetime | None, now: datetime) -> bool:
-    return instant is not None and instant <= now
 
 
 # these end something because somebody is late
