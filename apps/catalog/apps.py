@@ -6,8 +6,4 @@ from django.apps import AppConfig
 class CatalogConfig(AppConfig):
     name = "apps.catalog"
     label = "catalog"
-
-    def ready(self) -> None:
-        from apps.operations.api import further_verbs
-
-        further_verbs.register_path("suite search", "apps.catalog.management.search.add_verbs")
+    further_verbs = {"suite search": "apps.catalog.management.search.add_verbs"}

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
+from django.utils.module_loading import import_string
 from rich.cells import cell_len
 
 from apps.operations import conf
@@ -30,7 +32,6 @@ from kernel.commands import (
 )
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
-from kernel.registry import Registry
 
 _BY_STATUS = {
     401: ExitCode.FORBIDDEN,
@@ -116,10 +117,15 @@ class VerbCommand(PlatformCommand):
         return parser
 
     def add_further_verbs(self, noun: str, verbs: Any) -> None:
-        """Add the verbs of this noun that apps above the command's own have registered."""
-        for name in further_verbs:
-            if name.split()[0] == noun:
-                further_verbs[name](self, verbs)
+        """Add the verbs of this noun that other apps name (`further_verbs` of their configs).
+
+        It maps `noun verb` to the path of what adds it: for a verb that needs an app above that of
+        the noun's command.
+        """
+        for config in apps.get_app_configs():
+            for name, path in getattr(config, "further_verbs", {}).items():
+                if name.split()[0] == noun:
+                    import_string(path)(self, verbs)
 
     def execute_command(self, options: dict[str, Any]) -> int:
         verb: Verb = options["verb"]
@@ -128,9 +134,6 @@ class VerbCommand(PlatformCommand):
                 return verb({**options, "output": "json"})
         return verb(options)
 
-
-# `noun verb` → what adds it: for verbs that need an app above that of the noun's command.
-further_verbs: Final[Registry[Callable[[VerbCommand, Any], None]]] = Registry("further verb")
 
 _NO_STORE = "start `up` once with this DATA_DIR, or name the store and run `partita migrate`"
 _ADVICE: Final = {"execution_not_found": "`partita run list` shows the runs"}
