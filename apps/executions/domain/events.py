@@ -155,3 +155,19 @@ def line_records(
         )
         records.append(_encode(record))
     return records
+
+
+def split_output(
+    lines: Sequence[LogLine], *, logs: bool, is_full: bool
+) -> tuple[Sequence[LogLine], int]:
+    """Return the lines to keep, and how many of the others count as dropped.
+
+    `logs` False, as a profile says, keeps system lines alone and counts none; a log that is full
+    takes no more output and metrics.
+    """
+    if not logs:
+        return [line for line in lines if line.kind == "system"], 0
+    if not is_full:
+        return lines, 0
+    kept = [line for line in lines if line.kind not in ("output", "metric")]
+    return kept, len(lines) - len(kept)

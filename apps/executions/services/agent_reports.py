@@ -223,10 +223,7 @@ def _record_completion(
     row = run.step(index)
     if completion.final_seq is not None and completion.final_seq > row.next_seq:
         raise LogGap(row.next_seq)
-    if completion.outcome not in ("succeeded", "failed", "canceled"):
-        raise InvalidInput(
-            f"status must be succeeded, failed or canceled, not {completion.status!r}"
-        )
+    require_outcome(completion)
     usage = step_transitions.usage_values(row, completion.usage) if completion.usage else {}
     run.change_step(index, **usage, last_completion=_fingerprint(row.agent_id, completion))
     if calls:
@@ -235,6 +232,14 @@ def _record_completion(
     _warn_of_missing(run, index, completion.missing_artifacts)
     _complete(run, index, completion, missed=calls.failures if calls else "")
     return _recorded(row)
+
+
+def require_outcome(completion: Completion) -> None:
+    """Raise InvalidInput for a completion with an unknown status."""
+    if completion.outcome not in ("succeeded", "failed", "canceled"):
+        raise InvalidInput(
+            f"status must be succeeded, failed or canceled, not {completion.status!r}"
+        )
 
 
 def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:

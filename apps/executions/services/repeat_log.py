@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apps.executions import conf
-from apps.executions.domain.events import line_records
+from apps.executions.domain.events import line_records, split_output
 from apps.executions.domain.kept_environments import keep_nudge
 from apps.executions.domain.repeats import (
     RepeatEvent,
@@ -75,12 +75,8 @@ def append_output(
     Beyond the limit that a run has, output is dropped and counted. Without `keeps_output` (the
     profile turns logs off) only system lines are kept.
     """
-    kept = list(lines)
-    if not keeps_output:
-        kept = [line for line in kept if line.kind == "system"]
-    elif row.log_bytes >= conf.log_max_bytes():
-        kept = [line for line in kept if line.kind not in ("output", "metric")]
-    dropped = len(lines) - len(kept) if keeps_output else 0
+    is_full = row.log_bytes >= conf.log_max_bytes()
+    kept, dropped = split_output(lines, logs=keeps_output, is_full=is_full)
     size = _append(row, kept) if kept else 0
     return {
         "log_bytes": row.log_bytes + size,

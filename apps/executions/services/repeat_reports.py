@@ -15,7 +15,7 @@ from apps.executions.domain.states import StepReason
 from apps.executions.models import StepRepeat
 from apps.executions.selectors.definitions import run_definition
 from apps.executions.selectors.kept_environments import is_kept
-from apps.executions.services.agent_reports import failed_tests
+from apps.executions.services.agent_reports import failed_tests, require_outcome
 from apps.executions.services.expected_calls import (
     CallReport,
     ExpectingAttempt,
@@ -51,7 +51,6 @@ from kernel.agent_protocol import (
     LogChunk,
     StateReport,
 )
-from kernel.errors import InvalidInput
 
 _UNIT_STATES = {"image-pull": "pulling the image", "running": "started"}
 
@@ -116,10 +115,7 @@ def complete_repeat(claim: RepeatClaim, completion: Completion) -> None:
     The calls of mocks that the step expects are read before the transaction.
     Raise LogGap, InvalidInput.
     """
-    if completion.outcome not in ("succeeded", "failed", "canceled"):
-        raise InvalidInput(
-            f"status must be succeeded, failed or canceled, not {completion.status!r}"
-        )
+    require_outcome(completion)
     row = (
         StepRepeat.objects.select_related("execution")
         .filter(repeat_id=claim.repeat_id, holder=claim.holder)

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from apps.executions import conf
 from apps.executions.domain.agent_reports import SupervisorSession
-from apps.executions.domain.events import RUN_SOURCE, WORK_NUDGE, CauseLink, cause_chain, jobs_nudge
+from apps.executions.domain.events import (
+    RUN_SOURCE,
+    WORK_NUDGE,
+    CauseLink,
+    cause_chain,
+    jobs_nudge,
+    split_output,
+)
 from apps.executions.domain.plan import Skip
 from apps.executions.domain.retry_rules import (
     MOCKS_AWAY,
@@ -366,23 +373,19 @@ def run_log_node(run: RunAggregate, index: int) -> None:
 
 
 def keep_output(run: RunAggregate, index: int, lines: Sequence[LogLine]) -> None:
-    """Append lines to the log of the run.
-
-    Beyond the limit of the run drop output; with logs off keep nothing but system lines.
-    """
-    if not run.definition.profile["observability"].get("logs", True):
-        lines = [line for line in lines if line.kind == "system"]
-    elif run.execution.log_bytes >= conf.log_max_bytes():
-        kept = [line for line in lines if line.kind not in ("output", "metric")]
-        _count_dropped(run, len(lines) - len(kept))
-        lines = kept
-    if lines:
-        size = run.append_log(run.plan.nodes[index].id, lines, attempt=run.attempt(index))
+    """Append the lines that the log of the run keeps, and count what is dropped."""
+    is_full = run.execution.log_bytes >= conf.log_max_bytes()
+    logs = run.definition.profile["observability"].get("logs", True)
+    kept, dropped = split_output(lines, logs=logs, is_full=is_full)
+    if dropped:
+        _count_dropped(run, dropped)
+    if kept:
+        size = run.append_log(run.plan.nodes[index].id, kept, attempt=run.attempt(index))
         run.change_run(log_bytes=run.execution.log_bytes + size)
 
 
 def _count_dropped(run: RunAggregate, count: int) -> None:
-    if count and not run.execution.log_lines_dropped:
+    if not run.execution.log_lines_dropped:
         text = (
             f"the log limit of {conf.log_max_bytes()} bytes is reached: further output is dropped"
         )
