@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.test_kept_environments import has_nothing
 from tests.support.guides import GUIDES, prints
 from tests.support.parts import need
 from tests.support.processes import ROOT, until
@@ -59,10 +60,6 @@ def test_the_guide_works_as_printed(up: Up):
         wanted = [line.replace("RUN", run_id) for line in expected]
         assert prints(done.stdout, wanted), f"$ {command}\n{done.stdout}\nnot\n{expected}"
     assert run_id.startswith("run-")
-    until(lambda: _has_nothing(up, run_id), within_s=45, what="it is removed", each_s=0.5)
+    until(lambda: has_nothing(up, run_id), within_s=45, what="it is removed", each_s=0.5)
     detail = up.detail(run_id)
     assert (detail["status"], detail["keep"]["keepAliveMs"]) == ("Failed", 3_600_000)
-
-
-def _has_nothing(up: Up, run_id: str) -> bool:
-    return all(one["runId"] != run_id for one in up.get("/sandboxes").json()["sandboxes"])

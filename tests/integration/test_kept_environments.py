@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.parts import need
 from tests.support.processes import until
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, up_with_suite
 
 SUITE = """
 load("@partita/runtime", "service", "task")
@@ -31,14 +30,8 @@ KILLS = int(os.environ.get("PARTITA_FAULT_MOMENTS", "1"))
 )
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("kept")
-    write_suite(folder / "suites", "half", SUITE, {})
-    more = {"LOCAL_RUNTIME": request.param, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
-    if request.param == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(folder / "up", **more)
-    up.start()
-    yield up
-    up.end()
+    with up_with_suite(folder, request.param, "half", SUITE, {}) as up:
+        yield up
 
 
 def fail(up: Up, keep: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from tests.support.browser import chromium
 from tests.support.packages import program
 from tests.support.parts import need
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, up_with_suite
 
 SUITE = """
 load("@partita/runtime", "env", "task", "test")
@@ -49,14 +49,8 @@ AGAIN = {"db", "seed", "dump"} | CHECKS
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("reruns")
     profiles = {f"profiles/{name}": text for name, text in PROFILES.items()}
-    write_suite(folder / "suites", "forty", SUITE, profiles)
-    more = {"LOCAL_RUNTIME": request.param, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
-    if request.param == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(folder / "up", **more)
-    up.start()
-    yield up
-    up.end()
+    with up_with_suite(folder, request.param, "forty", SUITE, profiles) as up:
+        yield up
 
 
 @pytest.fixture

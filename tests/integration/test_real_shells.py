@@ -15,9 +15,8 @@ from websockets.sync.client import connect
 from tests.integration.test_kept_environments import SUITE
 from tests.integration.test_shell_command import PersonAtTerminal
 from tests.integration.test_shell_socket import Terminal
-from tests.support.parts import need
 from tests.support.processes import ROOT, until
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, up_with_suite
 
 
 @pytest.fixture(
@@ -25,14 +24,8 @@ from tests.support.up import Up, write_suite
 )
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("shells")
-    write_suite(folder / "suites", "half", SUITE, {})
-    more = {"LOCAL_RUNTIME": request.param, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
-    if request.param == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(folder / "up", **more)
-    up.start()
-    yield up
-    up.end()
+    with up_with_suite(folder, request.param, "half", SUITE, {}) as up:
+        yield up
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.parts import need
 from tests.support.processes import until
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, up_with_suite
 
 SUITE = """
 load("@partita/runtime", "service", "task")
@@ -45,14 +45,8 @@ for _ in range(int(os.environ.get("PARTITA_FAULT_MOMENTS", "2")) - len(MOMENTS))
 )
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("again")
-    write_suite(folder / "suites", "half", SUITE, FILES)
-    more = {"LOCAL_RUNTIME": request.param, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
-    if request.param == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(folder / "up", **more)
-    up.start()
-    yield up
-    up.end()
+    with up_with_suite(folder, request.param, "half", SUITE, FILES) as up:
+        yield up
 
 
 @pytest.fixture

@@ -11,12 +11,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
+from tests.support.parts import need
 from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
 
@@ -178,6 +180,21 @@ class Up:
         for pid in self.live_processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def up_with_suite(
+    folder: Path, runtime: str, name: str, star: str, files: dict[str, str]
+) -> Iterator[Up]:
+    """`up` on a runtime, `process` or `docker`, with this suite alone and without its demo."""
+    write_suite(folder / "suites", name, star, files)
+    more = {"LOCAL_RUNTIME": runtime, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
+    if runtime == "docker":
+        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
+    up = Up(folder / "up", **more)
+    up.start()
+    yield up
+    up.end()
 
 
 def write_suite(folder: Path, name: str, star: str, files: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -38,21 +39,19 @@ def world(**facts: Any) -> Run:
 
 
 def fail_in(worker: Worker, run: Run) -> Run:
-    """Let `seed` fail while `db` is healthy, and have `db` left running as it is asked to be."""
-    worker.claim()
-    worker.report("db", "healthy")
-    worker.claim()
-    worker.fail("seed")
-    [lease] = worker.renew("db")
-    worker.end("db", "succeeded" if lease.cancel_reason == "detach" else "canceled")
-    return run
+    return _end_seed(run, worker, worker.fail)
 
 
 def end_well_in(worker: Worker, run: Run) -> Run:
+    return _end_seed(run, worker, worker.end)
+
+
+def _end_seed(run: Run, worker: Worker, end: Callable[[str], object]) -> Run:
+    """Let `seed` end while `db` is healthy, and leave `db` running if that is asked for."""
     worker.claim()
     worker.report("db", "healthy")
     worker.claim()
-    worker.end("seed")
+    end("seed")
     [lease] = worker.renew("db")
     worker.end("db", "succeeded" if lease.cancel_reason == "detach" else "canceled")
     return run
