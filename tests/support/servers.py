@@ -164,6 +164,9 @@ def docker(folder: Path) -> Iterator[dict[str, str]]:
         host,
         "-p",
         str(runtime / "pid"),
+        # The ranges an engine takes unasked hold thirty networks: fewer than runs of a whole test.
+        "--default-address-pool",
+        "base=10.213.0.0/16,size=24",
     ]
     try:
         with running(command, folder / "dockerd.log", ready=lambda: _docker_answers(host)):
