@@ -15,10 +15,22 @@ from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import WORKSPACE, Launch, RemovedResources
 from worker.runtimes.docker import unit_copies
 from worker.runtimes.docker.container_spec import folder_archive, workspace_archive
-from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
+from worker.runtimes.docker.engine import (
+    APIError,
+    Engine,
+    NotFound,
+    RuntimeRefused,
+    explanation,
+)
 
 TRIES: Final = 3
 _PAUSE_S: Final = 0.5
+_NO_RANGE: Final = "address pool"  # "could not find an available, non-overlapping IPv4 …"
+NETWORKS_EXHAUSTED: Final = (
+    "Docker has no address range left for another network: remove environments that nobody needs "
+    "(`./partita environment list`, `docker network prune`), or give the engine more ranges "
+    "(default-address-pools in its daemon.json)"
+)
 
 
 class RunEnvironment:
@@ -36,7 +48,7 @@ class RunEnvironment:
 
     async def ensure(self, launch: Launch) -> None:
         for network in launch.networks:
-            await self._once(network, _make_network(network, launch.run_labels))
+            await self._once(network, network_maker(network, launch.run_labels))
         volume = launch.workspace.name
         await self._once(
             volume, lambda client: client.create_volume(volume, labels=dict(launch.run_labels))
@@ -100,11 +112,20 @@ class RunEnvironment:
             mark.unlink(missing_ok=True)
 
 
-def _make_network(name: str, labels: Mapping[str, str]) -> Callable[[docker.APIClient], None]:
+def network_maker(name: str, labels: Mapping[str, str]) -> Callable[[docker.APIClient], None]:
+    """Return a call that creates the network unless it exists. It raises RuntimeRefused."""
+
     def make(client: docker.APIClient) -> None:
         # Names of networks are not unique: look before creating; the filter matches parts of names.
         if not any(found["Name"] == name for found in client.networks(names=[name])):
-            client.create_network(name, driver="bridge", check_duplicate=True, labels=dict(labels))
+            try:
+                client.create_network(
+                    name, driver="bridge", check_duplicate=True, labels=dict(labels)
+                )
+            except APIError as error:
+                if _NO_RANGE in explanation(error):
+                    raise RuntimeRefused(NETWORKS_EXHAUSTED) from error
+                raise
 
     return make
 
