@@ -27,7 +27,7 @@ class FullEngine:
 
 
 def test_an_engine_without_address_ranges_says_how_to_get_more():
-    full = FullEngine(
+    full: Any = FullEngine(
         "could not find an available, non-overlapping IPv4 address pool among the defaults "
         "to assign to the network"
     )
@@ -38,5 +38,7 @@ def test_an_engine_without_address_ranges_says_how_to_get_more():
 
 
 def test_another_refusal_stays_the_engine_s_own():
+    gone: Any = FullEngine("plug-in is gone")
+
     with pytest.raises(APIError, match="plug-in is gone"):
-        network_maker("run-1", {})(FullEngine("plug-in is gone"))
+        network_maker("run-1", {})(gone)
