@@ -452,6 +452,18 @@ def test_the_parts_of_a_run_are_tabs_that_the_address_names(ada: Reader, worker:
     expect(page.get_by_role("tab", selected=True)).to_have_text("Log")
 
 
+def test_a_click_on_a_tab_before_the_scripts_have_started_is_not_lost(ada: Reader, worker: Worker):
+    run = booted_run(node("seed"), principal=principal(ada))
+    ada.page.route("**/console/js/**", lambda route: route.abort())
+    page = open_run(ada, run)
+
+    page.get_by_role("tab", name="Graph").click()
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Graph")
+    expect(page.locator("#pane-graph")).to_be_visible()
+    expect(page.locator("#log")).to_be_hidden()
+    ada.complaints.clear()  # about the scripts that this test withholds
+
+
 def test_a_step_shows_only_its_own_lines_old_and_new(ada: Reader, worker: Worker):
     run, _first = long_run(ada, worker, 3_000)
     page = open_run(ada, run)

@@ -23,7 +23,11 @@ let areRead = false;
 export function startTabs(address) {
   api = address;
   for (const tab of tabs) {
-    tab.addEventListener("click", () => showFromTop(nameOf(tab)));
+    tab.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another window is wanted
+      event.preventDefault();
+      showFromTop(nameOf(tab));
+    });
     tab.addEventListener("keydown", moveFocus);
   }
   document.addEventListener("click", (event) => {
@@ -148,7 +152,7 @@ function paneOf(name) {
 function moveFocus(event) {
   const there = tabs.filter((tab) => narrow.matches || !NARROW.includes(nameOf(tab)));
   const at = there.indexOf(event.target);
-  const step = { ArrowRight: 1, ArrowLeft: -1, Home: -at, End: -1 - at };
+  const step = { ArrowRight: 1, ArrowLeft: -1, Home: -at, End: -1 - at, " ": 0 };
   if (!(event.key in step)) return;
   event.preventDefault();
   const next = there.at((at + step[event.key]) % there.length);
