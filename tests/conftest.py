@@ -16,11 +16,12 @@ from apps.platform_settings.services.live_settings import live_settings
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
+from tests.support.empty_tables import empty_quickly
 
 __all__ = ["broken", "quick_loops"]
 
 # Each run tries other examples; `make faults` tries many more of them.
-settings.register_profile("each run", max_examples=40, deadline=None)
+settings.register_profile("each run", max_examples=20, deadline=None)
 settings.register_profile("faults", max_examples=1000, deadline=None)
 settings.load_profile("each run")
 
@@ -36,6 +37,7 @@ for _step in ("connect", "read", "write", "pool"):
 # one here asks for, and its content types, which are written when they are asked for.
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 post_migrate.disconnect(create_contenttypes)
+empty_quickly()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

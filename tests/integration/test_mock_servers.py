@@ -21,6 +21,7 @@ import pytest
 from tests.support import servers
 from tests.support.mock_planes import files
 from tests.support.processes import Process, until
+from tests.support.store_templates import copy_sqlite_store
 
 pytestmark = pytest.mark.slow
 REST = "/mocks/rest/orders/orders"
@@ -47,13 +48,7 @@ class Servers:
             "REDIS_PREFIX": f"test-{folder.name}-{os.getpid()}",
             **more,
         }
-        self._run("migrate", "--verbosity", "0")
-
-    def _run(self, *arguments: str) -> None:
-        command = [sys.executable, "manage.py", *arguments]
-        process = Process("manage", command, self.environment, self.folder / "manage.log")
-        process.start()
-        assert process.wait(120) == 0, process.text()
+        copy_sqlite_store(folder)
 
     @contextmanager
     def server(self, name: str) -> Iterator[tuple[str, Process]]:

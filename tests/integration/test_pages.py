@@ -22,7 +22,7 @@ from tests.apps.executions.runs import (
     node,
     queued_run,
 )
-from tests.support.browser import PASSWORD, Reader, Server, chromium, reader
+from tests.support.browser import PASSWORD, Reader, Server, reader
 from tests.support.packages import program
 
 pytestmark = [
@@ -34,18 +34,13 @@ EVIL = '<img src=x onerror=alert(1)><script>alert("x")</script>'
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch, chromium() as running:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright keeps a loop in this thread
-        yield running
+def browser(shared_browser: Browser) -> Browser:
+    return shared_browser
 
 
 @pytest.fixture(scope="module")
-def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("pages"))
-    running.start()
-    yield running
-    running.kill()
+def server(shared_server: Server) -> Server:
+    return shared_server
 
 
 @pytest.fixture

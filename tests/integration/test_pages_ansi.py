@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.support.browser import chromium
 from tests.support.packages import program
 from tests.support.processes import ROOT
 
@@ -21,16 +20,16 @@ ESC = "\x1b"
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with chromium() as browser:
-        page = browser.new_page()
-        page.goto("about:blank")
-        page.evaluate(
-            "async text => { window.ansi = await import("
-            "URL.createObjectURL(new Blob([text], {type: 'text/javascript'}))); }",
-            MODULE.read_text(),
-        )
-        yield page
+def page(shared_browser: Browser) -> Iterator[Page]:
+    page = shared_browser.new_page()
+    page.goto("about:blank")
+    page.evaluate(
+        "async text => { window.ansi = await import("
+        "URL.createObjectURL(new Blob([text], {type: 'text/javascript'}))); }",
+        MODULE.read_text(),
+    )
+    yield page
+    page.close()
 
 
 def spans(page: Page, line: str) -> Any:

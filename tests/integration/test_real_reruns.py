@@ -8,11 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.support.browser import chromium
-from tests.support.packages import program
-from tests.support.parts import need
 from tests.support.up import Up, up_with_suite
 
 SUITE = """
@@ -55,8 +52,7 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def failed(up: Up) -> dict[str, Any]:
-    launched = up.json("run", "launch", "forty")
-    detail = up.wait_for(launched["id"])
+    detail = up.wait_for(up.launch("forty"))
     statuses = {step["id"]: step["status"] for step in detail["steps"]}
     assert len(statuses) == 40
     assert {step for step, status in statuses.items() if status == "failed"} == CHECKS
@@ -68,9 +64,9 @@ def skipped(detail: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.browser
-def test_api_page_and_command_show_one_plan(up: Up, failed: dict[str, Any]):
-    if program("chromium") is None:
-        need("TEST_CHROMIUM", "Chromium")
+def test_api_page_and_command_show_one_plan(
+    up: Up, failed: dict[str, Any], shared_browser: Browser
+):
     with up.client() as client:
         body = {"scope": "failed", "dryRun": True}
         by_api = client.post(f"/executions/{failed['id']}/rerun", json=body).json()
@@ -83,13 +79,12 @@ def test_api_page_and_command_show_one_plan(up: Up, failed: dict[str, Any]):
     for step, text in texts.items():
         assert re.search(rf"^  {step} +{re.escape(text)}$", said, re.MULTILINE)
     assert by_api["sentence"] in said
-    assert plan_on_the_page(up, failed["id"]) == texts
+    assert plan_on_the_page(shared_browser, up, failed["id"]) == texts
 
 
-def plan_on_the_page(up: Up, run_id: str) -> dict[str, str]:
+def plan_on_the_page(browser: Browser, up: Up, run_id: str) -> dict[str, str]:
     account = up.credentials()
-    with chromium() as browser:
-        page = browser.new_page()
+    with browser.new_page() as page:
         page.goto(f"{up.url}/sign-in?next=/executions/{run_id}")
         page.get_by_label("Email").fill(account["email"])
         page.get_by_label("Password").fill(account["password"])

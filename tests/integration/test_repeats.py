@@ -52,11 +52,10 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture
 def run(up: Up) -> Iterator[dict[str, Any]]:
     """A run that failed, and whose environment is kept as long as the test lasts."""
-    launched = up.json("run", "launch", "half", "--keep", "30m")
-    detail = up.wait_for(launched["id"])
+    detail = up.wait_for(up.launch("half", keepAliveMs=1_800_000))
     assert detail["status"] == "Failed", detail["sentence"]
     yield detail
-    up.manage("run", "keep", detail["id"], "--end")
+    up.end_environment(detail["id"])
 
 
 def again(up: Up, run: dict[str, Any], *words: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.integration.test_pages import principal
-from tests.support.browser import Reader, Server, chromium, reader
+from tests.support.browser import PATIENCE_MS, Reader, Server, reader
 from tests.support.packages import program
 
 pytestmark = [
@@ -21,24 +21,9 @@ TABS = 10
 NO_SHARED_WORKER = "delete window.SharedWorker"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with pytest.MonkeyPatch.context() as patch, chromium() as running:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright keeps a loop in this thread
-        yield running
-
-
-@pytest.fixture(scope="module")
-def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("tabs"))
-    running.start()
-    yield running
-    running.kill()
-
-
 @pytest.fixture
-def ada(browser: Browser, server: Server) -> Iterator[Reader]:
-    with reader(browser, server) as who:
+def ada(shared_browser: Browser, shared_server: Server) -> Iterator[Reader]:
+    with reader(shared_browser, shared_server) as who:
         who.sign_in()
         yield who
         assert who.complaints == []
@@ -52,7 +37,7 @@ def live_runs(who: Reader, worker: Worker, count: int) -> list[Run]:
 
 def opened(context: BrowserContext, url: str, run: Run) -> Page:
     page = context.new_page()
-    page.goto(f"{url}/executions/{run.id}", timeout=10_000)
+    page.goto(f"{url}/executions/{run.id}", timeout=PATIENCE_MS)
     expect(page.locator("#log-link")).to_have_attribute("data-link", "live", timeout=30_000)
     return page
 

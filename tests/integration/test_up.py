@@ -45,6 +45,7 @@ def suites(tmp_path: Path) -> Path:
 @pytest.fixture(params=MODES)
 def up(request: pytest.FixtureRequest, folder: Path) -> Iterator[Up]:
     up = Up(folder, **environment_of(request.param))
+    up.begins_empty = True
     yield up
     up.end()
 
@@ -63,6 +64,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("serving")
     suites = {"SUITES_DIR": str(make_suites(folder / "suites"))}
     up = Up(folder / "up", UP_DEMO="0", ADMIN_PASSWORD=GIVEN, **suites, **PROCESS)
+    up.begins_empty = True
     yield up.start()
     up.end()
 

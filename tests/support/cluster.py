@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Final
 import httpx
 import psycopg
 
-from tests.support import servers
+from tests.support import servers, store_templates
 from tests.support.processes import ROOT, Process, until
 
 BIN = Path(sys.executable).parent
@@ -106,13 +105,14 @@ class Cluster:
         for suite in (*EXAMPLES.iterdir(), *self._suites):
             shutil.copytree(suite, suites / suite.name)
         redis = self._start_redis()
-        if self._postgres is None:
+        dsn = ""
+        if self._more.get("DB_DRIVER") == "sqlite":
+            store_templates.copy_sqlite_store(self.folder / "data")
+        elif self._postgres is None:
             dsn = self._start_postgres()
         else:
-            self._on_server(f'CREATE DATABASE "{self._database}"')
-            dsn = f"{self._postgres.rsplit('/', 1)[0]}/{self._database}"
+            dsn = store_templates.create_database(self._postgres, self._database)
         self.environment = self._environment(dsn, redis) | self._more
-        self._manage("migrate", "-v", "0")
 
     def _environment(self, dsn: str, redis: str) -> dict[str, str]:
         inherited = {
@@ -146,6 +146,7 @@ class Cluster:
 
     def _start_postgres(self) -> str:
         port = servers.free_port()
+        store_templates.copy_postgres_cluster(self.folder)
         command = servers.postgres_command(self.folder, port, durable=True)
         assert command, "PostgreSQL is not installed"
         dsn = f"postgresql://postgres@127.0.0.1:{port}/postgres"
@@ -157,10 +158,6 @@ class Cluster:
         assert self._postgres
         with psycopg.connect(self._postgres, autocommit=True) as connection:
             connection.execute(statement)
-
-    def _manage(self, *words: str) -> None:
-        command = [sys.executable, "manage.py", *words]
-        subprocess.run(command, env=self.environment, cwd=ROOT, check=True)
 
     def _run(
         self,

@@ -77,20 +77,24 @@ def postgres_owner() -> str | None:
 
 
 def postgres_command(folder: Path, port: int, *, durable: bool = False) -> list[str] | None:
-    """Make a cluster below `folder`; how its server is started, by `postgres_owner()`.
+    """Make a cluster below `folder` unless one is there; how its server is started.
 
-    `durable`: commits wait for the disk, as on a real server; tests do without. None where the
-    program is missing.
+    It is started by `postgres_owner()`. `durable`: commits wait for the disk, as on a real server;
+    tests do without. None where the program is missing.
     """
     if (initdb := program("initdb")) is None:
         return None
     data = folder / "postgres"
-    data.mkdir(parents=True)
     if owner := postgres_owner():
-        shutil.chown(data, owner, owner)
+        folder.mkdir(parents=True, exist_ok=True)
         _open_parents(folder)
-    words = [initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8"]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd="/", **_as_owner())
+    if not data.exists():
+        data.mkdir(parents=True)
+        if owner:
+            shutil.chown(data, owner, owner)
+        words = [initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
+        words += ["-E", "UTF8"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd="/", **_as_owner())
     settings = (f"fsync={'on' if durable else 'off'}", "max_connections=200")
     return [
         *(str(Path(initdb).parent / "postgres"), "-D", str(data), "-p", str(port), "-k", str(data)),

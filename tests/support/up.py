@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support import store_templates
 from tests.support.parts import need
 from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
@@ -28,7 +29,10 @@ ENDS = ("Healthy", "Failed", "Canceled")
 
 
 class Up:
-    """One data folder and the `up` on it; `LOCAL_RUNTIME` and the like as keywords."""
+    """One data folder and the `up` on it; `LOCAL_RUNTIME` and the like as keywords.
+
+    The first start finds a migrated store, unless `begins_empty` is set, as a newcomer has it.
+    """
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -47,6 +51,7 @@ class Up:
             **environment,
         }
         self.starts = 0
+        self.begins_empty = environment.get("DB_DRIVER", "sqlite") != "sqlite"
         self._process: Process | None = None
         self._token = ""
         self._asking: httpx.Client | None = None
@@ -58,6 +63,8 @@ class Up:
 
     def start(self, **environment: str) -> Up:
         """Returns once it serves; `said` is then what it printed since."""
+        if not (self.begins_empty or self.data.exists()):
+            store_templates.copy_sqlite_store(self.data)
         self.starts += 1
         command = [sys.executable, "manage.py", "up"]
         log = self.folder / f"terminal-{self.starts}.txt"
@@ -116,6 +123,18 @@ class Up:
         if self._asking is None:
             self._asking = self.client()
         return self._asking.get(path, params=parameters, timeout=within_s)
+
+    def launch(self, suite: str, **body: Any) -> str:
+        """Launch by the API where the command is not the case: it takes 0.9 s of CPU."""
+        with self.client() as client:
+            answer = client.post("/executions", json={"suiteId": suite, **body})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def end_environment(self, run_id: str) -> None:
+        """End the kept environment of a run, if it still has one; by the API likewise."""
+        with self.client() as client:
+            client.delete(f"/executions/{run_id}/keep")
 
     def detail(self, run_id: str) -> dict[str, Any]:
         answer = self.get(f"/executions/{run_id}")

@@ -140,6 +140,7 @@ async def next_record(stream: Any) -> dict[str, Any]:
             return record(frame)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hub")
 async def test_a_reader_that_reconnects_50_times_sees_the_result_of_every_change(
     engine: EngineInMemory, start_runner: Start, ada: Caller

@@ -83,7 +83,7 @@ def report(chance: random.Random, worker: Worker, step: str) -> None:
         worker.end(step)
 
 
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 25))]
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 25))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -65,6 +65,7 @@ def test_an_empty_log_is_an_empty_file(ada):
     assert body_of(ada.get(f"executions/{row.run_id}/logs/download")) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 async def test_a_download_of_100_000_lines_takes_constant_memory(ada_async):
     """Invariant 38, through the whole pipeline: nothing on the way gathers the body."""

@@ -21,6 +21,7 @@ import pytest
 
 from tests.support.processes import until
 from tests.support.servers import free_port
+from tests.support.store_templates import copy_sqlite_store
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ class Server:
             "PUBLIC_API_URL": self.url,
             "METRICS_ADDR": f"127.0.0.1:{self.metrics_port}",
         }
-        self._manage("migrate", "--verbosity", "0")
+        copy_sqlite_store(folder)
         documented = documented_command(self.port)
         assert APPLICATION in documented
         command = [application if word == APPLICATION else word for word in documented]
@@ -65,10 +66,6 @@ class Server:
                 command, cwd=ROOT, env=self.environment, stdout=output, stderr=output
             )
         self._wait()
-
-    def _manage(self, *arguments: str) -> None:
-        command = [sys.executable, "manage.py", *arguments]
-        subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + START_S

@@ -308,6 +308,7 @@ async def test_no_drawn_request_is_an_internal_error(plane: MockPlane, asked: Ra
     check(await call(plane, asked))
 
 
+@pytest.mark.slow
 @RELAXED
 @given(path=OPERATIONS, body=BODIES, query=st.text(max_size=30), form=st.booleans())
 async def test_no_drawn_body_is_an_internal_error(

@@ -33,7 +33,7 @@ from kernel.errors import NotFound
 from sync_stack.orchestrator.models import DestinationLock, Task
 from tests.support.processes import until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store, pytest.mark.slow]
 KINDS: tuple[type[models.Field[Any, Any]], ...] = (
     models.BinaryField, models.BooleanField, models.CharField, models.DateTimeField,
     models.FloatField, models.IntegerField, models.JSONField, models.TextField, models.UUIDField,

@@ -53,6 +53,7 @@ def test_a_change_of_an_imported_suite_is_compared_with_what_the_lock_pins(outer
     assert [each["name"] for each in found.difference["contracts"]] == ["c/api/a.yaml"]
 
 
+@pytest.mark.slow
 def test_contents_that_locks_pinned_are_kept_for_a_while(workspace):
     workspace.add("outer", OUTER)
     for n in range(KEPT + 2):

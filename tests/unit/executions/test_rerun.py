@@ -217,7 +217,7 @@ def ended(graph: RunPlan, chance: random.Random) -> list[StepOutcomeFacts]:
     return [StepOutcomeFacts(*each) for each in zip(statuses, why, strict=True)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=5 * settings().max_examples)
 @given(ended_runs(), st.data())
 def test_what_a_selected_step_needs_is_selected(
     made: tuple[RunPlan, list[StepOutcomeFacts]], data: st.DataObject
@@ -252,7 +252,7 @@ def test_what_a_selected_step_needs_is_selected(
     assert not selected & others
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings().max_examples)
 @given(ended_runs(), st.integers(0, 2**32))
 def test_the_steps_that_run_again_come_to_an_end_and_the_others_stay_out(
     made: tuple[RunPlan, list[StepOutcomeFacts]], seed: int

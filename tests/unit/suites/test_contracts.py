@@ -271,6 +271,7 @@ def test_real_protos_of_google_and_of_this_project_are_read():
     assert ours.surfaces
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "version", "folder", "suffixes", "least"),
     [

@@ -33,6 +33,7 @@ def one(sent, event, payload) -> Event:
     return made
 
 
+@pytest.mark.slow
 def test_all_examples_of_github_become_one_event_each():
     examples = github_examples()
     assert len(examples) == 36
