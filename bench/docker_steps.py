@@ -46,6 +46,17 @@ class Ours:
         return float(ended["seconds"])
 
 
+def options_of_a_step(network: str, volume: str, alias: str) -> list[str]:
+    """Return the options of `docker run` that every container step of ours has."""
+    return [
+        "--network", network, "--network-alias", alias,
+        "-v", f"{volume}:/partita/workspace", "-v", "/partita/artifacts", "--init",
+        "--memory", "512m", "--memory-swap", "512m", "--cpus", "1", "--pids-limit", "256",
+        "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+        "--add-host", "host.docker.internal:host-gateway", "--log-driver", "json-file",
+    ]  # fmt: skip
+
+
 class DockerRun:
     """The command line, on a network and with a volume of the round's own."""
 
@@ -71,15 +82,8 @@ class DockerRun:
             self._call("volume", "rm", name)
 
     def _run(self, network: str, volume: str, n: int) -> None:
-        """As our runtime does it: alias, two volumes, init, limits, no rights."""
-        self._call(
-            "run", "--rm", "--network", network, "--network-alias", f"step-{n}",
-            "-v", f"{volume}:/partita/workspace", "-v", "/partita/artifacts", "--init",
-            "--memory", "512m", "--memory-swap", "512m", "--cpus", "1", "--pids-limit", "256",
-            "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
-            "--add-host", "host.docker.internal:host-gateway",
-            "--log-driver", "json-file", IMAGE, "true",
-        )  # fmt: skip
+        options = options_of_a_step(network, volume, f"step-{n}")
+        self._call("run", "--rm", *options, IMAGE, "true")
 
     def _call(self, *words: str) -> None:
         subprocess.run([*self._docker, *words], check=True, stdout=subprocess.DEVNULL)

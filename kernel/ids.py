@@ -9,6 +9,7 @@ import time
 import uuid
 
 IDENTIFIER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+NAME_LIMIT = 63  # of a label of DNS (RFC 1035, 2.3.4), which names of containers are
 _ENV_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -53,7 +54,7 @@ def humanized(text: str) -> str:
     return " ".join(word.capitalize() for word in re.split(r"[^A-Za-z0-9]+", text) if word)
 
 
-def shortened(name: str, *, limit: int = 63) -> str:
+def shortened(name: str, *, limit: int = NAME_LIMIT) -> str:
     """`name`, or when longer than `limit` its head with `-` and 8 hex digits of its SHA-256."""
     if len(name) <= limit:
         return name

@@ -23,9 +23,16 @@ from kernel.background import keep_running, one_cycle
 from kernel.errors import InvalidInput
 from worker.domain import ownership
 from worker.domain.control_plane import ControlPlaneError
+from worker.domain.launch import CommandInvalid
 from worker.domain.runtime import Runtime, RuntimeFailure
 from worker.domain.step_spec import parse_step_spec
-from worker.supervisor.attempt import StepAttempt, StepContext, SupervisorOptions
+from worker.domain.suite_files import SuiteFiles
+from worker.supervisor.attempt import (
+    StepAttempt,
+    StepContext,
+    SupervisorOptions,
+    plan_launch,
+)
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import SpoolSpace
 from worker.supervisor.step_run import StepRun
@@ -55,6 +62,7 @@ class RepeatLoop:
         self._tasks: dict[executions.RepeatClaim, asyncio.Task[None]] = {}
         self._steps: dict[executions.RepeatClaim, StepRun] = {}
         self._probers: dict[Runtime, ReadinessProber] = {}
+        self._files = SuiteFiles()
 
     async def keep_repeating(self) -> None:
         """Run repeats until canceled, as a background loop; their units are left then."""
@@ -105,6 +113,7 @@ class RepeatLoop:
         try:
             problem = await self._work_on(claim, supervisor, reports)
             await retry_until_answered(lambda: reports.fail(problem))
+            await self._make_next_ready(supervisor, reports)
         except ControlPlaneError as error:
             log.warning("%s is left to the sweep: %s", claim.repeat_id, error)
         finally:
@@ -139,16 +148,40 @@ class RepeatLoop:
         reports: RepeatReports,
         prepared: executions.PreparedRepeat,
     ) -> None:
-        context = StepContext(
+        context = self._context(supervisor, reports)
+        attempt = StepAttempt(parse_step_spec(prepared.spec), context)
+        step = self._steps[claim] = StepRun(attempt, step_files=prepared.step_files)
+        try:
+            await step.run()
+        finally:
+            del self._steps[claim]
+
+    async def _make_next_ready(
+        self, supervisor: RepeatingSupervisor, reports: RepeatReports
+    ) -> None:
+        """Let the runtime prepare the next attempt of a step that ran again: it often follows.
+
+        Nothing depends on it: what fails here is done at the start, where it is reported.
+        """
+        try:
+            prepared = await reports.next_repeat()
+            if prepared is None or (spec := parse_step_spec(prepared.spec)).is_service:
+                return
+            context = self._context(supervisor, reports)
+            launch = plan_launch(spec, context, step_files=prepared.step_files)
+            await supervisor.runtime.stand_by(launch)
+        except (ControlPlaneError, RuntimeFailure, CommandInvalid, InvalidInput) as error:
+            log.info("the next attempt is not made ready: %s", error)
+
+    def _context(self, supervisor: RepeatingSupervisor, reports: RepeatReports) -> StepContext:
+        return StepContext(
             control_plane=reports,
             runtime=supervisor.runtime,
             options=supervisor.options,
             space=SpoolSpace(supervisor.options.state_dir / "spool", limit=0),
             prober=self._prober_of(supervisor.runtime),
+            files=self._files,
         )
-        attempt = StepAttempt(parse_step_spec(prepared.spec), context)
-        step = self._steps[claim] = StepRun(attempt, step_files=prepared.step_files)
-        await step.run()
 
     def _prober_of(self, runtime: Runtime) -> ReadinessProber:
         """Return the prober of a runtime; to make one takes as long as a short step."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from apps.operations.api import installation_id
 from apps.shells import api as shells
-from apps.streams.api import on_store_thread
+from apps.streams.api import has_nudges_of_others, on_store_thread
 from apps.workers.inventory import ReachedRuntime
 from apps.workers.served_shell import ServedShell
 from apps.workers.store_loops import pause, survive_store, wakes
@@ -25,6 +25,7 @@ from worker.domain.runtime import RuntimeFailure
 
 log = logging.getLogger("partita.workers")
 POLL_S: Final = 0.5  # a session that no nudge told is seen by then
+NUDGED_POLL_S: Final = 2.0  # the same where nudges of other processes arrive
 TIDY_EVERY_S: Final = 10.0
 TIDY_RUNS_EVERY_S: Final = 600.0
 END_WITHIN_S: Final = 30.0
@@ -43,18 +44,19 @@ class ShellLoop:
     async def keep_serving(self) -> None:
         """Open sessions until canceled, as a background loop; end them then."""
         try:
-            await keep_running("shells", self._serve, longest_pause_s=POLL_S)
+            await keep_running("shells", self._serve, longest_pause_s=NUDGED_POLL_S)
         finally:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self) -> None:
+        poll_s = NUDGED_POLL_S if has_nudges_of_others() else POLL_S
         with wakes(shells.SHELL_NUDGE) as woken:
             while True:
                 with one_cycle():
                     await survive_store(self.serve_new, "shells")
-                await pause(woken, POLL_S)
+                await pause(woken, poll_s)
 
     async def serve_new(self) -> None:
         """Take the sessions that wait and serve each on its own; tidy up now and then."""

@@ -59,7 +59,8 @@ def has_nothing(up: Up, run_id: str) -> bool:
 
 def test_the_service_runs_on_and_the_failed_step_is_left_as_it_ended(up: Up):
     run = fail(up, "30m")
-    assert containers(up, run["id"]) == {"store": "running", "seed": "exited"}
+    left = {"store": "running", "seed": "exited"}  # the first look may be of the run in progress
+    until(lambda: containers(up, run["id"]) == left, within_s=30, what="a look sees it", each_s=0.5)
     assert run["events"][-2]["id"] == "execution-kept"
     ended = up.manage("run", "keep", run["id"], "--end")
     assert ended.returncode == 0, ended.stderr

@@ -118,7 +118,10 @@ def test_a_service_takes_the_place_of_the_running_one(up: Up, run: dict[str, Any
 
 
 def units(up: Up, run_id: str) -> dict[str, list[str]]:
-    """Step id → states of its units, once a look has found the environment."""
+    """Step id → states of its units, once a look has found the environment.
+
+    What stands by for a next attempt is listed too, but is no unit; a run has one at most.
+    """
 
     def found() -> dict[str, Any] | None:
         sandboxes = up.get("/sandboxes").json()["sandboxes"]
@@ -126,7 +129,11 @@ def units(up: Up, run_id: str) -> dict[str, list[str]]:
 
     environment = until(found, within_s=30, what="it is found", each_s=0.5)
     states: dict[str, list[str]] = {}
+    standby = [each for each in environment["containers"] if each["name"].endswith("-standby")]
+    assert [each["state"] for each in standby] in ([], ["created"])
     for each in environment["containers"]:
+        if each in standby:
+            continue
         states.setdefault(each["stepId"], []).append(each["state"])
     return states
 

@@ -75,6 +75,24 @@ def test_a_step_runs_again_and_its_log_is_followed(
     assert kept.statuses["seed"] == "failed"
 
 
+def test_the_keyboard_alone_opens_fills_sends_and_leaves_the_dialog(ada: Reader, kept: Run):  # noqa: F811
+    page, more = ada.page, open_step(ada, kept)
+    button = more.get_by_role("button", name="Run this step again")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(dialog(page).get_by_label("Command")).to_be_focused()
+    expect(dialog(page)).to_contain_text(f"partita run again {kept.id} seed --files .")
+    page.keyboard.press("Escape")
+    expect(dialog(page)).to_be_hidden()
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.type("false")
+    for key in ("Tab", "Tab", "Tab", "Enter"):  # variables, Close, Run again
+        page.keyboard.press(key)
+    expect(more.locator("summary")).to_be_focused()
+    assert StepRepeat.objects.get().command == "false"
+
+
 def test_what_is_wrong_is_said_in_the_dialog(ada: Reader, kept: Run):  # noqa: F811
     page, more = ada.page, open_step(ada, kept)
     more.get_by_role("button", name="Run this step again").click()

@@ -89,6 +89,7 @@ class FakeRuntime(Runtime):
         self.usages = [
             StepUsage(cpu_percent=12.5, memory_bytes=34 * 2**20)
         ]  # told in turn; last stays
+        self.stood_by: list[Launch] = []  # what was to be created ahead
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
         self.shells: dict[str, FakeShell] = {}  # by the id of the shell, closed ones too
@@ -120,6 +121,11 @@ class FakeRuntime(Runtime):
         if launch.name not in self.units:
             self._begin(launch)
         return self.units[launch.name].unit
+
+    async def stand_by(self, launch: Launch) -> None:
+        if self.away:
+            raise RuntimeUnavailable("the fake runtime is away")
+        self.stood_by.append(launch)
 
     async def _remove_earlier(self, launch: Launch) -> None:
         for each in list(self.units.values()):

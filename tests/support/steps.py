@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import secrets
 import tarfile
@@ -42,9 +43,9 @@ def claim(run_id: str, node_id: str, *, attempt: int = 1, **changes: Any) -> dic
 
 def content(files: Mapping[str, str]) -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+    with tarfile.open(fileobj=out, mode="w") as archive:
         for name, text in files.items():
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(text.encode()), 0o644
             archive.addfile(info, io.BytesIO(text.encode()))
-    return out.getvalue()
+    return gzip.compress(out.getvalue(), mtime=0)  # the same bytes for the same files

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.ids import shortened, slug
+from kernel.ids import NAME_LIMIT, shortened, slug
 from worker.domain.step_spec import StepSpec
 
 MANAGED: Final = "partita.managed"
@@ -20,6 +20,7 @@ ORCHESTRATOR: Final = "partita.orchestrator_id"
 JOB_ID: Final = "partita.job_id"
 MEMORY_LIMIT: Final = "partita.memory_limit_bytes"  # of a container; lists do not tell it
 SHELL: Final = "partita.shell"  # the id of the shell that a copy of a unit was made for
+_STANDBY: Final = "-standby"
 _OF_STEP: Final = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT)
 
 
@@ -34,6 +35,16 @@ class UnitOwner:
 
 def unit_name(run_id: str, step_id: str, attempt: int) -> str:
     return shortened(f"partita-{run_id}-{slug(step_id)}-a{attempt}")
+
+
+def standby_name(run_id: str, step_id: str) -> str:
+    """Return the name of what is created ahead for a step; it never equals a unit's name."""
+    name = f"partita-{run_id}-{slug(step_id)}"
+    return shortened(name, limit=NAME_LIMIT - len(_STANDBY)) + _STANDBY
+
+
+def is_standby_name(name: str) -> bool:
+    return name.endswith(_STANDBY)
 
 
 def helper_name(run_id: str) -> str:

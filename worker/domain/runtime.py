@@ -204,7 +204,7 @@ class Runtime(ABC):
     async def start(self, launch: Launch) -> Unit:
         """Start a unit, or return the one that the same launch started. Raises StartFailed.
 
-        Remove the units of earlier attempts of the step.
+        Remove the units of earlier attempts of the step; those that have ended may go later.
         """
 
     @abstractmethod
@@ -231,16 +231,12 @@ class Runtime(ABC):
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         """Remove containers, networks and volumes of the run, in up to 3 tries."""
 
-    # The process and its engine
-
     async def ping(self) -> bool:
         """Return whether the runtime answers."""
         return True
 
     async def close(self) -> None:  # noqa: B027 - by default, nothing is held open
         """Release connections and threads; units continue."""
-
-    # Units and runs
 
     def folders(self, *, name: str, workspace: str) -> Folders:
         """Return the folders of a unit of that name, by default those of containers."""
@@ -251,6 +247,10 @@ class Runtime(ABC):
         """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing."""
         del launch, pulling
 
+    async def stand_by(self, launch: Launch) -> None:
+        """Create what `start` needs for the launch ahead, if that can be done; start nothing."""
+        del launch
+
     async def remove(self, unit: Unit) -> None:
         """Kill and remove the unit; no error if it is gone."""
         with contextlib.suppress(UnitLost):
@@ -259,8 +259,6 @@ class Runtime(ABC):
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
         """Return the runs that have resources here, by default those of the units."""
         return frozenset(unit.labels[RUN_ID] for unit in await self.find(owner))
-
-    # The inventory of environments
 
     async def list_resources(self) -> Sequence[RuntimeResource]:
         """Return every container, network and volume of this installation, of any supervisor.
@@ -283,8 +281,6 @@ class Runtime(ABC):
         del resource
         return False
 
-    # Readiness of services
-
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         """Return where this process reaches the unit's tcp port; None while it cannot."""
         del unit, port
@@ -298,7 +294,10 @@ class Runtime(ABC):
         return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
-        """Run a program inside the unit and return its exit code, 124 after `timeout_s`."""
+        """Run a program inside the unit; return its exit code, 124 after `timeout_s`.
+
+        Its output is dropped.
+        """
         del unit, argv, timeout_s
         return CANNOT_EXECUTE
 

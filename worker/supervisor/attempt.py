@@ -16,10 +16,10 @@ from kernel.background import keep_running
 from kernel.redaction import Redactor
 from worker.domain.control_plane import RENEWALS, Reports
 from worker.domain.evaluation import LogMatches
-from worker.domain.launch import LaunchRules
+from worker.domain.launch import LaunchRules, launch_of
 from worker.domain.masked_output import LineCutter, LogWatch
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import Runtime, RuntimeFailure, Unit
+from worker.domain.runtime import Launch, Runtime, RuntimeFailure, Unit
 from worker.domain.step_spec import StepSpec
 from worker.domain.suite_files import SuiteFiles
 from worker.supervisor.probe_progress import ProbeWatch
@@ -88,6 +88,27 @@ class StepContext:
     prober: ReadinessProber
     report_probe: Callable[[Job], None] = lambda _job: None  # soon
     files: SuiteFiles = field(default_factory=SuiteFiles)
+
+
+def plan_launch(spec: StepSpec, context: StepContext, *, step_files: bytes | None = None) -> Launch:
+    """Return the launch of a step; the files of its suite are fetched when they are needed.
+
+    `step_files` (tar+gzip) replace them in the directory of the step. Raises CommandInvalid.
+    """
+    job = Job(job_id=spec.job_id, attempt=spec.attempt)
+
+    async def fetch() -> bytes:
+        return await retry_until_answered(lambda: context.control_plane.content(job))
+
+    launch = launch_of(
+        spec,
+        context.options.rules,
+        context.options.owner,
+        folders=lambda name, space: context.runtime.folders(name=name, workspace=space),
+        fetch=lambda: context.files.get(spec.content_digest, fetch),
+        started_at=clock.rfc3339(clock.now()),
+    )
+    return replace(launch, step_files=step_files)
 
 
 class StepAttempt:

@@ -32,7 +32,7 @@ from worker.domain.runtime import CollectedFile, PathRefused
 from worker.domain.step_spec import Export, Ready
 from worker.supervisor.attempt import StepAttempt
 from worker.supervisor.readiness_prober import until_all_seen, until_any_seen
-from worker.supervisor.waits import first_of, retry_until_answered
+from worker.supervisor.waits import cancel_all, first_of, retry_until_answered
 
 DETACH = "detach"
 
@@ -40,14 +40,18 @@ DETACH = "detach"
 async def run_to_completion(attempt: StepAttempt) -> Completion:
     """Run a task or test to its end and evaluate it. Raises RuntimeFailure."""
     runtime, unit, limit_ms = attempt.context.runtime, attempt.running_unit, attempt.spec.timeout_ms
-    first = await first_of(
-        ended=runtime.wait(unit),
-        stop=attempt.stop_requested,
-        timeout_s=max(0.0, limit_ms / 1000 - attempt.age_s),
-    )
-    if first != "ended":
-        await runtime.stop(unit)
-    ended = await runtime.wait(unit)
+    waiting = asyncio.create_task(runtime.wait(unit), name=f"wait for {unit.name}")
+    try:
+        first = await first_of(
+            ended=waiting,
+            stop=attempt.stop_requested,
+            timeout_s=max(0.0, limit_ms / 1000 - attempt.age_s),
+        )
+        if first != "ended":
+            await runtime.stop(unit)
+        ended = await waiting
+    finally:
+        await cancel_all([waiting])
     await attempt.until_output_ends()
     if first == "stop":
         return Completion(

@@ -7,7 +7,6 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 
-from kernel import clock
 from kernel.agent_protocol import Completion, StateReport
 from worker.domain.control_plane import (
     ControlPlaneUnavailable,
@@ -15,9 +14,9 @@ from worker.domain.control_plane import (
     RequestRefused,
     StaleJob,
 )
-from worker.domain.launch import CommandInvalid, launch_of
-from worker.domain.runtime import Launch, RuntimeFailure, StartFailed, Unit, UnitState
-from worker.supervisor.attempt import StepAttempt
+from worker.domain.launch import CommandInvalid
+from worker.domain.runtime import RuntimeFailure, StartFailed, Unit, UnitState
+from worker.supervisor.attempt import StepAttempt, plan_launch
 from worker.supervisor.step_outcomes import DETACH, run_to_completion, serve
 from worker.supervisor.waits import first_of, retry_until_answered, set_once
 
@@ -115,7 +114,7 @@ class StepRun:
         unit = self._found
         if unit is None or unit.state is UnitState.CREATED:
             await attempt.confirmed.wait()
-            launch = self._launch()
+            launch = plan_launch(attempt.spec, attempt.context, step_files=self._step_files)
 
             async def report_pull(image: str) -> None:
                 await attempt.report("image-pull", f"pulling {image}")
@@ -128,22 +127,6 @@ class StepRun:
         attempt.follow(unit)
         await attempt.report_running(self._when_reporting_ends)
         return True
-
-    def _launch(self) -> Launch:
-        attempt, context = self.attempt, self.attempt.context
-
-        async def fetch() -> bytes:
-            return await retry_until_answered(lambda: context.control_plane.content(attempt.job))
-
-        launch = launch_of(
-            attempt.spec,
-            context.options.rules,
-            context.options.owner,
-            folders=lambda name, space: context.runtime.folders(name=name, workspace=space),
-            fetch=lambda: context.files.get(attempt.spec.content_digest, fetch),
-            started_at=clock.rfc3339(clock.now()),
-        )
-        return replace(launch, step_files=self._step_files)
 
     async def _complete(self, outcome: Completion) -> None:
         attempt, control_plane = self.attempt, self.attempt.context.control_plane

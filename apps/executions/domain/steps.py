@@ -64,11 +64,16 @@ def step_index(step: str, *, ids: Sequence[str], names: Sequence[str], pointer: 
     for known in (ids, names):
         if step in known:
             return known.index(step)
-    near = difflib.get_close_matches(step[:_MAX_NAME], [*ids, *names], n=1)
-    hint = f"; did you mean {near[0]}?" if near else known_names(ids)
-    detail = f"the run has no step {step[:_MAX_NAME]!r}{hint}"
+    detail = unknown_step_text(step, ids=ids, names=names)
     error = FieldError(pointer=pointer, code="invalid_value", detail=detail)
     raise InvalidInput(detail, errors=[error])
+
+
+def unknown_step_text(step: str, *, ids: Sequence[str], names: Sequence[str] = ()) -> str:
+    """Return that the run has no such step, with the nearest id or name, else with those it has."""
+    near = difflib.get_close_matches(step[:_MAX_NAME], [*ids, *names], n=1)
+    hint = f"; did you mean {near[0]}?" if near else known_names(ids)
+    return f"the run has no step {step[:_MAX_NAME]!r}{hint}"
 
 
 class MockAddress(NamedTuple):

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from apps.accounts.api import Principal
 from apps.executions.domain.states import FINAL_EXECUTION, StepStatus
+from apps.executions.domain.steps import unknown_step_text
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.kept_environments import is_kept
 from apps.executions.selectors.runs import all_runs, get_execution
@@ -38,9 +39,11 @@ class StepUnit:
 def step_unit(principal: Principal, run_id: str, step_id: str) -> StepUnit:
     """Return what is known of the unit of a step; raise ExecutionNotFound and NotFound."""
     run = get_execution(principal, run_id)
-    step = Step.objects.filter(execution_id=run.pk, step_id=step_id).first()
+    steps = Step.objects.filter(execution_id=run.pk)
+    step = steps.filter(step_id=step_id).first()
     if step is None:
-        raise NotFound(f"the run has no step {step_id[:100]!r}")
+        ids = list(steps.order_by("index").values_list("step_id", flat=True))
+        raise NotFound(unknown_step_text(step_id, ids=ids))
     return _unit_of(run, step)
 
 

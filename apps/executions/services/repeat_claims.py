@@ -36,6 +36,7 @@ from apps.streams.api import nudge, unit_of_work
 from kernel import clock
 from kernel.agent_protocol import JobDirective, StepSpecBody
 
+_MAY_FOLLOW: Final = [RepeatState.SUCCEEDED.value, RepeatState.FAILED.value]
 NOT_KEPT_ANY_MORE: Final = "the environment is no longer kept"
 
 
@@ -125,11 +126,32 @@ def prepare_repeat(claim: RepeatClaim) -> PreparedRepeat | None:
     except SecretUnresolved as error:
         end_claimed(claim, RepeatEvent.FAILED, "secret_unresolved", error.detail)
         return None
+    return _prepare(row, spec)
+
+
+def _prepare(row: StepRepeat, spec: StepSpecBody) -> PreparedRepeat:
     spec["node"] = repeated_node(spec["node"], row.command)
     spec["env"] = {**spec["env"], **row.env}
     spec["keepUnits"] = True
     files = stored_archive(row.content_sha256) if row.content_sha256 else None
     return PreparedRepeat(spec=spec, step_files=files)
+
+
+def next_repeat(claim: RepeatClaim) -> PreparedRepeat | None:
+    """Return what would run if the same were asked for again, so that it can be made ready.
+
+    Return None unless the repeat has ended, was not canceled, and its environment is still kept.
+    """
+    rows = StepRepeat.objects.select_related("execution")
+    row = rows.filter(repeat_id=claim.repeat_id, holder=claim.holder, state__in=_MAY_FOLLOW).first()
+    run = read_run(row.execution_id) if row else None
+    if row is None or run is None or not is_kept(row.execution.run_id):
+        return None
+    try:
+        spec = step_spec(run, row.index, repeat_attempt=row.attempt + 1)
+    except SecretUnresolved:
+        return None
+    return _prepare(row, spec)
 
 
 def _reset_mocks(claim: RepeatClaim, run: RunAggregate, index: int) -> str:

@@ -1,4 +1,4 @@
-"""The modes that a program has set in a terminal, and how to take them back."""
+"""The modes that a program sets in a terminal: taken back at the end, left out of a pipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 _MODE: Final = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_OPEN: Final = re.compile(rb"(?:\r|\x1b(?:\[(?:\?[0-9;]{0,32})?)?)\Z")
 _ON_BY_DEFAULT: Final = frozenset({b"7", b"25"})  # wrap, cursor
 _ALWAYS: Final = b"\x1b[m\x1b(B\x1b[4l\x1b>"  # colors, character set, insert mode, keypad
 _TAIL_BYTES: Final = 32
@@ -33,3 +34,27 @@ class TerminalModes:
             for mode in sorted(self._changed)
         )
         return b"".join(modes) + _ALWAYS
+
+
+class PlainOutput:
+    """Output for a pipe or a file: without the modes of a terminal, lines end with a newline."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, output: bytes) -> bytes:
+        """Return what can be written; a sequence whose end has not come yet is held."""
+        text = self._held + output
+        open_at = _OPEN.search(text)
+        end = open_at.start() if open_at else len(text)
+        self._held = text[end:]
+        return _plain(text[:end])
+
+    def finish(self) -> bytes:
+        """Return what was held and is no such sequence after all."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _plain(text: bytes) -> bytes:
+    return _MODE.sub(b"", text).replace(b"\r\n", b"\n")

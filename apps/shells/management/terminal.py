@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from apps.shells.domain.records import LARGEST_SIZE, MOST_BYTES, TerminalSize
-from apps.shells.domain.terminal_modes import TerminalModes
+from apps.shells.domain.terminal_modes import PlainOutput, TerminalModes
 from apps.streams.api import listen
 
 _WITHOUT_TERMINAL: Final = TerminalSize(columns=80, rows=24)
@@ -32,6 +32,7 @@ class LocalTerminal:
         self.is_shown = sys.stdout.isatty()
         self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
         self._modes = TerminalModes()
+        self._plain = PlainOutput()
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         self._resized = False
@@ -56,8 +57,7 @@ class LocalTerminal:
             yield
 
     def _reset(self) -> None:
-        if self.is_shown:
-            os.write(self._output, self._modes.reset())
+        self._write(self._modes.reset() if self.is_shown else self._plain.finish())
 
     def _wake_up(self) -> None:
         try:
@@ -103,9 +103,12 @@ class LocalTerminal:
         return _END_OF_INPUT if self._last_byte == b"\n" else _END_OF_INPUT * 2
 
     def show(self, output: bytes) -> None:
-        """Write output of the program; lines of a pipe end with a newline alone."""
+        """Write output of the program; into a pipe, without the modes of a terminal."""
         self._modes.feed(output)
-        rest = memoryview(output if self.is_shown else output.replace(b"\r\n", b"\n"))
+        self._write(output if self.is_shown else self._plain.feed(output))
+
+    def _write(self, output: bytes) -> None:
+        rest = memoryview(output)
         while rest:
             rest = rest[os.write(self._output, rest) :]
 

@@ -38,6 +38,10 @@ class RepeatReports:
         """Return what to run, None if the repeat has ended already."""
         return await self._call(lambda: executions.prepare_repeat(self._claim))
 
+    async def next_repeat(self) -> executions.PreparedRepeat | None:
+        """Return what to make ready for the same once more, None if there is nothing to expect."""
+        return await self._call(lambda: executions.next_repeat(self._claim))
+
     async def report(self, report: StateReport) -> JobDirective:
         return await self._call(lambda: executions.record_repeat_state(self._claim, report))
 

@@ -160,6 +160,7 @@ document.addEventListener("click", async (event) => {
     showError("");
     form.elements.stepId.value = open.dataset.repeatStep;
     dialog.querySelector("h2").textContent = `Run ${open.dataset.repeatStep} again`;
+    dialog.querySelector("[data-repeat-name]").textContent = open.dataset.repeatStep;
     return dialog.showModal();
   }
   const cancel = event.target.closest("[data-cancel-repeat]");

@@ -278,6 +278,7 @@ def test_what_no_step_can_have_is_refused_with_the_field(
         (tar_with("../up"), "leads out of the package"),
         (pack({}), "has no files"),
     ],
+    ids=["no archive", "a path out of it", "no files"],  # the bytes have the time of the collection
 )
 def test_an_archive_is_read_by_the_rules_for_packages(archive: bytes, words: str):
     with pytest.raises(InvalidInput, match=words) as refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,8 @@ from apps.shells import api
 from apps.shells.models import ShellSession
 from apps.streams.api import last_ids, read
 from apps.workers import served_shell
+from apps.workers import shells as shell_loop
+from apps.workers.shells import ShellLoop
 from kernel import clock
 from tests.apps.executions_rest.conftest import Caller
 from tests.apps.shells.conftest import (
@@ -282,3 +285,23 @@ def test_two_runners_of_one_supervisor_never_take_a_session_twice(ada: Caller, r
 
     assert sorted(holders) == sorted(opened)
     assert not api.take_sessions(["runner:a"], "three")
+
+
+@pytest.mark.parametrize(("is_nudged", "setting"), [(True, "NUDGED_POLL_S"), (False, "POLL_S")])
+async def test_an_idle_runner_that_is_nudged_asks_the_store_less_often(
+    monkeypatch: pytest.MonkeyPatch, is_nudged: bool, setting: str
+):
+    pauses = []
+
+    async def pause(_woken: asyncio.Event, within_s: float) -> None:
+        pauses.append(within_s)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(shell_loop, "pause", pause)
+    monkeypatch.setattr(shell_loop, "has_nudges_of_others", lambda: is_nudged)
+
+    with pytest.raises(asyncio.CancelledError):
+        await ShellLoop(lambda: ()).keep_serving()
+
+    assert pauses == [getattr(shell_loop, setting)]
+    assert shell_loop.NUDGED_POLL_S == 2.0

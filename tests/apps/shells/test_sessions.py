@@ -69,7 +69,9 @@ def test_what_left_nothing_to_enter_is_refused_with_what_to_do(ada: Caller):
     }
     assert "--keep 30m" in answers["gone"].json()["detail"]
     assert "docker exec -it" in answers["worker"].json()["detail"]
-    assert problem(open_shell(ada, kept.run_id, "nothing")) == (404, "not_found")
+    misspelled = open_shell(ada, kept.run_id, "sed")
+    assert problem(misspelled) == (404, "not_found")
+    assert misspelled.json()["detail"] == "the run has no step 'sed'; did you mean seed?"
     assert not ShellSession.objects.exists()
 
 

@@ -113,6 +113,45 @@ async def test_a_step_runs_again_and_its_unit_stays(runtime: FakeRuntime, tmp_pa
     assert unit.unit.labels[ownership.ATTEMPT] == "2"
 
 
+async def test_its_next_attempt_is_made_ready_as_it_would_be_asked_for(
+    runtime: FakeRuntime, tmp_path: Path
+):
+    run = await on_thread(a_run, "env:BREAK")
+    repeat = await on_thread(ask, run, env={"BREAK": "no"})
+
+    async with repeating(runtime, tmp_path) as loop:
+        await ended(repeat)
+        await loop.until_idle()
+        [ready] = runtime.stood_by
+        again = await on_thread(ask, run, env={"BREAK": "no"})
+        await ended(again)
+
+    [unit] = runtime.units.values()
+    assert ready.attempt == 3
+    assert ready.environment == unit.launch.environment
+    assert (ready.name, ready.program) == (unit.launch.name, unit.launch.program)
+
+
+async def test_nothing_is_made_ready_for_a_service_or_behind_a_cancel(
+    runtime: FakeRuntime, tmp_path: Path
+):
+    words = ("out:ready", "serve")
+    ready = {"log": "ready", "timeoutMs": 9000}
+    service = await on_thread(a_run, *words, kind="service", ready=ready)
+    task = await on_thread(a_run, *words)
+    of_service = await on_thread(ask, service)
+    of_task = await on_thread(ask, task)
+
+    async with repeating(runtime, tmp_path) as loop:
+        await ended(of_service)
+        await written(of_task)
+        await on_thread(cancel, task, of_task)
+        await ended(of_task)
+        await loop.until_idle()
+
+    assert runtime.stood_by == []
+
+
 async def test_one_that_fails_is_judged_as_in_a_run(runtime: FakeRuntime, tmp_path: Path):
     run = await on_thread(
         a_run, "out:all wrong", evaluation={"expectExit": 0, "failOnLogs": ["wrong"]}

@@ -9,6 +9,7 @@ import pytest
 
 from tests.contracts.runtime.conftest import Driver
 from tests.support import steps
+from tests.support.fake_runtime import FakeRuntime
 from worker.domain import ownership
 from worker.domain.runtime import Collected, PathRefused, StartFailed, UnitLost, UnitState
 
@@ -262,6 +263,28 @@ async def test_a_command_runs_inside_the_unit(driver: Driver) -> None:
 
     assert await driver.runtime.run_inside(unit, ["true"], timeout_s=10) == 0
     assert await driver.runtime.run_inside(unit, ["false"], timeout_s=10) == 1
+
+
+async def test_a_command_that_prints_much_is_judged_by_its_exit_code_alone(driver: Driver) -> None:
+    if isinstance(driver.runtime, FakeRuntime):
+        pytest.skip("the fake runs no programs")
+    unit = await driver.start("serve")
+    much = ["sh", "-c", "head -c 30000000 /dev/zero; exit 3"]
+
+    assert await driver.runtime.run_inside(unit, much, timeout_s=60) == 3
+
+
+async def test_commands_that_hang_hold_up_nothing(driver: Driver) -> None:
+    if isinstance(driver.runtime, FakeRuntime):
+        pytest.skip("the fake runs no programs")
+    unit = await driver.start("serve")
+    hanging = [driver.runtime.run_inside(unit, ["sleep", "20"], timeout_s=2) for _ in range(20)]
+
+    codes = await asyncio.gather(*hanging)
+
+    async with asyncio.timeout(10):
+        assert await driver.runtime.run_inside(unit, ["true"], timeout_s=10) == 0
+    assert set(codes) == {124}
 
 
 async def test_the_environment_reaches_the_step(driver: Driver) -> None:

@@ -13,7 +13,7 @@ from apps.shells.domain.records import (
     terminal_size,
     typed_by,
 )
-from apps.shells.domain.terminal_modes import TerminalModes
+from apps.shells.domain.terminal_modes import PlainOutput, TerminalModes
 from apps.shells.domain.typed_escapes import TypedEscapes
 
 
@@ -49,6 +49,24 @@ def test_modes_that_a_program_left_are_taken_back():
 
     assert modes.reset().startswith(b"\x1b[?1049l\x1b[?25h\x1b[m")
     assert b"2004" not in modes.reset()
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        (b"\x1b[?2004h$ ls\r\n\x1b[?2004l\rfile\r\n", b"$ ls\n\rfile\n"),
+        (b"\x1b[?1;25hx", b"x"),
+        (b"\x1b[31mred\x1b[m", b"\x1b[31mred\x1b[m"),
+        (b"the end \x1b[?20", b"the end \x1b[?20"),
+        (b"50 %\r", b"50 %\r"),
+    ],
+)
+def test_what_goes_into_a_pipe_sets_no_modes_of_a_terminal(written: bytes, plain: bytes):
+    whole, split = PlainOutput(), PlainOutput()
+    pieces = [split.feed(written[at : at + 1]) for at in range(len(written))]
+
+    assert whole.feed(written) + whole.finish() == plain
+    assert b"".join(pieces) + split.finish() == plain
 
 
 def test_records_carry_any_byte_without_a_newline():

@@ -9,23 +9,26 @@ import pytest
 
 from tests.support.steps import content
 from worker.domain.exports import SUITE_FILE_MTIME
-from worker.runtimes.docker.container_spec import step_archive, workspace_archive
+from worker.runtimes.docker.container_spec import step_archive
 
 
-def test_files_keep_their_folders():
-    with tarfile.open(fileobj=io.BytesIO(workspace_archive(content({"a/b/c.sh": "x"})))) as archive:
+def test_files_keep_their_folders_in_the_directory_of_the_step_and_in_the_shared_one():
+    files = content({"a/b/c.sh": "x"})
+    with tarfile.open(fileobj=io.BytesIO(step_archive(files, shared=files))) as archive:
         names = archive.getnames()
 
-    root = "partita/workspace"
-    assert names == [root, f"{root}/a", f"{root}/a/b", f"{root}/a/b/c.sh"]
+    for root in ("partita/step", "partita/workspace"):
+        below = [name for name in names if name.startswith(root)]
+        assert below == [root, f"{root}/a", f"{root}/a/b", f"{root}/a/b/c.sh"]
 
 
 @pytest.mark.parametrize("name", ["../out", "a/../../out", "a/..", "/etc/passwd"])
 def test_a_name_that_leads_out_of_the_workspace_is_refused(name: str):
     """Invariant 24."""
-    for build in (workspace_archive, step_archive):
+    outside = content({name: "x"})
+    for files, shared in ((outside, None), (b"", outside)):
         with pytest.raises(ValueError, match="is not a path inside a suite"):
-            build(content({name: "x"}))
+            step_archive(files, shared=shared)
 
 
 @pytest.mark.parametrize("files", [{}, {"a/b.sh": "x"}])

@@ -58,7 +58,13 @@ def _host_config(
         init=True,  # a PID 1 that is a shell would ignore SIGTERM
         log_config=LOG_CONFIG,
         mounts=[
-            Mount(WORKSPACE, launch.workspace.name, type="volume", no_copy=True),
+            Mount(
+                WORKSPACE,
+                launch.workspace.name,
+                type="volume",
+                labels=dict(launch.run_labels),  # if it was removed, the engine makes it anew
+                no_copy=True,
+            ),
             Mount(ARTIFACTS, None, type="volume", labels=dict(launch.labels), no_copy=True),
         ],
         port_bindings={str(port): ("127.0.0.1", None) for port in published},
@@ -72,45 +78,29 @@ def _host_config(
     )
 
 
-def folder_archive(path: str) -> bytes:
-    """A tar with the one folder, open to every user of the image."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        archive.addfile(_folder(path))
-    return out.getvalue()
+def step_archive(content: bytes, *, shared: bytes | None = None) -> bytes:
+    """Return the directories of one attempt as a tar for `/`: that with the files, and artifacts.
 
-
-def workspace_archive(content: bytes) -> bytes:
-    """Return the suite's files (tar+gzip) as a tar for `/`, open to every user of any image.
-
+    `content` (tar+gzip) is the step's own; empty, it gives an empty directory. With `shared`, the
+    shared directory is there too, with these files. Everything is open to every user of any image.
     Takes files and folders only, by normalized relative names; raises ValueError for other names.
     """
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as target:
-        _add_files(target, content, WORKSPACE)
-    return out.getvalue()
-
-
-def step_archive(content: bytes) -> bytes:
-    """Return the directories of one attempt as such a tar: that with the files, and artifacts.
-
-    Raises ValueError as `workspace_archive` does; empty content gives an empty directory.
-    """
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as target:
         target.addfile(_folder(ARTIFACTS))
-        if content:
-            _add_files(target, content, STEP_DIRECTORY, mtime=SUITE_FILE_MTIME)
-        else:
-            target.addfile(_folder(STEP_DIRECTORY))
+        _add_files(target, content, STEP_DIRECTORY, mtime=SUITE_FILE_MTIME)
+        if shared is not None:
+            _add_files(target, shared, WORKSPACE)
     return out.getvalue()
 
 
 def _add_files(
     target: tarfile.TarFile, content: bytes, root: str, *, mtime: int | None = None
 ) -> None:
-    """Add the files of a suite below `root`; `mtime` replaces their own times."""
+    """Add `root` and the files of a suite below it; `mtime` replaces their own times."""
     target.addfile(_folder(root))
+    if not content:
+        return
     folders: set[str] = set()
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as source:
         for member in source:

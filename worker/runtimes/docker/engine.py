@@ -15,6 +15,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -33,6 +34,8 @@ from worker.domain.runtime import (
     RuntimeOptions,
     RuntimeUnavailable,
     RuntimeUnusable,
+    Unit,
+    UnitState,
 )
 
 READ_SIZE: Final = 256 * 1024
@@ -334,6 +337,32 @@ class Container(msgspec.Struct, frozen=True, rename="pascal"):
         """Return the IPv4 address in a network; empty while the container does not run."""
         endpoint = (self.network_settings.networks or {}).get(network)
         return endpoint.ip_address if endpoint else ""
+
+
+_UNIT_STATES: Final = {
+    "created": UnitState.CREATED,
+    "running": UnitState.RUNNING,
+    "restarting": UnitState.RUNNING,
+    "paused": UnitState.RUNNING,
+}
+
+
+def unit_state(status: str) -> UnitState:
+    return _UNIT_STATES.get(status, UnitState.ENDED)
+
+
+def unit_of(found: Container) -> Unit:
+    """Return the unit that an inspected container is."""
+    started = found.state.started_at
+    return Unit(
+        id=found.id,
+        name=found.name.removeprefix("/"),
+        state=unit_state(found.state.status),
+        labels=found.config.labels or {},
+        started_at=None
+        if started.startswith("0001")
+        else datetime.fromisoformat(f"{started[:23].rstrip('Z')}+00:00"),
+    )
 
 
 def inspected(unit_id: str) -> Callable[[docker.APIClient], Container]:

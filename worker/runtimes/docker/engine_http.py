@@ -43,6 +43,9 @@ class EngineRefused(Exception):
         self.message = message
 
 
+FAILURES: Final = (OSError, TimeoutError, ConnectionBroken, EngineRefused)
+
+
 async def read(
     address: EngineAddress, unit_id: str, frames: FrameReader, *, follow: bool
 ) -> AsyncGenerator[list[OutputRecord]]:

@@ -40,7 +40,7 @@ class Images:
         self._credentials = credentials
         # The source of credentials may hang; it then blocks only these threads.
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pull-credentials")
-        self._directories: dict[str, str] = {}
+        self._known: dict[str, tuple[str, str]] = {}  # image → its id, its WORKDIR
 
     def close(self) -> None:
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -57,22 +57,29 @@ class Images:
             raise ImageMissing(f"image {image} is not present, and STEP_IMAGE_PULL_POLICY is Never")
         await pulling(image)
         await self._pull(image)
+        await self.is_present(image)
 
     async def is_present(self, image: str) -> bool:
-        def directory(client: Any) -> str:
-            return str(client.inspect_image(image).get("Config", {}).get("WorkingDir", ""))
+        def read(client: Any) -> tuple[str, str]:
+            found = client.inspect_image(image)
+            return str(found["Id"]), str(found.get("Config", {}).get("WorkingDir", ""))
 
         try:
-            self._directories[image] = await self._engine.call(directory)
+            self._known[image] = await self._engine.call(read)
         except NotFound:
+            self._known.pop(image, None)
             return False
         return True
 
     async def working_directory(self, image: str) -> str:
         """Return the WORKDIR of the image, as last inspected; empty without one."""
-        if image not in self._directories:
+        if image not in self._known:
             await self.is_present(image)
-        return self._directories.get(image, "")
+        return self._known.get(image, ("", ""))[1]
+
+    def identity(self, image: str) -> str:
+        """Return the id of the image, as last inspected; empty if it was not there."""
+        return self._known.get(image, ("", ""))[0]
 
     async def _pull(self, image: str) -> None:
         problem, credentials = "", await self._credentials_of(image)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,8 @@ import docker
 
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
-from worker.domain.runtime import WORKSPACE, Launch, RemovedResources
+from worker.domain.runtime import Launch, RemovedResources
 from worker.runtimes.docker import unit_copies
-from worker.runtimes.docker.container_spec import folder_archive, workspace_archive
 from worker.runtimes.docker.engine import (
     APIError,
     Engine,
@@ -44,6 +44,7 @@ class RunEnvironment:
         self._engine = engine
         self._marks = state_dir / "filled"
         self._ready: set[str] = set()
+        self._opened: set[str] = set()  # volumes whose directory every user may write to
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def ensure(self, launch: Launch) -> None:
@@ -60,18 +61,33 @@ class RunEnvironment:
                 await self._engine.call(make)
                 self._ready.add(name)
 
-    async def fill(self, launch: Launch, unit_id: str, content: bytes) -> None:
-        """Fill the shared directory through a created container that mounts the volume."""
-        mark = self._marks / launch.workspace.name
-        async with self._locks[f"files of {launch.workspace.name}"]:
-            if mark.exists():
+    def has(self, launch: Launch) -> bool:
+        """Return whether networks and volume of the launch were created and not released."""
+        return self._ready >= {*launch.networks, launch.workspace.name}
+
+    @asynccontextmanager
+    async def fill_once(self, launch: Launch, content: bytes) -> AsyncGenerator[bool]:
+        """Provide whether the files of the shared directory are still to be put into the volume.
+
+        The caller then puts them, through a created container that mounts it; others wait.
+        """
+        volume = launch.workspace.name
+        if self._is_filled(volume, content):
+            yield False
+            return
+        async with self._locks[f"files of {volume}"]:
+            if self._is_filled(volume, content):
+                yield False
                 return
-            archive = workspace_archive(content) if content else folder_archive(WORKSPACE)
-            await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
-            if not content:  # a later job of the run may bring files
-                return
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
+            yield True
+            self._opened.add(volume)
+            if content:  # without any, a later job of the run may bring files
+                mark = self._marks / volume
+                mark.parent.mkdir(parents=True, exist_ok=True)
+                mark.touch()
+
+    def _is_filled(self, volume: str, content: bytes) -> bool:
+        return (self._marks / volume).exists() or (not content and volume in self._opened)
 
     async def networks(self, run_id: str, owner: UnitOwner) -> list[str]:
         of_run = filters(owner, **{ownership.RUN_ID: run_id})
@@ -106,6 +122,7 @@ class RunEnvironment:
     def _forget(self, run_id: str) -> None:
         names = {name for name in self._ready if run_id in name}
         self._ready -= names
+        self._opened -= names
         for name in [name for name in self._locks if run_id in name]:
             del self._locks[name]
         for mark in self._marks.glob(f"*{run_id}*"):

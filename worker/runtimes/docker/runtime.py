@@ -6,11 +6,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from kernel import clock
 from kernel.agent_protocol import RuntimeResource, StepUsage
 from worker import host
 from worker.domain import ownership
@@ -28,15 +25,13 @@ from worker.domain.runtime import (
     Runtime,
     RuntimeOptions,
     RuntimeUnavailable,
-    StartFailed,
     Unit,
     UnitLost,
     UnitState,
 )
 from worker.domain.shells import Shell, ShellRequest
-from worker.domain.suite_files import KeptArchives
 from worker.runtimes.docker import artifacts, engine_http
-from worker.runtimes.docker.container_spec import container, step_archive
+from worker.runtimes.docker.container_start import ContainerStarter, stands_by
 from worker.runtimes.docker.engine import (
     APIError,
     Container,
@@ -47,6 +42,8 @@ from worker.runtimes.docker.engine import (
     explanation,
     inspected,
     repeat_after_server_errors,
+    unit_of,
+    unit_state,
 )
 from worker.runtimes.docker.images import Images
 from worker.runtimes.docker.probe_access import Interfaces, NetworkAccess, ProbeHelpers
@@ -59,12 +56,6 @@ _CONFLICT: Final = 409
 _TIMED_OUT: Final = 124
 _PING_S: Final = 2.0
 _PAUSE_S: Final = 0.1
-_STATES: Final = {
-    "created": UnitState.CREATED,
-    "running": UnitState.RUNNING,
-    "restarting": UnitState.RUNNING,
-    "paused": UnitState.RUNNING,
-}
 
 
 class DockerRuntime(Runtime):
@@ -82,12 +73,18 @@ class DockerRuntime(Runtime):
     ) -> None:
         """`interfaces` and `host_name` are those of the probing process, by default this one."""
         self.shared = options.is_remote
-        self._publishes = not options.is_remote
         self._unavailable_after_s = unavailable_after_s
         self._engine = Engine(engine_address(options), unavailable_after_s=unavailable_after_s)
         self._images = Images(self._engine, options.pull_policy, options.credentials)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
+        self._starter = ContainerStarter(
+            self._engine,
+            self._images,
+            self._environment,
+            options.installation_id,
+            publishes=not options.is_remote,
+        )
         self._resources = InstallationResources(self._engine, options.installation_id)
         self._network_access = NetworkAccess(
             self._engine, interfaces, host_name or host.host_name()
@@ -96,7 +93,6 @@ class DockerRuntime(Runtime):
             self._engine, self._images, options.helper_image, options.installation_id
         )
         self._shells = ContainerShells(self._engine, self._images, options)
-        self._archives = KeptArchives()
         self._cpu = CpuMeter()
 
     async def ping(self) -> bool:
@@ -107,6 +103,7 @@ class DockerRuntime(Runtime):
         return True
 
     async def close(self) -> None:
+        await self._starter.close()
         self._images.close()
         await self._engine.close()
 
@@ -115,84 +112,11 @@ class DockerRuntime(Runtime):
 
     async def start(self, launch: Launch) -> Unit:
         with _engine_errors():
-            return await repeat_after_server_errors(lambda: self._start_container(launch))
+            return await repeat_after_server_errors(lambda: self._starter.start(launch))
 
-    async def _start_container(self, launch: Launch) -> Unit:
-        await self._environment.ensure(launch)
-        if launch.attempt > 1:
-            await self._remove_earlier(launch)
-        unit = await self._create(launch)
-        if unit.state is UnitState.CREATED:
-            await self._prepare_container(launch, unit.id)
-            await self._start(unit.id)
-            unit = replace(unit, state=UnitState.RUNNING, started_at=clock.now())
-        return unit
-
-    async def _create(self, launch: Launch) -> Unit:
-        """Create the container, or return the one that an earlier call created."""
-        directory = await self._images.working_directory(launch.image)
-
-        def create(client: Any) -> Any:
-            options = container(
-                launch, client, publishes=self._publishes, image_directory=directory
-            )
-            return client.create_container(**options)
-
-        try:
-            created = await self._engine.call(create)
-        except APIError as error:
-            if error.status_code != _CONFLICT:
-                raise
-            found = await self._inspect(launch.name)
-            if not ownership.is_owned(found.labels, self._installation_id):
-                raise RuntimeRefused(
-                    f"a container {launch.name} of another owner exists"
-                ) from error
-            return found
-        return Unit(
-            id=str(created["Id"]), name=launch.name, state=UnitState.CREATED, labels=launch.labels
-        )
-
-    async def _prepare_container(self, launch: Launch, unit_id: str) -> None:
-        """Add the files, and the aliases in further networks."""
-        content = await launch.workspace.fetch()
-        await self._environment.fill(launch, unit_id, content)
-        own = content if launch.step_files is None else launch.step_files
-
-        def put(client: Any) -> None:
-            client.put_archive(unit_id, "/", self._archives.get_or_build(own, step_archive))
-
-        await self._engine.call(put)
-        for network, aliases in list(launch.networks.items())[1:]:
-            await self._connect(unit_id, network, aliases)
-
-    async def _connect(self, unit_id: str, network: str, aliases: Sequence[str]) -> None:
-        try:
-            await self._engine.call(
-                lambda client: client.connect_container_to_network(
-                    unit_id, network, aliases=list(aliases)
-                )
-            )
-        except APIError as error:
-            if "already exists" not in explanation(error):  # of a start that was interrupted
-                raise
-
-    async def _start(self, unit_id: str) -> None:
-        try:
-            await self._engine.call(lambda client: client.start(unit_id))
-        except APIError as error:
-            text = explanation(error)
-            if "OCI runtime create failed" in text or "failed to create task" in text:
-                raise StartFailed(text, 126 if "permission denied" in text else 127) from error
-            raise
-
-    async def _remove_earlier(self, launch: Launch) -> None:
-        owner = UnitOwner(installation_id=self._installation_id, orchestrator_id="", host_id="")
-        wanted = filters(owner, **{ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id})
-        found = await self._engine.call(lambda client: client.containers(all=True, filters=wanted))
-        for each in found:
-            if int(each["Labels"].get(ownership.ATTEMPT, 0)) < launch.attempt:
-                await self._remove(each["Id"])
+    async def stand_by(self, launch: Launch) -> None:
+        with _engine_errors():
+            await self._starter.stand_by(launch)
 
     async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         address, position, follow = self._engine.address, after, True
@@ -220,12 +144,12 @@ class DockerRuntime(Runtime):
         while True:
             try:
                 await engine_http.wait_for_end(self._engine.address, unit.id)
-            except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
+            except engine_http.FAILURES:
                 await asyncio.sleep(
                     _PAUSE_S
                 )  # then the inspection says whether the engine is there
             state = (await self._container(unit.id)).state
-            if _STATES.get(state.status) is not UnitState.RUNNING:
+            if unit_state(state.status) is not UnitState.RUNNING:
                 return UnitExit(exit_code=state.exit_code, oom_killed=state.oom_killed)
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
@@ -247,32 +171,39 @@ class DockerRuntime(Runtime):
 
     async def remove(self, unit: Unit) -> None:
         if ownership.is_owned(unit.labels, self._installation_id):
-            await self._remove(unit.id)
-
-    async def _remove(self, unit_id: str) -> None:
-        try:
-            await self._engine.call(
-                lambda client: client.remove_container(unit_id, v=True, force=True)
-            )
-        except APIError as error:
-            if error.status_code not in (404, _CONFLICT):  # gone, or already being removed
-                raise RuntimeRefused(explanation(error)) from error
+            await self._starter.remove(unit.id)
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
-        def run(client: Any) -> int:
-            program = client.exec_create(unit.id, list(argv), stdout=True, stderr=True)["Id"]
-            client.exec_start(program)
-            return int(client.exec_inspect(program)["ExitCode"] or 0)
-
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._engine.call(run)
+                return await self._exit_code_inside(unit, argv)
         except TimeoutError:
             return _TIMED_OUT
         except APIError as error:
             if error.status_code == _CONFLICT:  # not running
                 return 1
             raise RuntimeRefused(explanation(error)) from error
+        except engine_http.EngineRefused as error:
+            if error.status == _CONFLICT:
+                return 1
+            raise RuntimeRefused(error.message or str(error)) from error
+        except (OSError, engine_http.ConnectionBroken) as error:
+            raise RuntimeUnavailable(f"the container runtime does not answer: {error}") from error
+
+    async def _exit_code_inside(self, unit: Unit, argv: Sequence[str]) -> int:
+        """Run a program to its end. Its output is read as it comes, and none of it is kept."""
+        created = await self._engine.call(
+            lambda client: client.exec_create(unit.id, list(argv), stdout=True, stderr=True)
+        )
+        program = str(created["Id"])
+        async with engine_http.attach(self._engine.address, program) as attached:
+            async for _ in attached.output():
+                continue
+        while True:  # the engine knows the code a moment after the end of the output
+            found = await self._engine.call(lambda client: client.exec_inspect(program))
+            if found["ExitCode"] is not None:
+                return int(found["ExitCode"])
+            await asyncio.sleep(_PAUSE_S)
 
     async def endpoint(self, unit: Unit, port: int) -> tuple[str, int] | None:
         """Return the container's own address: published ports accept before the program listens."""
@@ -301,7 +232,7 @@ class DockerRuntime(Runtime):
     async def usage(self, unit: Unit) -> StepUsage | None:
         try:
             used = await engine_http.counters_of(self._engine.address, unit.id)
-        except (OSError, TimeoutError, engine_http.ConnectionBroken, engine_http.EngineRefused):
+        except engine_http.FAILURES:
             return None  # also if the container is gone
         if used is None:
             return None
@@ -322,7 +253,8 @@ class DockerRuntime(Runtime):
         ours["label"].append(ownership.STEP)  # probe helpers are not units
         found = await self._engine.call(lambda client: client.containers(all=True, filters=ours))
         units = await asyncio.gather(
-            *(self._inspect(each["Id"]) for each in found), return_exceptions=True
+            *(self._inspect(each["Id"]) for each in found if not stands_by(each)),
+            return_exceptions=True,
         )
         return [unit for unit in units if isinstance(unit, Unit) and not is_copy(unit.labels)]
 
@@ -348,7 +280,7 @@ class DockerRuntime(Runtime):
             self._helpers.forget(run_id)
             await self._network_access.leave(await self._environment.networks(run_id, owner))
             self._network_access.forget(run_id)
-            return await self._environment.release(run_id, owner)
+            return await self._starter.release(run_id, owner)
 
     async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
         now = await self._inspect(unit.id)
@@ -364,17 +296,7 @@ class DockerRuntime(Runtime):
             raise UnitLost(f"container {unit_id[:12]} is gone") from error
 
     async def _inspect(self, unit_id: str) -> Unit:
-        found = await self._container(unit_id)
-        started = found.state.started_at
-        return Unit(
-            id=found.id,
-            name=found.name.removeprefix("/"),
-            state=_STATES.get(found.state.status, UnitState.ENDED),
-            labels=found.config.labels or {},
-            started_at=None
-            if started.startswith("0001")
-            else datetime.fromisoformat(f"{started[:23].rstrip('Z')}+00:00"),
-        )
+        return unit_of(await self._container(unit_id))
 
 
 def _network(unit: Unit) -> str:
