@@ -27,7 +27,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
     "reap_in_progress stale_attempt log_gap job_running last_workspace_admin agent_online "
     "tag_taken not_kept shell_unavailable repeat_active repeat_finished repeat_unavailable",
-    410: "artifact_expired",
+    410: "artifact_expired artifact_lost",
     412: "precondition_failed",
     413: "payload_too_large",
     415: "unsupported_media_type",
@@ -38,7 +38,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     501: "not_available",
     502: "registry_unreachable oidc_provider_error mock_proxy_refused mock_proxy_failed",
     503: "datastore_unavailable backend_unavailable queue_full container_runtime_unavailable "
-    "agent_secret_unset mail_unavailable shutting_down",
+    "agent_secret_unset mail_unavailable shutting_down artifact_unavailable",
 }
 PROBLEMS: Final[dict[str, int]] = {
     code: status for status, codes in _BY_STATUS.items() for code in codes.split()

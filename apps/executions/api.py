@@ -120,6 +120,9 @@ from apps.executions.selectors.step_units import StepUnit, is_enterable, step_un
 from apps.executions.selectors.suite_results import newest_by_suite
 from apps.executions.selectors.timeline import run_timeline, timeline
 from apps.executions.services.agent_reports import record_reports
+from apps.executions.services.artifact_moves import move_artifacts, storage_parts
+from apps.executions.services.artifact_sweeper import require_artifact_storage
+from apps.executions.services.artifact_uploads import store_artifact
 from apps.executions.services.cancellations import (
     cancel,
     cancel_run_of_environment,
@@ -166,7 +169,6 @@ from apps.executions.services.storage import (
     releasable_runs,
     remove_old_runs,
     source_content,
-    store_artifact,
 )
 from apps.executions.services.sweep import Sweeper, sweep
 
@@ -292,6 +294,7 @@ __all__ = [
     "lost_repeats",
     "matching_runs",
     "mock_spaces",
+    "move_artifacts",
     "newest_by_suite",
     "next_repeat",
     "overview",
@@ -313,6 +316,7 @@ __all__ = [
     "repeat_file",
     "repeat_step",
     "repeat_topic",
+    "require_artifact_storage",
     "rerun",
     "rounded_duration",
     "run_artifact_files",
@@ -327,6 +331,7 @@ __all__ = [
     "source_files",
     "step_unit",
     "step_units",
+    "storage_parts",
     "store_artifact",
     "store_repeat_artifact",
     "suite_runs",

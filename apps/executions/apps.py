@@ -8,7 +8,11 @@ from django.apps import AppConfig
 class ExecutionsConfig(AppConfig):
     name = "apps.executions"
     label = "executions"
-    lifespan_parts: ClassVar = {"sweeper": "apps.executions.services.sweep.SweeperPart"}
+    lifespan_parts: ClassVar = {
+        "artifacts": "apps.executions.services.artifact_sweeper.ArtifactSweeperPart",
+        "sweeper": "apps.executions.services.sweep.SweeperPart",
+    }
+    probes: ClassVar = {"artifacts": "apps.executions.selectors.artifact_bytes.ARTIFACTS"}
 
     def ready(self) -> None:
         from apps.mocks.api import run_readers, space_sources  # after all apps are loaded

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from django.conf import settings
 
+from apps.executions.domain.artifact_location import ArtifactLocation
+
 
 def max_active() -> int:
     return settings.EXECUTION_MAX_ACTIVE
@@ -40,6 +42,12 @@ def retention() -> timedelta:
 def artifact_retention() -> timedelta:
     """Return how long after its run an artifact has its bytes; at most as long as the run."""
     return timedelta(seconds=settings.EXECUTION_ARTIFACT_RETENTION_S)
+
+
+def artifact_location() -> ArtifactLocation | None:
+    """Return where the bytes of new artifacts go, None: into the store."""
+    found: ArtifactLocation | None = settings.ARTIFACT_LOCATION
+    return found
 
 
 def max_parallel_steps() -> int:

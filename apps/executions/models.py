@@ -263,11 +263,35 @@ class StepRepeat(models.Model):
         return f"{self.repeat_id} of {self.step_id} ({self.state})"
 
 
+class StoredObject(models.Model):
+    """The bytes of one artifact outside of the store (reference: control-plane 11.11).
+
+    `storage` is the URL of a `domain.artifact_location`, `name` that of the object in it. `head` is
+    what lists show: the first 64 KiB of a text, else its first bytes. From `removed_at` on, no
+    artifact has it, and its bytes are to be removed.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    storage = models.CharField(max_length=1000)
+    name = models.CharField(max_length=120, unique=True)
+    size = models.PositiveIntegerField()
+    head = models.BinaryField()
+    created_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["removed_at"], name="object_by_removal")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Artifact(models.Model):
     """A file that a step exported. `test_summary` is `testSummary` as on the wire.
 
-    Those with a `repeat` were made after the verdict and are no artifacts of the run.
-    `expired_at` is when its bytes were removed; then no `Blob` needs to have its `sha256`.
+    Those with a `repeat` were made after the verdict and are no artifacts of the run. The bytes are
+    those of `stored_object`, or of the `Blob` with its `sha256` if there is none. `expired_at` is
+    when they were removed.
     """
 
     id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
@@ -286,6 +310,9 @@ class Artifact(models.Model):
     media_type = models.CharField(max_length=200)
     size = models.PositiveIntegerField()
     sha256 = models.CharField(max_length=64)
+    stored_object = models.ForeignKey(
+        StoredObject, on_delete=models.PROTECT, related_name="artifacts", null=True
+    )
     test_summary = models.JSONField(null=True)
     created_at = models.DateTimeField()
     expired_at = models.DateTimeField(null=True)

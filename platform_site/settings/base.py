@@ -145,6 +145,7 @@ EXECUTION_RETENTION_S = env.duration_s("EXECUTION_RETENTION", "720h")
 EXECUTION_ARTIFACT_RETENTION_S = env.duration_s(
     "EXECUTION_ARTIFACT_RETENTION", env.text("EXECUTION_RETENTION", "720h")
 )
+ARTIFACT_LOCATION = env.artifact_location("ARTIFACT_STORAGE", DATA_DIR)  # None: the store
 RUNNER_MAX_PARALLEL_STEPS = env.integer("RUNNER_MAX_PARALLEL_STEPS", 16, low=1)
 STEP_DEFAULT_TIMEOUT_S = env.duration_s("STEP_DEFAULT_TIMEOUT", "10m")
 STEP_MAX_TIMEOUT_S = env.duration_s("STEP_MAX_TIMEOUT", "2h")
@@ -287,6 +288,7 @@ STATIC_URL = "/static/"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "apps.http.static_files.VersionedStaticFiles"},
+    **({"artifacts": ARTIFACT_LOCATION.as_entry()} if ARTIFACT_LOCATION else {}),
 }
 STATICFILES_DIRS = [BASE_DIR / "static"]
 AUTH_USER_MODEL = "accounts.User"

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from dotenv import load_dotenv
 
+from apps.executions.domain.artifact_location import ArtifactLocation, read_location
 from kernel.durations import parse_bytes, parse_duration_ms
 
 T = TypeVar("T")
@@ -192,6 +193,16 @@ def mail_address(name: str) -> MailAddress:
         use_ssl=parts.scheme == "smtps",
         sender=sender,
     )
+
+
+def artifact_location(name: str, data_dir: Path) -> ArtifactLocation | None:
+    """Read `store`, `disk`, `file:///folder` or `s3://bucket/prefix?…`; None: the store."""
+    value = text(name)
+    try:
+        return read_location(value, data_dir)
+    except ValueError as error:
+        shown = re.sub(r"//[^/?#]*@", "//***@", value[:200])  # no credentials in logs
+        raise ImproperlyConfigured(f"{name}={shown!r}: {error}") from None
 
 
 def social_providers(names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -21,7 +21,7 @@ if sys.argv[1:2] == ["up"]:
     embedded.name_own_address()
 elif sys.argv[1:2] in (["run"], ["suite"], ["worker"]):  # not the runner: it asks its own runtime
     env.load_dotenv_files(_DATA_DIR / embedded.LISTENER_FILE_NAME)
-if sys.argv[1:2] in (["run"], ["worker"], ["settings"], ["profile"], ["keys"]):
+if sys.argv[1:2] in (["run"], ["artifacts"], ["worker"], ["settings"], ["profile"], ["keys"]):
     embedded.refuse_other_folder(_DATA_DIR)
 env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
 
@@ -36,13 +36,22 @@ from platform_site.settings.base import (  # noqa: E402
     UP_HOST,
 )
 
+_ONE_THREAD = ("run", "artifacts", "suite", "worker", "migrate", "store", "keys")
 UP_PASSWORD_ORIGIN = _PASSWORD_ORIGIN
 if sys.argv[1:2] == ["up"]:  # its terminal shows the run; log and audit lines go to a file
     LOGGING["handlers"] = embedded.log_handlers(_DATA_DIR)
     SERVED_HOSTS, SERVE_ANY_ADDRESS = embedded.served_hosts(
         UP_HOST, (PUBLIC_API_URL, MOCK_BASE_URL, *FRONTEND_URLS)
     )
-if sys.argv[1:2] in (["run"], ["suite"], ["worker"], ["migrate"], ["store"], ["keys"]):
+if sys.argv[1:2] in (
+    ["run"],
+    ["artifacts"],
+    ["suite"],
+    ["worker"],
+    ["migrate"],
+    ["store"],
+    ["keys"],
+):
     # one thread needs no pool, which says 10 s later and less clearly that the store is away
     DATABASES["default"]["OPTIONS"].pop("pool", None)
 if sys.argv[1:2] in (["suite"], ["mock"]) and DB_DRIVER == "mongo":

@@ -14,6 +14,7 @@ CONNECTED = {"then_disconnect", "work_connected"}  # they see to the connection 
 # What runs on a thread and needs no help: why.
 WITHOUT_STORE = {
     "apps/accounts/lifespan.py: _seed_and_purge": "closes old connections itself",
+    "apps/executions/services/artifact_sweeper.py: require_artifact_storage": "no rows",
     "apps/http/middleware/compression.py: compress_string": "bytes only",
     "apps/http/views.py: _find": "files only",
     "apps/mocks/grpc/messages.py: convert": "messages only",

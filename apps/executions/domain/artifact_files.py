@@ -5,11 +5,13 @@ Pure (reference: control-plane 11.11).
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
+INLINE_BYTES: Final = 64 * 2**10
 HEAD_BYTES: Final = 16
 _SIGNATURES: Final = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
@@ -30,6 +32,26 @@ def image_type(head: bytes) -> str:
     An SVG is none: it is a document that can hold scripts.
     """
     return next((type_ for pattern, type_ in _SIGNATURES if pattern.match(head)), "")
+
+
+def head_of(body: bytes) -> bytes:
+    """Return what lists show of a file: the first 64 KiB of a text, else what tells its type."""
+    return body[:HEAD_BYTES] if head_text(body, len(body)) is None else body[:INLINE_BYTES]
+
+
+def head_text(head: bytes, size: int) -> str | None:
+    """Return the characters of the first 64 KiB of a file of `size` bytes.
+
+    None unless they are UTF-8 without NUL, or if `head` has less than that.
+    """
+    if len(head) < min(size, INLINE_BYTES):
+        return None
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        text = decoder.decode(head[:INLINE_BYTES], final=size <= INLINE_BYTES)
+    except UnicodeDecodeError:
+        return None
+    return None if "\x00" in text else text
 
 
 def archive_names(files: Iterable[tuple[str, int, str]]) -> list[str]:

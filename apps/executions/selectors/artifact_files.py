@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from django.db.models import QuerySet
 
 from apps.accounts.api import Principal
-from apps.executions.domain.artifact_files import archive_names, image_type
+from apps.executions.domain.artifact_files import (
+    INLINE_BYTES,
+    archive_names,
+    head_text,
+    image_type,
+)
+from apps.executions.domain.artifact_storage import ArtifactLost
 from apps.executions.domain.runs import ArtifactExpired, ArtifactNotFound
-from apps.executions.models import Artifact, Blob, Execution
-from apps.executions.selectors.artifacts import ARTIFACT_ID, INLINE_BYTES, text_head
+from apps.executions.models import Artifact, Execution
+from apps.executions.selectors.artifact_bytes import artifact_bytes
+from apps.executions.selectors.artifacts import ARTIFACT_ID
 from apps.executions.selectors.runs import all_runs, find_run, get_execution
 
 _FAST: Final = 1  # level of compression: the sender waits, and most bytes are text
 _FILE_MODE: Final = 0o644 << 16
+_LOST: Final = "LOST.txt"  # in an archive: the files that their storage no longer has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +50,25 @@ class ArtifactPreview:
 
 
 def artifact_file(principal: Principal, run_id: str, artifact_id: str) -> StoredFile:
-    """Return the file; raise ExecutionNotFound, ArtifactNotFound or ArtifactExpired."""
+    """Return the file; raise ExecutionNotFound, and as `stored_file`."""
     row = get_execution(principal, run_id)
     return stored_file(row.artifacts.filter(repeat=None), artifact_id)
 
 
 def stored_file(rows: QuerySet[Artifact, Artifact], artifact_id: str) -> StoredFile:
-    """Return the file of one of the artifacts; raise ArtifactNotFound or ArtifactExpired."""
+    """Return the file of one of the artifacts.
+
+    Raise ArtifactNotFound, ArtifactExpired, ArtifactLost or StorageUnavailable.
+    """
     named = rows.filter(artifact_id=artifact_id)
     artifact = named.first() if ARTIFACT_ID.match(artifact_id) else None
     if artifact is None:
         raise ArtifactNotFound
-    body = _body_of(artifact)
-    if body is None:
-        raise ArtifactExpired
     return StoredFile(
         file_name=artifact.path.rstrip("/").rpartition("/")[2] or artifact.artifact_id,
         media_type=artifact.media_type,
         sha256=artifact.sha256,
-        body=body,
+        body=artifact_bytes(artifact),
     )
 
 
@@ -80,43 +90,60 @@ def artifact_preview(principal: Principal, run_id: str, artifact_id: str) -> Art
     """Return what a page shows of an artifact; raise as `artifact_file`."""
     body = artifact_file(principal, run_id, artifact_id).body
     return ArtifactPreview(
-        text=text_head(body), is_cut=len(body) > INLINE_BYTES, image_type=image_type(body)
+        text=head_text(body, len(body)),
+        is_cut=len(body) > INLINE_BYTES,
+        image_type=image_type(body),
     )
 
 
 def artifact_archive(principal: Principal, run_id: str) -> Iterator[bytes]:
-    """Return the parts of a zip of all artifacts whose bytes are there; raise ExecutionNotFound."""
-    return _archive(get_execution(principal, run_id))
+    """Return the parts of a zip of all artifacts whose bytes are there.
+
+    Raise ExecutionNotFound, or StorageUnavailable before the first part. A storage that fails
+    later breaks the archive off, so that nobody takes it for whole.
+    """
+    parts = _archive(get_execution(principal, run_id))
+    first = next(parts)
+    return chain([first], parts)
 
 
-def run_artifact_files(run_id: str) -> Iterator[tuple[str, bytes]]:
+def run_artifact_files(run_id: str) -> Iterator[tuple[str, bytes | None]]:
     """Yield (name in an archive, bytes) of the artifacts of a run of any workspace, for commands.
 
-    Raise ExecutionNotFound before the first.
+    The bytes are None where their storage no longer has them. Raise ExecutionNotFound before the
+    first, and StorageUnavailable.
     """
-    return _files(find_run(all_runs(), run_id))
+    return _files(_artifacts_with_names(find_run(all_runs(), run_id)))
 
 
 def _archive(row: Execution) -> Iterator[bytes]:
     """Yield the archive while it is made; holds one artifact at a time."""
-    sink = _Sink()
+    sink, pairs = _Sink(), _artifacts_with_names(row)
+    times = {name: artifact.created_at.timetuple()[:6] for artifact, name in pairs}
+    lost: list[str] = []
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=_FAST) as archive:
-        for artifact, name in _artifacts_with_names(row):
-            body = _body_of(artifact)
-            if body is None:  # it expired meanwhile
+        for name, body in _files(pairs):
+            if body is None:
+                lost.append(name)
                 continue
-            entry = zipfile.ZipInfo(name, artifact.created_at.timetuple()[:6])
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = _FILE_MODE
-            archive.writestr(entry, body)
+            archive.writestr(_entry(name, times[name]), body)
             yield sink.take()
+        if lost:
+            archive.writestr(_entry(_LOST), "".join(f"{name}\n" for name in lost))
     yield sink.take()
 
 
-def _files(row: Execution) -> Iterator[tuple[str, bytes]]:
-    pairs = _artifacts_with_names(row)
-    bodies = ((name, _body_of(artifact)) for artifact, name in pairs)
-    return ((name, body) for name, body in bodies if body is not None)
+def _entry(name: str, time: tuple[int, ...] = (1980, 1, 1, 0, 0, 0)) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, time[:6])  # type: ignore[arg-type]  # six numbers
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = _FILE_MODE
+    return entry
+
+
+def _files(pairs: list[tuple[Artifact, str]]) -> Iterator[tuple[str, bytes | None]]:
+    for artifact, name in pairs:
+        with suppress(ArtifactExpired):  # meanwhile
+            yield name, _body_of(artifact)
 
 
 def _artifacts_with_names(row: Execution) -> list[tuple[Artifact, str]]:
@@ -127,11 +154,11 @@ def _artifacts_with_names(row: Execution) -> list[tuple[Artifact, str]]:
 
 
 def _body_of(artifact: Artifact) -> bytes | None:
-    """Return the bytes, or None once they are removed."""
-    if artifact.expired_at is not None:
+    """Return the bytes, None if their storage no longer has them; raise ArtifactExpired."""
+    try:
+        return artifact_bytes(artifact)
+    except ArtifactLost:
         return None
-    data = Blob.objects.filter(sha256=artifact.sha256).values_list("data", flat=True).first()
-    return None if data is None else bytes(data)
 
 
 class _Sink:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NotRequired, TypedDict
+from uuid import UUID
 
 from django.db.models import QuerySet
 
 from apps.accounts.api import Principal
 from apps.executions.domain import junit
-from apps.executions.domain.artifact_files import image_type
+from apps.executions.domain.artifact_files import INLINE_BYTES, head_text, image_type
+from apps.executions.domain.artifact_storage import ArtifactLost, StorageUnavailable
 from apps.executions.domain.junit import Case, TestSummaryBody
+from apps.executions.domain.runs import ArtifactExpired
 from apps.executions.models import Artifact, Blob, Execution, Step
+from apps.executions.selectors.artifact_bytes import heads_of, report_bytes
 from apps.executions.selectors.definitions import BoundedCache
 from apps.executions.selectors.runs import get_execution
 from kernel import clock
 
-INLINE_BYTES: Final = 64 * 2**10
 ARTIFACT_ID: Final = re.compile(r"^[a-z0-9-]{1,300}\Z")
 _MAX_CASES: Final = 100
 _MAX_MESSAGE: Final = 2_000  # characters
@@ -81,8 +84,10 @@ def artifacts_of(row: Execution) -> list[ArtifactDocument]:
 def artifact_documents(rows: QuerySet[Artifact, Artifact], address: str) -> list[ArtifactDocument]:
     """Return the artifacts, oldest first, which are downloaded from below an address."""
     artifacts = list(rows.order_by("created_at", "artifact_id"))
-    stored = {artifact.sha256 for artifact in artifacts if artifact.expired_at is None}
-    heads = _heads.get_many(stored, _read_heads)
+    stored = {each.sha256: each.stored_object_id for each in artifacts if each.expired_at is None}
+    heads = _heads.get_many(
+        stored, lambda missing: _read_heads({digest: stored[digest] for digest in missing})
+    )
     return [_wire(address, artifact, heads.get(artifact.sha256)) for artifact in artifacts]
 
 
@@ -117,24 +122,25 @@ def _wire(address: str, artifact: Artifact, head: _Head | None) -> ArtifactDocum
     return document
 
 
-def _read_heads(digests: set[str]) -> dict[str, _Head]:
-    """Return what the first bytes say by SHA-256; hold one body at a time."""
-    blobs = Blob.objects.filter(sha256__in=list(digests)).values_list("sha256", "data")
-    return {digest: _head_of(bytes(data)) for digest, data in blobs.iterator(chunk_size=1)}
+def _read_heads(places: Mapping[str, UUID | None]) -> dict[str, _Head]:
+    """Return SHA-256 → what the first bytes say; hold one body at a time.
+
+    `places` has the object of each digest, None for the store.
+    """
+    in_store = [digest for digest, place in places.items() if place is None]
+    blobs = Blob.objects.filter(sha256__in=in_store).values_list("sha256", "data")
+    heads = {digest: _head_of(bytes(data)) for digest, data in blobs.iterator(chunk_size=1)}
+    elsewhere = {place: digest for digest, place in places.items() if place is not None}
+    if elsewhere:
+        found = heads_of(elsewhere)
+        heads |= {elsewhere[pk]: _head_of(head, size) for pk, head, size in found}
+    return heads
 
 
-def _head_of(body: bytes) -> _Head:
-    return _Head(text=text_head(body), image_type=image_type(body))
-
-
-def text_head(body: bytes) -> str | None:
-    """Return the characters of the first 64 KiB, or None unless they are UTF-8 without NUL."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        text = decoder.decode(body[:INLINE_BYTES], final=len(body) <= INLINE_BYTES)
-    except UnicodeDecodeError:
-        return None
-    return None if "\x00" in text else text
+def _head_of(head: bytes, size: int | None = None) -> _Head:
+    """Return what the first bytes of a file say; without `size`, they are all."""
+    text = head_text(head, len(head) if size is None else size)
+    return _Head(text=text, image_type=image_type(head))
 
 
 def failed_cases(principal: Principal, run_id: str) -> list[FailedCase]:
@@ -156,12 +162,15 @@ def failed_cases(principal: Principal, run_id: str) -> list[FailedCase]:
 
 def failed_cases_in(report: Artifact) -> list[FailedCase]:
     """Return at most `_MAX_CASES` failed tests of a report; its bytes are read once."""
+    if report.expired_at is not None:  # the same bytes may be known from another run
+        return []
 
     def read(_missing: set[tuple[str, str]]) -> dict[tuple[str, str], list[Case]]:
-        body = Blob.objects.filter(sha256=report.sha256).values_list("data", flat=True).first()
-        if body is None:  # it expired; the same bytes may be stored again
+        try:
+            body = report_bytes(report)
+        except (ArtifactExpired, ArtifactLost, StorageUnavailable):  # not kept: it may come again
             return {}
-        cases = cases_of(report.format, bytes(body))
+        cases = cases_of(report.format, body)
         wrong = [each for each in cases if each.outcome in ("failure", "error")]
         return {key: wrong[:_MAX_CASES]}
 

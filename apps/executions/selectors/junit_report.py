@@ -12,7 +12,8 @@ from apps.executions.domain.junit import Case, Outcome, SuiteOfStep
 from apps.executions.domain.phrases import failure_phrase
 from apps.executions.domain.states import StepStatus
 from apps.executions.domain.verdict import StepVerdict
-from apps.executions.models import Artifact, Blob, Execution, Step
+from apps.executions.models import Artifact, Execution, Step
+from apps.executions.selectors.artifact_bytes import contents_of
 from apps.executions.selectors.artifacts import cases_of
 from apps.executions.selectors.runs import get_execution
 from apps.executions.selectors.verdicts import read_verdict
@@ -50,17 +51,19 @@ def junit_document(principal: Principal, run_id: str) -> bytes:
 
 
 def _reported_cases(row: Execution) -> dict[tuple[str, int], list[Case]]:
-    """Return (step id, attempt) → cases; hold the bytes of one report at a time."""
+    """Return (step id, attempt) → cases; hold the bytes of one report at a time.
+
+    Raise StorageUnavailable: a report without its cases would look as if all had passed.
+    """
     found = row.artifacts.filter(repeat=None, format__in=junit.REPORT_FORMATS)
-    reports = found.order_by("created_at", "path")
+    reports = list(found.order_by("created_at", "path"))
     by_content: dict[str, list[Artifact]] = defaultdict(list)
     for report in reports:
         by_content[report.sha256].append(report)
     cases: dict[tuple[str, int], list[Case]] = defaultdict(list)
-    blobs = Blob.objects.filter(sha256__in=list(by_content)).values_list("sha256", "data")
-    for digest, body in blobs.iterator(chunk_size=1):
+    for digest, body in contents_of(reports):
         for report in by_content[digest]:
-            cases[report.step_id, report.attempt] += cases_of(report.format, bytes(body))
+            cases[report.step_id, report.attempt] += cases_of(report.format, body)
     return cases
 
 

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from apps.executions import conf
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.models import Artifact
+from apps.executions.services.artifact_objects import mark_objects_removed
 from apps.executions.services.stored_files import remove_unused_blobs
 from apps.streams.api import unit_of_work
 from kernel import clock
@@ -47,7 +48,9 @@ def _due(retention: timedelta) -> QuerySet[Artifact, Artifact]:
 @unit_of_work
 def _expire(pks: Collection[UUID]) -> int:
     artifacts = Artifact.objects.filter(pk__in=pks, expired_at=None)
-    hashes = set(artifacts.values_list("sha256", flat=True))
-    count = artifacts.update(expired_at=clock.now())
+    hashes = set(artifacts.filter(stored_object=None).values_list("sha256", flat=True))
+    objects = set(artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True))
+    count = artifacts.update(expired_at=clock.now(), stored_object=None)
     remove_unused_blobs(hashes)
+    mark_objects_removed(objects)
     return count

@@ -160,7 +160,10 @@ def _calls(attempt: ExpectingAttempt, mock_ids: Iterable[str]) -> tuple[list[Moc
 def keep_report(
     run: RunAggregate, index: int, report: CallReport, *, repeat: StepRepeat | None = None
 ) -> None:
-    """Store the results as a test report of the attempt, or of a repeat of the step."""
+    """Store the results as a test report of the attempt, or of a repeat of the step.
+
+    Its bytes go into the store, wherever others go: a completion waits for no other storage.
+    """
     sha256 = hashlib.sha256(report.document).hexdigest()
     store_blob(sha256, report.document)
     upload = ArtifactUpload(

@@ -54,6 +54,7 @@ from apps.executions.services.storage import (
     packed_suite,
     store_snapshot,
 )
+from apps.executions.services.work_leases import ensure_lease_row
 from apps.observability.api import request_context
 from apps.platform_settings.api import (
     Backend,
@@ -325,17 +326,6 @@ def dispatch() -> int:
     # secrets are read before the transaction: a provider may take seconds
     problems = {pk: _problem(pk) for pk in waiting}
     return _admit(problems)
-
-
-def ensure_lease_row(name: str) -> None:
-    """Create the row of a work lease unless it exists."""
-    if not WorkLease.objects.filter(name=name).exists():
-        _create_lease_row(name)
-
-
-@unit_of_work
-def _create_lease_row(name: str) -> None:
-    WorkLease.objects.get_or_create(name=name, defaults={"expires_at": clock.now()})
 
 
 def _admissible() -> list[UUID]:

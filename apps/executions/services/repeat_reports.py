@@ -6,8 +6,6 @@ Each is refused with StaleAttempt unless the process holds the repeat now.
 
 from __future__ import annotations
 
-import hashlib
-
 from apps.executions.domain.agent_reports import LogGap, StaleAttempt
 from apps.executions.domain.repeats import ACTIVE, RepeatEvent
 from apps.executions.domain.retry_rules import reason_of
@@ -16,6 +14,18 @@ from apps.executions.models import StepRepeat
 from apps.executions.selectors.definitions import run_definition
 from apps.executions.selectors.kept_environments import is_kept
 from apps.executions.services.agent_reports import failed_tests, require_outcome
+from apps.executions.services.artifact_objects import (
+    PlacedBytes,
+    discard_bytes,
+    keep_bytes,
+    place_bytes,
+)
+from apps.executions.services.artifact_uploads import (
+    MAX_ARTIFACT_BYTES,
+    ArtifactTooLarge,
+    TestReport,
+    read_report,
+)
 from apps.executions.services.expected_calls import (
     CallReport,
     ExpectingAttempt,
@@ -36,13 +46,7 @@ from apps.executions.services.repeat_log import (
     end_repeat,
 )
 from apps.executions.services.run_aggregate import RunAggregate, read_run
-from apps.executions.services.storage import (
-    MAX_ARTIFACT_BYTES,
-    ArtifactTooLarge,
-    TestReport,
-    read_report,
-)
-from apps.executions.services.stored_files import new_artifact, store_blob
+from apps.executions.services.stored_files import new_artifact
 from apps.streams.api import unit_of_work
 from kernel.agent_protocol import (
     ArtifactUpload,
@@ -88,25 +92,30 @@ def store_repeat_artifact(claim: RepeatClaim, upload: ArtifactUpload) -> str:
     if len(upload.body) > MAX_ARTIFACT_BYTES:
         raise ArtifactTooLarge(f"an artifact has at most {MAX_ARTIFACT_BYTES} bytes")
     report = read_report(upload)  # may take a while: not within the transaction
-    return _store(claim, upload, report)
+    placed = place_bytes(held_repeat(claim).execution.run_id, upload.body)
+    artifact_id, is_new = _store(claim, upload, report, placed)
+    if not is_new:
+        discard_bytes(placed)
+    return artifact_id
 
 
 @unit_of_work
-def _store(claim: RepeatClaim, upload: ArtifactUpload, report: TestReport) -> str:
+def _store(
+    claim: RepeatClaim, upload: ArtifactUpload, report: TestReport, placed: PlacedBytes
+) -> tuple[str, bool]:
     row = held_repeat(claim)
     run = _run_of(row)
-    sha256 = hashlib.sha256(upload.body).hexdigest()
-    same = row.artifacts.filter(path=upload.path, sha256=sha256).first()
+    same = row.artifacts.filter(path=upload.path, sha256=placed.sha256).first()
     if same is not None:
-        return same.artifact_id
-    store_blob(sha256, upload.body)
-    artifact = new_artifact(run, row.index, upload, sha256, repeat=row)
+        return same.artifact_id, False
+    artifact = new_artifact(run, row.index, upload, placed.sha256, repeat=row)
+    artifact.stored_object = keep_bytes(placed)
     artifact.test_summary = report.summary
     artifact.save(force_insert=True)
     append_system_line(row, f"kept {upload.path}")
     if report.problem:
         append_system_line(row, f"{upload.path}: {report.problem}", level="warn")
-    return artifact.artifact_id
+    return artifact.artifact_id, True
 
 
 def complete_repeat(claim: RepeatClaim, completion: Completion) -> None:

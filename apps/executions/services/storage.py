@@ -1,4 +1,4 @@
-"""What a run keeps: its snapshot, the files of its suite and its artifacts, until it is removed.
+"""What a run keeps, until it is removed: its snapshot and the files of its suite.
 
 Snapshots and bytes are stored once under the digest of their content. A snapshot goes with the last
 run that needs it, bytes go with the last artifact or snapshot that names them.
@@ -24,12 +24,6 @@ from apps.accounts.api import Principal, Role
 from apps.executions import conf
 from apps.executions.domain.agent_reports import ContentNotFound, JobNotFound, SupervisorSession
 from apps.executions.domain.events import OVERVIEW_NUDGE, events_topic, logs_topic
-from apps.executions.domain.junit import (
-    REPORT_FORMATS,
-    ReportUnreadable,
-    TestSummaryBody,
-    read_summary,
-)
 from apps.executions.domain.repeats import repeat_topic
 from apps.executions.domain.runs import ExecutionActive
 from apps.executions.domain.states import FINAL_EXECUTION
@@ -37,42 +31,24 @@ from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step, St
 from apps.executions.selectors.definitions import (
     archive_of,
     content_key,
-    indexes_of_jobs,
     run_definition,
 )
 from apps.executions.selectors.detail import RunDetail, detail
 from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
-from apps.executions.services.run_aggregate import load_run, save_runs
-from apps.executions.services.stored_files import (
-    new_artifact,
-    remove_unused_blobs,
-    store_blob,
-    use,
+from apps.executions.services.artifact_objects import (
+    mark_objects_removed,
 )
+from apps.executions.services.stored_files import remove_unused_blobs, store_blob
+from apps.executions.storages.store import use
 from apps.mocks.api import forget_spaces
 from apps.profiles.api import LaunchProfile
 from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
 from apps.suites.api import ResolvedSuite
 from kernel import clock
-from kernel.agent_protocol import ArtifactUpload, Job
-from kernel.errors import PlatformError
+from kernel.agent_protocol import Job
 from readers.archive import pack
-
-MAX_ARTIFACT_BYTES: Final = 10 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class TestReport:
-    """What a test report counts, or why it cannot be read."""
-
-    summary: TestSummaryBody | None = None
-    problem: str = ""
-
-
-class ArtifactTooLarge(PlatformError):
-    code = "payload_too_large"
 
 
 def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
@@ -89,54 +65,6 @@ def source_content(supervisor: SupervisorSession, job: Job) -> bytes:
     if content is None:
         raise ContentNotFound
     return archive_of(step.execution.snapshot_id, content)
-
-
-def store_artifact(
-    supervisor: SupervisorSession, job: Job, upload: ArtifactUpload
-) -> tuple[str, bool]:
-    """Store an exported file; return (artifact id, whether it is new).
-
-    The same path and bytes get the id of the first one. An unreadable test report is stored with
-    an event about it. Raise JobNotFound, StaleAttempt or ArtifactTooLarge.
-    """
-    if len(upload.body) > MAX_ARTIFACT_BYTES:
-        raise ArtifactTooLarge(f"an artifact has at most {MAX_ARTIFACT_BYTES} bytes")
-    report = read_report(upload)  # may take a while: not within the transaction
-    return _store(supervisor, job, upload, report)
-
-
-@unit_of_work
-def _store(
-    supervisor: SupervisorSession, job: Job, upload: ArtifactUpload, report: TestReport
-) -> tuple[str, bool]:
-    execution_pk, index = indexes_of_jobs([job.job_id]).get(job.job_id, (None, 0))
-    run = load_run(execution_pk) if execution_pk else None
-    if run is None:
-        raise JobNotFound
-    refuse_stale(run.step(index), supervisor, job.attempt)
-    sha256 = hashlib.sha256(upload.body).hexdigest()
-    stored = Artifact.objects.filter(execution_id=run.execution.pk, repeat=None)
-    stored = stored.filter(step_id=run.step(index).step_id)
-    same = stored.filter(attempt=job.attempt, path=upload.path, sha256=sha256).first()
-    if same is not None:
-        return same.artifact_id, False
-    store_blob(sha256, upload.body)
-    artifact = new_artifact(run, index, upload, sha256)
-    artifact.test_summary = report.summary
-    artifact.save(force_insert=True)
-    if report.problem:
-        run.emit_step_event(index, "artifacts", f"{upload.path}: {report.problem}", level="warn")
-    save_runs([run])
-    return artifact.artifact_id, True
-
-
-def read_report(upload: ArtifactUpload) -> TestReport:
-    if upload.format not in REPORT_FORMATS:
-        return TestReport()
-    try:
-        return TestReport(read_summary(upload.format, upload.body))
-    except ReportUnreadable as error:
-        return TestReport(problem=f"unreadable {upload.format} report: {error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,9 +269,11 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     repeats = StepRepeat.objects.filter(execution_id__in=pks)
     topics = [topic(run_id) for _, run_id, _ in runs for topic in (events_topic, logs_topic)]
     delete_topics([*topics, *map(repeat_topic, repeats.values_list("repeat_id", flat=True))])
-    hashes = set(Artifact.objects.filter(execution_id__in=pks).values_list("sha256", flat=True))
+    artifacts = Artifact.objects.filter(execution_id__in=pks)
+    hashes = set(artifacts.filter(stored_object=None).values_list("sha256", flat=True))
+    objects = set(artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True))
     hashes |= set(repeats.exclude(content_sha256="").values_list("content_sha256", flat=True))
-    Artifact.objects.filter(execution_id__in=pks).delete()
+    artifacts.delete()
     repeats.delete()
     Step.objects.filter(execution_id__in=pks).delete()
     Execution.objects.filter(pk__in=pks).delete()
@@ -351,6 +281,7 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     hashes |= _remove_unused_snapshots({snapshot_pk for _, _, snapshot_pk in runs})
     _name_archives()
     remove_unused_blobs(hashes)
+    mark_objects_removed(objects)
 
 
 def _remove_unused_snapshots(pks: set[UUID]) -> set[str]:

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-from django.db.models import QuerySet
-
-from apps.executions.models import Artifact, Blob, Snapshot, StepRepeat
+from apps.executions.models import Artifact, StepRepeat
 from apps.executions.services.run_aggregate import RunAggregate
-from kernel import clock
+from apps.executions.storages.store import StoreStorage
 from kernel.agent_protocol import ArtifactUpload
 from kernel.ids import slug
+
+_store: Final = StoreStorage()
 
 
 def store_blob(sha256: str, body: bytes) -> None:
     """Store bytes under their digest, or use the row of equal bytes."""
-    if not use(Blob.objects.filter(sha256=sha256)):
-        Blob.objects.create(sha256=sha256, size=len(body), data=body)
-
-
-def use(rows: QuerySet[Any, Any], **changes: object) -> int:
-    """Change `used_at` of the rows; return how many there are."""
-    return rows.update(used_at=clock.now(), **changes)
+    _store.write(sha256, body)
 
 
 def remove_unused_blobs(hashes: set[str]) -> None:
-    """Remove the bytes with these digests that no artifact, snapshot or repeat names any longer.
-
-    A launch or an upload that needs the same bytes conflicts with it: both change `used_at`.
-    """
-    use(Blob.objects.filter(sha256__in=hashes))
-    artifacts = Artifact.objects.filter(sha256__in=hashes, expired_at=None)
-    archives = Snapshot.objects.filter(archive_sha256__in=hashes)
-    contents = StepRepeat.objects.filter(content_sha256__in=hashes)
-    named = {
-        *artifacts.values_list("sha256", flat=True),
-        *archives.values_list("archive_sha256", flat=True),
-        *contents.values_list("content_sha256", flat=True),
-    }
-    Blob.objects.filter(sha256__in=hashes - named).delete()
+    """Remove the bytes with these digests that nothing names any longer."""
+    _store.remove_unused(hashes)
 
 
 def new_artifact(

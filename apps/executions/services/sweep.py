@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from apps.agents.api import OFFLINE_AFTER, online_agents, seen_since
 from apps.executions import conf
@@ -25,18 +24,19 @@ from apps.executions.domain.states import (
     StepReason,
     StepStatus,
 )
-from apps.executions.models import Execution, Step, WorkLease
+from apps.executions.models import Execution, Step
 from apps.executions.services import step_transitions
 from apps.executions.services.artifact_retention import expire_artifacts
 from apps.executions.services.claims import release_bindings
 from apps.executions.services.kept_environments import end_overdue, tell_owners
-from apps.executions.services.launch import delete_old_idempotency_keys, dispatch, ensure_lease_row
+from apps.executions.services.launch import delete_old_idempotency_keys, dispatch
 from apps.executions.services.leases import expire_leases
 from apps.executions.services.mock_nodes import check_waiting_mocks
 from apps.executions.services.repeat_claims import cancel_unkept_repeats, end_expired_repeats
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
 from apps.executions.services.storage import remove_old_runs
+from apps.executions.services.work_leases import ensure_lease_row, release_lease, take_lease
 from apps.observability.api import metrics
 from apps.operations.api import LifespanPart
 from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
@@ -50,7 +50,6 @@ _LEASE: Final = "sweep"
 _LEASE_FOR: Final = timedelta(seconds=10)
 _UNCLAIMED_FOR: Final = timedelta(seconds=60)
 _PAUSE_S: Final = 10.0  # without a check, after which a process was absent
-_HOLDER: Final = secrets.token_hex(8)  # this process
 _TIMED: Final = [
     str(status)
     for status in (ExecutionStatus.QUEUED, ExecutionStatus.BOOTING, ExecutionStatus.CANCELING)
@@ -99,7 +98,7 @@ def sweep(presence: Presence | None = None) -> bool:
     if presence:
         presence.check()
     ensure_lease_row(_LEASE)
-    if not _take_lease():
+    if not take_lease(_LEASE, _LEASE_FOR):
         forget_gauges()
         return False
     for work in _WORK:
@@ -118,20 +117,9 @@ def sweep(presence: Presence | None = None) -> bool:
     return True
 
 
-@unit_of_work
-def _take_lease() -> bool:
-    now = clock.now()
-    mine = Q(holder=_HOLDER) | Q(expires_at__lte=now)
-    taken = WorkLease.objects.filter(mine, name=_LEASE).update(
-        holder=_HOLDER, expires_at=now + _LEASE_FOR
-    )
-    return bool(taken)
-
-
-@unit_of_work
 def release_sweep_lease() -> None:
     """Release the lease, so that another process can sweep at once."""
-    WorkLease.objects.filter(name=_LEASE, holder=_HOLDER).update(expires_at=clock.now())
+    release_lease(_LEASE)
 
 
 def _end_overdue_runs() -> None:

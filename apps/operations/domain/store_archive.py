@@ -24,6 +24,7 @@ from kernel.errors import InvalidInput
 
 FORMAT: Final = "partita-store"
 FORMAT_VERSION: Final = 1
+ARTIFACTS_ELSEWHERE: Final = "(ARTIFACT_STORAGE)"  # in an entry of `not_included`
 MANIFEST: Final = "manifest.json"
 MAX_ROW_BYTES: Final = 64 * 2**20
 MAX_MANIFEST_BYTES: Final = 4 * 2**20
@@ -71,6 +72,11 @@ class BackupManifest:
     @property
     def rows(self) -> int:
         return sum(each.rows for each in self.tables)
+
+    @property
+    def has_all_artifacts(self) -> bool:
+        """Return whether the bytes of every artifact are in the archive."""
+        return not any(ARTIFACTS_ELSEWHERE in each for each in self.not_included)
 
     def as_document(self) -> dict[str, object]:
         head = {"format": FORMAT, "formatVersion": FORMAT_VERSION}

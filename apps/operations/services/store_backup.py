@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from django.db import connection, transaction
+from django.db.models import Count, Sum
 
 from apps.operations import conf
-from apps.operations.domain.store_archive import ArchiveWriter, BackupManifest, TableSummary
+from apps.operations.domain.store_archive import (
+    ARTIFACTS_ELSEWHERE,
+    ArchiveWriter,
+    BackupManifest,
+    TableSummary,
+)
 from apps.operations.services.store import is_half_restored
 from apps.operations.services.store_rows import (
     MigrationHistory,
@@ -131,6 +137,7 @@ def _write(stream: BinaryIO, progress: Progress) -> BackupManifest:
             keys=key_fingerprints(),
             not_included=(
                 *NOT_INCLUDED,
+                *_artifacts_elsewhere(models),
                 *(f"{rows} rows of {label}" for label, rows in rows_left_out().items()),
             ),
         )
@@ -142,6 +149,17 @@ def _installation(models: dict[str, Model]) -> str:
     """Return the id of the installation, empty if none was made yet."""
     found = models["system.Installation"]._default_manager.values_list("pk", flat=True).first()
     return str(found or "")
+
+
+def _artifacts_elsewhere(models: dict[str, Model]) -> list[str]:
+    """Say which bytes of artifacts are outside of the store; an older store has no such table."""
+    if (model := models.get("executions.StoredObject")) is None:
+        return []
+    rows = model._default_manager.filter(removed_at=None).order_by().values_list("storage")
+    return [
+        f"the bytes of {count} artifacts ({size} bytes) in {storage} {ARTIFACTS_ELSEWHERE}"
+        for storage, count, size in rows.annotate(Count("pk"), Sum("size"))
+    ]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from apps.executions import api
 from apps.executions.models import WorkLease
 from apps.executions.services import enqueue as publishing
 from apps.executions.services import sweep as sweeping
+from apps.executions.services import work_leases
 from apps.executions.services.sweep import SweeperPart
 from apps.observability.api import metrics
 from apps.streams.api import listen
@@ -26,7 +27,7 @@ from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, nod
 @pytest.mark.store
 def test_one_process_at_a_time_sweeps(monkeypatch):
     assert api.sweep()
-    monkeypatch.setattr(sweeping, "_HOLDER", "another process")
+    monkeypatch.setattr(work_leases, "_HOLDER", "another process")
     assert not api.sweep()
     WorkLease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
     assert api.sweep()
@@ -36,9 +37,9 @@ def test_one_process_at_a_time_sweeps(monkeypatch):
 def test_who_stops_sweeping_leaves_it_to_the_others_at_once(monkeypatch):
     assert api.sweep()
     sweeping.release_sweep_lease()
-    monkeypatch.setattr(sweeping, "_HOLDER", "another process")
+    monkeypatch.setattr(work_leases, "_HOLDER", "another process")
     assert api.sweep()
-    monkeypatch.setattr(sweeping, "_HOLDER", "a third one")
+    monkeypatch.setattr(work_leases, "_HOLDER", "a third one")
     sweeping.release_sweep_lease()
     assert not api.sweep()
 
@@ -50,7 +51,7 @@ def test_only_the_process_that_sweeps_tells_how_many_runs_there_are(monkeypatch)
     names = ("partita.executions.active", "partita.agents.online")
     assert all(list(metrics.standing(name)) for name in names)
     assert "partita_agents_online 0.0" in generate_latest(metrics.registry).decode()
-    monkeypatch.setattr(sweeping, "_HOLDER", "another process")
+    monkeypatch.setattr(work_leases, "_HOLDER", "another process")
     assert not api.sweep()
     assert not any(list(metrics.standing(name)) for name in names)
     told = generate_latest(metrics.registry).decode()  # a NaN would spoil a sum over processes

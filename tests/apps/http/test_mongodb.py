@@ -25,6 +25,7 @@ from apps.executions.models import (
     IdempotencyKey,
     Snapshot,
     Step,
+    StoredObject,
     WorkLease,
 )
 from apps.operations.models import AuditRecord
@@ -42,6 +43,7 @@ LOOKUPS: list[tuple[QuerySet[Any], str]] = [  # a selector's filter, and what th
     (Agent.objects.filter(token_sha256="t", removed_at=None), "token_sha256"),
     (Artifact.objects.filter(execution_id=KEY, artifact_id="a"), "execution_id"),
     (Artifact.objects.filter(sha256__in=["a", "b"]), "sha256"),
+    (Artifact.objects.filter(stored_object_id__in=[KEY]), "stored_object_id"),
     (AuditRecord.objects.filter(time__lt=NOW), "time"),
     (Blob.objects.filter(sha256="a"), "sha256"),
     (Execution.objects.filter(run_id="r", deleted_at=None), "run_id"),
@@ -69,6 +71,8 @@ LOOKUPS: list[tuple[QuerySet[Any], str]] = [  # a selector's filter, and what th
     (Step.objects.filter(job_state="running", agent_id="a"), "agent_id"),
     (Step.objects.filter(job_state="running", deadline__lte=NOW), "job_state"),
     (StoredChunk.objects.filter(topic="t", last__gt=5), "topic"),
+    (StoredObject.objects.filter(name__in=["a", "b"]), "name"),
+    (StoredObject.objects.filter(removed_at__lte=NOW, storage="s"), "removed_at"),
     (StreamTicket.objects.filter(ticket_hash="t", used_at=None), "ticket_hash"),
     (Task.objects.filter(idempotency_key="k"), "idempotency_key"),
     (Task.objects.filter(coalesce_key="c", state__in=["PENDING"]), "coalesce_key"),

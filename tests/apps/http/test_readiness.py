@@ -207,6 +207,6 @@ def test_the_probes_of_this_app_are_registered() -> None:
 
 def test_every_subsystem_of_the_reference_is_there() -> None:
     assert set(port.probes) == {
-        "agents", "background", "broker", "cache", "datastore", "launchable-suites",
+        "agents", "artifacts", "background", "broker", "cache", "datastore", "launchable-suites",
         "platform-settings", "profiles", "telemetry",
     }  # fmt: skip

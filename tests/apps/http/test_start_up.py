@@ -58,11 +58,11 @@ print([name for name in ("rest_framework.views", "rich.console") if name in sys.
 """
 LIBRARIES = [
     "amqp", "boto3", "celery", "cryptography", "docker", "grpc", "httpx", "jwt", "kombu",
-    "opentelemetry", "psycopg", "pymongo", "redis", "requests", "urllib3", "uvicorn",
+    "opentelemetry", "psycopg", "pymongo", "redis", "requests", "storages", "urllib3", "uvicorn",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["run", "suite", "worker"])
+@pytest.mark.parametrize("command", ["run", "artifacts", "suite", "worker"])
 def test_a_plain_command_imports_no_library_that_it_does_not_need(command: str) -> None:
     """Each takes a tenth of a second or more; what needs one of them imports it when it runs."""
     environment = os.environ | {
@@ -75,3 +75,46 @@ def test_a_plain_command_imports_no_library_that_it_does_not_need(command: str) 
         cwd=ROOT, env=environment, capture_output=True, check=True,
     )  # fmt: skip
     assert told.stdout.decode().split("\n")[:2] == ["[]", "[]"]
+
+
+SERVER = """
+import sys, django
+django.setup()
+import platform_site.asgi
+print(sorted({name.split(".")[0] for name in sys.modules} & {"boto3", "botocore", "storages"}))
+"""
+
+
+def test_a_server_without_a_bucket_imports_no_library_of_s3(tmp_path: Path) -> None:
+    for storage in ("store", "disk"):
+        environment = os.environ | {
+            "DJANGO_SETTINGS_MODULE": "platform_site.settings.test",
+            "ARTIFACT_STORAGE": storage,
+            "DATA_DIR": str(tmp_path),
+            "REDIS_ADDR": "",
+        }
+        printed = subprocess.run(
+            [sys.executable, "-c", SERVER],
+            cwd=ROOT, env=environment, capture_output=True, check=True,
+        )  # fmt: skip
+        assert printed.stdout.decode().strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("s4://reports", "ARTIFACT_STORAGE='s4://reports': expected store, disk"),
+        ("s3://reports?regoin=eu", "unknown parameter 'regoin'; did you mean region?"),
+    ],
+)
+def test_a_wrong_storage_of_artifacts_stops_the_start(value: str, sentence: str) -> None:
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "platform_site.settings.test",
+        "ARTIFACT_STORAGE": value,
+    }
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT, env=environment, capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode != 0
+    assert sentence in ended.stderr.decode()

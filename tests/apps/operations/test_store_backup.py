@@ -15,7 +15,7 @@ import pytest
 from django.db import connection, models
 
 from apps.accounts.models import User, Workspace
-from apps.executions.models import Blob
+from apps.executions.models import Blob, StoredObject
 from apps.health.services import check_datastore
 from apps.operations.api import (
     DatastoreUnavailable,
@@ -95,6 +95,31 @@ def everything() -> dict[str, list[dict[str, object]]]:
         ]
         for label, model in history.models(history.applied).items()
     }
+
+
+def test_an_archive_says_where_the_bytes_of_artifacts_are(tmp_path: Path):
+    fill()
+    inside = write_backup(tmp_path / "first.backup", lambda _table: None)
+    for number in range(2):
+        StoredObject.objects.create(
+            storage="s3://reports/partita",
+            name=f"{number}",
+            size=7,
+            head=b"",
+            created_at=clock.now(),
+        )
+    StoredObject.objects.create(
+        storage="file:///old", name="gone", size=7, head=b"", created_at=clock.now(),
+        removed_at=clock.now(),
+    )  # fmt: skip
+
+    elsewhere = write_backup(tmp_path / "second.backup", lambda _table: None)
+
+    assert inside.has_all_artifacts
+    assert not elsewhere.has_all_artifacts
+    assert elsewhere.not_included[-1:] == (
+        "the bytes of 2 artifacts (14 bytes) in s3://reports/partita (ARTIFACT_STORAGE)",
+    )
 
 
 def empty() -> None:

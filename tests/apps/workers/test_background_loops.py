@@ -14,7 +14,7 @@ from apps.accounts import lifespan as accounts
 from apps.console.embedded import demo as demos
 from apps.console.embedded import server as embedded
 from apps.console.embedded import up
-from apps.executions.services import enqueue, sweep
+from apps.executions.services import artifact_sweeper, enqueue, sweep
 from apps.health import services as probing
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.journal.entries import NotedCall
@@ -79,6 +79,18 @@ async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
     made.start()
     yield once, lambda: None
     made.stop()
+
+
+@asynccontextmanager
+async def artifact_sweep(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    monkeypatch.setattr(artifact_sweeper, "INTERVAL_S", 0.01)
+    for name in ("release_stale_connection", "release_lease"):
+        monkeypatch.setattr(artifact_sweeper, name, lambda *_arguments: None)
+    once = broken(artifact_sweeper.ArtifactSweep, "turn", nothing)
+    made = artifact_sweeper.ArtifactSweeperPart()
+    await made.start()
+    yield once, lambda: None
+    await made.stop()
 
 
 @asynccontextmanager
@@ -375,6 +387,7 @@ async def repeats(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterat
 
 PIECES = {
     "sweeper": sweeping,
+    "artifacts": artifact_sweep,
     "enqueue": publishing,
     "registries": registries,
     "suites-at-start": suites_at_start,

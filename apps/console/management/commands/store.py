@@ -146,6 +146,8 @@ def _print(options: Mapping[str, Any], manifest: BackupManifest, verb: str, path
         f"\n{verb} {path}: {manifest.rows} rows of {manifest.created_at}, Partita "
         f"{manifest.partita}, {manifest.store}\nkeys (fingerprints): {', '.join(manifest.keys)}\n"
     )
+    if manifest.has_all_artifacts:
+        sys.stdout.write("the archive holds the bytes of all artifacts\n")
     sys.stdout.write("the archive does not hold; save these too:\n")
     for each in manifest.not_included:
         sys.stdout.write(f"  - {each}\n")

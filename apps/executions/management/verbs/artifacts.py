@@ -51,20 +51,28 @@ def show_artifacts(options: Options) -> int:
 
 def _download(run_id: str, folder: Path, *, output: str) -> int:
     """Write the files; a file that is there is never replaced."""
-    files = []
+    files, lost = [], []
     for name, body in executions.run_artifact_files(run_id):
-        path = folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(body)
-        except FileExistsError:
-            raise InvalidInput(f"{path} is there already: choose another folder") from None
-        except OSError as error:
-            raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
-        files.append(str(path))
+        if body is None:
+            lost.append(name)
+            continue
+        _write_new(folder / name, body)
+        files.append(str(folder / name))
     if output == "json":
-        print_json({"files": files})
+        print_json({"files": files, "lost": lost})
     else:
         sys.stdout.writelines(f"{printable(name)}\n" for name in files)
-    return ExitCode.OK
+    for name in lost:
+        sys.stderr.write(f"{printable(name)}: gone from the storage of artifacts\n")
+    return ExitCode.ERROR if lost else ExitCode.OK
+
+
+def _write_new(path: Path, body: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(body)
+    except FileExistsError:
+        raise InvalidInput(f"{path} is there already: choose another folder") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None

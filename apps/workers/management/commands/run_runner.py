@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 from typing import Any, Final
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from apps.executions.api import require_artifact_storage
 from apps.observability.api import exported_telemetry
 from apps.operations.api import DatastoreUnavailable, require_whole_store
 from apps.workers import conf
@@ -37,10 +39,11 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         try:
             require_whole_store()
+            require_artifact_storage()
             runner = Runner(options["runtime"] or conf.local_runtime())
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: runner.stop())
             with exported_telemetry():
                 runner.run()
-        except (DatastoreUnavailable, RunnerInUse, UnknownPlugin) as error:
+        except (DatastoreUnavailable, ImproperlyConfigured, RunnerInUse, UnknownPlugin) as error:
             raise CommandError(str(error)) from error
