@@ -11,6 +11,7 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
+from apps.executions.services.step_queue import workspace_count
 from apps.operations.api import CachedReads
 from apps.platform_settings.services.live_settings import live_settings
 from kernel.redaction import known_secrets
@@ -60,6 +61,7 @@ def _secrets_of_one_test() -> Iterator[None]:
 def _settings_of_one_test() -> None:
     """No test takes the platform settings that the one before read a moment ago."""
     live_settings.forget()
+    workspace_count.forget()
 
 
 @pytest.fixture(autouse=True)

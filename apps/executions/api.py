@@ -40,6 +40,7 @@ from apps.executions.domain.repeats import (
 )
 from apps.executions.domain.rerun import RerunScope
 from apps.executions.domain.runs import (
+    Concurrency,
     ExecutionActive,
     ExecutionFinished,
     ExecutionNotFound,
@@ -119,6 +120,7 @@ from apps.executions.selectors.runs import (
 from apps.executions.selectors.step_units import StepUnit, is_enterable, step_unit, step_units
 from apps.executions.selectors.suite_results import newest_by_suite
 from apps.executions.selectors.timeline import run_timeline, timeline
+from apps.executions.services.admission import dispatch
 from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.artifact_moves import move_artifacts, storage_parts
 from apps.executions.services.artifact_sweeper import require_artifact_storage
@@ -131,7 +133,7 @@ from apps.executions.services.cancellations import (
 from apps.executions.services.environment import StepEnvironment, explain_env
 from apps.executions.services.kept_environments import end as end_keeping
 from apps.executions.services.kept_environments import extend as extend_keeping
-from apps.executions.services.launch import dispatch, launch, launch_once
+from apps.executions.services.launch import launch, launch_once
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
 from apps.executions.services.mock_nodes import check_mocks
 from apps.executions.services.repeat_claims import (
@@ -188,6 +190,7 @@ __all__ = [
     "ArtifactPreview",
     "AttemptBody",
     "CauseLink",
+    "Concurrency",
     "CriticalLink",
     "ExecutionActive",
     "ExecutionFinished",

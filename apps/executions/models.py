@@ -94,6 +94,12 @@ class Execution(models.Model):
     # when the sweep ends what is late: queue wait, run time, teardown, cancel
     deadline = models.DateTimeField(null=True)
 
+    # at most one active run of a workspace's group; empty: none (domain.place_queue)
+    concurrency_group = models.CharField(max_length=128, blank=True, default="", db_default="")
+    cancel_in_progress = models.BooleanField(default=False, db_default=False)
+    # from the acceptance on, as forecast while it was queued; forecasts learn from it
+    expected_wait_ms = models.BigIntegerField(null=True)
+
     total_steps = models.PositiveIntegerField(default=0)
     standings = models.TextField(blank=True)  # domain.states.StatusCode of each step
     bound_agent_id = models.CharField(max_length=128, blank=True)
@@ -112,6 +118,7 @@ class Execution(models.Model):
             models.Index(fields=["deleted_at"], name="run_by_deletion"),
             models.Index(fields=["first_run_id", "attempt"], name="run_by_first"),
             models.Index(fields=["keep_alive_until"], name="run_by_keep"),
+            models.Index(fields=["backend_id", "finished_at"], name="run_by_backend"),
         ]
 
     def __str__(self) -> str:
@@ -345,6 +352,22 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.scope
+
+
+class FairQueue(models.Model):
+    """How workspaces share the places of one kind. Who gives places raises `version` first.
+
+    `name` is `runs`, `steps` or `steps:<backend id>`. `accounts` has `fair_share.Account.as_json`
+    by backend id. Any of it may be lost: then all workspaces start level.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
+    version = models.PositiveIntegerField(default=0)
+    name = models.CharField(max_length=160, unique=True)
+    accounts = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class WorkLease(models.Model):

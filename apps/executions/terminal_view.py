@@ -99,6 +99,10 @@ def _step_table(detail: RunDetail, *, rows: int) -> Group:
     head.append(f"{detail['status']}  {detail['duration']}")
     if position := detail.get("queuePosition"):
         head.append(f"  number {position} in the queue", style="dim")
+    if queue := detail.get("queue"):
+        head.append(f"; {queue['waitsFor']}" if queue["waitsFor"] else "", style="dim")
+        expected = queue.get("expectedStart")
+        head.append(f"; starts {expected['text']}" if expected else "", style="dim")
     return Group(Text(), *(_one_line(line) for line in [head, *lines]))
 
 
@@ -187,6 +191,9 @@ def print_sentence(detail: RunDetail, console: Console) -> None:
     console.print(line, soft_wrap=True)
     if "next" in verdict:
         console.print(Text(f"next: {verdict['next']}"), soft_wrap=True)
+    if "queue" in detail and "expectedStart" in detail["queue"]:
+        expected = detail["queue"]["expectedStart"]["text"]
+        console.print(Text(f"expected to start {expected}"), soft_wrap=True)
     keep = detail.get("keep", {})
     if "until" in keep and "endedAt" not in keep:
         until = f"kept until {keep['until'][11:16]} UTC"

@@ -22,6 +22,7 @@ from apps.platform_settings.domain.secret_refs import (
     reference_problem,
 )
 from apps.platform_settings.domain.secrets import Override, SecretManagers
+from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
     PastChange,
@@ -42,6 +43,7 @@ from apps.platform_settings.services.effective import (
     registries,
     secret_managers,
     select_backend,
+    workspace_shares,
 )
 from apps.platform_settings.services.live_settings import recent_settings
 from apps.platform_settings.services.secret_values import (
@@ -68,6 +70,7 @@ __all__ = [
     "SecretManagers",
     "SecretUnreadable",
     "SettingsChanged",
+    "WorkspaceShare",
     "backend_states",
     "backends",
     "check_secret_provider",
@@ -93,4 +96,5 @@ __all__ = [
     "settings_etag",
     "settings_history",
     "settings_in_file",
+    "workspace_shares",
 ]

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.db import models
 
+from apps.platform_settings.domain.wire import Wire, complete_wire
 from kernel import clock
 from kernel.ids import new_uuid
 
@@ -28,6 +29,11 @@ class PlatformSettings(models.Model):
 
     def __str__(self) -> str:
         return str(self.revision)
+
+    @property
+    def wire(self) -> Wire:
+        """The document, with the keys that an older version did not store."""
+        return complete_wire(self.document)
 
 
 class RegistryState(models.Model):

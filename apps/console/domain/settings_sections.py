@@ -62,6 +62,22 @@ GENERAL: Final = Section(
 _WITH_TLS: Final = ("remote-docker", "kubernetes")
 _CLUSTER: Final = ("kubernetes",)
 _PROVIDERS: Final = ("Generic OCI", "Zot", "Harbor", "JFrog Artifactory", "AWS ECR")
+_PLACES: Final = (
+    FieldKind(
+        key="maxConcurrentRuns",
+        label="Runs at once",
+        kind="number",
+        usual="0",
+        hint="0 or empty: any number.",
+    ),
+    FieldKind(
+        key="maxConcurrentSteps",
+        label="Tasks and tests at once",
+        kind="number",
+        usual="0",
+        hint="0 or empty: any number. Services do not count.",
+    ),
+)
 BACKENDS: Final = Section(
     name="backends",
     title="Backends",
@@ -97,6 +113,7 @@ BACKENDS: Final = Section(
                     kind="list",
                     hint="Labels that a supervisor must have, by commas: zone=eu, gpu",
                 ),
+                *_PLACES,
                 FieldKind(
                     key="hostUrl",
                     label="Host URL",
@@ -118,6 +135,34 @@ BACKENDS: Final = Section(
                     kind="secret",
                     types=_CLUSTER,
                 ),
+            ),
+        ),
+    ),
+)
+WORKSPACES: Final = Section(
+    name="workspaces",
+    title="Workspaces",
+    lead="How workspaces share the backends when there is more to run than there are places.",
+    groups=(
+        Group(
+            path=("workspaces",),
+            title="Shares",
+            noun="workspace",
+            identity="workspaceId",
+            empty=(
+                "No workspace has a weight or limits of its own: each gets the same share. The id "
+                "of a workspace is on its team page."
+            ),
+            fields=(
+                FieldKind(key="workspaceId", label="Id of the workspace", required=True),
+                FieldKind(
+                    key="weight",
+                    label="Weight",
+                    kind="number",
+                    usual="1",
+                    hint="2 gets twice the share of 1 while both have work waiting.",
+                ),
+                *_PLACES,
             ),
         ),
     ),
@@ -222,4 +267,4 @@ SECRETS: Final = Section(
         ),
     ),
 )
-SECTIONS: Final = {each.name: each for each in (GENERAL, BACKENDS, REGISTRIES, SECRETS)}
+SECTIONS: Final = {each.name: each for each in (GENERAL, BACKENDS, WORKSPACES, REGISTRIES, SECRETS)}

@@ -1,19 +1,17 @@
-"""Runs: what callers ask for, why they are refused, and the order of admission.
+"""Runs: what callers ask for, and why they are refused.
 
 (reference: control-plane 11.1, 15.2)
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, NotRequired, TypedDict
+from datetime import datetime
+from typing import Final, NotRequired, TypedDict
 
 from kernel.errors import NotFound, PlatformError
 
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+MAX_GROUP_LENGTH: Final = 128
 
 
 class ExecutionNotFound(NotFound):
@@ -60,6 +58,17 @@ class IdempotencyKeyReused(PlatformError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Concurrency:
+    """Of a workspace's runs in one `group`, one is active and the newest of the others waits.
+
+    With `cancel_in_progress` a launch cancels the active one, too.
+    """
+
+    group: str
+    cancel_in_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
     """`backend` is an id, empty or `auto`; `trigger` is Manual, CI or API."""
 
@@ -72,6 +81,7 @@ class LaunchRequest:
     commit: str = ""
     branch: str = ""
     message: str = ""
+    concurrency: Concurrency | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,11 @@ class Idempotency:
     path: str
     key: str
     body: bytes
+
+
+class ConcurrencyBody(TypedDict):
+    group: str
+    cancelInProgress: bool
 
 
 class RunSummary(TypedDict):
@@ -106,6 +121,7 @@ class RunSummary(TypedDict):
     reason: NotRequired[str]
     reasonDetail: NotRequired[str]
     queuePosition: NotRequired[int]
+    concurrency: NotRequired[ConcurrencyBody]
     duration: str
     durationMs: int
     startedAt: str
@@ -140,37 +156,6 @@ class RunFilter:
     live_since: datetime | None = None
     since: datetime | None = None
     until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRun:
-    """A run that waits for admission."""
-
-    run_id: str
-    workspace_id: Hashable
-    accepted_at: datetime
-
-
-def admission_order(
-    waiting: Iterable[QueuedRun], *, last_boot: Mapping[Any, datetime]
-) -> list[str]:
-    """Return run ids in the order of admission: round-robin over workspaces, oldest runs first.
-
-    `last_boot`: workspace → its last admission. The workspace with the oldest one comes first;
-    workspaces without any come before all others.
-    """
-    lanes: dict[Hashable, deque[str]] = defaultdict(deque)
-    for run in sorted(waiting, key=lambda run: (run.accepted_at, run.run_id)):
-        lanes[run.workspace_id].append(run.run_id)
-    # sorted() is stable: equal workspaces stay in the order of their oldest run
-    turns = deque(sorted(lanes, key=lambda workspace: last_boot.get(workspace, _NEVER)))
-    order: list[str] = []
-    while turns:
-        workspace = turns.popleft()
-        order.append(lanes[workspace].popleft())
-        if lanes[workspace]:
-            turns.append(workspace)
-    return order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,6 +119,14 @@ class FailedStep:
         return failure_phrase(self.reason, self.detail, self.exit_code)
 
 
+@dataclass(frozen=True, slots=True)
+class QueueTurn:
+    """Where a queued run stands, and what it waits for in words."""
+
+    position: int
+    waits_for: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
     """A run as a verdict needs it.
@@ -133,7 +141,7 @@ class RunOutcome:
     reason: str = ""
     detail: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
-    queue_position: int | None = None
+    turn: QueueTurn | None = None
     canceled: Cancellation | None = None
     failed: Sequence[FailedStep] = ()
 
@@ -177,7 +185,7 @@ def run_sentence(run: RunOutcome) -> str:
         return cancel_sentence(run.canceled)
     if run.status != ExecutionStatus.HEALTHY and (run.failing or run.reason):
         return _failure_sentence(run)
-    return status_sentence(run.status, run.counts, run.queue_position)
+    return status_sentence(run.status, run.counts, run.turn)
 
 
 def _failure_sentence(run: RunOutcome) -> str:
@@ -203,11 +211,13 @@ def cancel_sentence(canceled: Cancellation | None) -> str:
     return clip(f"{text}: {canceled['reason']}" if canceled["reason"] else text)
 
 
-def status_sentence(status: str, counts: Mapping[str, int], queue_position: int | None) -> str:
+def status_sentence(status: str, counts: Mapping[str, int], turn: QueueTurn | None) -> str:
     """Return the sentence about a run that has not failed and was not canceled."""
     if status == ExecutionStatus.QUEUED:
-        where = f": number {queue_position} in the queue" if queue_position else ""
-        return f"Waiting for its turn{where}"
+        if turn is None:
+            return "Waiting for its turn"
+        why = f"; {turn.waits_for}" if turn.waits_for else ""
+        return clip(f"Waiting for its turn: number {turn.position} in the queue{why}")
     healthy, total = counts.get(StepStatus.HEALTHY, 0), sum(counts.values())
     if status != ExecutionStatus.HEALTHY:
         running = counts.get(StepStatus.RUNNING, 0)

@@ -13,9 +13,11 @@ from rest_framework import serializers
 from apps.executions.domain.attempts import AttemptBody
 from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.rerun import RerunScope
+from apps.executions.domain.runs import MAX_GROUP_LENGTH, ConcurrencyBody
 from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
 from apps.executions.domain.verdict import RunVerdict
 from apps.executions.selectors.logs import KINDS, LEVELS
+from apps.executions.selectors.queue_place import QueueBody
 from apps.http.rest import DocumentField, StrictSerializer
 from apps.profiles.api import KEEP_MAX_MS
 
@@ -47,6 +49,16 @@ def _keep_alive(**more: Any) -> serializers.IntegerField:
     )
 
 
+class ConcurrencyInput(StrictSerializer):
+    group = serializers.CharField(
+        max_length=MAX_GROUP_LENGTH,
+        help_text="of the workspace's runs in a group one is active and the newest other one waits",
+    )
+    cancelInProgress = serializers.BooleanField(
+        required=False, default=False, help_text="cancel the active run of the group, too"
+    )
+
+
 class LaunchInput(StrictSerializer):
     suiteId = serializers.CharField(
         max_length=500, help_text="id of a suite, or a repository reference"
@@ -63,6 +75,7 @@ class LaunchInput(StrictSerializer):
     commit = _optional_text(_NAME_LENGTH)
     branch = _optional_text(_NAME_LENGTH)
     message = _optional_text(_TEXT_LENGTH)
+    concurrency = ConcurrencyInput(required=False, allow_null=True)
 
 
 class CancelInput(StrictSerializer):
@@ -115,6 +128,7 @@ class Summary(Shape):
     bootedAt = Instant(required=False)
     finishedAt = Instant(required=False)
     queuePosition = Number(required=False, min_value=1)
+    concurrency = DocumentField(ConcurrencyBody, required=False)
     rerunOf = Text(required=False)
     attempt = Number(required=False, min_value=2, help_text="of a rerun, among all of its run")
     workspaceId = serializers.UUIDField()
@@ -269,6 +283,7 @@ class Detail(Summary):
     )
     lastEventId = Number(min_value=0)
     lastLogId = Number(min_value=0)
+    queue = DocumentField(QueueBody, required=False)
 
 
 class Match(Shape):

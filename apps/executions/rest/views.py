@@ -322,4 +322,13 @@ def _launch_request(body: Mapping[str, Any]) -> api.LaunchRequest:
         commit=body.get("commit", ""),
         branch=body.get("branch", ""),
         message=body.get("message", ""),
+        concurrency=_concurrency(body.get("concurrency")),
+    )
+
+
+def _concurrency(given: Mapping[str, Any] | None) -> api.Concurrency | None:
+    if not given:
+        return None
+    return api.Concurrency(
+        group=given["group"], cancel_in_progress=bool(given.get("cancelInProgress"))
     )

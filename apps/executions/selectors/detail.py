@@ -15,6 +15,7 @@ from apps.executions.domain.attempts import AttemptBody
 from apps.executions.domain.events import CauseLink, events_topic, logs_topic
 from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.runs import RunSummary
+from apps.executions.domain.states import ExecutionStatus
 from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, waiting_on
 from apps.executions.domain.verdict import RunVerdict
 from apps.executions.models import Execution, Step
@@ -22,6 +23,7 @@ from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
 from apps.executions.selectors.attempts import attempt_documents
 from apps.executions.selectors.definitions import edges_of, suite_of
 from apps.executions.selectors.kept_environments import keep_body
+from apps.executions.selectors.queue_place import QueueBody, queue_body
 from apps.executions.selectors.runs import (
     all_runs,
     duration,
@@ -83,6 +85,7 @@ class RunParts(TypedDict, total=False):
     cancelReason: str
     keepAliveUntil: str
     keep: KeepBody
+    queue: QueueBody
     verdict: RunVerdict
     suite: Mapping[str, Any]
     steps: list[StepDocument]
@@ -115,7 +118,7 @@ def detail(principal: Principal, run_id: str, *, omit: Set[str] = frozenset()) -
 
     Its parts are of one moment: a run that changes meanwhile is read again, up to four times.
     """
-    return _of_one_moment(lambda: get_execution(principal, run_id), omit)
+    return _of_one_moment(lambda: get_execution(principal, run_id), omit, principal)
 
 
 def run_detail(run_id: str, omit: Set[str] = frozenset()) -> RunDetail:
@@ -123,18 +126,20 @@ def run_detail(run_id: str, omit: Set[str] = frozenset()) -> RunDetail:
     return _of_one_moment(lambda: find_run(all_runs(), run_id), omit)
 
 
-def _of_one_moment(read: Callable[[], Execution], omit: Set[str]) -> RunDetail:
+def _of_one_moment(
+    read: Callable[[], Execution], omit: Set[str], principal: Principal | None = None
+) -> RunDetail:
     row = read()
-    document = _detail_of(row, omit)
+    document = _detail_of(row, omit, principal)
     for _attempt in range(_READS):
         again = read()
         if again.version == row.version:
             break
-        row, document = again, _detail_of(again, omit)
+        row, document = again, _detail_of(again, omit, principal)
     return document
 
 
-def _detail_of(row: Execution, omit: Set[str]) -> RunDetail:
+def _detail_of(row: Execution, omit: Set[str], principal: Principal | None) -> RunDetail:
     now = clock.now()
     last_ids = streams.last_ids([events_topic(row.run_id), logs_topic(row.run_id)])
     brief = summary(row, now=now)
@@ -144,15 +149,14 @@ def _detail_of(row: Execution, omit: Set[str]) -> RunDetail:
         "commit": row.commit,
         "branch": row.branch,
         "message": row.message,
-        **_parts_of(row, omit, now, brief.get("queuePosition")),
+        **_parts_of(row, omit, now, brief["sentence"]),
+        **_queue_part(row, principal),
         "lastEventId": last_ids.get(events_topic(row.run_id), 0),
         "lastLogId": last_ids.get(logs_topic(row.run_id), 0),
     }
 
 
-def _parts_of(
-    row: Execution, omit: Set[str], now: datetime, queue_position: int | None
-) -> RunParts:
+def _parts_of(row: Execution, omit: Set[str], now: datetime, sentence: str) -> RunParts:
     parts: RunParts = {}
     if row.cancel_reason:
         parts["cancelReason"] = row.cancel_reason
@@ -160,7 +164,7 @@ def _parts_of(
         parts["keepAliveUntil"] = clock.rfc3339(row.keep_alive_until)
     if keep := keep_body(row):
         parts["keep"] = keep
-    parts |= _parts_of_steps(row, omit, now, queue_position)
+    parts |= _parts_of_steps(row, omit, now, sentence)
     if "suite" not in omit:
         parts["suite"] = _suite(suite_of(row.snapshot_id))
     if "events" not in omit:
@@ -172,16 +176,21 @@ def _parts_of(
     return parts
 
 
-def _parts_of_steps(
-    row: Execution, omit: Set[str], now: datetime, queue_position: int | None
-) -> RunParts:
+def _parts_of_steps(row: Execution, omit: Set[str], now: datetime, sentence: str) -> RunParts:
     parts: RunParts = {}
     steps = [] if {"steps", "verdict"} <= omit else _read_steps(row)
     if "verdict" not in omit:
-        parts["verdict"] = read_verdict(row, steps, queue_position=queue_position)
+        parts["verdict"] = read_verdict(row, steps)
+        if row.status == ExecutionStatus.QUEUED:  # the verdict alone does not know its turn
+            parts["verdict"]["sentence"] = sentence
     if "steps" not in omit:
         parts["steps"] = _step_documents(row, steps, now)
     return parts
+
+
+def _queue_part(row: Execution, principal: Principal | None) -> RunParts:
+    body = queue_body(row, principal)
+    return {"queue": body} if body else {}
 
 
 def events_of(run_id: str) -> list[dict[str, object]]:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
 from apps.executions.domain.agent_reports import JobToStop
 from apps.executions.domain.runs import (
     ExecutionNotFound,
-    QueuedRun,
     RunFilter,
     RunSummary,
-    admission_order,
 )
 from apps.executions.domain.states import (
     CUTS_SHORT,
@@ -30,9 +27,10 @@ from apps.executions.domain.states import (
     ExecutionStatus,
     JobState,
 )
-from apps.executions.domain.verdict import Cancellation, RunOutcome, run_sentence
+from apps.executions.domain.verdict import Cancellation, QueueTurn, RunOutcome, run_sentence
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import run_definition
+from apps.executions.selectors.run_queue import QueueOfRuns, read_run_queue, wait_words
 from kernel import clock
 
 _RUN_ID: Final = re.compile(r"^run-[0-9a-f]{12}\Z")
@@ -143,16 +141,23 @@ def summary(row: Execution, *, now: datetime | None = None) -> RunSummary:
 def summaries(rows: Sequence[Execution], *, now: datetime | None = None) -> list[RunSummary]:
     """Return the Summaries as on the wire, in the order of `rows`.
 
-    Needs two queries if a run is queued, for its position over all workspaces, else none.
+    Needs a few queries if a run is queued, for its turn among those of all workspaces, else none.
     """
     instant = now or clock.now()
     queued = any(row.status == ExecutionStatus.QUEUED for row in rows)
-    queue = admission_queue() if queued else {}
-    positions = {run_id: number for number, run_id in enumerate(queue, start=1)}
-    return [_summary(row, positions.get(row.run_id), instant) for row in rows]
+    queue = read_run_queue() if queued else None
+    return [_summary(row, _turn(row, queue), instant) for row in rows]
 
 
-def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSummary:
+def _turn(row: Execution, queue: QueueOfRuns | None) -> QueueTurn | None:
+    """Return where a queued run stands; the words name no workspace."""
+    position = queue.positions.get(row.run_id) if queue else None
+    if queue is None or position is None:
+        return None
+    return QueueTurn(position, wait_words(queue, row))
+
+
+def _summary(row: Execution, turn: QueueTurn | None, now: datetime) -> RunSummary:
     took = duration(row, now)
     document: RunSummary = {
         "id": row.run_id,
@@ -167,7 +172,7 @@ def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSu
         "workspaceId": str(row.workspace_id),
         "status": row.status,
         "failing": row.failing,
-        "sentence": _sentence(row, queue_position),
+        "sentence": _sentence(row, turn),
         "duration": clock.mmss(took),
         "durationMs": clock.milliseconds(took),
         "startedAt": clock.rfc3339(row.started_at),
@@ -179,8 +184,13 @@ def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSu
         document["reason"] = row.reason
     if row.reason_detail:
         document["reasonDetail"] = row.reason_detail
-    if queue_position:
-        document["queuePosition"] = queue_position
+    if turn:
+        document["queuePosition"] = turn.position
+    if row.concurrency_group:
+        document["concurrency"] = {
+            "group": row.concurrency_group,
+            "cancelInProgress": row.cancel_in_progress,
+        }
     if row.booted_at:
         document["bootedAt"] = clock.rfc3339(row.booted_at)
     if row.finished_at:
@@ -188,7 +198,7 @@ def _summary(row: Execution, queue_position: int | None, now: datetime) -> RunSu
     return document
 
 
-def _sentence(row: Execution, queue_position: int | None) -> str:
+def _sentence(row: Execution, turn: QueueTurn | None) -> str:
     """Return why a run is as it is; of a failed or canceled one, the sentence stored with it."""
     if row.sentence:
         return row.sentence
@@ -199,7 +209,7 @@ def _sentence(row: Execution, queue_position: int | None) -> str:
         reason=row.reason,
         detail=row.reason_detail,
         counts=Counter(STATES_OF[code][0] for code in row.standings),
-        queue_position=queue_position,
+        turn=turn,
     )
     return run_sentence(outcome)
 
@@ -219,30 +229,6 @@ def cancellation(row: Execution) -> Cancellation | None:
 def duration(row: Execution, now: datetime) -> timedelta:
     """Return the time from acceptance to the end, or to now."""
     return max(row.finished_at or now, row.started_at) - row.started_at
-
-
-def admission_queue() -> dict[str, UUID]:
-    """Return the queued runs of all workspaces in the order of admission: run id → primary key."""
-    queued = Execution.objects.filter(status=ExecutionStatus.QUEUED.value, deleted_at=None)
-    rows = list(queued.values_list("pk", "run_id", "workspace_id", "started_at"))
-    if not rows:
-        return {}
-    keys = {run_id: pk for pk, run_id, _, _ in rows}
-    runs = [
-        QueuedRun(run_id=run_id, workspace_id=workspace_id, accepted_at=accepted_at)
-        for _, run_id, workspace_id, accepted_at in rows
-    ]
-    last_boot = _last_boots({run.workspace_id for run in runs})
-    return {run_id: keys[run_id] for run_id in admission_order(runs, last_boot=last_boot)}
-
-
-def _last_boots(workspace_ids: Iterable[Any]) -> dict[Any, datetime]:
-    """Return workspace → its last admission; workspaces without any are absent."""
-    booted = Execution.objects.filter(workspace_id__in=list(workspace_ids), booted_at__isnull=False)
-    rows: Iterable[tuple[UUID, datetime]] = booted.values_list("workspace_id").annotate(
-        last=Max("booted_at")
-    )
-    return dict(rows)
 
 
 def is_job(job_id: str) -> bool:

@@ -38,9 +38,7 @@ def run_verdict(run_id: str) -> RunVerdict:
     return read_verdict(find_run(all_runs(), run_id))
 
 
-def read_verdict(
-    row: Execution, steps: Sequence[Step] | None = None, *, queue_position: int | None = None
-) -> RunVerdict:
+def read_verdict(row: Execution, steps: Sequence[Step] | None = None) -> RunVerdict:
     """Return the verdict on a run; `steps` are all of its rows if they were read before.
 
     A run without failed steps needs no further query. Otherwise the reports are read in one, and
@@ -57,7 +55,6 @@ def read_verdict(
         reason=row.reason,
         detail=row.reason_detail,
         counts=Counter(step.status for step in steps),
-        queue_position=queue_position,
         canceled=cancellation(row),
         failed=[_with_upstream_cause(step, steps, definition) for step in failed[:MAX_STEPS]],
     )

@@ -18,19 +18,31 @@ from apps.executions.domain.agent_reports import (
     StaleAttempt,
     SupervisorSession,
 )
+from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.retry_rules import StepFailure, reason_of
 from apps.executions.domain.states import JobState, StepReason, StepStatus
 from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
-from apps.executions.services.claims import ClaimedStep, claim_steps, specs_of
+from apps.executions.services.claims import (
+    ClaimedStep,
+    claim_steps,
+    served_backends,
+    specs_of,
+)
 from apps.executions.services.expected_calls import NAME as CALLS_NAME
 from apps.executions.services.expected_calls import PATH as CALLS_PATH
 from apps.executions.services.expected_calls import CallReport, call_reports, keep_report
 from apps.executions.services.mock_resets import with_mocks_reset
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
+from apps.executions.services.step_queue import (
+    ensure_queues,
+    has_step_limits,
+    lock_step_queue,
+    queue_names,
+)
 from apps.observability.api import metrics
 from apps.platform_settings.api import recent_settings
 from apps.streams.api import unit_of_work
@@ -56,6 +68,14 @@ class _Reports(NamedTuple):
     calls: Mapping[str, CallReport]
 
 
+class _ClaimWish(NamedTuple):
+    """Up to `limit` steps, and the queues in which other claims share places with it."""
+
+    limit: int
+    looks_around: bool
+    queues: tuple[str, ...]
+
+
 def record_reports(
     supervisor: SupervisorSession,
     *,
@@ -75,7 +95,10 @@ def record_reports(
     """
     reports = _Reports(states, chunks, completions, call_reports(completions))
     with recent_settings():
-        results, claimed = _record_reports(supervisor, reports, claims, looks_around=looks_around)
+        queues = queue_names(served_backends(supervisor)) if claims else []
+        ensure_queues(queues)
+        claim = _ClaimWish(claims, looks_around, tuple(queues))
+        results, claimed = _record_reports(supervisor, reports, claim)
         return ReportBatchResult(
             states=results[0],
             chunks=results[1],
@@ -86,12 +109,9 @@ def record_reports(
 
 @unit_of_work
 def _record_reports(
-    supervisor: SupervisorSession,
-    reports: _Reports,
-    claims: int,
-    *,
-    looks_around: bool,
+    supervisor: SupervisorSession, reports: _Reports, claim: _ClaimWish
 ) -> tuple[tuple[tuple[Result, ...], ...], list[ClaimedStep]]:
+    queue = lock_step_queue(claim.queues)
     batch = _ReportBatch(supervisor, [*reports.states, *reports.chunks, *reports.completions])
     results = (
         batch.apply(reports.states, _record_state),
@@ -100,7 +120,12 @@ def _record_reports(
     )
     for run in batch.runs.values():
         progress_run(run)
-    claimed = claim_steps(supervisor, batch.runs, limit=claims, looks_around=looks_around)
+    claimed = claim_steps(
+        supervisor, batch.runs, limit=claim.limit, looks_around=claim.looks_around, queue=queue
+    )
+    if reports.completions and has_step_limits():
+        for run in batch.runs.values():
+            run.nudge(WORK_NUDGE)  # a place is free that a step of another run may wait for
     save_runs(batch.runs.values())
     return results, claimed
 

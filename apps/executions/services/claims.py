@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Final, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -32,6 +31,14 @@ from apps.executions.services.secrets import (
     resolve_secrets,
     secret_overrides,
 )
+from apps.executions.services.step_queue import (
+    PLACED_KINDS,
+    StepQueue,
+    WaitingStep,
+    oldest_steps,
+    steps_of_each_workspace,
+    waiting_step_of,
+)
 from apps.executions.services.telemetry import attempt_span, queue_waited
 from apps.operations.api import installation_id
 from apps.platform_settings.api import backends as configured_backends
@@ -42,6 +49,7 @@ from kernel.agent_protocol import EvaluationBody, ImportBody, RunBody, StepSpecB
 log = logging.getLogger("partita.executions")
 ClaimedStep = tuple[RunAggregate, int]
 _SPARE: Final = 16  # candidates read beyond those wanted: some turn out not to be for this one
+_SPARE_IN_QUEUE: Final = 64
 
 
 def claim_steps(
@@ -50,36 +58,78 @@ def claim_steps(
     *,
     limit: int,
     looks_around: bool = True,
+    queue: StepQueue | None = None,
 ) -> list[ClaimedStep]:
     """Claim steps of the loaded runs and of others, which are loaded into `runs`.
 
-    The oldest step comes first, steps queued in this unit of work last. `looks_around` False
-    claims only the latter. A supervisor that drains claims only steps of the runs bound to it.
+    The oldest step comes first, steps queued in this unit of work last; in a `queue` the order is
+    that of the shares of the workspaces. `looks_around` False claims only the latter, unless others
+    share the queue. A supervisor that drains claims only steps of the runs bound to it.
     """
-    backends = _served_backends(supervisor) if limit else {}
+    backends = served_backends(supervisor) if limit else {}
     if not backends:
         return []
+    looks_around = looks_around or queue is not None
     bindings = {supervisor.agent_id}
     if looks_around or any(not run.execution.bound_agent_id for run in runs.values()):
         bindings |= set() if is_draining(supervisor.agent_id) else {""}
-    waiting = _candidates(supervisor, backends, bindings, limit + _SPARE) if looks_around else {}
-    runs.update(load_runs({pk for pk, _ in waiting} - runs.keys()))
-    fresh = [(pk, index) for pk, run in runs.items() for index in run.queued_now]
+    waiting = _candidates(supervisor, backends, bindings, limit, queue) if looks_around else []
+    runs.update(load_runs({each.pk for each in waiting} - runs.keys()))
+    fresh = (waiting_step_of(run, index) for run in runs.values() for index in run.queued_now)
+    steps = {each.key: each for each in [*waiting, *fresh]}
+    if queue is not None and steps:
+        queue.open(steps.values(), runs)
+    return _claim(_Claiming(supervisor, backends, bindings, limit, queue), steps.values(), runs)
+
+
+class _Claiming(NamedTuple):
+    """Who claims, how many steps, and of which backends and runs."""
+
+    supervisor: SupervisorSession
+    backends: Mapping[str, str]
+    bindings: Set[str]
+    limit: int
+    queue: StepQueue | None
+
+
+def _claim(
+    claiming: _Claiming, steps: Collection[WaitingStep], runs: Mapping[UUID, RunAggregate]
+) -> list[ClaimedStep]:
     claimed: list[ClaimedStep] = []
-    for pk, index in dict.fromkeys([*waiting, *fresh]):
-        if len(claimed) == limit:
+    queue = claiming.queue
+    for step in _in_turn(steps, queue):
+        run = runs.get(step.pk)
+        may_claim = run is not None and _may_claim(run, step.index, claiming)
+        if run is not None and may_claim:
+            _give(run, step, claiming.supervisor)
+            claimed.append((run, step.index))
+        if queue is not None and step.kind in PLACED_KINDS:
+            if run is not None and may_claim:
+                queue.give(step, run.now)
+            else:
+                queue.drop(step)
+        if len(claimed) == claiming.limit:
             break
-        run = runs.get(pk)
-        if run is None or run.execution.bound_agent_id not in bindings:
-            continue
-        if _may_claim(run, index, supervisor, backends):
-            queued_at = waiting.get((pk, index), run.now)
-            run.record_metric(queue_waited(queued_at, run.now, run.plan.nodes[index].kind))
-            step_transitions.claim(run, index, supervisor)
-            if not run.execution.bound_agent_id:
-                run.change_run(bound_agent_id=supervisor.agent_id)
-            claimed.append((run, index))
+    if queue is not None and queue.is_open:
+        queue.save()
     return claimed
+
+
+def _in_turn(steps: Collection[WaitingStep], queue: StepQueue | None) -> Iterator[WaitingStep]:
+    """Yield the steps in their order; in a queue first those that need no place."""
+    if queue is None:
+        yield from steps
+        return
+    yield from (each for each in steps if each.kind not in PLACED_KINDS)
+    while queue.is_open and (step := queue.next_step()) is not None:
+        yield step
+
+
+def _give(run: RunAggregate, step: WaitingStep, supervisor: SupervisorSession) -> None:
+    run.record_metric(queue_waited(step.queued_at, run.now, step.kind))
+    step_transitions.claim(run, step.index, supervisor)
+    if not run.execution.bound_agent_id:
+        run.change_run(bound_agent_id=supervisor.agent_id)
 
 
 def release_bindings(runs: Iterable[RunAggregate]) -> None:
@@ -91,7 +141,7 @@ def release_bindings(runs: Iterable[RunAggregate]) -> None:
             run.nudge(WORK_NUDGE)
 
 
-def _served_backends(supervisor: SupervisorSession) -> dict[str, str]:
+def served_backends(supervisor: SupervisorSession) -> dict[str, str]:
     """Return backend id → kind of the backends whose steps this supervisor may claim."""
     return {
         backend.backend_id: backend.kind
@@ -115,24 +165,28 @@ def claimable(backends: Iterable[str]) -> QuerySet[Step, Step]:
 
 
 def _candidates(
-    supervisor: SupervisorSession, backends: Iterable[str], bindings: Iterable[str], limit: int
-) -> dict[tuple[UUID, int], datetime]:
-    """Return (run, index of the step) → time of queuing, the oldest first."""
+    supervisor: SupervisorSession,
+    backends: Iterable[str],
+    bindings: Iterable[str],
+    limit: int,
+    queue: StepQueue | None,
+) -> list[WaitingStep]:
+    """Return steps that wait, the oldest first; in a queue those of every workspace."""
     steps = claimable(backends).filter(execution__bound_agent_id__in=list(bindings))
     if supervisor.capabilities:
         steps = steps.filter(kind__in=supervisor.capabilities)
-    rows = steps.order_by("queued_at", "index")
-    columns = ("execution_id", "index", "queued_at")
-    return {(pk, number - 1): since for pk, number, since in rows.values_list(*columns)[:limit]}
+    if queue is None:
+        return oldest_steps(steps, limit + _SPARE)
+    return steps_of_each_workspace(steps, limit + _SPARE_IN_QUEUE)
 
 
-def _may_claim(
-    run: RunAggregate, index: int, supervisor: SupervisorSession, backends: Mapping[str, str]
-) -> bool:
-    execution = run.execution
+def _may_claim(run: RunAggregate, index: int, claiming: _Claiming) -> bool:
+    execution, supervisor = run.execution, claiming.supervisor
+    if execution.bound_agent_id not in claiming.bindings:
+        return False
     if not run.is_planning or run.job_states[index] is not JobState.PENDING:
         return False
-    if backends.get(execution.backend_id) != execution.backend_kind:
+    if claiming.backends.get(execution.backend_id) != execution.backend_kind:
         return False
     node = run.plan.nodes[index]
     if supervisor.capabilities and node.kind not in supervisor.capabilities:

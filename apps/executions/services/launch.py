@@ -1,8 +1,7 @@
-"""Launches and admission.
+"""Launches.
 
 A launch does all checks first; then one transaction stores the run, its steps and its snapshot. An
-idempotency key is stored with the run for 24 h (reference: control-plane 1.2). Queued runs are
-admitted while capacity is free, round-robin over workspaces.
+idempotency key is stored with the run for 24 h (reference: control-plane 1.2).
 """
 
 from __future__ import annotations
@@ -32,21 +31,17 @@ from apps.executions.domain.runs import (
     RunSummary,
 )
 from apps.executions.domain.states import (
-    FINAL_EXECUTION,
     ExecutionStatus,
-    RunReason,
     StatusCode,
     StepReason,
 )
-from apps.executions.models import Execution, IdempotencyKey, Step, WorkLease
+from apps.executions.models import Execution, IdempotencyKey, Step
 from apps.executions.selectors.attempts import attempts_of
-from apps.executions.selectors.definitions import run_definition
-from apps.executions.selectors.runs import admission_queue, summary
+from apps.executions.selectors.runs import summary
 from apps.executions.services import step_transitions
+from apps.executions.services.admission import supersede
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, load_runs, save_runs
-from apps.executions.services.run_progression import boot, fail_run
-from apps.executions.services.secrets import SecretUnresolved, resolve_secrets
 from apps.executions.services.storage import (
     PackedSuite,
     default_keep_ms,
@@ -54,11 +49,9 @@ from apps.executions.services.storage import (
     packed_suite,
     store_snapshot,
 )
-from apps.executions.services.work_leases import ensure_lease_row
 from apps.observability.api import request_context
 from apps.platform_settings.api import (
     Backend,
-    backends,
     provider_of,
     reference_problem,
     select_backend,
@@ -188,11 +181,33 @@ def store_run(
         for index in sorted(accepted.before.not_selected):
             step_transitions.skip(run, index, Skip(StepReason.NOT_SELECTED))
     save_runs([run])
+    _supersede_group(execution)
     answer = summary(run.execution, now=run.now)
     if idempotency is not None:
         remember(idempotency, execution.run_id, answer)
     keep_snapshot(execution.snapshot, accepted.packed)
     return execution.pk, answer
+
+
+def _supersede_group(execution: Execution) -> None:
+    """Cancel the queued runs of the group of a new run, and the active ones if it says so."""
+    if not execution.concurrency_group:
+        return
+    statuses = {ExecutionStatus.QUEUED}
+    if execution.cancel_in_progress:
+        statuses.add(ExecutionStatus.BOOTING)
+    older = Execution.objects.filter(
+        workspace_id=execution.workspace_id,
+        concurrency_group=execution.concurrency_group,
+        status__in=[str(status) for status in statuses],
+        verdict="",
+        deleted_at=None,
+    ).exclude(pk=execution.pk)
+    runs = load_runs(older.values_list("pk", flat=True))
+    for run in runs.values():
+        if run.execution.status in statuses and not run.execution.verdict:
+            supersede(run, execution.run_id)
+    save_runs(runs.values())
 
 
 def _execution(accepted: Accepted) -> Execution:
@@ -216,6 +231,8 @@ def _execution(accepted: Accepted) -> Execution:
         commit=request.commit,
         branch=request.branch,
         message=request.message,
+        concurrency_group=request.concurrency.group if request.concurrency else "",
+        cancel_in_progress=bool(request.concurrency and request.concurrency.cancel_in_progress),
         keep_alive_ms=keep.keep_ms,
         keep_only_failed=keep.only_failed,
         request_id=accepted.request_id,
@@ -303,73 +320,3 @@ def _scope(idempotency: Idempotency) -> str:
 
 def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-Problem = tuple[RunReason, str]
-_ADMISSION: Final = "admission"
-_ACTIVE: Final = [
-    str(status)
-    for status in ExecutionStatus
-    if status not in FINAL_EXECUTION and status is not ExecutionStatus.QUEUED
-]
-
-
-def dispatch() -> int:
-    """Admit queued runs while there is capacity; return how many booted or failed.
-
-    A run fails instead if its secrets do not resolve or its backend is gone
-    (reference: control-plane 11.3).
-    """
-    waiting = _admissible()
-    if not waiting:
-        return 0
-    # secrets are read before the transaction: a provider may take seconds
-    problems = {pk: _problem(pk) for pk in waiting}
-    return _admit(problems)
-
-
-def _admissible() -> list[UUID]:
-    """Return the next runs in the queue, as many as there is capacity for."""
-    queue = list(admission_queue().values())
-    if not queue:
-        return []
-    capacity = conf.max_active() - Execution.objects.filter(status__in=_ACTIVE).count()
-    return queue[: max(0, capacity)]
-
-
-@unit_of_work
-def _admit(problems: dict[UUID, Problem | None]) -> int:
-    ensure_lease_row(_ADMISSION)
-    # one admission at a time: two would both use the last free capacity
-    WorkLease.objects.filter(name=_ADMISSION).update(version=F("version") + 1)
-    checked = [pk for pk in _admissible() if pk in problems]
-    runs = load_runs(checked)
-    queued = ExecutionStatus.QUEUED
-    admitted = [
-        run
-        for run in filter(None, map(runs.get, checked))
-        if run.execution.status == queued and not run.execution.verdict
-    ]
-    for run in admitted:
-        if problem := problems[run.execution.pk]:
-            fail_run(run, *problem)
-        else:
-            boot(run)
-    save_runs(admitted)
-    return len(admitted)
-
-
-def _problem(execution_pk: UUID) -> Problem | None:
-    execution = Execution.objects.filter(pk=execution_pk).first()
-    if execution is None:
-        return None
-    if all(backend.backend_id != execution.backend_id for backend in backends()):
-        return (
-            RunReason.BACKEND_UNAVAILABLE,
-            f"backend {execution.backend_id!r} was removed or disabled after the launch",
-        )
-    try:
-        resolve_secrets(run_definition(execution.snapshot_id).all_secret_refs())
-    except SecretUnresolved as error:
-        return RunReason.SECRET_UNRESOLVED, error.detail
-    return None

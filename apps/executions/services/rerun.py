@@ -20,6 +20,7 @@ from apps.executions.domain.rerun import (
     select_steps,
 )
 from apps.executions.domain.runs import (
+    Concurrency,
     ExecutionActive,
     ExecutionNotFound,
     Idempotency,
@@ -134,6 +135,15 @@ def prepare_rerun(principal: Principal, run_id: str, request: RerunRequest) -> P
     return _prepare(principal, execution, request)
 
 
+def _concurrency(execution: Execution) -> Concurrency | None:
+    """Return the group of the run that is repeated: a rerun of it is one more run of the group."""
+    if not execution.concurrency_group:
+        return None
+    return Concurrency(
+        group=execution.concurrency_group, cancel_in_progress=execution.cancel_in_progress
+    )
+
+
 def _prepare(principal: Principal, execution: Execution, request: RerunRequest) -> PreparedRerun:
     if execution.status not in FINAL_EXECUTION:
         raise ExecutionActive(f"{execution.run_id} has not finished: wait for it, or cancel it")
@@ -155,6 +165,7 @@ def _prepare(principal: Principal, execution: Execution, request: RerunRequest) 
             commit=execution.commit,
             branch=execution.branch,
             message=execution.message,
+            concurrency=_concurrency(execution),
         ),
         suite=launch.suite,
         profile=launch.profile,

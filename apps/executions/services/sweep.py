@@ -26,10 +26,11 @@ from apps.executions.domain.states import (
 )
 from apps.executions.models import Execution, Step
 from apps.executions.services import step_transitions
+from apps.executions.services.admission import dispatch
 from apps.executions.services.artifact_retention import expire_artifacts
 from apps.executions.services.claims import release_bindings
 from apps.executions.services.kept_environments import end_overdue, tell_owners
-from apps.executions.services.launch import delete_old_idempotency_keys, dispatch
+from apps.executions.services.launch import delete_old_idempotency_keys
 from apps.executions.services.leases import expire_leases
 from apps.executions.services.mock_nodes import check_waiting_mocks
 from apps.executions.services.repeat_claims import cancel_unkept_repeats, end_expired_repeats

@@ -45,6 +45,8 @@ class Backend:
     tls_key: str = field(default="", repr=False)
     kubeconfig_path: str = ""
     target_namespace: str = "default"
+    max_concurrent_runs: int = 0  # at once; 0: any number
+    max_concurrent_steps: int = 0
 
     @property
     def kind(self) -> Kind:

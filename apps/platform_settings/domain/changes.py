@@ -14,6 +14,7 @@ _MAX_TEXT: Final = 200
 _NOTHING: Final = frozenset({"", "false"})  # of an entry that is new or gone
 _LISTS: Final = {
     "agents": "agentId",
+    "workspaces": "workspaceId",
     "registries": "registryId",
     "secrets.globalOverrides": "key",
 }

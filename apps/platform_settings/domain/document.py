@@ -19,6 +19,7 @@ from apps.platform_settings.domain.secrets import (
     read_overrides,
 )
 from apps.platform_settings.domain.wire import AGENT, TOP, TYPE_ALIASES, names
+from apps.platform_settings.domain.workspaces import WorkspaceShare, read_shares
 from kernel.errors import FieldError
 from kernel.ids import is_identifier
 from readers import Unreadable
@@ -34,6 +35,7 @@ class Document:
 
     mode: Mode = "local"
     agents: tuple[Backend, ...] = ()
+    workspaces: tuple[WorkspaceShare, ...] = ()
     registries: tuple[ImageRegistry, ...] = ()
     overrides: tuple[Override, ...] = ()
     managers: SecretManagers = field(default_factory=SecretManagers)
@@ -105,6 +107,7 @@ def _document(fields: Fields, root: Node) -> Document:
     return Document(
         mode=cast("Mode", mode),
         agents=agents,
+        workspaces=tuple(read_shares(fields, root)),
         registries=registries,
         overrides=read_overrides(fields, root),
         managers=read_managers(fields, root),
@@ -143,6 +146,8 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
         tls_key=fields.secret(node, pointer, "tlsKey"),
         kubeconfig_path=text("kubeconfigPath"),
         target_namespace=_namespace(fields, node, pointer),
+        max_concurrent_runs=fields.place_limit(node, pointer, "maxConcurrentRuns"),
+        max_concurrent_steps=fields.place_limit(node, pointer, "maxConcurrentSteps"),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from apps.platform_settings.domain.wire import ENCRYPTED
+from apps.platform_settings.domain.wire import ENCRYPTED, MAX_PLACES
 from kernel.encryption import Undecryptable, decrypt
 from kernel.errors import FieldError
 from readers.yaml import Node
@@ -138,6 +138,10 @@ class Fields:
             self.refuse_value(mapping, pointer, key, f"must be from {low} to {high}")
             return default
         return value
+
+    def place_limit(self, mapping: Node, pointer: str, key: str) -> int:
+        """Return how many at once; 0, also for a key that is not set, is any number."""
+        return self.whole(mapping, pointer, key, default=0, low=0, high=MAX_PLACES)
 
     def _text(self, node: Node, pointer: str) -> str:
         value = None if node.text is None else node.scalar()

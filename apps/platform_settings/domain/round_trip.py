@@ -21,6 +21,7 @@ from apps.platform_settings.domain.wire import (
     REGISTRY,
     SECRETS,
     SMTP,
+    WORKSPACE,
     Key,
     NotMergeable,
     Version,
@@ -58,6 +59,7 @@ def new_text(written: Wire) -> str:
     """Return a file that says this, without what has its default."""
     root = CommentedMap()
     nothing: Wire = {"mode": "local", "description": "", "agents": [], "registries": []}
+    nothing |= {"workspaces": []}
     nothing |= {"secrets": {"globalOverrides": []}, "notifications": {"smtp": {}}}
     _merge(root, Version(nothing, nothing), Version(written, written))
     yaml = YAML()
@@ -73,6 +75,7 @@ def _merge(root: CommentedMap, file: Version, new: Version) -> None:
         if file.meaning[key] != new.meaning[key]:
             _set(root, key, new.written[key])
     _merge_list(root, "agents", AGENT, file, new)
+    _merge_list(root, "workspaces", WORKSPACE, file, new)
     _merge_list(root, "registries", REGISTRY, file, new)
     inner = [Version(each.written["secrets"], each.meaning["secrets"]) for each in (file, new)]
     if inner[0].meaning != inner[1].meaning:

@@ -36,6 +36,7 @@ class Key:
     told by the platform, and ignored in what comes from outside. `sent_to` names the keys of the
     same entry that say where a secret is sent: when one of them changes, it is entered again.
     `address`: a URL, whose user and password, if an older version let them in, nobody sees.
+    `low` and `high` are the bounds of a number.
     """
 
     name: str
@@ -45,8 +46,16 @@ class Key:
     read_only: bool = False
     sent_to: tuple[str, ...] = ()
     address: bool = False
+    low: int = 0
+    high: int = 0
 
 
+MAX_PLACES: Final = 100_000
+MAX_WEIGHT: Final = 1_000
+_LIMITS: Final = (  # 0: any number at once
+    Key("maxConcurrentRuns", 0, high=MAX_PLACES),
+    Key("maxConcurrentSteps", 0, high=MAX_PLACES),
+)
 AGENT: Final = (
     Key("agentId"),
     Key("name"),
@@ -61,12 +70,18 @@ AGENT: Final = (
     Key("tlsKey", secret=True, sent_to=("hostUrl",)),
     Key("kubeconfigPath", private=True),
     Key("targetNamespace", "default"),
+    *_LIMITS,
     Key("serviceAccountToken", secret=True, sent_to=("hostUrl",)),
     Key("status", read_only=True),
     Key("waitsFor", read_only=True),
     Key("registeredAt", read_only=True),
     Key("lastHeartbeatAt", read_only=True),
     Key("runtimeCapabilities", (), read_only=True),
+)
+WORKSPACE: Final = (
+    Key("workspaceId"),
+    Key("weight", 1, low=1, high=MAX_WEIGHT),
+    *_LIMITS,
 )
 REGISTRY: Final = (
     Key("registryId"),
@@ -98,14 +113,14 @@ OVERRIDE: Final = (
 )
 SMTP: Final = (
     Key("host"),
-    Key("port", 587),
+    Key("port", 587, low=1, high=65535),
     Key("username", private=True),
     Key("password", secret=True, sent_to=("host", "port")),
     Key("from"),
 )
 TOP: Final = frozenset({
-    "mode", "description", "agents", "registries", "secrets", "notifications", "updatedAt",
-    "fileInSync", "warnings",
+    "mode", "description", "agents", "workspaces", "registries", "secrets", "notifications",
+    "updatedAt", "fileInSync", "warnings",
 })  # fmt: skip
 _TOLD: Final = frozenset({"updatedAt", "fileInSync", "warnings"})  # by the platform
 
@@ -134,6 +149,7 @@ def wire_of(root: Node) -> Wire:
         "mode": _text(root.get("mode")) or "local",
         "description": _text(root.get("description")),
         "agents": [_agent(each) for each in _items(root.get("agents"))],
+        "workspaces": [_entry(WORKSPACE, each) for each in _items(root.get("workspaces"))],
         "registries": [_entry(REGISTRY, each) for each in _items(root.get("registries"))],
         "secrets": _entry(SECRETS, secrets)
         | {
@@ -150,6 +166,13 @@ def default_wire() -> Wire:
     """Return what a first start without a file stores: the built-in backend."""
     agent = {"agentId": "local-docker", "name": "Local Docker", "type": "local", "default": True}
     return wire_of(node_of({"agents": [agent]}))
+
+
+def complete_wire(stored: Wire) -> Wire:
+    """Return a stored document with the keys that the version that stored it did not know."""
+    limits = {key.name: key.default for key in _LIMITS}
+    agents = [limits | agent for agent in stored["agents"]]
+    return {"workspaces": [], **stored, "agents": agents}
 
 
 def node_of(value: object) -> Node:

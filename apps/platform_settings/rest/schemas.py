@@ -6,7 +6,15 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.platform_settings.domain.wire import AGENT, OVERRIDE, REGISTRY, SECRETS, SMTP, Key
+from apps.platform_settings.domain.wire import (
+    AGENT,
+    OVERRIDE,
+    REGISTRY,
+    SECRETS,
+    SMTP,
+    WORKSPACE,
+    Key,
+)
 
 _CHOICES = {
     "mode": ["local", "remote", "hybrid"],
@@ -24,7 +32,7 @@ def _field(key: Key, *, required: bool) -> Any:
     if isinstance(key.default, bool):
         return serializers.BooleanField(required=needed)
     if isinstance(key.default, int):
-        return serializers.IntegerField(required=needed, min_value=1, max_value=65535)
+        return serializers.IntegerField(required=needed, min_value=key.low, max_value=key.high)
     return serializers.ListField(child=serializers.CharField(), required=needed)
 
 
@@ -70,6 +78,7 @@ def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any
         smtp=_object(f"SettingsSmtp{suffix}", SMTP, required=required)(required=required),
     )
     agent = _object(f"SettingsAgent{suffix}", AGENT, required=required)
+    workspace = _object(f"SettingsWorkspace{suffix}", WORKSPACE, required=required)
     registry = _object(f"SettingsRegistry{suffix}", REGISTRY, required=required)
     warning = _warning(suffix)
     return _object(
@@ -79,6 +88,9 @@ def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any
         mode=serializers.ChoiceField(_CHOICES["mode"], required=required),
         description=serializers.CharField(required=required, allow_blank=True),
         agents=agent(many=True, required=True),
+        workspaces=workspace(
+            many=True, required=required, help_text="for others than administrators their own alone"
+        ),
         registries=registry(many=True, required=required),
         secrets=secrets(required=required),
         notifications=notifications(required=required),

@@ -74,7 +74,7 @@ def replace_document(
     replacement, such as PreconditionFailed. Raise InvalidInput with a pointer for each fault.
     """
     row = stored_settings()
-    stored = row.document if row else default_wire()
+    stored = row.wire if row else default_wire()
     check(stored, row.updated_at if row else None)
     return _store(author, row, sealed(_checked(given, stored), stored))
 
@@ -82,7 +82,7 @@ def replace_document(
 def preview(given: Mapping[str, Any]) -> list[Change]:
     """Return what a replacement would change; raise InvalidInput."""
     row = stored_settings()
-    stored = row.document if row else default_wire()
+    stored = row.wire if row else default_wire()
     return changes_between(stored, sealed(_checked(given, stored), stored))
 
 
@@ -92,7 +92,7 @@ def import_document(wire: Wire, digest: str) -> bool:
     row = stored_settings()
     if row is not None and digest in row.file_digests:
         return False
-    stored = row.document if row else default_wire()
+    stored = row.wire if row else default_wire()
     _store(Author(origin="file"), row, sealed(wire, stored), digests=[digest])
     return True
 
@@ -110,7 +110,7 @@ def store_default() -> bool:
 def record_sync(registry_id: str, *, succeeded: bool, error: str = "") -> None:
     """Record the end of a sync; raise RegistryNotFound. `error` must hold no secret."""
     row = stored_settings()
-    known = row.document["registries"] if row else []
+    known = row.wire["registries"] if row else []
     if registry_id not in [registry["registryId"] for registry in known]:
         raise RegistryNotFound(f"there is no registry {registry_id[:128]!r}")
     values: dict[str, Any] = {"succeeded": succeeded, "last_error": error[:_MAX_ERROR]}
@@ -154,9 +154,9 @@ def _store(
     *,
     digests: list[str] | None = None,
 ) -> list[Change]:
-    changes = changes_between(row.document if row else default_wire(), wire)
+    changes = changes_between(row.wire if row else default_wire(), wire)
     known = row.file_digests if row else []
-    if row is not None and wire == row.document and digests is None:
+    if row is not None and wire == row.wire and digests is None:
         return []
     values = {
         "revision": new_uuid(),
@@ -168,7 +168,7 @@ def _store(
         PlatformSettings.objects.create(**values)
     elif not PlatformSettings.objects.filter(pk=row.pk, revision=row.revision).update(**values):
         raise LostRace
-    _forget_registries(row.document if row else default_wire(), wire)
+    _forget_registries(row.wire if row else default_wire(), wire)
     _record(author, changes, values)
     raise_generation(TOPIC)
     return changes

@@ -49,6 +49,11 @@ def settings_document(principal: Principal) -> dict[str, Any]:
     """Return the settings as the caller may see them, with the keys that the platform tells."""
     snapshot = current()
     document = _shown(snapshot.wire, snapshot.updated_at, for_admin=principal.is_admin)
+    if not principal.is_admin:
+        own = str(principal.workspace_id)
+        document["workspaces"] = [
+            each for each in document["workspaces"] if each["workspaceId"] == own
+        ]
     states: dict[str, BackendState] = {}
     for source in backend_states:
         states |= backend_states[source](snapshot.document.agents)

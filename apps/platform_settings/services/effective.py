@@ -19,6 +19,7 @@ from apps.platform_settings.domain.backends import (
 from apps.platform_settings.domain.document import Document
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry, credentials_for
 from apps.platform_settings.domain.secrets import Override, SecretManagers
+from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound
 from apps.platform_settings.services.live_settings import Snapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
@@ -59,6 +60,11 @@ def select_backend(requested: str, waits_for: Callable[[Backend], str]) -> Backe
     BackendUnknown, BackendUnavailable.
     """
     return choose(backends(), requested, mode=mode(), waits_for=waits_for)
+
+
+def workspace_shares() -> tuple[WorkspaceShare, ...]:
+    """Return the workspaces that have a weight or limits of their own."""
+    return _document().workspaces
 
 
 def registries() -> tuple[ImageRegistry, ...]:

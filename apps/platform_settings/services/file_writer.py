@@ -74,7 +74,7 @@ def _written(path: Path) -> bool:
     if row is None or content is None:
         return True
     wire = wire_of_file(path, content)
-    file, new = Version(wire, meaning(wire)), Version(row.document, meaning(row.document))
+    file, new = Version(wire, meaning(wire)), Version(row.wire, meaning(row.wire))
     if file.meaning == new.meaning:
         return True
     text = merged_text(content.decode(), file, new).encode()

@@ -139,7 +139,7 @@ def _stored() -> Snapshot:
         _log.error("The stored platform settings have a fault: %s: %s", fault.pointer, fault.detail)
     return Snapshot(
         revision=row.revision,
-        wire=row.document,
+        wire=row.wire,
         document=document,
         faults=tuple(faults),
         updated_at=row.updated_at,

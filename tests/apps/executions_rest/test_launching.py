@@ -84,7 +84,7 @@ def test_a_launch_answers_its_summary_and_where_it_is(ada, runner):
     assert run.keys() == SUMMARY | {"queuePosition"}
     assert (run["status"], run["queuePosition"]) == ("Queued", 1)
     detail = ada.get(f"executions/{run['id']}").json()
-    assert detail.keys() == DETAIL | {"queuePosition"}
+    assert detail.keys() == DETAIL | {"queuePosition", "queue"}
     assert (detail["message"], detail["author"]) == ("first", "Ada")
     assert [event["id"] for event in detail["events"]] == ["execution-queued"]
     assert detail["suite"].keys() == SUITE

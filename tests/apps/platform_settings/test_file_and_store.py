@@ -342,4 +342,5 @@ def test_the_wire_form_of_nothing_has_every_key() -> None:
 
     assert sorted(wire) == [
         "agents", "description", "mode", "notifications", "registries", "secrets",
+        "workspaces",
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from apps.executions.domain.phrases import _CLAUSES, _PREDICATES, failure_phrase
 from apps.executions.domain.states import RunReason, StepReason
 from apps.executions.domain.verdict import (
     FailedStep,
+    QueueTurn,
     RunOutcome,
     StepEvidence,
     run_sentence,
@@ -232,7 +233,7 @@ def test_a_step_that_failed_after_another_names_the_chain():
         ),
         (RunOutcome(run_id="r", status="Canceled"), "Canceled"),
         (
-            RunOutcome(run_id="r", status="Queued", queue_position=3),
+            RunOutcome(run_id="r", status="Queued", turn=QueueTurn(3)),
             "Waiting for its turn: number 3 in the queue",
         ),
         (

@@ -2,7 +2,7 @@
 
 A container that stands by was created for the next attempt of a step that somebody runs again. It
 has the files and a name of its own (`…-standby`), and becomes the unit of that attempt by a rename.
-(reference: control-plane 14.3, decision 0057)
+(reference: control-plane 14.3, decision 0059)
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.executions import conf, terminal_rerun
-from apps.executions.domain.runs import RunSummary
+from apps.executions.domain.runs import MAX_GROUP_LENGTH, RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.management.verbs.arguments import Options, add_run, seconds
 from apps.executions.management.verbs.keep import add_keep
@@ -26,6 +26,15 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     launch.add_argument("suite", help="the suite's id")
     launch.add_argument("--profile", default="", help="profile file; the default one when left out")
     launch.add_argument("--backend", default="", help="backend id; chosen when left out")
+    launch.add_argument(
+        "--concurrency-group",
+        default="",
+        metavar="GROUP",
+        help="one run of the group is active in the workspace; the newest other one waits",
+    )
+    launch.add_argument(
+        "--cancel-in-progress", action="store_true", help="cancel the active run of the group"
+    )
     add_keep(launch)
     add_watch(launch)
     text = "run an ended run again, in a new environment, with the files it had"
@@ -62,6 +71,7 @@ def launch_run(options: Options) -> int:
         profile=options["profile"],
         backend=options["backend"],
         keep_alive_ms=options["keep_ms"],
+        concurrency=_concurrency(options),
     )
     suites.focus_on([request.suite_id])
     try:
@@ -70,6 +80,17 @@ def launch_run(options: Options) -> int:
     finally:
         suites.read_every_suite()
     return _show_launched(summary, options)
+
+
+def _concurrency(options: Options) -> executions.Concurrency | None:
+    group = options["concurrency_group"].strip()
+    if not group:
+        if options["cancel_in_progress"]:
+            raise InvalidInput("--cancel-in-progress needs --concurrency-group")
+        return None
+    if len(group) > MAX_GROUP_LENGTH:
+        raise InvalidInput(f"--concurrency-group has more than {MAX_GROUP_LENGTH} characters")
+    return executions.Concurrency(group=group, cancel_in_progress=options["cancel_in_progress"])
 
 
 def rerun_run(options: Options) -> int:

@@ -1,0 +1,235 @@
+"""The queue of runs: their turns, what they wait for, and when they are expected to start.
+
+(reference: control-plane 14.4)
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Q
+
+from apps.executions import conf
+from apps.executions.domain.fair_share import (
+    Account,
+    Happened,
+    Occupant,
+    account_of,
+    settle_accounts,
+)
+from apps.executions.domain.place_queue import (
+    PlaceLimits,
+    PlaceQueue,
+    Wait,
+    Waiter,
+    lanes_of,
+    turns,
+    wait_of,
+)
+from apps.executions.domain.queue_forecast import (
+    RATIOS_USED,
+    Durations,
+    expected_starts,
+    forecast_ratio,
+)
+from apps.executions.domain.queue_words import wait_phrase
+from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
+from apps.executions.models import Execution, FairQueue
+from apps.platform_settings.api import backends, workspace_shares
+from kernel import clock
+
+RUNS: Final = "runs"  # the name of the queue of runs
+_HISTORY: Final = 200  # runs of which durations are known
+_ACTIVE: Final = [
+    str(status)
+    for status in ExecutionStatus
+    if status not in FINAL_EXECUTION and status is not ExecutionStatus.QUEUED
+]
+
+
+@dataclass(frozen=True)
+class QueueOfRuns:
+    """Queued and active runs of all workspaces at one moment, by primary key as text."""
+
+    rows: Mapping[str, Execution]
+    candidates: Sequence[Waiter]
+    occupants: Sequence[Occupant]
+    limits: PlaceLimits
+    accounts: Mapping[str, Account]  # settled
+    now: datetime
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Run id → number in the queue, from 1."""
+        order = turns(self.candidates, self.accounts, self.limits.weights)
+        return {self.rows[key].run_id: number for number, key in enumerate(order, start=1)}
+
+    def place_queue(self) -> PlaceQueue:
+        return PlaceQueue(
+            self.candidates, self.occupants, self.limits, self.accounts, groups=self._groups
+        )
+
+    def wait(self, row: Execution) -> Wait:
+        """Return what a queued run waits for."""
+        return wait_of(_candidate(row), self.occupants, self.limits, self._groups)
+
+    def group_holder(self, row: Execution) -> str:
+        """Return the id of the active run of the concurrency group of `row`, "" without any."""
+        group = (str(row.workspace_id), row.concurrency_group)
+        held = (self.rows[each.key] for each in self.occupants)
+        return next((each.run_id for each in held if _group_of(each) == group), "")
+
+    def expected_starts(self) -> dict[str, float]:
+        """Return in how many seconds runs are expected to start, by primary key as text.
+
+        Nothing is expected before a run of these backends has ended.
+        """
+        durations = _durations({each.backend for each in self.occupants})
+        if not durations.by_kind:
+            return {}
+        return expected_starts(
+            self.candidates,
+            self.occupants,
+            self.limits,
+            self.accounts,
+            now=self.now.timestamp(),
+            kinds={key: row.suite_id for key, row in self.rows.items()},
+            durations=durations,
+        )
+
+    def replacements(self) -> dict[str, str]:
+        """Return queued runs of which a newer one of their group waits: key → id of the newer."""
+        newest: dict[tuple[str, str], Execution] = {}
+        for each in sorted(self.candidates, key=lambda one: (one.since, one.key)):
+            if each.group:
+                newest[each.workspace, each.group] = self.rows[each.key]
+        found = {}
+        for each in self.candidates:
+            newer = newest.get((each.workspace, each.group))
+            if newer is not None and str(newer.pk) != each.key:
+                found[each.key] = newer.run_id
+        return found
+
+    @cached_property
+    def _groups(self) -> frozenset[tuple[str, str]]:
+        held = (_group_of(self.rows[each.key]) for each in self.occupants)
+        return frozenset(group for group in held if group[1])
+
+
+def read_run_queue() -> QueueOfRuns:
+    """Return the queue as the store has it; two to four queries."""
+    now = clock.now()
+    waits = Q(status=ExecutionStatus.QUEUED.value)
+    found = Execution.objects.filter(waits | Q(status__in=_ACTIVE), deleted_at=None)
+    rows = {str(row.pk): row for row in found.order_by("started_at", "pk")}
+    candidates = [
+        _candidate(row)
+        for row in rows.values()
+        if row.status == ExecutionStatus.QUEUED and not row.verdict
+    ]
+    occupants = [
+        Occupant(key, str(row.workspace_id), row.backend_id, (row.booted_at or now).timestamp())
+        for key, row in rows.items()
+        if row.status != ExecutionStatus.QUEUED
+    ]
+    limits = run_limits()
+    stored = stored_accounts(RUNS)
+    accounts = settle_accounts(
+        stored,
+        Happened(occupants=occupants, ended=_ends(stored, {each.key for each in occupants})),
+        lanes_of(candidates),
+        now=now.timestamp(),
+        weights=limits.weights,
+    )
+    return QueueOfRuns(rows, candidates, occupants, limits, accounts, now)
+
+
+def wait_words(queue: QueueOfRuns, row: Execution, names: Mapping[str, str] | None = None) -> str:
+    """Return what a queued run waits for; `names` are those of the workspaces to name, by id."""
+    label = row.backend_label or row.backend_id
+    return wait_phrase(
+        queue.wait(row),
+        backend=label,
+        workspace=str(row.workspace_id),
+        names=names or {},
+        group_holder=queue.group_holder(row),
+    )
+
+
+def run_limits() -> PlaceLimits:
+    """Return how many runs are active at once at most."""
+    shares = workspace_shares()
+    return PlaceLimits(
+        total=conf.max_active(),
+        backends={each.backend_id: each.max_concurrent_runs for each in backends()},
+        workspaces={each.workspace_id: each.max_concurrent_runs for each in shares},
+        weights={each.workspace_id: each.weight for each in shares},
+    )
+
+
+def stored_accounts(name: str) -> dict[str, Account]:
+    """Return the accounts of a queue by backend, none before its first use."""
+    stored = FairQueue.objects.filter(name=name).values_list("accounts", flat=True).first()
+    return {scope: account_of(each) for scope, each in (stored or {}).items()}
+
+
+def forecast_ratios(backend_id: str) -> list[float]:
+    """Return by which factors the last runs of a backend started later than forecast."""
+    started = Execution.objects.filter(
+        backend_id=backend_id, expected_wait_ms__isnull=False, booted_at__isnull=False
+    )
+    columns = ("started_at", "booted_at", "expected_wait_ms")
+    rows = started.order_by("-started_at").values_list(*columns)
+    known: list[tuple[Any, Any, Any]] = list(rows[:RATIOS_USED])
+    return [
+        forecast_ratio((booted - accepted).total_seconds(), expected_ms / 1000)
+        for accepted, booted, expected_ms in reversed(known)
+    ]
+
+
+def _candidate(row: Execution) -> Waiter:
+    return Waiter(
+        key=str(row.pk),
+        workspace=str(row.workspace_id),
+        backend=row.backend_id,
+        since=row.started_at.timestamp(),
+        group=row.concurrency_group,
+    )
+
+
+def _group_of(row: Execution) -> tuple[str, str]:
+    return str(row.workspace_id), row.concurrency_group
+
+
+def _ends(accounts: Mapping[str, Account], held: set[str]) -> dict[str, float]:
+    """Return when runs ended that had a place when the accounts were settled, by key."""
+    gone = {UUID(key) for account in accounts.values() for key in account.held if key not in held}
+    if not gone:
+        return {}
+    rows = Execution.objects.filter(pk__in=gone).values_list("pk", "finished_at")
+    return {str(pk): ended.timestamp() for pk, ended in rows if ended}
+
+
+def _durations(backend_ids: Iterable[str]) -> Durations:
+    """Return how long the last runs of these backends were active, by suite."""
+    ended = Execution.objects.filter(
+        backend_id__in=list(backend_ids), booted_at__isnull=False, finished_at__isnull=False
+    ).exclude(status=ExecutionStatus.CANCELED.value)
+    rows = ended.order_by("-finished_at").values_list("suite_id", "booted_at", "finished_at")
+    known: list[tuple[str, Any, Any]] = list(rows[:_HISTORY])
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for suite_id, booted, finished in known:
+        by_kind[suite_id].append((finished - booted).total_seconds())
+    return Durations(by_kind=by_kind)
+
+
+def active_workspaces() -> int:
+    """Return how many workspaces have runs whose steps may wait for a supervisor."""
+    booting = Execution.objects.filter(status=ExecutionStatus.BOOTING.value, deleted_at=None)
+    return len(Counter(booting.values_list("workspace_id", flat=True)))
