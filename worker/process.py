@@ -24,6 +24,7 @@ from worker.control_plane.client import ControlPlaneClient
 from worker.control_plane.held_jobs import HeldJobs
 from worker.control_plane.http import HttpControlPlane, InstallationChanged, WorkerRegistration
 from worker.direct_runs import DirectRunRecord
+from worker.domain.cluster_options import ClusterOptions
 from worker.domain.control_plane import ControlPlaneError
 from worker.domain.launch import LaunchRules
 from worker.domain.ownership import UnitOwner
@@ -227,6 +228,7 @@ class Worker:
                 installation_id=installation_id,
                 pull_policy=self._pull_policy,
                 helper_image=self._helper_image,
+                cluster=ClusterOptions(kubeconfig=self._settings.kubeconfig),
             )
         )
         if not plugin.isolates:

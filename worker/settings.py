@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 class WorkerSettings:
     """A standalone worker's AGENT_ settings, and the kinds of steps that it claims.
 
-    `labels`: key → value, or empty.
+    `labels`: key → value, or empty. `kubeconfig`: of the runtime `kubernetes`; empty in a pod.
 
     (reference: control-plane 20)
     """
@@ -26,3 +26,4 @@ class WorkerSettings:
     host: str
     port: int
     secret: str = field(repr=False)
+    kubeconfig: str = ""

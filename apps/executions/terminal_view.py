@@ -37,7 +37,8 @@ _URGENCY: Final = ("running", "failed", "queued", "canceled", "pending", "skippe
 _INFRASTRUCTURE: Final = frozenset(
     {"runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error"}
     | {"backend_unavailable", "secret_unresolved", "run_timeout"}
-    | {"dependency_replaced"}
+    | {"dependency_replaced", "unschedulable", "quota_exceeded", "admission_refused"}
+    | {"container_config", "init_failed", "evicted", "preempted", "node_lost"}
 )
 
 

@@ -31,6 +31,14 @@ def local_runtime() -> str:
     return str(settings.LOCAL_RUNTIME)
 
 
+def kubeconfig() -> str:
+    """Return the kubeconfig of the runtime `kubernetes`; empty in a pod, for its own account.
+
+    Of a list of files, as kubectl takes it, the first counts.
+    """
+    return str(settings.KUBECONFIG).partition(":")[0]
+
+
 def pull_policy() -> str:
     return str(settings.STEP_IMAGE_PULL_POLICY)
 
@@ -73,6 +81,7 @@ def worker_settings() -> WorkerSettings:
         host=settings.HOST,
         port=settings.AGENT_PORT,
         secret=agent_secret(),
+        kubeconfig=kubeconfig(),
     )
 
 

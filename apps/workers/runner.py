@@ -1,4 +1,4 @@
-"""The runner: the supervisors next to the store, for backends of kind `local`."""
+"""The runner: the supervisors next to the store, for all backends without workers."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
     claimant = SupervisorSession(
         agent_id=setup.agent_id,
         incarnation=incarnation,
-        kinds=("local",),
+        kinds=("local", "kubernetes"),
         backends=setup.backends,
         capabilities=container_kinds(),
     )

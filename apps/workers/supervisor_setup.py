@@ -16,6 +16,7 @@ from apps.platform_settings.api import Backend, backends, pull_credentials
 from apps.workers import conf
 from kernel import ids
 from worker import host
+from worker.domain.cluster_options import ClusterOptions
 from worker.domain.runtime import (
     PullCredentials,
     Runtime,
@@ -45,6 +46,7 @@ async def _answers(runtime: Runtime) -> bool:
 
 log = logging.getLogger("partita.workers")
 _CONTAINERS: Final = "docker"
+_CLUSTER: Final = "kubernetes"
 _ID_LIMIT: Final = 128
 
 
@@ -82,9 +84,9 @@ def agent_id(backend_id: str = "") -> str:
 
 def supervisor_specs(runtime_name: str) -> tuple[SupervisorSpec, ...]:
     """Return the current specs: one for this host, even without backends, and one per engine."""
-    local = [each for each in backends() if each.kind == "local"]
-    elsewhere = [each for each in local if is_elsewhere(each, runtime_name)]
-    here = tuple(each.backend_id for each in local if each not in elsewhere)
+    ours = [each for each in backends() if each.kind != "remote-agent"]
+    elsewhere = [each for each in ours if is_elsewhere(each, runtime_name)]
+    here = tuple(each.backend_id for each in ours if each not in elsewhere)
     return (
         SupervisorSpec(agent_id=agent_id(), backends=here),
         *(
@@ -112,7 +114,8 @@ def set_up_supervisor(spec: SupervisorSpec, runtime_name: str) -> SupervisorSetu
         )
     folder = conf.state_dir() / "backends" / spec.engine.backend_id
     try:
-        runtime = runtimes[_CONTAINERS].open(_options(folder, spec.engine))
+        name = _CLUSTER if spec.engine.type == _CLUSTER else _CONTAINERS
+        runtime = runtimes[name].open(_options(folder, spec.engine))
     except RuntimeUnusable as error:
         log.warning("the backend %s cannot be served: %s", spec.engine.backend_id, error)
         return None
@@ -122,7 +125,7 @@ def set_up_supervisor(spec: SupervisorSpec, runtime_name: str) -> SupervisorSetu
 def is_elsewhere(backend: Backend, runtime_name: str) -> bool:
     """Return True if the backend has its own engine; a socket counts only for containers."""
     has_socket = bool(backend.docker_socket) and runtime_name == _CONTAINERS
-    return backend.type == "remote-docker" or has_socket
+    return backend.type in ("remote-docker", _CLUSTER) or has_socket
 
 
 def make_runtime(name: str) -> Runtime:
@@ -150,4 +153,20 @@ def _options(state_dir: Path, backend: Backend | None = None) -> RuntimeOptions:
         is_remote=is_remote,
         certificate=backend.tls_cert if backend and is_remote else "",
         key=backend.tls_key if backend and is_remote else "",
+        cluster=_cluster_options(backend),
+    )
+
+
+def _cluster_options(backend: Backend | None) -> ClusterOptions:
+    """Return how to reach the cluster of a backend; without one, that of the environment."""
+    if backend is None or backend.type != _CLUSTER:
+        return ClusterOptions(kubeconfig=conf.kubeconfig())
+    return ClusterOptions(
+        kubeconfig=backend.kubeconfig_path,
+        context=backend.kubeconfig_context,
+        server=backend.host_url,
+        token=backend.service_account_token,
+        authority=backend.tls_cert,
+        namespace=backend.target_namespace,
+        claim=backend.shared_claim,
     )

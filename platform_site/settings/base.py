@@ -161,6 +161,7 @@ STEP_IMAGE_PULL_POLICY = env.choice(
     "STEP_IMAGE_PULL_POLICY", "IfNotPresent", ("IfNotPresent", "Always", "Never")
 )
 LOCAL_RUNTIME = env.choice("LOCAL_RUNTIME", "docker", plugin_names([f"{BASE_DIR}/worker/runtimes"]))
+KUBECONFIG = env.text("KUBECONFIG")  # of LOCAL_RUNTIME=kubernetes; backends name their own
 LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renewal
 LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed
 # the same where nobody else could go on with the step: its units are out of reach for all others

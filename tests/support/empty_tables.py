@@ -1,7 +1,6 @@
 """Empty the store after a test that commits: only the tables that have rows.
 
-Django's flush looks up its command, empties every table and tells each app of it: a twentieth of
-the CPU of the tests.
+Django's flush looks up its command, empties every table and tells each app of it.
 """
 
 from __future__ import annotations

@@ -20,3 +20,12 @@ def need(variable: str, what: str) -> str:
     if os.environ.get("CI"):
         pytest.fail(sentence)
     pytest.skip(sentence)
+
+
+def need_cluster() -> str:
+    """Return the kubeconfig of a Kubernetes cluster; without one the test is skipped, also in CI:
+    a cluster is built where there is time for it, and then all of these tests run.
+    """
+    if found := address("TEST_KUBECONFIG"):
+        return found
+    pytest.skip("needs a Kubernetes cluster: TEST_KUBECONFIG is not set (run `make test-cluster`)")

@@ -1,6 +1,6 @@
 """Stores that have all migrations: made once a run, then copied.
 
-To migrate an empty store takes a process 3 to 5 s of CPU, and a whole run starts on some hundred.
+To migrate an empty store of SQLite takes a process some 3 s of CPU, 1.4 s of it the migrations.
 """
 
 from __future__ import annotations

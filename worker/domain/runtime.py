@@ -23,6 +23,7 @@ from typing import ClassVar, Final, Literal
 
 from kernel.agent_protocol import RuntimeResource, StepUsage
 from kernel.registry import Registry
+from worker.domain.cluster_options import NO_CLUSTER, ClusterOptions
 from worker.domain.evaluation import UnitExit
 from worker.domain.output_records import OutputRecord
 from worker.domain.ownership import RUN_ID, UnitOwner
@@ -43,7 +44,7 @@ CANNOT_EXECUTE: Final = 126  # the exit code of shells
 class RuntimeFailure(Exception):
     """`reason`: the resulting reason of the step (reference: control-plane 11.4)."""
 
-    reason: ClassVar[str] = "internal_error"
+    reason: str = "internal_error"
 
 
 class ImageMissing(RuntimeFailure):
@@ -199,6 +200,7 @@ class Runtime(ABC):
 
     shared: bool = False  # other supervisors reach the same units
     opens_shells: ClassVar[bool] = False
+    separates_streams: ClassVar[bool] = True  # False: all output counts as stdout
 
     @abstractmethod
     async def start(self, launch: Launch) -> Unit:
@@ -319,10 +321,7 @@ class Runtime(ABC):
         return None
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        """Return the files of the ended unit that match an export path. Raises PathRefused.
-
-        (reference: control-plane 7.4)
-        """
+        """Return the files of the ended unit that match an export path. Raises PathRefused."""
         del unit, pattern
         return Collected()
 
@@ -373,6 +372,7 @@ class RuntimeOptions:
     is_remote: bool = False  # of another host: it publishes no ports here, and others reach it
     certificate: str = ""  # PEM texts, for an address that is reached over TLS
     key: str = field(default="", repr=False)
+    cluster: ClusterOptions = NO_CLUSTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,8 +380,7 @@ class RuntimePlugin:
     """A runtime as its module registers it, without its libraries.
 
     `implementation` is the `module:class` of the Runtime, which is imported when it is opened.
-    `title` names the built-in backend. `isolates` is False if steps reach the host,
-    `runs_images` if they cannot have an image.
+    `title` names the built-in backend; steps of a runtime that does not isolate reach the host.
     """
 
     summary: str

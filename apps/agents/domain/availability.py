@@ -58,8 +58,6 @@ def waits_for(backend: Backend, known: Sequence[Agent], now: datetime) -> str:
     online = [agent for agent in known if agent.is_online(now)]
     if is_available(backend, online):
         return ""
-    if backend.kind == "kubernetes":
-        return "steps on Kubernetes are not available yet"
     named = [agent for agent in known if _names(agent, backend)]
     heard = [agent for agent in named if agent.is_online(now)]
     if not heard:

@@ -101,7 +101,7 @@ BACKENDS: Final = Section(
                         ("local", "local: the runner's own engine"),
                         ("remote-docker", "remote-docker: another Docker host"),
                         ("remote-agent", "remote-agent: registered workers"),
-                        ("kubernetes", "kubernetes: no steps run there yet"),
+                        ("kubernetes", "kubernetes: pods of a cluster"),
                     ),
                 ),
                 FieldKind(key="description", label="Description"),
@@ -125,7 +125,18 @@ BACKENDS: Final = Section(
                     key="tlsCert", label="TLS certificate (PEM)", kind="long", types=_WITH_TLS
                 ),
                 FieldKind(key="tlsKey", label="TLS key (PEM)", kind="secret-long", types=_WITH_TLS),
-                FieldKind(key="kubeconfigPath", label="Path of the kubeconfig", types=_CLUSTER),
+                FieldKind(
+                    key="kubeconfigPath",
+                    label="Path of the kubeconfig",
+                    types=_CLUSTER,
+                    hint="On the runner's host. Empty: the host URL, or the pod's own account.",
+                ),
+                FieldKind(
+                    key="kubeconfigContext",
+                    label="Context of the kubeconfig",
+                    usual="the current one",
+                    types=_CLUSTER,
+                ),
                 FieldKind(
                     key="targetNamespace", label="Namespace", usual="default", types=_CLUSTER
                 ),
@@ -134,6 +145,12 @@ BACKENDS: Final = Section(
                     label="Service account token",
                     kind="secret",
                     types=_CLUSTER,
+                ),
+                FieldKind(
+                    key="sharedClaim",
+                    label="Volume claim for shared directories",
+                    types=_CLUSTER,
+                    hint="ReadWriteMany. Empty: a step sees what earlier steps wrote, up to 1 MB.",
                 ),
             ),
         ),

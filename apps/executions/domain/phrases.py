@@ -67,6 +67,14 @@ _CLAUSES: Final[dict[str, str]] = {
     "mock_surface_missing": "the mock surface does not exist",
     "runtime_unavailable": "the container runtime is unavailable",
     "agent_lost": "the worker was lost",
+    "unschedulable": "no node of the cluster took the step",
+    "quota_exceeded": "the quota of the namespace was used up",
+    "admission_refused": "the cluster refused the pod",
+    "container_config": "the container could not be set up",
+    "init_failed": "the directories of the step could not be filled",
+    "evicted": "the pod was evicted or deleted",
+    "preempted": "a pod of higher priority took its place",
+    "node_lost": "the node of the pod was lost",
     "internal_error": "the control plane had an internal error",
     # of a run as a whole
     "secret_unresolved": "a secret could not be resolved",
@@ -90,7 +98,19 @@ _REWRITES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     )
 )
 _EXITS: Final = ("exit_nonzero", "exit_unexpected")
-_OTHERS_WORDS: Final = ("image_missing", "agent_lost", "runtime_unavailable")
+_OTHERS_WORDS: Final = (
+    "image_missing",
+    "agent_lost",
+    "runtime_unavailable",
+    "unschedulable",
+    "quota_exceeded",
+    "admission_refused",
+    "container_config",
+    "init_failed",
+    "evicted",
+    "preempted",
+    "node_lost",
+)
 _LISTS_FAILURES: Final = (*_EXITS, "timeout", "oom_killed", "service_exited")
 _EXIT_CODE: Final = re.compile(r"exit code -?\d+(?:, expected -?\d+)?")
 _TESTS: Final = re.compile(r"\d+ of \d+ tests? failed")

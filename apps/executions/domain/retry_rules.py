@@ -22,6 +22,11 @@ _NEVER_RETRIED: Final = frozenset(
         StepReason.RUNTIME_UNAVAILABLE,
         StepReason.AGENT_UNAVAILABLE,
         StepReason.AGENT_LOST,
+        StepReason.UNSCHEDULABLE,
+        StepReason.QUOTA_EXCEEDED,
+        StepReason.ADMISSION_REFUSED,
+        StepReason.CONTAINER_CONFIG,
+        StepReason.INIT_FAILED,
         StepReason.CANCELED,
     }
 )

@@ -44,9 +44,12 @@ class Backend:
     tls_cert: str = field(default="", repr=False)
     tls_key: str = field(default="", repr=False)
     kubeconfig_path: str = ""
+    kubeconfig_context: str = ""
     target_namespace: str = "default"
     max_concurrent_runs: int = 0  # at once; 0: any number
     max_concurrent_steps: int = 0
+    service_account_token: str = field(default="", repr=False)
+    shared_claim: str = ""
 
     @property
     def kind(self) -> Kind:

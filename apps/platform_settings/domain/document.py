@@ -131,7 +131,6 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
     def text(key: str) -> str:
         return fields.text(node, pointer, key)
 
-    fields.secret(node, pointer, "serviceAccountToken")  # for backends to come
     return Backend(
         backend_id=_agent_id(fields, node, pointer),
         label=fields.required(node, pointer, "name"),
@@ -145,9 +144,12 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
         tls_cert=text("tlsCert"),
         tls_key=fields.secret(node, pointer, "tlsKey"),
         kubeconfig_path=text("kubeconfigPath"),
+        kubeconfig_context=text("kubeconfigContext"),
         target_namespace=_namespace(fields, node, pointer),
         max_concurrent_runs=fields.place_limit(node, pointer, "maxConcurrentRuns"),
         max_concurrent_steps=fields.place_limit(node, pointer, "maxConcurrentSteps"),
+        service_account_token=fields.secret(node, pointer, "serviceAccountToken"),
+        shared_claim=text("sharedClaim"),
     )
 
 

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import queue
-import ssl
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import yaml
 
 from kernel import clock
 from kernel.background import BackgroundThread
+from kernel.cluster_access import (
+    ClusterAccess,
+    access_by_values,
+    from_kubeconfig,
+    in_cluster,
+)
+from kernel.exec_plugin import AccessRefused, AccessTimeout
 from sync_stack.core.headers import read_retry_after
 from sync_stack.core.sink import Destination, SinkConflict, SinkError
 from sync_stack.sinks.configmap import ConfigMapOptions
-from sync_stack.sinks.configmap.exec_plugin import ExecPlugin
 from sync_stack.sinks.limits import Timeouts
 from sync_stack.sinks.open_sinks import Resolve
 
 Object = dict[str, Any]
-_IN_CLUSTER: Final = "https://kubernetes.default.svc"
-_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _OURS: Final = "labelSelector=app.kubernetes.io%2Fmanaged-by%3Dpartita"
 WATCH_S: Final = 20.0
 _LATE_S: Final = 5.0
@@ -42,124 +41,33 @@ class WatchExpired(Exception):
     """The version to watch from is too old: events since may be lost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Where the API is and how to be let in; `token` is asked anew for each request.
-
-    `refused` is told when the server refuses what `token` returned.
-    """
-
-    server: str
-    trust: ssl.SSLContext
-    token: Callable[[], str]
-    refused: Callable[[], None] = lambda: None
-
-
-def access(options: ConfigMapOptions, resolve: Resolve) -> Access:
-    """From the options, a kubeconfig, or the pod that this runs in. Raises SinkError."""
-    try:
+def access(options: ConfigMapOptions, resolve: Resolve) -> ClusterAccess:
+    """Return the access by the options, a kubeconfig, or this pod's account. Raises SinkError."""
+    with _access_errors():
+        insecure = options.insecure_skip_verify
         if options.api_server:
-            return _given(options, resolve)
+            return access_by_values(
+                options.api_server,
+                token=resolve(options.token) if options.token else "",
+                ca_cert=options.ca_cert,
+                client_cert=options.client_cert,
+                client_key=resolve(options.client_key) if options.client_key else "",
+                insecure=insecure,
+            )
         if options.kubeconfig_path:
-            return _from_kubeconfig(options)
-        return Access(
-            server=_IN_CLUSTER,
-            trust=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
-            token=lambda: (_ACCOUNT / "token").read_text().strip(),  # it is renewed
-        )
-    except (OSError, ssl.SSLError, ValueError, LookupError, TypeError, yaml.YAMLError) as error:
-        raise SinkError(
-            "sink_auth", f"no access to the Kubernetes API: {type(error).__name__}"
-        ) from None
+            path = Path(options.kubeconfig_path)
+            return from_kubeconfig(path, context=options.context, insecure=insecure)
+        return in_cluster()
 
 
-def _given(options: ConfigMapOptions, resolve: Resolve) -> Access:
-    trust = _trust(options.ca_cert, insecure=options.insecure_skip_verify)
-    if options.client_cert and options.client_key:
-        _present(trust, options.client_cert, resolve(options.client_key))
-    token = resolve(options.token) if options.token else ""
-    return Access(server=options.api_server.rstrip("/"), trust=trust, token=lambda: token)
-
-
-def _trust(ca_cert: str, *, insecure: bool) -> ssl.SSLContext:
-    """`ca_cert`: a path or PEM; the system's roots without one."""
-    pem = ca_cert if "-----BEGIN" in ca_cert else None
-    path = ca_cert if ca_cert and not pem else None
-    trust = ssl.create_default_context(cafile=path, cadata=pem)
-    if insecure:
-        trust.check_hostname = False
-        trust.verify_mode = ssl.CERT_NONE
-    return trust
-
-
-def _present(trust: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Load a client pair of paths or PEM texts; texts touch the disk only while they are read."""
-    with tempfile.TemporaryDirectory(prefix="partita-") as folder:
-        paths = [Path(folder) / name for name in ("cert.pem", "key.pem")]
-        for path, text in zip(paths, (certificate, key), strict=True):
-            path.touch(mode=0o600)
-            path.write_text(text if "-----BEGIN" in text else Path(text).read_text())
-        trust.load_cert_chain(*map(str, paths))
-
-
-def _from_kubeconfig(options: ConfigMapOptions) -> Access:
-    path = Path(options.kubeconfig_path)
-    config = yaml.safe_load(path.read_bytes())
-    context = _named(config["contexts"], options.context or config["current-context"])["context"]
-    cluster = _named(config["clusters"], context["cluster"])["cluster"]
-    user = _named(config["users"], context["user"])["user"]
-    insecure = options.insecure_skip_verify or cluster.get("insecure-skip-tls-verify") is True
-    trust = _trust(_text_of(cluster, "certificate-authority", path), insecure=insecure)
-    if user.get("exec"):
-        return _from_plugin(ExecPlugin(user["exec"], path, cluster), cluster, trust)
-    certificate = _text_of(user, "client-certificate", path)
-    if certificate:
-        _present(trust, certificate, _text_of(user, "client-key", path))
-    elif not (user.get("token") or user.get("tokenFile")):
-        raise LookupError("the kubeconfig's user has neither certificate nor token")
-    return Access(
-        server=str(cluster["server"]).rstrip("/"), trust=trust, token=lambda: _token(user, path)
-    )
-
-
-def _from_plugin(plugin: ExecPlugin, cluster: Object, trust: ssl.SSLContext) -> Access:
-    """A new certificate counts for the connections that are opened after it."""
-    presented = ""
-
-    def token() -> str:
-        nonlocal presented
-        found = plugin.credential()
-        if found.certificate and found.certificate != presented:
-            try:
-                _present(trust, found.certificate, found.key)
-            except (OSError, ssl.SSLError):
-                message = "the exec plug-in printed a certificate that cannot be read"
-                raise SinkError("sink_auth", message) from None
-            presented = found.certificate
-        return found.token
-
-    server = str(cluster["server"]).rstrip("/")
-    return Access(server=server, trust=trust, token=token, refused=plugin.forget)
-
-
-def _named(entries: list[Object], name: str) -> Object:
-    for entry in entries:
-        if entry["name"] == name:
-            return entry
-    raise LookupError(f"the kubeconfig has no {name!r}")
-
-
-def _text_of(entry: Object, name: str, config: Path) -> str:
-    """`<name>-data` in base64, or the content of the file that `<name>` names."""
-    if encoded := entry.get(f"{name}-data"):
-        return base64.b64decode(encoded).decode()
-    return Path(config.parent, entry[name]).read_text() if entry.get(name) else ""
-
-
-def _token(user: Object, config: Path) -> str:
-    if user.get("tokenFile"):
-        return Path(config.parent, user["tokenFile"]).read_text().strip()
-    return str(user.get("token", ""))
+@contextlib.contextmanager
+def _access_errors() -> Iterator[None]:
+    try:
+        yield
+    except AccessTimeout as error:
+        raise SinkError("sink_timeout", str(error)) from None
+    except AccessRefused as error:
+        raise SinkError("sink_auth", str(error)) from None
 
 
 class Cluster:
@@ -223,7 +131,8 @@ class Cluster:
         self._client.close()
 
     def _headers(self) -> dict[str, str]:
-        token = self._access.token()
+        with _access_errors():
+            token = self._access.token()
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     def _note(self, answer: httpx.Response) -> None:

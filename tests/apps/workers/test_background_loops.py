@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -46,12 +47,15 @@ from apps.workers.shells import ShellLoop
 from kernel import background
 from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
+from kernel.cluster_access import ClusterAccess
 from tests.apps.workers.conftest import Stage
 from tests.architecture.sources import ROOT
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing
 from tests.support.mock_planes import Planes
 from worker.control_plane.held_jobs import StopPoller
 from worker.domain.control_plane import ControlPlaneUnavailable
+from worker.runtimes.kubernetes.client import ClusterClient
+from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.service import WorkerService
 from worker.supervisor.attempt import UsageSampler
 from worker.supervisor.lease_keeper import LeaseKeeper
@@ -328,6 +332,26 @@ async def presence(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncItera
 
 
 @asynccontextmanager
+async def pods(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
+    async def pause(_self: PodWatch, _version: str) -> str:
+        await asyncio.sleep(0.01)
+        return ""
+
+    async def no_version(_self: PodWatch) -> str:
+        return ""
+
+    monkeypatch.setattr(PodWatch, "_watch", pause)
+    once = broken(PodWatch, "_list", no_version)
+    access = ClusterAccess(server="http://x", trust=ssl.create_default_context(), token=str)
+    client = ClusterClient(access, "default")
+    made = PodWatch(client, "")
+    made.start()
+    yield once, lambda: None
+    await made.close()
+    await client.close()
+
+
+@asynccontextmanager
 async def settings(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     monkeypatch.setattr(runners, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(runners, "set_up_supervisors", lambda _runtime: ())
@@ -415,6 +439,7 @@ PIECES = {
     "celery": celery,
     "demo": demo,
     "mock-files": mock_files,
+    "pods": pods,
 }
 SUPERVISOR = ("heartbeat", "claims", "samples")
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import steps
+from tests.support import parts, steps
 from tests.support.fake_runtime import FakeRuntime
+from worker.domain.cluster_options import ClusterOptions
 from worker.domain.launch import LaunchRules, launch_of
 from worker.domain.output_records import OutputRecord
 from worker.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
@@ -24,10 +25,22 @@ class Driver:
     """One runtime, one run; `words` say what a step does, see tests/support/fake_runtime.py."""
 
     runtime: Runtime
-    again: Callable[[], Runtime]  # the same runtime as a successor process sees it
+    reopen: Callable[[], Runtime]
     words_to_node: Callable[[Sequence[str]], dict[str, Any]]
     run_id: str = field(default_factory=lambda: f"run-{secrets.token_hex(6)}")
     files: dict[str, str] = field(default_factory=lambda: {"tasks/hello.sh": "echo hello\n"})
+
+    successors: list[Runtime] = field(default_factory=list)
+
+    def again(self) -> Runtime:
+        """The same runtime as a successor process sees it."""
+        self.successors.append(self.reopen())
+        return self.successors[-1]
+
+    async def close(self) -> None:
+        await self.runtime.release(self.run_id, steps.owner())
+        for each in (*self.successors, self.runtime):
+            await each.close()
 
     def launch(
         self, *words: str, node_id: str = "step", attempt: int = 1, **changes: Any
@@ -59,6 +72,7 @@ class Driver:
         return [record.data.decode() for record in await self.records(unit)]
 
 
+_MARKS = {"docker": [pytest.mark.docker], "kubernetes": [pytest.mark.cluster]}
 _SHELL = {
     "out": "echo '{}'",
     "err": "echo '{}' >&2",
@@ -93,15 +107,22 @@ def fake_node(words: Sequence[str]) -> dict[str, Any]:
 
 def _fake(_path: Path) -> Driver:
     runtime = FakeRuntime()
-    return Driver(runtime=runtime, again=lambda: runtime, words_to_node=fake_node)
+    return Driver(runtime=runtime, reopen=lambda: runtime, words_to_node=fake_node)
+
+
+def _options(name: str, path: Path) -> RuntimeOptions:
+    cluster = ClusterOptions()
+    if name == "kubernetes":
+        cluster = ClusterOptions(kubeconfig=parts.need_cluster())
+    return RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION, cluster=cluster)
 
 
 def _plugin(name: str) -> Callable[[Path], Driver]:
     def make(path: Path) -> Driver:
-        options = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION)
+        options = _options(name, path)
         return Driver(
             runtime=runtimes[name].open(options),
-            again=lambda: runtimes[name].open(options),
+            reopen=lambda: runtimes[name].open(options),
             words_to_node=shell_node,
         )
 
@@ -111,10 +132,7 @@ def _plugin(name: str) -> Callable[[Path], Driver]:
 @pytest.fixture(
     params=[
         pytest.param(_fake, id="fake"),
-        *(
-            pytest.param(_plugin(name), id=name, marks=[pytest.mark.docker] * (name == "docker"))
-            for name in runtimes
-        ),
+        *(pytest.param(_plugin(name), id=name, marks=_MARKS.get(name, ())) for name in runtimes),
     ]
 )
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Driver]:
@@ -122,5 +140,4 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
     if not await made.runtime.ping():
         pytest.fail("the container runtime does not answer; is DOCKER_HOST set?")
     yield made
-    await made.runtime.release(made.run_id, steps.owner())
-    await made.runtime.close()
+    await made.close()

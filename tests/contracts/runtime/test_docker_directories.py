@@ -41,7 +41,7 @@ def image() -> Iterator[str]:
 async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
     options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
     runtime = DockerRuntime(options)
-    made = Driver(runtime=runtime, again=lambda: runtime, words_to_node=shell_node)
+    made = Driver(runtime=runtime, reopen=lambda: runtime, words_to_node=shell_node)
     yield made
     await runtime.release(made.run_id, steps.owner())
     await runtime.close()

@@ -53,7 +53,7 @@ async def driven(options: RuntimeOptions) -> AsyncGenerator[Driver]:
     def runtime() -> DockerRuntime:
         return DockerRuntime(options, unavailable_after_s=0.5, interfaces=dict)
 
-    driver = Driver(runtime=runtime(), again=runtime, words_to_node=shell_node)
+    driver = Driver(runtime=runtime(), reopen=runtime, words_to_node=shell_node)
     try:
         yield driver
     finally:

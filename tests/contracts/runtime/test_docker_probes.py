@@ -55,7 +55,7 @@ async def make(tmp_path: Path) -> AsyncGenerator[Make]:
                 RuntimeOptions(installation_id=steps.INSTALLATION, **settings), **arguments
             )
 
-        made.append(Driver(runtime=runtime(), again=runtime, words_to_node=shell_node))
+        made.append(Driver(runtime=runtime(), reopen=runtime, words_to_node=shell_node))
         return made[-1]
 
     yield create

@@ -67,7 +67,7 @@ async def make(tmp_path: Path) -> AsyncGenerator[Make]:
                 **more,
             )
         )
-        made.append(Driver(runtime=runtime, again=lambda: runtime, words_to_node=shell_node))
+        made.append(Driver(runtime=runtime, reopen=lambda: runtime, words_to_node=shell_node))
         return made[-1]
 
     yield create

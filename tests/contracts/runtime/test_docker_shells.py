@@ -53,7 +53,7 @@ async def make(tmp_path: Path) -> AsyncGenerator[Make]:
         def runtime() -> DockerRuntime:
             return DockerRuntime(RuntimeOptions(**settings), unavailable_after_s=0.5)
 
-        made.append(Driver(runtime=runtime(), again=runtime, words_to_node=shell_node))
+        made.append(Driver(runtime=runtime(), reopen=runtime, words_to_node=shell_node))
         return made[-1]
 
     yield create

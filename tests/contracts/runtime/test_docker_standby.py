@@ -46,17 +46,13 @@ async def only(driver: Driver, *names: str) -> dict[str, str]:
 async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
     need("TEST_DOCKER_HOST", "a Docker engine")
     options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
-    opened = [DockerRuntime(options)]
-
-    def again() -> DockerRuntime:
-        opened.append(DockerRuntime(options))
-        return opened[-1]
-
-    made = Driver(runtime=opened[0], again=again, words_to_node=shell_node)
-    yield made
-    await opened[0].release(made.run_id, steps.owner())
-    for runtime in opened:
-        await runtime.close()
+    opened = Driver(
+        runtime=DockerRuntime(options),
+        reopen=lambda: DockerRuntime(options),
+        words_to_node=shell_node,
+    )
+    yield opened
+    await opened.close()
 
 
 async def ended(driver: Driver, launch: Launch) -> Unit:

@@ -95,7 +95,7 @@ async def stand(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
     driver = Driver(
         runtime=runtimes[request.param].open(options),
-        again=lambda: runtimes[request.param].open(options),
+        reopen=lambda: runtimes[request.param].open(options),
         words_to_node=shell_node,
     )
     yield Stand(request.param, driver, tmp_path)

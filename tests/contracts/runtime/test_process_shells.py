@@ -27,7 +27,7 @@ async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
     options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
     made = Driver(
         runtime=ProcessRuntime(options),
-        again=lambda: ProcessRuntime(options),
+        reopen=lambda: ProcessRuntime(options),
         words_to_node=shell_node,
     )
     yield made

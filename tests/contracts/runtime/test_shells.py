@@ -19,6 +19,12 @@ from worker.domain.shells import READ_LIMIT, ShellRequest
 LINES = 1_300_000  # of `seq`: 10 MB with CR LF
 
 
+@pytest.fixture(autouse=True)
+def needs_shells(driver: Driver) -> None:
+    if not driver.runtime.opens_shells:
+        pytest.skip("this runtime opens no shells")
+
+
 @asynccontextmanager
 async def opened(
     driver: Driver, unit: Unit, *command: str, **changes: Any

@@ -27,6 +27,11 @@ def test_infrastructure_cancel_and_missing_surfaces_are_never_retried(reason):
         StepReason.RUNTIME_UNAVAILABLE,
         StepReason.AGENT_UNAVAILABLE,
         StepReason.AGENT_LOST,
+        StepReason.UNSCHEDULABLE,
+        StepReason.QUOTA_EXCEEDED,
+        StepReason.ADMISSION_REFUSED,
+        StepReason.CONTAINER_CONFIG,
+        StepReason.INIT_FAILED,
         StepReason.CANCELED,
     }
     tried = may_retry(PlanNode(id="a", retries=3), reason, retries_used=2)

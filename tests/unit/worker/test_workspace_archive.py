@@ -8,8 +8,8 @@ import tarfile
 import pytest
 
 from tests.support.steps import content
+from worker.domain.archives import step_archive
 from worker.domain.exports import SUITE_FILE_MTIME
-from worker.runtimes.docker.container_spec import step_archive
 
 
 def test_files_keep_their_folders_in_the_directory_of_the_step_and_in_the_shared_one():

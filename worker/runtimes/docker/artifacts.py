@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import IO, Final, cast
 
 import docker
 
 from worker.domain.exports import Search, search_shared, searches, shared_hint
-from worker.domain.runtime import (
-    CONTAINER_FOLDERS,
-    FILE_LIMIT,
-    MATCH_LIMIT,
-    Collected,
-    CollectedFile,
-)
+from worker.domain.runtime import CONTAINER_FOLDERS, Collected, CollectedFile
+from worker.domain.tar_files import take_files
 from worker.runtimes.docker.engine import inspected
 
 _ARCHIVE_LIMIT: Final = 2 * 2**30  # bytes read of one folder, whatever matches in it
@@ -50,35 +44,12 @@ def _found(client: docker.APIClient, unit_id: str, search: Search) -> Collected:
     skipped: list[str] = []
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", _ChunkReader(stream)), mode="r|") as archive:
-            _take(archive, search, files, skipped)
+            take_files(archive, search, files, skipped)
     except tarfile.ReadError:
         skipped.append(
             f"{search.folder} is larger than {_ARCHIVE_LIMIT // 2**30} GiB: not all read"
         )
     return Collected(files=tuple(files), skipped=tuple(skipped))
-
-
-def _take(
-    archive: tarfile.TarFile, search: Search, files: list[CollectedFile], skipped: list[str]
-) -> None:
-    for member, name in _matching(archive, search):
-        if len(files) == MATCH_LIMIT:
-            skipped.append(f"more than {MATCH_LIMIT} files match; the rest is left out")
-            break
-        body = archive.extractfile(member)
-        if body is None or member.size > FILE_LIMIT:
-            skipped.append(f"{search.shown(name)}: larger than {FILE_LIMIT // 2**20} MiB")
-        else:
-            files.append(CollectedFile(path=search.shown(name), body=body.read()))
-
-
-def _matching(archive: tarfile.TarFile, search: Search) -> Iterator[tuple[tarfile.TarInfo, str]]:
-    base = PurePosixPath(search.folder).parent
-    for member in archive:
-        name = str(base / member.name)
-        is_plain = member.isreg() and ".." not in PurePosixPath(member.name).parts
-        if is_plain and search.matches(name, mtime=member.mtime):
-            yield member, name
 
 
 class _ChunkReader:

@@ -1,12 +1,7 @@
-"""The arguments that create a container for a launch, and the archives for its files.
-
-(reference: control-plane 14.3)
-"""
+"""The arguments that create a container for a launch (reference: control-plane 14.3)."""
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,7 +9,6 @@ import docker
 from docker.types import EndpointConfig, HostConfig, LogConfig, Mount
 
 from worker.domain import ownership
-from worker.domain.exports import SUITE_FILE_MTIME
 from worker.domain.launch import GATEWAY_HOST
 from worker.domain.runtime import ARTIFACTS, STEP_DIRECTORY, WORKSPACE, Launch
 from worker.domain.step_spec import Port
@@ -76,53 +70,3 @@ def _host_config(
         security_opt=["no-new-privileges"],
         cap_drop=[] if launch.kind == "service" else ["ALL"],
     )
-
-
-def step_archive(content: bytes, *, shared: bytes | None = None) -> bytes:
-    """Return the directories of one attempt as a tar for `/`: that with the files, and artifacts.
-
-    `content` (tar+gzip) is the step's own; empty, it gives an empty directory. With `shared`, the
-    shared directory is there too, with these files. Everything is open to every user of any image.
-    Takes files and folders only, by normalized relative names; raises ValueError for other names.
-    """
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as target:
-        target.addfile(_folder(ARTIFACTS))
-        _add_files(target, content, STEP_DIRECTORY, mtime=SUITE_FILE_MTIME)
-        if shared is not None:
-            _add_files(target, shared, WORKSPACE)
-    return out.getvalue()
-
-
-def _add_files(
-    target: tarfile.TarFile, content: bytes, root: str, *, mtime: int | None = None
-) -> None:
-    """Add `root` and the files of a suite below it; `mtime` replaces their own times."""
-    target.addfile(_folder(root))
-    if not content:
-        return
-    folders: set[str] = set()
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as source:
-        for member in source:
-            if member.isfile():
-                for folder in _parents(member.name):
-                    if folder not in folders:
-                        folders.add(folder)
-                        target.addfile(_folder(f"{root}/{folder}"))
-                info = tarfile.TarInfo(f"{root}/{member.name}".removeprefix("/"))
-                info.size, info.mode = member.size, member.mode | 0o666
-                info.mtime = member.mtime if mtime is None else mtime
-                target.addfile(info, source.extractfile(member))
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split("/")
-    if name.startswith("/") or ".." in parts:
-        raise ValueError(f"{name!r} is not a path inside a suite")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
-
-
-def _folder(path: str) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(path.removeprefix("/"))
-    info.type, info.mode = tarfile.DIRTYPE, 0o777
-    return info

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from kernel import clock
 from worker.domain import ownership
+from worker.domain.archives import step_archive
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
     Launch,
@@ -29,7 +30,7 @@ from worker.domain.runtime import (
 )
 from worker.domain.suite_files import KeptArchives
 from worker.runtimes.docker import engine_http
-from worker.runtimes.docker.container_spec import container, step_archive
+from worker.runtimes.docker.container_spec import container
 from worker.runtimes.docker.engine import (
     APIError,
     Engine,

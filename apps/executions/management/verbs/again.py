@@ -20,6 +20,8 @@ from readers.folder import BrokenPackage, read_folder
 
 _INFRASTRUCTURE: Final = frozenset(
     {"agent_lost", "internal_error", "runtime_unavailable", "secret_unresolved"}
+    | {"unschedulable", "quota_exceeded", "admission_refused", "container_config"}
+    | {"init_failed", "evicted", "preempted", "node_lost"}
 )
 _ENDS: Final = {"succeeded": ExitCode.OK, "canceled": ExitCode.RUN_CANCELED}
 

@@ -18,14 +18,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from kernel import clock
-from sync_stack.core.sink import MAX_TIMEOUT_S, SinkError
-from sync_stack.sinks.configmap.conf import plugin_environment
+from kernel.conf import plugin_environment
 
 _VERSIONS: Final = frozenset(
     {"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 )
+PLUGIN_S: Final = 10.0  # how long a plug-in may take
 _EARLY: Final = timedelta(seconds=10)
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class AccessRefused(Exception):
+    """There is no usable access to the API; the message holds no secret."""
+
+
+class AccessTimeout(AccessRefused):
+    """A plug-in did not end in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +55,7 @@ class ExecPlugin:
         refuse_foreign(kubeconfig)
         version = config["apiVersion"]
         if version not in _VERSIONS:
-            raise SinkError("sink_auth", "the exec plug-in's apiVersion must be v1 or v1beta1")
+            raise AccessRefused("the exec plug-in's apiVersion must be v1 or v1beta1")
         self._version = str(version)
         command = str(config["command"])
         if "/" in command:
@@ -59,7 +67,7 @@ class ExecPlugin:
         self._credential: ExecCredential | None = None
 
     def credential(self) -> ExecCredential:
-        """Return the credential, of a new run if there is none or it expires. Raise SinkError."""
+        """Return the credential; run the plug-in if there is none or it expires."""
         with self._lock:
             known = self._credential
             if known is None or (known.expires_at and clock.now() >= known.expires_at - _EARLY):
@@ -85,17 +93,17 @@ class ExecPlugin:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # it may hold a secret
-                timeout=MAX_TIMEOUT_S,
+                timeout=PLUGIN_S,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            message = f"the exec plug-in did not end within {MAX_TIMEOUT_S:g} s"
-            raise SinkError("sink_timeout", message) from None
+            message = f"the exec plug-in did not end within {PLUGIN_S:g} s"
+            raise AccessTimeout(message) from None
         except (OSError, ValueError) as error:
             message = f"the exec plug-in could not be started: {type(error).__name__}"
-            raise SinkError("sink_auth", message) from None
+            raise AccessRefused(message) from None
         if ended.returncode:
-            raise SinkError("sink_auth", f"the exec plug-in ended with code {ended.returncode}")
+            raise AccessRefused(f"the exec plug-in ended with code {ended.returncode}")
         return ended.stdout
 
     def _parse(self, printed: bytes) -> ExecCredential:
@@ -103,9 +111,9 @@ class ExecPlugin:
             found = _credential(json.loads(printed), self._version)
         except (ValueError, LookupError, TypeError, AttributeError):
             message = "the exec plug-in did not print an ExecCredential of its apiVersion"
-            raise SinkError("sink_auth", message) from None
+            raise AccessRefused(message) from None
         if not found.token and not (found.certificate and found.key):
-            raise SinkError("sink_auth", "the exec plug-in printed neither token nor certificate")
+            raise AccessRefused("the exec plug-in printed neither token nor certificate")
         return found
 
 
@@ -126,15 +134,15 @@ def _credential(made: Mapping[str, Any], version: str) -> ExecCredential:
 
 
 def refuse_foreign(kubeconfig: Path) -> None:
-    """Raise SinkError unless only the operator can have written the kubeconfig."""
+    """Raise AccessRefused unless only the operator can have written the kubeconfig."""
     path = kubeconfig.resolve(strict=True)
     if any((folder / ".partita").exists() for folder in path.parents):
-        raise SinkError(
-            "sink_auth", "an exec plug-in is not run from a kubeconfig that a file sink may write"
+        raise AccessRefused(
+            "an exec plug-in is not run from a kubeconfig that a file sink may write"
         )
     for place in (path, path.parent):
         found = place.stat()
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & _OTHERS_WRITE:
-            raise SinkError(
-                "sink_auth", "an exec plug-in is not run from a kubeconfig that others may write"
+            raise AccessRefused(
+                "an exec plug-in is not run from a kubeconfig that others may write"
             )

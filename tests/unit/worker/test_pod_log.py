@@ -1,0 +1,117 @@
+"""Lines of a pod's log over broken streams: none lost, none twice, the same numbers again."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from worker.runtimes.kubernetes.pod_log import PodLogReader
+
+SIXTEEN_KIB = 16 * 1024
+
+
+def stamp(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return f"2026-11-27T20:{seconds // 60:02d}:{seconds % 60:02d}.{rest:09d}Z"
+
+
+class Log:
+    """A container's log as the kubelet serves it: lines with times, from a second on."""
+
+    def __init__(self, lines: list[tuple[int, bytes]]) -> None:
+        self.lines = lines
+
+    def since(self, text: str) -> bytes:
+        found = (
+            f"{stamp(time)} ".encode() + line + b"\n"
+            for time, line in self.lines
+            if not text or stamp(time)[:19] >= text[:19]
+        )
+        return b"".join(found)
+
+
+def read(log: Log, draw: random.Random, *, breaks: int, after: int = 0) -> list[bytes]:
+    """Read all of it in streams that break anywhere."""
+    reader, found = PodLogReader(after), []
+    for _ in range(breaks):
+        data = log.since(reader.restart())
+        for chunk in chunks(data[: draw.randrange(len(data) + 1)], draw):
+            found += reader.feed(chunk)
+    for chunk in chunks(log.since(reader.restart()), draw):
+        found += reader.feed(chunk)
+    found += reader.finish()
+    assert [each.position for each in found] == list(range(after + 1, after + 1 + len(found)))
+    return [each.data for each in found]
+
+
+def chunks(data: bytes, draw: random.Random) -> list[bytes]:
+    made = []
+    while data:
+        size = draw.randrange(1, 40_000)
+        made.append(data[:size])
+        data = data[size:]
+    return made
+
+
+def lines(draw: random.Random, count: int) -> list[tuple[int, bytes]]:
+    time, made = 10**9, []
+    for number in range(count):
+        time += draw.choice([1, 50, 10**6, 4 * 10**8, 3 * 10**9, 0])
+        length = draw.choice([0, 1, 20, SIXTEEN_KIB - 1, SIXTEEN_KIB, 3 * SIXTEEN_KIB + 5])
+        made.append((time, (f"{number}:".encode() + b"x" * length)))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_streams_that_break_anywhere_lose_and_repeat_nothing(seed: int) -> None:
+    draw = random.Random(seed)
+    written = lines(draw, draw.randrange(1, 40))
+
+    found = read(Log(written), draw, breaks=draw.randrange(6))
+
+    assert b"".join(found) == b"".join(line + b"\n" for _, line in written)
+    assert max(map(len, found)) <= SIXTEEN_KIB
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_have_the_same_numbers_however_the_streams_broke(seed: int) -> None:
+    draw = random.Random(seed)
+    log = Log(lines(draw, 30))
+    whole = read(log, draw, breaks=0)
+
+    assert read(log, draw, breaks=5) == whole
+    assert read(log, draw, breaks=3, after=7) == whole[7:]
+
+
+def test_lines_of_two_streams_whose_times_are_out_of_order_are_all_kept() -> None:
+    """The runtime of the node takes the time of a line before it writes it."""
+    base = 10 * 10**9
+    written = [(base + 5, b"a"), (base + 3, b"b"), (base + 9, b"c"), (base + 7, b"d")]
+    for stop in range(200):
+        reader, data = PodLogReader(), Log(written).since("")
+        found = reader.feed(data[:stop]) if not reader.restart() else []
+        found += reader.feed(Log(written).since(reader.restart()))
+        assert [each.data for each in found] == [b"a\n", b"b\n", b"c\n", b"d\n"], stop
+
+
+def test_after_a_rotation_the_lines_behind_the_last_one_are_taken() -> None:
+    base = 10 * 10**9
+    written = [(base + number, f"{number}".encode()) for number in range(10)]
+    reader = PodLogReader()
+    reader.restart()
+    found = reader.feed(Log(written[:6]).since(""))
+
+    found += reader.feed(Log(written[4:]).since(reader.restart()))
+
+    assert [int(each.data) for each in found] == list(range(10))
+
+
+def test_a_time_with_an_offset_is_told_in_utc_and_asked_for_with_its_offset() -> None:
+    reader = PodLogReader()
+    reader.restart()
+
+    found = reader.feed(b"2026-11-27T22:40:02.123456789+02:00 hello\n")
+
+    assert found[0].time == "2026-11-27T20:40:02.123Z"
+    assert reader.restart() == "2026-11-27T22:40:02+02:00"

@@ -1,0 +1,361 @@
+"""Requests to the API server: objects, watches, logs, and programs in containers.
+
+    ClusterError
+    ├── Gone            there is no such object, or the version of a watch is too old
+    ├── Exists          an object of this name exists
+    ├── RequestDenied         the API server refused; the message is its own
+    └── StreamBroken    a watch, a log or an exec ended in the middle
+
+What has no answer for `unavailable_after_s` raises RuntimeUnavailable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import httpx
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from kernel.cluster_access import ClusterAccess
+from kernel.exec_plugin import AccessRefused
+from worker.domain.runtime import UNAVAILABLE_AFTER_S, RuntimeUnavailable
+from worker.runtimes.kubernetes.objects import Status
+
+T = TypeVar("T")
+Body = Mapping[str, object]
+CALL_S: Final = 15.0
+PAGE: Final = 500
+_PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0)
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})
+_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_STDIN, _STDOUT, _STDERR, _RESULT = range(4)
+_CHUNK: Final = 32 * 1024
+_STDERR_LIMIT: Final = 64 * 1024
+_CANNOT_EXECUTE: Final = 126
+_NOT_FOUND: Final = 127
+
+
+class ClusterError(Exception):
+    """A request failed."""
+
+
+class Gone(ClusterError):
+    """There is no such object, or the version of a watch is too old."""
+
+
+class Exists(ClusterError):
+    """An object of this name exists, or changed after it was read."""
+
+
+class RequestDenied(ClusterError):
+    """The API server refused; `status` is that of the answer."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class StreamBroken(ClusterError):
+    """A watch, a log or an exec ended in the middle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult:
+    exit_code: int
+    output: bytes = b""
+    errors: bytes = b""
+
+
+class _NoAnswer(Exception):
+    """The API server cannot be reached, or is busy."""
+
+
+class ClusterClient:
+    """One namespace of a cluster."""
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        namespace: str,
+        *,
+        unavailable_after_s: float = UNAVAILABLE_AFTER_S,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self._access = access
+        self._unavailable_after_s = unavailable_after_s
+        self._client = httpx.AsyncClient(
+            base_url=access.server,
+            verify=access.trust,
+            transport=transport,
+            timeout=httpx.Timeout(CALL_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    @property
+    def server(self) -> httpx.URL:
+        return self._client.base_url
+
+    def path(self, kind: str, name: str = "", part: str = "") -> str:
+        """Return the path of a kind (`pods`), of an object, or of a part of it (`log`)."""
+        parts = filter(None, (kind, name, part))
+        return "/".join(("/api/v1/namespaces", self.namespace, *parts))
+
+    async def get(self, kind: str, name: str, form: type[T]) -> T:
+        """Raises Gone."""
+        return await self._ask("GET", self.path(kind, name), form)
+
+    async def create(self, kind: str, body: Body, form: type[T]) -> T:
+        """Raises Exists, RequestDenied."""
+        return await self._ask("POST", self.path(kind), form, body=body)
+
+    async def patch(self, kind: str, name: str, body: Body) -> None:
+        """Merge into an object. Raises Gone, RequestDenied."""
+        await self._ask("PATCH", self.path(kind, name), object, body=body)
+
+    async def delete(self, kind: str, name: str, *, uid: str = "") -> None:
+        """Delete at once, whatever runs; with `uid`, only that object. Raises Gone, Exists."""
+        body: dict[str, object] = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        await self._ask("DELETE", self.path(kind, name), object, body=body)
+
+    async def list_page(
+        self,
+        kind: str,
+        form: type[T],
+        query: Mapping[str, str],
+        *,
+        deadline_s: float | None = None,
+    ) -> T:
+        """Return one page; `query`: labelSelector, fieldSelector, limit, continue."""
+        return await self._ask(
+            "GET", self.path(kind), form, query=query, unavailable_after_s=deadline_s
+        )
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        form: type[T],
+        *,
+        body: Body | None = None,
+        query: Mapping[str, str] | None = None,
+        unavailable_after_s: float | None = None,
+    ) -> T:
+        async def once() -> T:
+            content = None if body is None else json.dumps(body).encode()
+            patches = method == "PATCH"
+            kind = "application/merge-patch+json" if patches else "application/json"
+            headers = {**await self._headers(), "Content-Type": kind}
+            with _connection_errors():
+                answer = await self._client.request(
+                    method, path, content=content, params=query, headers=headers
+                )
+            await self._check(answer)
+            return msgspec.json.decode(answer.content, type=form)
+
+        return await self._repeat(once, unavailable_after_s)
+
+    async def _repeat(self, once: Callable[[], Awaitable[T]], limit_s: float | None) -> T:
+        """Repeat while there is no answer. Raises RuntimeUnavailable."""
+        now = asyncio.get_running_loop().time
+        give_up = now() + (self._unavailable_after_s if limit_s is None else limit_s)
+        tries = 0
+        while True:
+            try:
+                return await once()
+            except _NoAnswer as error:
+                if now() >= give_up:
+                    message = f"the cluster's API server does not answer: {error}"
+                    raise RuntimeUnavailable(message) from error
+            except AccessRefused as error:
+                raise RuntimeUnavailable(str(error)) from error
+            await asyncio.sleep(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+            tries += 1
+
+    async def _headers(self) -> dict[str, str]:
+        token = await asyncio.to_thread(self._access.token)
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    async def _check(self, answer: httpx.Response) -> None:
+        """Raises what the status says; the body must be read, except for a success."""
+        if answer.is_success:
+            return
+        message = _message(answer)
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            await asyncio.to_thread(self._access.refused)
+            raise _NoAnswer("the credential is refused")
+        if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+            raise Gone(message)
+        if answer.status_code == httpx.codes.CONFLICT:
+            raise Exists(message)
+        if answer.status_code in _BUSY and "admission webhook" not in message:
+            raise _NoAnswer(message)
+        raise RequestDenied(message, answer.status_code)
+
+    @contextlib.asynccontextmanager
+    async def _stream(
+        self, path: str, query: Mapping[str, str], *, silence_s: float | None
+    ) -> AsyncGenerator[httpx.Response]:
+        """Open a stream that may be silent for `silence_s`. Raises StreamBroken."""
+        timeout = httpx.Timeout(CALL_S, read=silence_s)
+        try:
+            with _connection_errors():
+                headers = await self._headers()
+                async with self._client.stream(
+                    "GET", path, params=query, headers=headers, timeout=timeout
+                ) as answer:
+                    if not answer.is_success:
+                        await answer.aread()
+                        await self._check(answer)
+                    yield answer
+        except (_NoAnswer, AccessRefused) as error:
+            raise StreamBroken(str(error)) from error
+
+    async def watch_lines(
+        self, kind: str, query: Mapping[str, str], *, silence_s: float
+    ) -> AsyncGenerator[bytes]:
+        """Yield the events of a watch, one JSON text each. Raises Gone, StreamBroken."""
+        rest = b""
+        async with self._stream(self.path(kind), query, silence_s=silence_s) as answer:
+            async for data in answer.aiter_bytes():
+                *lines, rest = (rest + data).split(b"\n")
+                for line in filter(None, lines):
+                    yield line
+
+    async def log(
+        self, pod: str, container: str, *, since: str, follow: bool, silence_s: float
+    ) -> AsyncGenerator[bytes]:
+        """Yield a container's log with its times. Raises Gone, RequestDenied, StreamBroken.
+
+        `since`: RFC 3339 in whole seconds, or empty. Also breaks after `silence_s`.
+        """
+        query = {"container": container, "timestamps": "true", "follow": str(follow).lower()}
+        if since:
+            query["sinceTime"] = since
+        path = self.path("pods", pod, "log")
+        async with self._stream(path, query, silence_s=silence_s) as answer:
+            async for data in answer.aiter_bytes():
+                yield data
+
+    async def run(
+        self,
+        pod: str,
+        container: str,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        take: Callable[[bytes], None] | None = None,
+    ) -> ExecResult:
+        """Run a program in a container. Raises Gone, RequestDenied, StreamBroken.
+
+        With `stdin`, the program must read exactly that many bytes: an older API server cannot
+        close it. `take`: gets the output instead of the result.
+        """
+        query = [("container", container), ("stdout", "true"), ("stderr", "true")]
+        query += [("stdin", "true")] * bool(stdin)
+        query += [("command", word) for word in argv]
+        url = self.server.join(self.path("pods", pod, "exec")).copy_with(params=query)
+        address = str(url.copy_with(scheme="wss" if url.scheme == "https" else "ws"))
+        try:
+            async with connect(
+                address,
+                ssl=self._access.trust if url.scheme == "https" else None,
+                subprotocols=_PROTOCOLS,  # type: ignore[arg-type]
+                additional_headers=await self._headers(),
+                compression=None,
+                max_size=None,
+                open_timeout=CALL_S,
+                proxy=None,
+            ) as connection:
+                return await _Exec(connection, take).run(stdin)
+        except InvalidStatus as error:
+            raise _exec_refusal(error) from error
+        except (WebSocketException, OSError, TimeoutError, AccessRefused) as error:
+            raise StreamBroken(f"exec in {pod}: {str(error) or type(error).__name__}") from error
+
+
+class _Exec:
+    """One program behind a WebSocket: the first byte of a message names its channel."""
+
+    def __init__(self, connection: ClientConnection, take: Callable[[bytes], None] | None) -> None:
+        self._connection = connection
+        self._output = bytearray()
+        self._errors = bytearray()
+        self._take = take or self._output.extend
+
+    async def run(self, stdin: bytes) -> ExecResult:
+        sending = asyncio.create_task(self._send(stdin))
+        try:
+            return await self._receive()
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send(self, stdin: bytes) -> None:
+        for start in range(0, len(stdin), _CHUNK):
+            await self._connection.send(bytes([_STDIN]) + stdin[start : start + _CHUNK])
+
+    async def _receive(self) -> ExecResult:
+        async for message in self._connection:
+            data = message.encode() if isinstance(message, str) else message
+            channel = data[0] if data else None
+            if channel == _STDOUT:
+                self._take(data[1:])
+            elif channel == _STDERR and len(self._errors) < _STDERR_LIMIT:
+                self._errors += data[1:]
+            elif channel == _RESULT:
+                code = _exit_code(data[1:])
+                return ExecResult(
+                    exit_code=code, output=bytes(self._output), errors=bytes(self._errors)
+                )
+        raise StreamBroken("the program's end is unknown")
+
+
+def _exit_code(data: bytes) -> int:
+    status = msgspec.json.decode(data, type=Status)
+    if status.status == "Success":
+        return 0
+    for cause in status.details.causes if status.details else ():
+        if cause.reason == "ExitCode":
+            return int(cause.message)
+    is_missing = "no such file" in status.message or "not found" in status.message
+    return _NOT_FOUND if is_missing else _CANNOT_EXECUTE
+
+
+def _exec_refusal(error: InvalidStatus) -> ClusterError:
+    code = error.response.status_code
+    body = (error.response.body or b"").decode(errors="replace").strip()
+    if code == httpx.codes.NOT_FOUND:
+        return Gone(body)
+    return StreamBroken(body) if code in _BUSY else RequestDenied(body, code)
+
+
+def _message(answer: httpx.Response) -> str:
+    """Return the API server's own message, else the status."""
+    try:
+        status = msgspec.json.decode(answer.content, type=Status)
+    except (msgspec.DecodeError, httpx.ResponseNotRead):
+        return f"HTTP {answer.status_code}"
+    return status.message or f"HTTP {answer.status_code}"
+
+
+@contextlib.contextmanager
+def _connection_errors() -> Any:
+    try:
+        yield
+    except (httpx.HTTPError, OSError) as error:
+        raise _NoAnswer(str(error) or type(error).__name__) from error

@@ -1,0 +1,346 @@
+"""From a launch to a pod whose program runs: its objects, files and the wait for its start."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from worker.domain import ownership
+from worker.domain.archives import unit_archive
+from worker.domain.launch import GATEWAY_HOST
+from worker.domain.runtime import (
+    ImageMissing,
+    Launch,
+    PullCredentials,
+    RuntimeFailure,
+    RuntimeOptions,
+    StartFailed,
+    Unit,
+    UnitState,
+)
+from worker.runtimes.kubernetes import keeper, pod_spec, reasons
+from worker.runtimes.kubernetes.client import (
+    ClusterClient,
+    ClusterError,
+    Exists,
+    RequestDenied,
+    StreamBroken,
+)
+from worker.runtimes.kubernetes.objects import FILLER, AnyObject, EventList, Pod
+from worker.runtimes.kubernetes.pod_spec import NETWORKS, PodExtras, PodRules
+from worker.runtimes.kubernetes.pod_watch import PodWatch
+from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem
+from worker.runtimes.kubernetes.resources import ClusterResources, cluster_time
+from worker.runtimes.kubernetes.shared_directory import SharedDirectories
+
+PENDING_S: Final = 600.0  # how long a pod may wait for a node, an image or a quota
+CREDENTIALS_S: Final = 10.0
+_READ_EVERY_S: Final = 2.0
+_FED: Final = "partita.fed"
+Pulling = Callable[[str], Awaitable[None]]
+
+
+class PodStarts:
+    """Creates pods and waits until their programs run."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        pods: PodWatch,
+        resources: ClusterResources,
+        shared: SharedDirectories,
+        options: RuntimeOptions,
+        *,
+        pending_s: float = PENDING_S,
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._resources = resources
+        self._shared = shared
+        self._credentials = options.credentials
+        self._installation_id = options.installation_id
+        self._pending_s = pending_s
+        self._rules = rules_of(options)
+
+    async def prepare(self, launch: Launch, *, pulling: Pulling) -> None:
+        """Create the pod and wait until its program runs. Raises RuntimeFailure.
+
+        The pod is deleted if that fails or is canceled.
+        """
+        if not launch.image:
+            raise ImageMissing(
+                "no image is declared, and none belongs to the step's file or commands"
+            )
+        await self._wait_for_start(launch, pulling)
+
+    async def start(self, launch: Launch) -> Pod:
+        """Return the started pod of the launch, which may exist. Raises RuntimeFailure."""
+        return await self._wait_for_start(launch, _ignore_pull)
+
+    async def _wait_for_start(self, launch: Launch, pulling: Pulling) -> Pod:
+        problems: list[PodProblem] = []
+        limit = asyncio.timeout(self._pending_s)
+        try:
+            async with limit:
+                await self._ensure(launch, problems)
+                return await self._until_started(launch, pulling, problems)
+        except TimeoutError:
+            await self._discard(launch)
+            if not limit.expired():
+                raise
+            raise _failure(self._too_late(problems)) from None
+        except (RuntimeFailure, asyncio.CancelledError):
+            await self._discard(launch)
+            raise
+
+    def _too_late(self, problems: list[PodProblem]) -> PodProblem:
+        waited = f"the pod did not start within {self._pending_s:g} s"
+        if not problems:
+            return PodProblem(reason="runtime_unavailable", sentence=waited)
+        return PodProblem(reason=problems[-1].reason, sentence=f"{waited}: {problems[-1].sentence}")
+
+    async def _discard(self, launch: Launch) -> None:
+        with contextlib.suppress(RuntimeFailure, ClusterError):
+            await self._resources.delete("pods", launch.name)
+            self._pods.forget(launch.name)
+
+    async def _ensure(self, launch: Launch, problems: list[PodProblem]) -> None:
+        """Create the pod with its Secrets and Service, unless it exists."""
+        known = await self._pods.read(launch.name)
+        if known is not None:
+            if not ownership.is_owned(known.metadata.annotations, self._installation_id):
+                raise RuntimeFailure(f"a pod {launch.name} of another owner exists")
+            return
+        if launch.attempt > 1:
+            await self._remove_earlier(launch)
+        await self._shared.note(launch)
+        extras, secrets = await self._extras(launch)
+        for body in secrets:
+            await self._create("secrets", body)
+        if launch.kind == "service" and launch.ports:
+            await self._create("services", pod_spec.service(launch))
+        body = pod_spec.pod(launch, self._rules, extras)
+        if extras.is_fed:
+            body["metadata"]["annotations"][_FED] = "true"  # type: ignore[index]
+        made = await self._create_pod(body, problems)
+        for secret in secrets:
+            await self._own("secrets", secret, made)
+
+    async def _extras(self, launch: Launch) -> tuple[PodExtras, list[pod_spec.Body]]:
+        archive, has_files = await self._archive(launch)
+        credentials, hosts = await asyncio.gather(
+            self._credentials_of(launch.image), self._hosts(launch)
+        )
+        is_fed = len(archive) > pod_spec.SECRET_LIMIT
+        secrets = [pod_spec.environment_secret(launch)]
+        if not is_fed:
+            secrets.append(pod_spec.files_secret(launch, archive))
+        if credentials:
+            secrets.append(pod_spec.pull_secret(launch, credentials))
+        extras = PodExtras(
+            hosts=hosts,
+            has_files=has_files,
+            is_fed=is_fed,
+            has_pull_secret=credentials is not None,
+        )
+        return extras, secrets
+
+    async def _archive(self, launch: Launch) -> tuple[bytes, bool]:
+        """Return the files of the pod, and whether the suite has any."""
+        content = await launch.workspace.fetch()
+        own = content if launch.step_files is None else launch.step_files
+        changes = await self._shared.changes(launch.run_id, launch.workspace.name)
+        return await asyncio.to_thread(unit_archive, content, own, changes), bool(content)
+
+    async def _create(self, kind: str, body: pod_spec.Body) -> None:
+        with contextlib.suppress(Exists):  # of a start that was interrupted
+            await self._client.create(kind, body, AnyObject)
+
+    async def _create_pod(self, body: pod_spec.Body, problems: list[PodProblem]) -> Pod | None:
+        """Create the pod, waiting for quota. Raises PodFailed."""
+        while True:
+            try:
+                made = await self._client.create("pods", body, Pod)
+            except Exists:
+                return None
+            except RequestDenied as error:
+                problem = reasons.refusal_problem(str(error))
+                if problem.is_final:
+                    raise PodFailed(problem) from error
+                problems.append(problem)
+                await asyncio.sleep(_READ_EVERY_S)
+                continue
+            self._pods.note(made)
+            return made
+
+    async def _own(self, kind: str, body: pod_spec.Body, made: Pod | None) -> None:
+        """Let the object go with its pod; without that it goes with the run."""
+        if made is None:
+            return
+        name = str(body["metadata"]["name"])  # type: ignore[index]
+        with contextlib.suppress(ClusterError):
+            await self._client.patch(kind, name, pod_spec.owned_by(made.name, made.metadata.uid))
+
+    async def _remove_earlier(self, launch: Launch) -> None:
+        of_step = {ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id}
+        for pod in await self._resources.pods(**of_step):
+            if int(pod.metadata.annotations.get(ownership.ATTEMPT, 0)) < launch.attempt:
+                await self._resources.delete("pods", pod.name)
+                self._pods.forget(pod.name)
+
+    async def _credentials_of(self, image: str) -> PullCredentials | None:
+        """Return the credentials. Raises ImageMissing if they cannot be read in time."""
+        try:
+            async with asyncio.timeout(CREDENTIALS_S):
+                return await asyncio.to_thread(self._credentials, image)
+        except TimeoutError:
+            raise ImageMissing(
+                f"the credentials of the registry of image {image} could not be read within "
+                f"{CREDENTIALS_S:g} s"
+            ) from None
+
+    async def _hosts(self, launch: Launch) -> dict[str, str]:
+        """Return the names of the run's other units in the networks of the launch, and of us."""
+        hosts: dict[str, str] = {}
+        for pod in await self._resources.pods(**{ownership.RUN_ID: launch.run_id}):
+            if not pod.status.pod_ip or pod.is_going or pod.name == launch.name:
+                continue
+            for network, names in _networks(pod).items():
+                if network in launch.networks:
+                    hosts |= dict.fromkeys(names, pod.status.pod_ip)
+        if address := await asyncio.to_thread(_own_address, self._client.server.host):
+            hosts[GATEWAY_HOST] = address
+        return hosts
+
+    async def _until_started(
+        self, launch: Launch, pulling: Pulling, problems: list[PodProblem]
+    ) -> Pod:
+        """Wait for the program; note in `problems` what is waited for. Raises RuntimeFailure."""
+        fed = reported = False
+        while True:
+            pod = await self._next_state(launch.name, fed=fed)
+            if pod is None:
+                raise PodFailed(reasons.deleted_problem(self._pods.last_seen(launch.name)))
+            if failed := reasons.start_failure(pod):
+                raise _start_failed(failed.message)
+            if has_started(pod):
+                return pod
+            if not fed and _waits_for_files(pod):
+                fed = await self._feed(launch)
+            if pod.step.waiting and (await self._pulls(pod, launch.image)) and not reported:
+                reported = True
+                await pulling(launch.image)
+            self._note(await self._problem(pod), launch, problems)
+
+    async def _next_state(self, name: str, *, fed: bool) -> Pod | None:
+        """Return the pod when there is something to do about it, or after a while."""
+
+        def is_news(pod: Pod) -> bool:
+            return (
+                has_started(pod)
+                or (not fed and _waits_for_files(pod))
+                or reasons.lost_problem(pod) is not None
+            )
+
+        try:
+            async with asyncio.timeout(_READ_EVERY_S):
+                return await self._pods.until(name, is_news)
+        except TimeoutError:
+            return self._pods.get(name) or await self._pods.read(name)
+
+    async def _problem(self, pod: Pod) -> PodProblem | None:
+        return reasons.pending_problem(pod) or reasons.pending_problem(
+            pod, (await self._events(pod)).items
+        )
+
+    def _note(self, problem: PodProblem | None, launch: Launch, problems: list[PodProblem]) -> None:
+        """Keep the problem; raise it if waiting does not help."""
+        if problem is None:
+            return
+        problems.append(problem)
+        if problem.is_final:
+            raise _failure(problem)
+
+    async def _pulls(self, pod: Pod, image: str) -> bool:
+        events = (await self._events(pod)).items
+        return any(each.reason == "Pulling" and f'"{image}"' in each.message for each in events)
+
+    async def _events(self, pod: Pod) -> EventList:
+        return await self._client.list_page(
+            "events", EventList, {"fieldSelector": f"involvedObject.uid={pod.metadata.uid}"}
+        )
+
+    async def _feed(self, launch: Launch) -> bool:
+        """Bring the files into the pod; return False if its container cannot be reached yet."""
+        try:
+            archive, _ = await self._archive(launch)
+            await keeper.feed(self._client, launch.name, archive)
+        except StreamBroken:
+            return False
+        return True
+
+
+def rules_of(options: RuntimeOptions) -> PodRules:
+    return PodRules(
+        helper_image=options.helper_image,
+        pull_policy=options.pull_policy,
+        claim=options.cluster.claim,
+    )
+
+
+def has_started(pod: Pod) -> bool:
+    return bool(pod.step.running or pod.step.terminated)
+
+
+def unit_of(pod: Pod) -> Unit:
+    step = pod.step
+    state = UnitState.RUNNING if step.running else UnitState.CREATED
+    begun = step.running.started_at if step.running else None
+    if step.terminated:
+        state, begun = UnitState.ENDED, step.terminated.started_at
+    return Unit(
+        id=pod.name,
+        name=pod.name,
+        state=state,
+        labels=pod.metadata.annotations,
+        started_at=cluster_time(begun),
+    )
+
+
+def _waits_for_files(pod: Pod) -> bool:
+    is_fed = _FED in pod.metadata.annotations
+    return is_fed and pod.state_of(FILLER).running is not None
+
+
+def _networks(pod: Pod) -> Mapping[str, list[str]]:
+    found: Mapping[str, list[str]] = json.loads(pod.metadata.annotations.get(NETWORKS, "{}"))
+    return found
+
+
+def _failure(problem: PodProblem) -> RuntimeFailure:
+    if problem.reason == ImageMissing.reason:
+        return ImageMissing(problem.sentence)
+    return PodFailed(problem)
+
+
+def _start_failed(message: str) -> StartFailed:
+    return StartFailed(message, 126 if "permission denied" in message else 127)
+
+
+def _own_address(host: str) -> str:
+    """Return this host's address on the way to the cluster; empty if there is no way."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            way.connect((host, 9))
+            return str(way.getsockname()[0])
+    except OSError:
+        return ""
+
+
+async def _ignore_pull(image: str) -> None:
+    """Report nothing: the pull was reported while the launch was prepared."""
+    del image

@@ -1,0 +1,202 @@
+"""The pods of an installation as one watch reports them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+
+import msgspec
+
+from kernel.background import keep_running, one_cycle, report_error
+from worker.domain.runtime import RuntimeUnavailable
+from worker.runtimes.kubernetes.client import PAGE, ClusterClient, Gone, RequestDenied, StreamBroken
+from worker.runtimes.kubernetes.objects import AnyObject, Pod, PodList, Status, WatchEvent
+
+log = logging.getLogger("partita.workers")
+WATCH_S: Final = 60
+_LATE_S: Final = 10.0
+_PAUSE_S: Final = 0.3
+READ_EVERY_S: Final = 10.0  # a pod that is waited for is read again, in case the watch is silent
+_GONE: Final = 410
+_REMEMBERED: Final = 2_000
+
+
+class PodWatch:
+    """Keeps the newest state of each pod and wakes whoever waits for it.
+
+    The watch only saves waiting: a pod that is waited for is also read every READ_EVERY_S.
+    """
+
+    def __init__(self, client: ClusterClient, selector: str) -> None:
+        self._client = client
+        self._selector = selector
+        self._pods: dict[str, Pod] = {}
+        self._last: dict[str, Pod] = {}  # deleted pods as they were, for the reason of their end
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to watch, unless that has begun."""
+        if self._task is None:
+            following = keep_running("pods", self._follow, longest_pause_s=2.0)
+            self._task = asyncio.create_task(following, name="watch pods")
+
+    async def close(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def get(self, name: str) -> Pod | None:
+        return self._pods.get(name)
+
+    def last_seen(self, name: str) -> Pod | None:
+        """Return a deleted pod as it was last seen."""
+        return self._last.get(name)
+
+    def note(self, pod: Pod) -> None:
+        """Take over what a request returned, unless the watch was faster."""
+        before = self._pods.get(pod.name)
+        if before is None or _version(before) <= _version(pod):
+            self._set(pod)
+
+    def forget(self, name: str) -> None:
+        """Note that a request found no such pod."""
+        if pod := self._pods.pop(name, None):
+            self._last[name] = pod
+            while len(self._last) > _REMEMBERED:
+                del self._last[next(iter(self._last))]
+        self._wake(name)
+
+    def _set(self, pod: Pod) -> None:
+        self._pods[pod.name] = pod
+        self._wake(pod.name)
+
+    def _wake(self, name: str) -> None:
+        for event in self._waiting.get(name, ()):
+            event.set()
+
+    async def until(self, name: str, reached: Callable[[Pod], bool]) -> Pod | None:
+        """Return the pod once `reached` returns True for it; None when it is gone."""
+        self.start()
+        event = asyncio.Event()
+        self._waiting[name].add(event)
+        try:
+            pod = self._pods.get(name) or await self.read(name)
+            while pod is not None and not reached(pod):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(READ_EVERY_S):
+                        await event.wait()
+                fresh = event.is_set()
+                event.clear()
+                pod = self._pods.get(name) if fresh else await self.read(name)
+            return pod
+        finally:
+            self._waiting[name].discard(event)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    async def read(self, name: str) -> Pod | None:
+        """Read the pod; return None if it is gone. Raises RuntimeUnavailable."""
+        try:
+            pod = await self._client.get("pods", name, Pod)
+        except Gone:
+            self.forget(name)
+            return None
+        self.note(pod)
+        return self._pods.get(name, pod)
+
+    async def _follow(self) -> None:
+        """List, then watch from there, again and again."""
+        version = ""
+        while True:
+            with one_cycle():
+                try:
+                    version = version or await self._list()
+                    version = await self._watch(version)
+                except Gone:
+                    version = ""  # events are lost: list again
+                except (StreamBroken, RuntimeUnavailable, RequestDenied) as error:
+                    log.warning("the watch of pods is interrupted: %s", error)
+                    report_error(optional=True)
+                    await asyncio.sleep(_PAUSE_S)
+
+    async def _list(self) -> str:
+        pods, version = await list_pods(self._client, self._selector)
+        found = {pod.name: pod for pod in pods}
+        for name in self._pods.keys() - found.keys():
+            self.forget(name)
+        for pod in pods:
+            self._set(pod)
+        return version
+
+    async def _watch(self, version: str) -> str:
+        """Apply events until the server ends the watch; return the version to go on from."""
+        query = {
+            "labelSelector": self._selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_S),
+            "resourceVersion": version,
+        }
+        lines = self._client.watch_lines("pods", query, silence_s=WATCH_S + _LATE_S)
+        async with contextlib.aclosing(lines):
+            try:
+                async for line in lines:
+                    version = self._apply(line) or version
+            except StreamBroken as error:
+                log.info("the watch of pods broke: %s", error)
+                await asyncio.sleep(_PAUSE_S)
+        return version
+
+    def _apply(self, line: bytes) -> str:
+        """Apply an event; return its version. Raises Gone."""
+        event = msgspec.json.decode(line, type=WatchEvent)
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object, type=Status)
+            if status.code == _GONE:
+                raise Gone(status.message)
+            raise StreamBroken(status.message)
+        if event.type == "BOOKMARK":
+            return msgspec.json.decode(event.object, type=AnyObject).metadata.resource_version
+        pod = msgspec.json.decode(event.object, type=Pod)
+        if event.type == "DELETED":
+            self._pods[pod.name] = pod
+            self.forget(pod.name)
+        else:
+            self._set(pod)
+        return pod.metadata.resource_version
+
+
+def _version(pod: Pod) -> int:
+    """Return the version as a number; Kubernetes 1.35 promises that it is one."""
+    text = pod.metadata.resource_version
+    return int(text) if text.isdecimal() else 0
+
+
+async def pages(
+    client: ClusterClient, kind: str, form: type[PodList], selector: str
+) -> AsyncGenerator[PodList]:
+    following = ""
+    while True:
+        query = {"labelSelector": selector, "limit": str(PAGE)}
+        if following:
+            query["continue"] = following
+        page = await client.list_page(kind, form, query)
+        yield page
+        following = page.metadata.continue_
+        if not following:
+            return
+
+
+async def list_pods(client: ClusterClient, selector: str) -> tuple[list[Pod], str]:
+    """Return all pods with these labels, and the version of the list."""
+    pods: list[Pod] = []
+    version = ""
+    async for page in pages(client, "pods", PodList, selector):
+        pods += page.items
+        version = version or page.metadata.resource_version
+    return pods, version

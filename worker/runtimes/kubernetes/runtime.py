@@ -1,0 +1,313 @@
+"""The runtime `kubernetes`: one pod per attempt (reference: control-plane 14.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from kernel.agent_protocol import RuntimeResource, StepUsage
+from worker.domain import ownership
+from worker.domain.cpu_meter import CpuMeter
+from worker.domain.evaluation import UnitExit
+from worker.domain.output_records import OutputRecord
+from worker.domain.ownership import UnitOwner
+from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
+from worker.domain.runtime import (
+    STOP_GRACE_S,
+    UNAVAILABLE_AFTER_S,
+    Collected,
+    Launch,
+    RemovedResources,
+    Runtime,
+    RuntimeFailure,
+    RuntimeOptions,
+    RuntimeUnavailable,
+    Unit,
+    UnitLost,
+)
+from worker.runtimes.kubernetes import keeper, probes, reasons
+from worker.runtimes.kubernetes.access import open_access
+from worker.runtimes.kubernetes.client import (
+    ClusterClient,
+    ClusterError,
+    Gone,
+    RequestDenied,
+    StreamBroken,
+)
+from worker.runtimes.kubernetes.objects import STEP_CONTAINER, AnyList, Pod
+from worker.runtimes.kubernetes.pod_log import PodLogReader
+from worker.runtimes.kubernetes.pod_starts import (
+    PENDING_S,
+    PodStarts,
+    has_started,
+    rules_of,
+    unit_of,
+)
+from worker.runtimes.kubernetes.pod_watch import PodWatch
+from worker.runtimes.kubernetes.resources import ClusterResources
+from worker.runtimes.kubernetes.shared_directory import SharedDirectories
+
+T = TypeVar("T")
+_TIMED_OUT: Final = 124
+_PING_S: Final = 2.0
+_PAUSE_S: Final = 0.2
+_LOG_SILENCE_S: Final = 60.0  # then the log is opened again: a dead connection says nothing
+_READ_S: Final = 15.0
+
+
+class KubernetesRuntime(Runtime):
+    """Steps as pods in one namespace of a cluster."""
+
+    shared = True
+    separates_streams = False
+
+    def __init__(
+        self,
+        options: RuntimeOptions,
+        *,
+        unavailable_after_s: float = UNAVAILABLE_AFTER_S,
+        pending_s: float = PENDING_S,
+    ) -> None:
+        """`pending_s`: how long a pod may wait for a node, an image or a quota."""
+        access, namespace = open_access(options)
+        self._unavailable_after_s = unavailable_after_s
+        self._client = ClusterClient(access, namespace, unavailable_after_s=unavailable_after_s)
+        self._installation_id = options.installation_id
+        self._resources = ClusterResources(self._client, options.installation_id)
+        self._pods = PodWatch(self._client, self._resources.selector)
+        self._shared = SharedDirectories(self._client, options.installation_id, rules_of(options))
+        self._starts = PodStarts(
+            self._client,
+            self._pods,
+            self._resources,
+            self._shared,
+            options,
+            pending_s=pending_s,
+        )
+        self._cpu = CpuMeter()
+
+    async def ping(self) -> bool:
+        try:
+            async with asyncio.timeout(_PING_S):
+                await self._client.list_page("pods", AnyList, {"limit": "1"}, deadline_s=0)
+        except (RuntimeUnavailable, ClusterError, TimeoutError):
+            return False
+        return True
+
+    async def close(self) -> None:
+        await self._pods.close()
+        await self._client.close()
+
+    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+        """Create the pod and wait until its program runs; delete it if that is canceled."""
+        with _cluster_errors():
+            await self._starts.prepare(launch, pulling=pulling)
+
+    async def start(self, launch: Launch) -> Unit:
+        with _cluster_errors():
+            return unit_of(await self._starts.start(launch))
+
+    async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
+        reader = PodLogReader(after)
+        await self._wait_until(unit, has_started)
+        async for records in self._follow(unit, reader):
+            yield records
+        position = -1
+        while position != reader.position:  # read the rest, which the follower may have missed
+            position = reader.position
+            async for records in self._records(unit, reader, follow=False):
+                yield records
+        if rest := reader.finish():
+            yield rest
+
+    async def _follow(
+        self, unit: Unit, reader: PodLogReader
+    ) -> AsyncGenerator[Sequence[OutputRecord]]:
+        """Yield the records until the step has ended."""
+        while True:
+            async for records in self._records(unit, reader, follow=True):
+                yield records
+            pod = await self._pods.read(unit.name)
+            if pod is None:
+                raise self._loss(unit)
+            if pod.step.terminated:
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _records(
+        self, unit: Unit, reader: PodLogReader, *, follow: bool
+    ) -> AsyncGenerator[Sequence[OutputRecord]]:
+        """Yield the records of one stream that ends by itself; begin again when one breaks."""
+        failing_since, loop = 0.0, asyncio.get_running_loop()
+        while True:
+            try:
+                async for data in self._log(unit, reader.restart(), follow=follow):
+                    failing_since = 0.0
+                    if records := reader.feed(data):
+                        yield records
+            except (Gone, StreamBroken, RequestDenied) as error:
+                if await self._pods.read(unit.name) is None:  # a kubelet that starts says so, too
+                    raise self._loss(unit) from error
+                failing_since = failing_since or loop.time()
+                if loop.time() - failing_since > self._unavailable_after_s:
+                    message = f"the output of {unit.name} cannot be read: {error}"
+                    raise RuntimeUnavailable(message) from error
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                return
+
+    def _log(self, unit: Unit, since: str, *, follow: bool) -> AsyncGenerator[bytes]:
+        silence_s = _LOG_SILENCE_S if follow else _READ_S
+        return self._client.log(
+            unit.name, STEP_CONTAINER, since=since, follow=follow, silence_s=silence_s
+        )
+
+    async def wait(self, unit: Unit) -> UnitExit:
+        pod = await self._wait_until(unit, lambda pod: pod.step.terminated is not None)
+        ended = pod.step.terminated
+        if ended is None:
+            raise self._loss(unit)
+        if lost := reasons.lost_problem(pod):
+            raise reasons.PodFailed(lost)
+        if not reasons.keeper_ended(pod):
+            await self._repeat(unit, lambda: self._shared.keep(pod))
+        return UnitExit(exit_code=ended.exit_code, oom_killed=ended.reason == "OOMKilled")
+
+    async def _wait_until(self, unit: Unit, reached: Callable[[Pod], bool]) -> Pod:
+        """Return the pod once `reached` is true for it. Raises UnitLost, PodFailed."""
+
+        def over(pod: Pod) -> bool:
+            return reached(pod) or reasons.lost_problem(pod) is not None
+
+        pod = await self._pods.until(unit.name, over)
+        if pod is None:
+            raise self._loss(unit)
+        if not reached(pod) and (lost := reasons.lost_problem(pod)):
+            raise reasons.PodFailed(lost)
+        return pod
+
+    def _loss(self, unit: Unit) -> RuntimeFailure:
+        return UnitLost(reasons.deleted_problem(self._pods.last_seen(unit.name)).sentence)
+
+    async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
+        pod = await self._pods.read(unit.name)
+        if pod is None or pod.step.terminated:
+            return
+        await self._signal(unit, kill=grace_s <= 0)
+        try:
+            async with asyncio.timeout(max(grace_s, _READ_S if grace_s <= 0 else grace_s)):
+                await self._wait_until(unit, lambda pod: pod.step.terminated is not None)
+        except TimeoutError:
+            await self._signal(unit, kill=True)
+            await self._wait_until(unit, lambda pod: pod.step.terminated is not None)
+
+    async def _signal(self, unit: Unit, *, kill: bool) -> None:
+        pod = self._pods.get(unit.name)
+        if pod and reasons.keeper_ended(pod):  # nothing else can act for us
+            await self._resources.delete("pods", unit.name)
+            return
+        await self._repeat(unit, lambda: keeper.signal_step(self._client, unit.name, kill=kill))
+
+    async def _repeat(self, unit: Unit, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what needs an answer of the unit's node until there is one.
+
+        Raises RuntimeUnavailable if there is none in time, UnitLost if the unit is gone.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self._unavailable_after_s
+        while True:
+            try:
+                return await work()
+            except (ClusterError, keeper.ExecFailed) as error:
+                if await self._pods.read(unit.name) is None:
+                    raise self._loss(unit) from error
+                if loop.time() >= give_up:
+                    message = f"the node of {unit.name} does not answer: {error}"
+                    raise RuntimeUnavailable(message) from error
+            await asyncio.sleep(_PAUSE_S)
+
+    async def remove(self, unit: Unit) -> None:
+        if not ownership.is_owned(unit.labels, self._installation_id):
+            return
+        with _cluster_errors():
+            await self._resources.delete("pods", unit.name)
+            self._pods.forget(unit.name)
+
+    async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
+        try:
+            async with asyncio.timeout(timeout_s):
+                result = await self._client.run(unit.name, STEP_CONTAINER, argv)
+                return result.exit_code
+        except TimeoutError:
+            return _TIMED_OUT
+        except (StreamBroken, RequestDenied, Gone):
+            return 1  # not running
+
+    async def probe_inside(
+        self, unit: Unit, probe: HttpProbe | TcpProbe, headers: Mapping[str, str]
+    ) -> ProbeResponse:
+        pod = await self._pods.until(unit.name, lambda pod: bool(pod.status.pod_ip))
+        if pod is None:
+            return ProbeResponse(problem="the pod is gone")
+        try:
+            return await probes.probe(self._client, unit.name, pod.status.pod_ip, probe, headers)
+        except ClusterError as error:
+            return ProbeResponse(problem=f"the probe cannot be made: {error}")
+
+    async def usage(self, unit: Unit) -> StepUsage | None:
+        pod = self._pods.get(unit.name) or await self._pods.read(unit.name)
+        if pod is None or not pod.step.running:
+            return None
+        try:
+            used = await keeper.usage(self._client, unit.name)
+        except ClusterError:
+            return None
+        return StepUsage(
+            cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
+            memory_bytes=used.memory_bytes,
+        )
+
+    async def collect(self, unit: Unit, pattern: str) -> Collected:
+        return await self._repeat(unit, lambda: keeper.collect(self._client, unit.name, pattern))
+
+    async def find(self, owner: UnitOwner) -> Sequence[Unit]:
+        with _cluster_errors():
+            pods = await self._resources.pods(**{ownership.ORCHESTRATOR: owner.orchestrator_id})
+        for pod in pods:
+            self._pods.note(pod)
+        return [unit_of(pod) for pod in pods if not pod.is_going]
+
+    async def runs(self, owner: UnitOwner) -> frozenset[str]:
+        with _cluster_errors():
+            return await self._resources.runs(owner.orchestrator_id)
+
+    async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
+        with _cluster_errors():
+            removed = await self._resources.release(run_id)
+            if problem := await self._shared.remove(run_id, owner):
+                return replace(removed, leftovers=(*removed.leftovers, problem))
+            return removed
+
+    async def list_resources(self) -> Sequence[RuntimeResource]:
+        with _cluster_errors():
+            return await self._resources.list_all()
+
+    async def look_at(self, resource: RuntimeResource) -> RuntimeResource | None:
+        with _cluster_errors():
+            return await self._resources.look_at(resource)
+
+    async def remove_resource(self, resource: RuntimeResource) -> bool:
+        with _cluster_errors():
+            return await self._resources.remove(resource)
+
+
+@contextlib.contextmanager
+def _cluster_errors() -> Iterator[None]:
+    try:
+        yield
+    except (ClusterError, keeper.ExecFailed) as error:
+        raise RuntimeUnavailable(f"the cluster refused: {error}") from error
