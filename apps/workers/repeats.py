@@ -41,6 +41,7 @@ from worker.supervisor.waits import cancel_all, retry_until_answered
 log = logging.getLogger("partita.workers")
 POLL_S: Final = 2.0  # a wish that no nudge told is seen by then; leases are renewed as often
 STOP_WITHIN_S: Final = 30.0
+_READY_WITHIN_S: Final = 30.0  # of the next attempt, for which nobody waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,10 @@ class RepeatLoop:
                 return
             context = self._context(supervisor, reports)
             launch = plan_launch(spec, context, step_files=prepared.step_files)
-            await supervisor.runtime.stand_by(launch)
+            async with asyncio.timeout(_READY_WITHIN_S):
+                await supervisor.runtime.stand_by(launch)
+        except TimeoutError:
+            log.info("the next attempt is not made ready within %g s", _READY_WITHIN_S)
         except (ControlPlaneError, RuntimeFailure, CommandInvalid, InvalidInput) as error:
             log.info("the next attempt is not made ready: %s", error)
 

@@ -125,6 +125,7 @@ class FakeRuntime(Runtime):
     async def stand_by(self, launch: Launch) -> None:
         if self.away:
             raise RuntimeUnavailable("the fake runtime is away")
+        await launch.workspace.fetch()
         self.stood_by.append(launch)
 
     async def _remove_earlier(self, launch: Launch) -> None:

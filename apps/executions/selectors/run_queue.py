@@ -51,6 +51,11 @@ _ACTIVE: Final = [
     for status in ExecutionStatus
     if status not in FINAL_EXECUTION and status is not ExecutionStatus.QUEUED
 ]
+# of the rows of a queue: they are read at each admission, and there may be hundreds of them
+_COLUMNS: Final = (
+    *("run_id", "status", "verdict", "workspace_id", "backend_id", "suite_id"),
+    *("started_at", "booted_at", "concurrency_group", "expected_wait_ms"),
+)
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,8 @@ def read_run_queue() -> QueueOfRuns:
     now = clock.now()
     waits = Q(status=ExecutionStatus.QUEUED.value)
     found = Execution.objects.filter(waits | Q(status__in=_ACTIVE), deleted_at=None)
-    rows = {str(row.pk): row for row in found.order_by("started_at", "pk")}
+    ordered = found.only(*_COLUMNS).order_by("started_at", "pk")
+    rows = {str(row.pk): row for row in ordered}
     candidates = [
         _candidate(row)
         for row in rows.values()

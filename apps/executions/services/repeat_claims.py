@@ -91,10 +91,14 @@ def _take(pk: UUID, holder: str) -> RepeatClaim | None:
     return RepeatClaim(repeat_id=row.repeat_id, holder=holder)
 
 
-def held_repeat(claim: RepeatClaim) -> StepRepeat:
-    """Return the row of a repeat that this process runs; raise StaleAttempt."""
+def held_repeat(claim: RepeatClaim, *, or_ended: bool = False) -> StepRepeat:
+    """Return the row of a repeat that this process runs; raise StaleAttempt.
+
+    With `or_ended` also of one that it has run, if its next attempt may follow.
+    """
+    states = [RepeatState.RUNNING.value, *(_MAY_FOLLOW if or_ended else ())]
     rows = StepRepeat.objects.select_related("execution").filter(
-        repeat_id=claim.repeat_id, holder=claim.holder, state=RepeatState.RUNNING.value
+        repeat_id=claim.repeat_id, holder=claim.holder, state__in=states
     )
     row = rows.first()
     if row is None:
@@ -191,9 +195,9 @@ def fail_repeat(claim: RepeatClaim, detail: str) -> None:
 def source_files(claim: RepeatClaim) -> bytes:
     """Return the files of the suite that declares the step (tar+gzip), empty without any.
 
-    Raise StaleAttempt.
+    Also for a repeat that has ended, whose next attempt is made ready. Raise StaleAttempt.
     """
-    row = held_repeat(claim)
+    row = held_repeat(claim, or_ended=True)
     snapshot_id = row.execution.snapshot_id
     content = run_definition(snapshot_id).content(row.index)
     return archive_of(snapshot_id, content) if content else b""

@@ -77,8 +77,8 @@ def test_settings_and_backends_know_it(folder, settings, monkeypatch, tmp_path, 
 def test_without_the_file_nothing_knows_it(monkeypatch):
     monkeypatch.setenv("LOCAL_RUNTIME", "children")
 
-    assert list(runtimes) == ["docker", "process"]
-    with pytest.raises(ImproperlyConfigured, match="expected one of docker, process"):
+    assert list(runtimes) == ["docker", "kubernetes", "process"]
+    with pytest.raises(ImproperlyConfigured, match="expected one of docker, kubernetes, process"):
         env.choice("LOCAL_RUNTIME", "docker", plugin_names(worker.runtimes.__path__))
     with pytest.raises(ImportError):
         importlib.import_module("worker.runtimes.children")

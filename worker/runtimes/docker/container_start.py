@@ -162,11 +162,17 @@ class ContainerStarter:
         content = await launch.workspace.fetch()
         own = content if launch.step_files is None else launch.step_files
         async with self._environment.fill_once(launch, content) as is_needed:
-            if is_needed:
-                archive = step_archive(own, shared=content)
-            else:
-                archive = self._archives.get_or_build(own, step_archive)
-            await self._engine.call(lambda client: client.put_archive(unit_id, "/", archive))
+
+            def put(
+                client: Any,
+            ) -> None:  # builds on the thread of the engine's call: it may be long
+                if is_needed:
+                    archive = step_archive(own, shared=content)
+                else:
+                    archive = self._archives.get_or_build(own, step_archive)
+                client.put_archive(unit_id, "/", archive)
+
+            await self._engine.call(put)
         for network, aliases in list(launch.networks.items())[1:]:
             await self._connect(unit_id, network, aliases)
 
@@ -316,4 +322,4 @@ def stands_by(listed: Mapping[str, Any]) -> bool:
 async def _files_digest(launch: Launch) -> str:
     own = launch.step_files
     content = await launch.workspace.fetch() if own is None else own
-    return hashlib.sha256(content).hexdigest()
+    return await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
