@@ -123,6 +123,7 @@ from apps.executions.selectors.timeline import run_timeline, timeline
 from apps.executions.services.admission import dispatch
 from apps.executions.services.agent_reports import record_reports
 from apps.executions.services.artifact_moves import move_artifacts, storage_parts
+from apps.executions.services.artifact_objects import put_off_orphans
 from apps.executions.services.artifact_sweeper import require_artifact_storage
 from apps.executions.services.artifact_uploads import store_artifact
 from apps.executions.services.cancellations import (
@@ -304,6 +305,7 @@ __all__ = [
     "prepare_repeat",
     "prepare_rerun",
     "probes_nudge",
+    "put_off_orphans",
     "recent_runs",
     "record_repeat_lines",
     "record_repeat_state",

@@ -18,7 +18,11 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from dotenv import load_dotenv
 
-from apps.executions.domain.artifact_location import ArtifactLocation, read_location
+from apps.executions.domain.artifact_location import (
+    ArtifactLocation,
+    is_printable_location,
+    read_location,
+)
 from kernel.durations import parse_bytes, parse_duration_ms
 
 T = TypeVar("T")
@@ -201,8 +205,8 @@ def artifact_location(name: str, data_dir: Path) -> ArtifactLocation | None:
     try:
         return read_location(value, data_dir)
     except ValueError as error:
-        shown = re.sub(r"//[^/?#]*@", "//***@", value[:200])  # no credentials in logs
-        raise ImproperlyConfigured(f"{name}={shown!r}: {error}") from None
+        shown = f"={value!r}" if is_printable_location(value) else ""  # no credentials in logs
+        raise ImproperlyConfigured(f"{name}{shown}: {error}") from None
 
 
 def social_providers(names: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -43,15 +43,7 @@ if sys.argv[1:2] == ["up"]:  # its terminal shows the run; log and audit lines g
     SERVED_HOSTS, SERVE_ANY_ADDRESS = embedded.served_hosts(
         UP_HOST, (PUBLIC_API_URL, MOCK_BASE_URL, *FRONTEND_URLS)
     )
-if sys.argv[1:2] in (
-    ["run"],
-    ["artifacts"],
-    ["suite"],
-    ["worker"],
-    ["migrate"],
-    ["store"],
-    ["keys"],
-):
+if sys.argv[1:2] and sys.argv[1] in _ONE_THREAD:
     # one thread needs no pool, which says 10 s later and less clearly that the store is away
     DATABASES["default"]["OPTIONS"].pop("pool", None)
 if sys.argv[1:2] in (["suite"], ["mock"]) and DB_DRIVER == "mongo":

@@ -16,6 +16,7 @@ from apps.executions.domain.artifact_storage import (
     FoundObject,
     ListedStorage,
     StorageUnavailable,
+    StorageUnreachable,
 )
 from apps.executions.selectors.artifact_bytes import forget_pauses
 from tests.support import s3_server
@@ -48,11 +49,12 @@ def new_bucket(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 class FailingStorage:
-    """A storage in front of another one, which is away while `is_away`, or ends a process."""
+    """A storage in front of another one, which is away, refuses, or ends a process at will."""
 
     def __init__(self, inner: ListedStorage) -> None:
         self.inner = inner
         self.is_away = False
+        self.refuses = False
         self.calls: list[str] = []
         self.crashes_after = ""  # the call after which the process "is killed"
 
@@ -80,7 +82,9 @@ class FailingStorage:
     def _call(self, name: str) -> Iterator[None]:
         self.calls.append(name)
         if self.is_away:
-            raise StorageUnavailable("it did not answer in time")
+            raise StorageUnreachable("it did not answer in time")
+        if self.refuses:
+            raise StorageUnavailable("it refused the request (InternalError)")
         yield
         if self.crashes_after == name:
             raise Killed

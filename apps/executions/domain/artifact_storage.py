@@ -28,6 +28,10 @@ class StorageUnavailable(PlatformError):
         self.reason = reason
 
 
+class StorageUnreachable(StorageUnavailable):
+    """The storage does not answer: whoever asks again may wait as long again."""
+
+
 class StorageMisconfigured(StorageUnavailable):
     """The storage answers, and somebody has to mend it: there is no such bucket or folder."""
 

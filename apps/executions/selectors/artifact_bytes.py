@@ -1,15 +1,16 @@
 """The bytes of artifacts, wherever they are, and the storages that are open.
 
-A storage that failed is not asked again for some seconds: callers get the error at once, and
-uploads go into the store.
+A storage that does not answer is not asked again for some seconds: callers get the error at once,
+and uploads go into the store. One that refuses costs no time: each caller asks it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Final, cast
 from uuid import UUID
@@ -24,6 +25,7 @@ from apps.executions.domain.artifact_storage import (
     ListedStorage,
     StorageMisconfigured,
     StorageUnavailable,
+    StorageUnreachable,
 )
 from apps.executions.domain.runs import ArtifactExpired
 from apps.executions.models import Artifact, Blob, StoredObject
@@ -54,12 +56,12 @@ def _open_earlier(url: str) -> ListedStorage:
 
 @contextmanager
 def use_storage(url: str) -> Iterator[ListedStorage]:
-    """Yield a storage, unless it failed within the last seconds; raise StorageUnavailable."""
+    """Yield a storage, unless it did not answer a moment ago; raise StorageUnavailable."""
     if time.monotonic() < _paused_until.get(url, 0.0):
-        raise StorageUnavailable("it failed a moment ago")
+        raise StorageUnreachable("it did not answer a moment ago")
     try:
         yield open_storage(url)
-    except StorageUnavailable:
+    except StorageUnreachable:
         _paused_until[url] = time.monotonic() + PAUSE_S
         raise
 
@@ -70,15 +72,30 @@ def forget_pauses() -> None:
 
 
 def artifact_bytes(artifact: Artifact) -> bytes:
-    """Return the bytes; raise ArtifactExpired, ArtifactLost or StorageUnavailable."""
+    """Return the bytes; raise ArtifactExpired, ArtifactLost or StorageUnavailable.
+
+    `artifacts move` may have moved them since the row was read: a miss is looked for once more.
+    """
+    try:
+        return _bytes_where_named(artifact)
+    except (ArtifactExpired, ArtifactLost, StorageUnavailable):
+        row = Artifact.objects.filter(pk=artifact.pk).first()
+        if row is None or row.expired_at is not None:
+            raise ArtifactExpired from None
+        if row.stored_object_id == artifact.stored_object_id:
+            raise
+    return _bytes_where_named(row)
+
+
+def _bytes_where_named(artifact: Artifact) -> bytes:
     if artifact.expired_at is not None:
         raise ArtifactExpired
     if artifact.stored_object_id is None:
-        return _bytes_in_store(artifact.sha256)
+        return b"".join(_store.read(artifact.sha256))
     found = StoredObject.objects.filter(pk=artifact.stored_object_id)
     named = found.values_list("storage", "name").first()
-    if named is None:  # it expired meanwhile
-        raise ArtifactExpired
+    if named is None:
+        raise ArtifactLost
     with use_storage(named[0]) as storage:
         return _read_whole(storage, named[1], artifact)
 
@@ -93,30 +110,48 @@ def report_bytes(artifact: Artifact) -> bytes:
     return artifact_bytes(artifact)
 
 
-def contents_of(artifacts: Iterable[Artifact]) -> Iterator[tuple[str, bytes]]:
-    """Yield SHA-256 and bytes of each content that is there; hold one at a time.
+def contents_of(artifacts: Iterable[Artifact]) -> Iterator[tuple[str, bytes | None]]:
+    """Yield SHA-256 and bytes of each content that has not expired; hold one at a time.
 
-    Raise StorageUnavailable.
+    The bytes are None where their storage no longer has them. Raise StorageUnavailable.
     """
-    rows = [each for each in artifacts if each.expired_at is None]
-    digests = {each.sha256 for each in rows if each.stored_object_id is None}
-    blobs = Blob.objects.filter(sha256__in=list(digests)).values_list("sha256", "data")
+    rows: dict[str, list[Artifact]] = defaultdict(list)
+    for each in artifacts:
+        if each.expired_at is None:
+            rows[each.sha256].append(each)
+    inside = [digest for digest, equal in rows.items() if any(map(_is_in_store, equal))]
+    blobs = Blob.objects.filter(sha256__in=inside).values_list("sha256", "data")
     for digest, data in blobs.iterator(chunk_size=1):
+        del rows[digest]
         yield digest, bytes(data)
-    for digest, artifact in {each.sha256: each for each in rows}.items():
-        if digest in digests:
-            continue
+    for digest, equal in rows.items():  # outside of the store, or moved there meanwhile
+        with suppress(ArtifactExpired):
+            yield digest, _bytes_of_any(equal)
+
+
+def _is_in_store(artifact: Artifact) -> bool:
+    return artifact.stored_object_id is None
+
+
+def _bytes_of_any(equal: Iterable[Artifact]) -> bytes | None:
+    """Return the bytes of equal artifacts, None if they are lost; raise ArtifactExpired."""
+    is_lost = False
+    for artifact in equal:
         try:
-            body = report_bytes(artifact)
-        except (ArtifactExpired, ArtifactLost):
+            return report_bytes(artifact)
+        except ArtifactExpired:
             continue
-        yield digest, body
+        except ArtifactLost:
+            is_lost = True
+    if not is_lost:
+        raise ArtifactExpired
+    return None
 
 
 def heads_of(objects: Iterable[UUID]) -> Iterator[tuple[UUID, bytes, int]]:
     """Yield row, head and size of objects; no storage is asked."""
-    rows = StoredObject.objects.filter(pk__in=list(objects)).values_list("pk", "head", "size")
-    for pk, head, size in rows.iterator(chunk_size=20):
+    rows = StoredObject.objects.filter(pk__in=list(objects), removed_at=None)  # others have no head
+    for pk, head, size in rows.values_list("pk", "head", "size").iterator(chunk_size=20):
         yield pk, bytes(head), size
 
 
@@ -132,13 +167,6 @@ def check_artifact_storage() -> ProbeResult:
             ready=False, detail=f"{error.reason}; new artifacts go into the datastore"
         )
     return ProbeResult(ready=True)
-
-
-def _bytes_in_store(sha256: str) -> bytes:
-    try:
-        return b"".join(_store.read(sha256))
-    except ArtifactLost:  # it expired meanwhile
-        raise ArtifactExpired from None
 
 
 def _read_whole(storage: ArtifactStorage, name: str, artifact: Artifact) -> bytes:

@@ -34,12 +34,13 @@ def junit_document(principal: Principal, run_id: str) -> bytes:
 
     It has the cases that the last attempt reported. A test without a report is one case itself.
     So is another step that failed: it is an error, which a CI system would otherwise not see.
+    The property `lostReports` names reports that the storage of artifacts no longer has.
     """
     row = get_execution(principal, run_id)
     steps = list(Step.objects.filter(execution=row).order_by("index"))
     verdict = read_verdict(row, steps)
     failed = {step["stepId"]: step for step in verdict["steps"]}
-    reported = _reported_cases(row)
+    reported, lost = _reported_cases(row)
     with_cases = {step_id for (step_id, _), cases in reported.items() if cases}
     suites = [
         _suite_of(step, reported.get((step.step_id, step.attempt), ()), failed.get(step.step_id))
@@ -47,11 +48,15 @@ def junit_document(principal: Principal, run_id: str) -> bytes:
         if step.kind == _TEST or step.status == StepStatus.FAILED or step.step_id in with_cases
     ]
     properties = {"run": row.run_id, "status": row.status, "verdict": verdict["sentence"]}
+    if lost:
+        properties["lostReports"] = ", ".join(lost)
     return junit.as_junit(f"{row.suite_title} {row.run_id}", suites, properties)
 
 
-def _reported_cases(row: Execution) -> dict[tuple[str, int], list[Case]]:
-    """Return (step id, attempt) → cases; hold the bytes of one report at a time.
+def _reported_cases(row: Execution) -> tuple[dict[tuple[str, int], list[Case]], list[str]]:
+    """Return (step id, attempt) → cases, and the reports that their storage no longer has.
+
+    Holds the bytes of one report at a time.
 
     Raise StorageUnavailable: a report without its cases would look as if all had passed.
     """
@@ -61,10 +66,14 @@ def _reported_cases(row: Execution) -> dict[tuple[str, int], list[Case]]:
     for report in reports:
         by_content[report.sha256].append(report)
     cases: dict[tuple[str, int], list[Case]] = defaultdict(list)
+    lost: list[str] = []
     for digest, body in contents_of(reports):
         for report in by_content[digest]:
-            cases[report.step_id, report.attempt] += cases_of(report.format, body)
-    return cases
+            if body is None:
+                lost.append(f"{report.step_id}/{report.attempt}/{report.path}")
+            else:
+                cases[report.step_id, report.attempt] += cases_of(report.format, body)
+    return cases, lost
 
 
 def _suite_of(step: Step, cases: Iterable[Case], failed: StepVerdict | None) -> SuiteOfStep:

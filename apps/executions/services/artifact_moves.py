@@ -23,7 +23,7 @@ from apps.executions.services.artifact_objects import (
     write_bytes,
 )
 from apps.executions.services.stored_files import remove_unused_blobs
-from apps.streams.api import LostRace, unit_of_work
+from apps.streams.api import unit_of_work
 
 STORE: Final = "store"
 _BATCH: Final = 100
@@ -108,14 +108,12 @@ def _change_place(row: Artifact, placed: PlacedBytes) -> bool:
     """Have the row name the new place, unless it expired, was removed or moved meanwhile."""
     earlier = row.stored_object_id
     place = placed.written.pk if placed.written else None
-    if Artifact.objects.filter(pk=row.pk, stored_object_id=place).exists():
+    if Artifact.objects.filter(pk=row.pk, expired_at=None, stored_object_id=place).exists():
         return True  # this transaction is a repeat, and its first try was stored
     same = Artifact.objects.filter(pk=row.pk, expired_at=None, stored_object_id=earlier)
-    if not same.exists():
+    if not same.update(stored_object_id=place):  # first a write, as of what expires and removes
         return False
     keep_bytes(placed)
-    if not same.update(stored_object_id=place):
-        raise LostRace
     if earlier is None:
         remove_unused_blobs({row.sha256})
     else:

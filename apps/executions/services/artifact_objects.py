@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -19,22 +19,27 @@ from django.db.models import QuerySet
 from apps.executions import conf
 from apps.executions.domain.artifact_files import head_of
 from apps.executions.domain.artifact_storage import (
-    ListedStorage,
+    ArtifactStorage,
+    StorageMisconfigured,
     StorageUnavailable,
     is_object_name,
     object_name,
 )
 from apps.executions.models import Artifact, StoredObject
-from apps.executions.selectors.artifact_bytes import use_storage
+from apps.executions.selectors.artifact_bytes import open_storage, use_storage
 from apps.executions.services.stored_files import store_blob
+from apps.executions.services.work_leases import is_put_off, put_off_work
 from apps.operations.api import installation_id
 from apps.streams.api import unit_of_work
 from kernel import clock
 from kernel.background import report_error
 
 REMOVALS: Final = 100  # of one storage in one turn
+FAILURES: Final = 3  # in a row, after which a storage is left alone until the next turn
 PAGE: Final = 500  # objects that one turn compares with the rows
 ORPHAN_AGE: Final = timedelta(days=1)  # no upload takes as long
+RESTORE_GRACE: Final = timedelta(days=7)
+_ORPHANS: Final = "artifact-orphans"  # a lease that nobody holds
 _log = logging.getLogger("partita.executions")
 
 
@@ -121,20 +126,50 @@ def remove_marked_objects() -> int:
 
 
 def _remove_marked_of(url: str) -> int:
-    marked = marked_objects().filter(storage=url)
-    rows = list(marked.order_by("removed_at").values_list("pk", "name")[:REMOVALS])
-    own, removed = f"{installation_id()}/", list[UUID]()
+    marked = marked_objects().filter(storage=url).order_by("removed_at")
+    rows = {name: pk for pk, name in marked.values_list("pk", "name")[:REMOVALS]}
+    own = [name for name in rows if name.startswith(f"{installation_id()}/")]
+    foreign = rows.keys() - set(own)  # those of the original of a copied store stay
     try:
-        with use_storage(url) as storage:
-            for pk, name in rows:
-                if name.startswith(own):  # not those of the original of a copied store
-                    storage.remove(name)
-                removed.append(pk)
-    except StorageUnavailable as error:
+        done, failed = _remove_each(open_storage(url), own)
+    except StorageMisconfigured as error:
         _log.warning("objects in %s are not removed yet: %s", url, error.detail)
         report_error(optional=True)
-    _forget_objects(removed)
-    return len(removed)
+        done, failed = [], []
+    _forget_objects([rows[name] for name in (*foreign, *done)])
+    _postpone_removals([rows[name] for name in failed])
+    return len(foreign) + len(done)
+
+
+def _remove_each(storage: ArtifactStorage, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Remove objects; return the names of those that are gone and of those that failed.
+
+    One that fails keeps no other from its removal. `FAILURES` in a row end it: the storage is away.
+    """
+    done, failed, in_a_row = list[str](), list[str](), 0
+    reason = ""
+    for name in names:
+        try:
+            storage.remove(name)
+        except StorageUnavailable as error:
+            failed.append(name)
+            reason, in_a_row = error.detail, in_a_row + 1
+        else:
+            done.append(name)
+            in_a_row = 0
+        if in_a_row == FAILURES:
+            break
+    if failed:
+        _log.warning("objects are not removed yet, such as %s: %s", failed[-1], reason)
+        report_error(optional=True)
+    return done, failed
+
+
+@unit_of_work
+def _postpone_removals(pks: Collection[UUID]) -> None:
+    """Put objects that could not be removed behind all others."""
+    if pks:
+        StoredObject.objects.filter(pk__in=pks).update(removed_at=clock.now())
 
 
 @unit_of_work
@@ -142,31 +177,36 @@ def _forget_objects(pks: Collection[UUID]) -> None:
     StoredObject.objects.filter(pk__in=pks).delete()
 
 
+def put_off_orphans() -> None:
+    """Remove no orphans for a week: the store is older than its objects.
+
+    Objects that were written since its backup have no row. If the wrong backup was restored, a
+    newer one still finds them.
+    """
+    put_off_work(_ORPHANS, RESTORE_GRACE)
+
+
 def remove_orphans(after: str = "") -> str:
     """Compare one page of our objects with the rows; return the last name, "" at the end.
 
     Removes objects older than `ORPHAN_AGE` that no row names, and has those removed that a row
-    names but no artifact. Foreign objects are never touched. Raise StorageUnavailable.
+    names but no artifact. Those that cannot be removed wait for the next round. Foreign objects are
+    never touched. Does nothing after `put_off_orphans`. Raise StorageUnavailable.
     """
     location = conf.artifact_location()
-    if location is None:
+    if location is None or is_put_off(_ORPHANS):
         return ""
-    with use_storage(location.url) as storage:
-        return _remove_orphans_of(storage, after)
-
-
-def _remove_orphans_of(storage: ListedStorage, after: str) -> str:
+    storage = open_storage(location.url)
     page = storage.list_objects(installation_id(), after, PAGE)
     before = clock.now() - ORPHAN_AGE
     old = [each.name for each in page if each.modified_at < before and is_object_name(each.name)]
-    rows = StoredObject.objects.filter(name__in=old).values_list("name", "pk")
-    known = dict(rows)
-    for name in old:
-        if name not in known:
-            _log.info("an object that no artifact has is removed: %s", name)
-            storage.remove(name)
+    known = dict(StoredObject.objects.filter(name__in=old).values_list("name", "pk"))
+    orphans = [name for name in old if name not in known]
+    done, _ = _remove_each(storage, orphans)
+    if done:
+        _log.info("%d objects that no artifact has are removed, such as %s", len(done), done[0])
     _mark_unnamed(set(known.values()))
-    return page[-1].name if len(page) == PAGE else ""
+    return page[-1].name if page else ""  # a server may send fewer than it was asked for
 
 
 @unit_of_work

@@ -47,10 +47,12 @@ def _due(retention: timedelta) -> QuerySet[Artifact, Artifact]:
 
 @unit_of_work
 def _expire(pks: Collection[UUID]) -> int:
-    artifacts = Artifact.objects.filter(pk__in=pks, expired_at=None)
+    artifacts = Artifact.objects.filter(pk__in=pks)
+    # first a write: a move of these rows waits for it, or was before it and is read
+    count = artifacts.filter(expired_at=None).update(expired_at=clock.now())
     hashes = set(artifacts.filter(stored_object=None).values_list("sha256", flat=True))
     objects = set(artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True))
-    count = artifacts.update(expired_at=clock.now(), stored_object=None)
+    artifacts.update(stored_object=None)
     remove_unused_blobs(hashes)
     mark_objects_removed(objects)
     return count

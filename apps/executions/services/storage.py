@@ -37,14 +37,18 @@ from apps.executions.selectors.detail import RunDetail, detail
 from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
-from apps.executions.services.artifact_objects import (
-    mark_objects_removed,
-)
+from apps.executions.services.artifact_objects import mark_objects_removed
 from apps.executions.services.stored_files import remove_unused_blobs, store_blob
 from apps.executions.storages.store import use
 from apps.mocks.api import forget_spaces
 from apps.profiles.api import LaunchProfile
-from apps.streams.api import LostRace, delete_topics, nudge, unit_of_work
+from apps.streams.api import (
+    DatastoreUnavailable,
+    LostRace,
+    delete_topics,
+    nudge,
+    unit_of_work,
+)
 from apps.suites.api import ResolvedSuite
 from kernel import clock
 from kernel.agent_protocol import Job
@@ -200,31 +204,47 @@ def _profile_document(suite: ResolvedSuite, profile: LaunchProfile) -> dict[str,
     }
 
 
+_TRIES: Final = 5  # to delete a run that changes meanwhile
 _BATCH: Final = 20  # runs that one transaction removes
 _FINAL: Final = [str(status) for status in FINAL_EXECUTION]
 
 
-@unit_of_work
 def delete(
     principal: Principal, run_id: str, *, require: Callable[[RunDetail], None] | None = None
 ) -> None:
     """Hide a finished run from all readers; `remove_old_runs` removes its rows later.
 
-    `require` gets the Detail and may raise to keep the run. Raise ExecutionNotFound or
-    ExecutionActive.
+    `require` gets the Detail and may raise to keep the run. It is asked outside of the transaction,
+    as a Detail may need the storage of artifacts, and again if the run changed meanwhile.
+    Raise ExecutionNotFound, ExecutionActive or DatastoreUnavailable.
     """
+    for _ in range(_TRIES):
+        execution = _deletable_run(principal, run_id)
+        if require:
+            require(detail(principal, run_id))
+        if _hide(execution):
+            return
+    raise DatastoreUnavailable("the run changed each time; try again")
+
+
+def _deletable_run(principal: Principal, run_id: str) -> Execution:
     execution = get_execution(principal, run_id)
     principal.require(Role.RUNNER)
-    finished = Execution.objects.filter(pk=execution.pk, status__in=_FINAL, deleted_at=None)
-    if not finished.exists():
+    if execution.status not in _FINAL:
         raise ExecutionActive("the execution has not finished; cancel it first")
     if execution.has_kept_environment:
         raise ExecutionActive("its environment is kept; end that first")
-    if require:
-        require(detail(principal, run_id))
-    if not finished.filter(version=execution.version).update(deleted_at=clock.now()):
-        raise LostRace
+    return execution
+
+
+@unit_of_work
+def _hide(execution: Execution) -> bool:
+    """Hide the run; return False if it is not the version that was read."""
+    same = Execution.objects.filter(pk=execution.pk, version=execution.version, deleted_at=None)
+    if not same.filter(status__in=_FINAL).update(deleted_at=clock.now()):
+        return False
     nudge(OVERVIEW_NUDGE)
+    return True
 
 
 def releasable_runs(run_ids: Iterable[str]) -> list[str]:
@@ -270,6 +290,9 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     topics = [topic(run_id) for _, run_id, _ in runs for topic in (events_topic, logs_topic)]
     delete_topics([*topics, *map(repeat_topic, repeats.values_list("repeat_id", flat=True))])
     artifacts = Artifact.objects.filter(execution_id__in=pks)
+    artifacts.update(
+        expired_at=clock.now()
+    )  # first a write: a move waits, or was before and is read
     hashes = set(artifacts.filter(stored_object=None).values_list("sha256", flat=True))
     objects = set(artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True))
     hashes |= set(repeats.exclude(content_sha256="").values_list("content_sha256", flat=True))

@@ -41,3 +41,16 @@ def take_lease(name: str, duration: timedelta) -> bool:
 def release_lease(name: str) -> None:
     """Release a lease of this process, so that another one can work at once."""
     WorkLease.objects.filter(name=name, holder=_HOLDER).update(expires_at=clock.now())
+
+
+@unit_of_work
+def put_off_work(name: str, duration: timedelta) -> None:
+    """Have nobody do some work for a time, whoever holds its lease."""
+    until = clock.now() + duration
+    if not WorkLease.objects.filter(name=name).update(holder="", expires_at=until):
+        WorkLease.objects.create(name=name, expires_at=until)
+
+
+def is_put_off(name: str) -> bool:
+    """Return whether `put_off_work` still counts."""
+    return WorkLease.objects.filter(name=name, expires_at__gt=clock.now()).exists()

@@ -24,9 +24,21 @@ from apps.executions.domain.artifact_storage import (
     FoundObject,
     StorageMisconfigured,
     StorageUnavailable,
+    StorageUnreachable,
     is_object_name,
 )
 
+_AWAY: Final = frozenset(  # what a network file system answers when its server does not
+    {
+        errno.ETIMEDOUT,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.ENOTCONN,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+    }
+)
 _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -136,6 +148,8 @@ class DiskStorage(FileSystemStorage):
             raise StorageMisconfigured("its folder does not exist; make it, or mount it") from None
         except PermissionError:
             raise StorageMisconfigured("its folder cannot be opened") from None
+        except ValueError:  # it has a NUL
+            raise StorageMisconfigured("its folder has no valid path") from None
         try:
             yield root
         finally:
@@ -206,4 +220,5 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageUnavailable(error.strerror or type(error).__name__) from error
+        kind = StorageUnreachable if error.errno in _AWAY else StorageUnavailable
+        raise kind(error.strerror or type(error).__name__) from error

@@ -19,9 +19,12 @@ from botocore.exceptions import (
     ConnectTimeoutError,
     HTTPClientError,
     NoCredentialsError,
+    ParamValidationError,
     PartialCredentialsError,
+    ProfileNotFound,
     ReadTimeoutError,
 )
+from botocore.exceptions import ConnectionError as BotoConnectionError
 from django.utils.deconstruct import deconstructible
 from storages.backends.s3 import S3Storage
 
@@ -31,6 +34,7 @@ from apps.executions.domain.artifact_storage import (
     FoundObject,
     StorageMisconfigured,
     StorageUnavailable,
+    StorageUnreachable,
     is_object_name,
 )
 
@@ -47,7 +51,12 @@ _TO_MEND: Final = {
     "SignatureDoesNotMatch": "the secret key does not fit the access key",
     "ExpiredToken": "the credentials have expired",
 }
-_NO_CREDENTIALS: Final = "no AWS credentials were found"
+_NOT_VALID: Final = "its endpoint, region or bucket is not valid"
+_MISCONFIGURED: Final[dict[tuple[type[BotoCoreError], ...], str]] = {
+    (NoCredentialsError, PartialCredentialsError): "no AWS credentials were found",
+    (ProfileNotFound,): "AWS_PROFILE names no profile",
+    (ParamValidationError,): _NOT_VALID,
+}
 
 
 @deconstructible(path="apps.executions.storages.s3.BucketStorage")
@@ -133,7 +142,10 @@ class BucketStorage(S3Storage):
     @cached_property
     def _made_client(self) -> Any:
         with _translate_errors():
-            return self.connection.meta.client
+            try:
+                return self.connection.meta.client
+            except ValueError as error:
+                raise StorageMisconfigured(_NOT_VALID) from error
 
 
 def _code_of(error: ClientError) -> str:
@@ -150,9 +162,16 @@ def _translate_errors() -> Iterator[None]:
         if code in _TO_MEND:
             raise StorageMisconfigured(_TO_MEND[code]) from error
         raise StorageUnavailable(f"it refused the request ({code})") from error
-    except (NoCredentialsError, PartialCredentialsError) as error:
-        raise StorageMisconfigured(_NO_CREDENTIALS) from error
-    except (ConnectTimeoutError, ReadTimeoutError) as error:
-        raise StorageUnavailable("it did not answer in time") from error
-    except (BotoCoreError, HTTPClientError) as error:
-        raise StorageUnavailable(f"it cannot be reached ({type(error).__name__})") from error
+    except BotoCoreError as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: BotoCoreError) -> StorageUnavailable:
+    for kinds, sentence in _MISCONFIGURED.items():
+        if isinstance(error, kinds):
+            return StorageMisconfigured(sentence)
+    if isinstance(error, (ConnectTimeoutError, ReadTimeoutError)):
+        return StorageUnreachable("it did not answer in time")
+    if isinstance(error, (BotoConnectionError, HTTPClientError)):
+        return StorageUnreachable(f"it cannot be reached ({type(error).__name__})")
+    return StorageUnavailable(f"the request failed ({type(error).__name__})")

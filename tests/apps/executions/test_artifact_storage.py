@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,7 +17,11 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.files.storage import storages
 from django.core.management import execute_from_command_line
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
+from apps.console.management.commands import store as store_command
 from apps.executions import api
 from apps.executions.domain.artifact_storage import (
     ArtifactLost,
@@ -22,16 +29,26 @@ from apps.executions.domain.artifact_storage import (
     ListedStorage,
     StorageUnavailable,
 )
-from apps.executions.models import Artifact, Blob, Execution, StoredObject
-from apps.executions.selectors.artifact_bytes import check_artifact_storage, forget_pauses
-from apps.executions.services import artifact_objects, artifact_uploads
+from apps.executions.models import Artifact, Blob, Execution, StoredObject, WorkLease
+from apps.executions.selectors.artifact_bytes import (
+    check_artifact_storage,
+    contents_of,
+    forget_pauses,
+    heads_of,
+)
+from apps.executions.selectors.detail import RunDetail
+from apps.executions.services import (
+    artifact_objects,
+    artifact_retention,
+    artifact_uploads,
+)
 from apps.executions.services.artifact_objects import remove_marked_objects, remove_orphans
 from apps.executions.services.artifact_retention import expire_artifacts
 from apps.executions.services.artifact_sweeper import ArtifactSweep, require_artifact_storage
 from apps.executions.services.run_aggregate import save_runs
 from apps.executions.services.storage import remove_old_runs
 from apps.operations.api import installation_id
-from apps.streams.api import LostRace
+from apps.streams.api import DatastoreUnavailable, LostRace
 from kernel import clock
 from kernel.agent_protocol import job_of
 from tests.apps.executions.runs import Run, Worker, booted_run, node
@@ -186,7 +203,7 @@ def test_a_crash_between_bytes_and_row_leaves_an_orphan_that_goes_after_a_day(
     assert len(objects()) == 2  # an upload may be under way
 
     monkeypatch.setattr(artifact_objects, "ORPHAN_AGE", timedelta(days=-1))
-    assert remove_orphans() == ""
+    assert remove_orphans(remove_orphans()) == ""
     assert len(objects()) == 1
     assert file_of(run) == b"one"
 
@@ -302,6 +319,145 @@ def test_a_run_goes_though_the_storage_is_away_and_its_bytes_follow(
     assert objects() == []
 
 
+def marked(worker: Worker, tmp_path: Path, *bodies: bytes, bad: int) -> list[Path]:
+    """Have the files of a run removed, the first ones of which cannot be; return those."""
+    uploaded(worker, *bodies)
+    worker.end("a")
+    Artifact.objects.update(stored_object=None, expired_at=clock.now())
+    rows = StoredObject.objects.order_by("created_at")
+    for minute, row in enumerate(rows):
+        then = clock.now() - timedelta(minutes=60 - minute)
+        StoredObject.objects.filter(pk=row.pk).update(removed_at=then)
+    paths = [tmp_path / row.name for row in rows[:bad]]
+    for path in paths:
+        path.unlink()
+        path.mkdir()
+    return paths
+
+
+def test_an_object_that_cannot_be_removed_keeps_no_other(
+    worker: Worker, settings: Any, url: str, tmp_path: Path
+) -> None:
+    use_location(settings, url)
+    (bad,) = marked(worker, tmp_path, b"one", b"two", b"three", bad=1)
+
+    assert remove_marked_objects() == 2
+    assert StoredObject.objects.count() == 1
+
+    bad.rmdir()
+    assert remove_marked_objects() == 1
+
+
+def test_many_objects_that_cannot_be_removed_delay_the_others_only(
+    worker: Worker, settings: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_location(settings, url)
+    marked(worker, tmp_path, *(b"%d" % number for number in range(9)), bad=7)
+    monkeypatch.setattr(artifact_objects, "REMOVALS", 4)
+
+    assert [remove_marked_objects() for _ in range(3)] == [0, 0, 2]
+    assert StoredObject.objects.count() == 7
+
+
+def test_a_storage_that_is_away_is_not_asked_for_each_removal(
+    worker: Worker, failing: FailingStorage
+) -> None:
+    run = uploaded(worker, *(b"%d" % number for number in range(9)))
+    worker.end("a")
+    api.delete(run.principal, run.id)
+    remove_old_runs()
+    failing.is_away = True
+
+    assert remove_marked_objects() == 0
+    assert failing.calls.count("remove") == 3
+
+
+def test_a_removal_that_fails_keeps_no_upload_from_the_storage(
+    worker: Worker, settings: Any, url: str, tmp_path: Path
+) -> None:
+    use_location(settings, url)
+    run = uploaded(worker, b"one")
+    StoredObject.objects.update(removed_at=clock.now())
+    bad = tmp_path / StoredObject.objects.get().name
+    bad.unlink()
+    bad.mkdir()
+    remove_marked_objects()
+    with pytest.raises(StorageUnavailable):
+        file_of(run)
+
+    store(worker, "a", b"later", path="later.txt")
+
+    assert (Blob.objects.count(), file_of(run, 1)) == (0, b"later")
+
+
+def test_an_orphan_that_cannot_be_removed_keeps_no_other(
+    worker: Worker, settings: Any, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_location(settings, url)
+    uploaded(worker, b"one")
+    for _ in range(3):
+        artifact_objects.place_bytes("run-0123456789ab", b"orphan")
+    monkeypatch.setattr(artifact_objects, "ORPHAN_AGE", timedelta(days=-1))
+    orphans = sorted((tmp_path / installation_id() / "run-0123456789ab").iterdir())
+    orphans[0].unlink()
+    orphans[0].mkdir()
+
+    remove_orphans()
+
+    assert [path for path in orphans if path.exists()] == orphans[:1]
+    assert StoredObject.objects.count() == 1
+
+
+def test_objects_without_a_row_stay_for_a_week_after_a_restore(
+    worker: Worker, failing: FailingStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older backup has no rows of what was written since; a newer one may follow."""
+    uploaded(worker, b"one", b"two")
+    monkeypatch.setattr(artifact_objects, "ORPHAN_AGE", timedelta(days=-1))
+    Artifact.objects.all().delete()
+    StoredObject.objects.all().delete()
+    api.put_off_orphans()
+    api.put_off_orphans()
+
+    ArtifactSweep().turn()
+    assert len(objects()) == 2
+
+    WorkLease.objects.update(expires_at=F("expires_at") - timedelta(days=6, hours=23))
+    ArtifactSweep().turn()
+    assert len(objects()) == 2
+
+    WorkLease.objects.update(expires_at=F("expires_at") - timedelta(hours=1))
+    ArtifactSweep().turn()
+    assert objects() == []
+
+
+def test_a_restore_puts_the_removal_of_orphans_off(worker: Worker) -> None:
+    store_command._end_what_was_open()
+
+    lease = WorkLease.objects.get(name="artifact-orphans")
+    assert lease.expires_at > clock.now() + timedelta(days=6, hours=23)
+
+
+def test_a_page_that_is_shorter_than_it_may_be_does_not_end_the_round(
+    worker: Worker, failing: FailingStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 promises at most so many names, not that a page is full."""
+    for _ in range(3):
+        artifact_objects.place_bytes("run-0123456789ab", b"orphan")
+    monkeypatch.setattr(artifact_objects, "ORPHAN_AGE", timedelta(days=-1))
+    whole = failing.inner.list_objects
+    monkeypatch.setattr(
+        failing.inner, "list_objects", lambda folder, after, _limit: whole(folder, after, 1)
+    )
+
+    after, pages = remove_orphans(), 1
+    while after:
+        after, pages = remove_orphans(after), pages + 1
+
+    monkeypatch.undo()
+    assert (objects(), pages) == ([], 4)
+
+
 def test_a_crash_between_object_and_row_of_a_removal_is_repeated(
     worker: Worker, failing: FailingStorage
 ) -> None:
@@ -394,6 +550,17 @@ def test_a_storage_that_failed_is_asked_again_after_a_while(
     forget_pauses()
     store(worker, "a", b"two")
     assert (failing.calls.count("write"), StoredObject.objects.count()) == (2, 1)
+
+
+def test_a_storage_that_refuses_at_once_is_asked_for_each_upload(
+    worker: Worker, failing: FailingStorage
+) -> None:
+    uploaded(worker)
+    failing.refuses = True
+    for number in range(3):
+        store(worker, "a", b"one", path=f"{number}.txt")
+
+    assert failing.calls.count("write") == 3
 
 
 def test_reports_that_are_small_need_no_storage(worker: Worker, failing: FailingStorage) -> None:
@@ -507,6 +674,232 @@ def test_files_move_to_the_configured_storage_and_back(
         {"storage": url, "artifacts": 0, "size": 0, "removals": 4},
     ]
     assert remove_marked_objects() == 4
+
+
+@everywhere
+def test_an_archive_has_what_moves_while_it_is_sent(
+    worker: Worker, settings: Any, url: str
+) -> None:
+    run = uploaded(worker, b"one", b"two", BIG)
+    parts = api.artifact_archive(run.principal, run.id)
+    first = next(parts)
+    use_location(settings, url)
+
+    list(api.move_artifacts())
+    remove_marked_objects()
+
+    archive = zipfile.ZipFile(io.BytesIO(first + b"".join(parts)))
+    assert archive.namelist() == ["a/1/0.txt", "a/1/1.txt", "a/1/2.txt"]
+
+
+def test_an_archive_has_what_moves_into_the_store_while_it_is_sent(
+    worker: Worker, settings: Any, failing: FailingStorage
+) -> None:
+    """Its object may be gone, or its row too."""
+    run = uploaded(worker, b"one", b"two", b"three")
+    files = api.run_artifact_files(run.id)
+    found = [next(files)]
+    use_store(settings)
+    list(api.move_artifacts())
+    second = StoredObject.objects.order_by("created_at")[1]
+    failing.inner.remove(second.name)
+    found.append(next(files))
+    StoredObject.objects.all().delete()
+    found += files
+
+    assert [body for _, body in found] == [b"one", b"two", b"three"]
+
+
+def test_an_artifact_that_expires_while_an_archive_is_sent_is_left_out(
+    worker: Worker, settings: Any, failing: FailingStorage
+) -> None:
+    settings.EXECUTION_ARTIFACT_RETENTION_S = 3600.0
+    run = uploaded(worker, b"one", b"two")
+    worker.end("a")
+    files = api.run_artifact_files(run.id)
+    next(files)
+    age(run, hours=2)
+    expire_artifacts()
+    remove_marked_objects()
+
+    assert list(files) == []
+
+
+@pytest.mark.parametrize("moves_to", ["url", "store"])
+def test_results_have_the_cases_of_reports_that_move(
+    worker: Worker, settings: Any, url: str, monkeypatch: pytest.MonkeyPatch, moves_to: str
+) -> None:
+    use_location(settings, url)
+    if moves_to == "url":
+        use_store(settings)
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+    junit(worker, "unit", RED)
+    worker.end("unit")
+    use_store(settings)
+    if moves_to == "url":
+        use_location(settings, url)
+
+    def move_first(reports: list[Artifact]) -> Iterator[tuple[str, bytes | None]]:
+        list(api.move_artifacts())
+        remove_marked_objects()
+        yield from contents_of(reports)
+
+    monkeypatch.setattr("apps.executions.selectors.junit_report.contents_of", move_first)
+
+    assert b'name="b"' in api.junit_document(run.principal, run.id)
+
+
+def test_results_name_a_report_that_is_lost(worker: Worker, failing: FailingStorage) -> None:
+    cases = b"".join(b"<testcase name='%d'/>" % number for number in range(5_000))
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+    junit(worker, "unit", b"<testsuite>" + cases + b"</testsuite>")
+    worker.end("unit")
+    failing.inner.remove(StoredObject.objects.get().name)
+
+    document = api.junit_document(run.principal, run.id)
+
+    assert b'name="lostReports" value="unit/1/' in document
+
+
+def test_a_page_shows_a_text_again_that_was_removed_elsewhere(
+    worker: Worker, settings: Any, failing: FailingStorage
+) -> None:
+    """The head of a removed object is empty: it is not what is known of equal bytes."""
+    first = uploaded(worker, b"hello")
+    place = StoredObject.objects.get().pk
+    artifact_objects.mark_objects_removed([place])
+
+    assert list(heads_of([place])) == []
+    assert "content" not in api.detail(first.principal, first.id)["artifacts"][0]
+    use_store(settings)
+    second = uploaded(worker, b"hello")
+    assert api.detail(second.principal, second.id)["artifacts"][0]["content"] == "hello"
+
+
+@contextmanager
+def first_statement() -> Iterator[list[str]]:
+    """Yield a list that gets the first statement about artifacts; only SQL has some."""
+    found: list[str] = []
+    with CaptureQueriesContext(connection) as queries:
+        yield found
+    if connection.vendor == "mongodb":
+        pytest.skip("MongoDB repeats a transaction whose rows another one changed")
+    named = (each["sql"] for each in queries if "executions_artifact" in each["sql"])
+    found.append(next(each for each in named if "executions_step" not in each).split()[0])
+
+
+def test_what_ends_artifacts_locks_their_rows_first(
+    worker: Worker, settings: Any, failing: FailingStorage
+) -> None:
+    """On PostgreSQL, a move between its read and its write would leave the new bytes behind."""
+    settings.EXECUTION_ARTIFACT_RETENTION_S = 3600.0
+    run = uploaded(worker, b"one")
+    worker.end("a")
+    age(run, hours=2)
+    due = list(Artifact.objects.values_list("pk", flat=True))
+
+    with first_statement() as of_retention:
+        artifact_retention._expire(due)
+    api.delete(run.principal, run.id)
+    with first_statement() as of_removal:
+        remove_old_runs()
+
+    assert (of_retention, of_removal) == (["UPDATE"], ["UPDATE"])
+    assert StoredObject.objects.filter(removed_at=None).count() == 0
+
+
+def test_a_move_beside_the_retention_leaves_nothing_behind(
+    worker: Worker, settings: Any, url: str
+) -> None:
+    settings.EXECUTION_ARTIFACT_RETENTION_S = 3600.0
+    run = uploaded(worker, *(b"%d" % number for number in range(20)))
+    worker.end("a")
+    age(run, hours=2)
+    use_location(settings, url)
+
+    at_once([lambda: len(list(api.move_artifacts())), expire_artifacts])
+    remove_marked_objects()
+
+    assert (objects(), Blob.objects.count(), StoredObject.objects.count()) == ([], 0, 0)
+
+
+def test_an_artifact_that_expired_is_not_moved(
+    worker: Worker, settings: Any, failing: FailingStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EXECUTION_ARTIFACT_RETENTION_S = 3600.0
+    run = uploaded(worker, b"one")
+    worker.end("a")
+    age(run, hours=2)
+    use_store(settings)
+
+    def expire_first(run_id: str, body: bytes) -> artifact_objects.PlacedBytes:
+        expire_artifacts()
+        return artifact_objects.write_bytes(run_id, body)
+
+    monkeypatch.setattr("apps.executions.services.artifact_moves.write_bytes", expire_first)
+
+    assert list(api.move_artifacts()) == []
+    assert Blob.objects.count() == 0
+
+
+def long_report(worker: Worker) -> Run:
+    """Return a run that failed, whose report is too long for its row."""
+    cases = b"".join(b"<testcase name='%d'/>" % number for number in range(5_000))
+    run = booted_run(node("unit", kind="test", artifactExports=EXPORTS))
+    worker.claim()
+    failed = b"<testcase name='x'><failure/></testcase>"
+    junit(worker, "unit", b"<testsuite>" + cases + failed + b"</testsuite>")
+    worker.end("unit")
+    return run
+
+
+def test_a_run_is_deleted_without_a_question_to_the_storage_in_its_transaction(
+    worker: Worker, failing: FailingStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = long_report(worker)
+    read, in_transaction = failing.inner.read, list[bool]()
+
+    def look(name: str) -> Iterator[bytes]:
+        in_transaction.append(connection.in_atomic_block)
+        return read(name)
+
+    monkeypatch.setattr(failing.inner, "read", look)
+
+    api.delete(run.principal, run.id, require=lambda _detail: None)
+
+    assert in_transaction == [False]
+
+
+def test_a_run_that_changes_while_it_is_deleted_is_looked_at_again(worker: Worker) -> None:
+    run = uploaded(worker)
+    worker.end("a")
+    seen = list[str]()
+
+    def change_once(detail: RunDetail) -> None:
+        seen.append(detail["id"])
+        if len(seen) == 1:
+            Execution.objects.filter(pk=run.pk).update(version=F("version") + 1)
+
+    api.delete(run.principal, run.id, require=change_once)
+
+    assert seen == [run.id, run.id]
+    with pytest.raises(api.ExecutionNotFound):
+        api.detail(run.principal, run.id)
+
+
+def test_a_run_that_changes_each_time_is_not_deleted(worker: Worker) -> None:
+    run = uploaded(worker)
+    worker.end("a")
+
+    def change(_detail: RunDetail) -> None:
+        Execution.objects.filter(pk=run.pk).update(version=F("version") + 1)
+
+    with pytest.raises(DatastoreUnavailable, match="changed each time"):
+        api.delete(run.principal, run.id, require=change)
+
+    assert Execution.objects.get().deleted_at is None
 
 
 def test_a_move_names_what_is_lost_and_goes_on(

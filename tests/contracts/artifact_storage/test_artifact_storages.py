@@ -20,6 +20,8 @@ from apps.executions.domain.artifact_storage import (
     StorageMisconfigured,
     StorageUnavailable,
 )
+from apps.executions.storages.disk import DiskStorage
+from apps.executions.storages.s3 import BucketStorage
 from apps.executions.storages.store import StoreStorage
 from tests.support import s3_server
 from tests.support.artifact_storages import new_bucket, use_location
@@ -291,6 +293,41 @@ def test_without_credentials_the_sentence_says_so(
 
     with pytest.raises(StorageMisconfigured, match="no AWS credentials were found"):
         use_location(settings, url).check()
+
+
+def test_a_path_that_is_none_is_to_be_mended() -> None:
+    storage = DiskStorage(location="/x\x00y")
+
+    for call in (storage.check, lambda: storage.write(random_name(b""), b"x")):
+        with pytest.raises(StorageMisconfigured, match="no valid path"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "region", "sentence"),
+    [
+        ("http://minio_s3:9000", "us-east-1", "its endpoint, region or bucket is not valid"),
+        ("http://127.0.0.1:1", "-", "its endpoint, region or bucket is not valid"),
+        ("http://127.0.0.1:1", "us-east-1", "AWS_PROFILE names no profile"),
+    ],
+)
+def test_what_boto3_refuses_is_to_be_mended(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, region: str, sentence: str
+) -> None:
+    new_bucket(monkeypatch)
+    if "AWS_PROFILE" in sentence:
+        monkeypatch.setenv("AWS_PROFILE", "nobody")
+    storage = BucketStorage(
+        bucket_name="bucket",
+        location="",
+        region_name=region,
+        endpoint_url=endpoint,
+        addressing_style="path",
+    )
+
+    for call in (storage.check, lambda: storage.write(random_name(b""), b"x")):
+        with pytest.raises(StorageMisconfigured, match=sentence):
+            call()
 
 
 def test_keys_lie_below_the_prefix(bucket: ListedStorage) -> None:

@@ -13,7 +13,7 @@ from apps.accounts.api import end_every_sign_in
 from apps.console import conf
 from apps.console.embedded.up import FolderInUse, lock_folder
 from apps.console.store_copy import copy_store
-from apps.executions.api import cancel_unfinished_runs
+from apps.executions.api import cancel_unfinished_runs, put_off_orphans
 from apps.operations.api import (
     BackupManifest,
     ExitCode,
@@ -58,7 +58,8 @@ class Command(VerbCommand):
         load.add_argument(
             "--as-copy",
             action="store_true",
-            help="make it an installation of its own, which leaves the original's containers alone",
+            help="make it an installation of its own, which leaves the containers of the original "
+            "and the bytes of its artifacts alone",
         )
         copy = self.add_verb(verbs, "copy", copy_between, "load one store into another, empty one")
         for option, text in (("--from", "the store to read"), ("--to", "the empty store to fill")):
@@ -128,6 +129,7 @@ def _end_what_was_open() -> None:
     """Nothing that was going on when the backup was taken goes on as if no time had passed."""
     runs = cancel_unfinished_runs(_REASON)
     end_every_sign_in()
+    put_off_orphans()
     sys.stderr.write(f"canceled {runs} runs that were in progress; everybody must sign in again\n")
 
 
