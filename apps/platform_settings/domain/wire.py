@@ -172,8 +172,8 @@ def default_wire() -> Wire:
 
 def complete_wire(stored: Wire) -> Wire:
     """Return a stored document with the keys that the version that stored it did not know."""
-    limits = {key.name: key.default for key in _LIMITS}
-    agents = [limits | agent for agent in stored["agents"]]
+    defaults = _entry(AGENT, None)
+    agents = [defaults | agent for agent in stored["agents"]]
     return {"workspaces": [], **stored, "agents": agents}
 
 

@@ -95,6 +95,34 @@ def test_lines_of_two_streams_whose_times_are_out_of_order_are_all_kept() -> Non
         assert [each.data for each in found] == [b"a\n", b"b\n", b"c\n", b"d\n"], stop
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_lines_out_of_order_over_a_second_survive_breaks_anywhere(seed: int) -> None:
+    draw = random.Random(seed)
+    time, written = 10**9, []
+    for number in range(draw.randrange(2, 12)):
+        time += draw.choice([10**8, 6 * 10**8])
+        late = draw.choice([0, 0, 3 * 10**8, 8 * 10**8])
+        length = draw.choice([1, 20, SIXTEEN_KIB + 5])
+        written.append((time - late, f"{number}:".encode() + b"x" * length))
+
+    found = read(Log(written), draw, breaks=draw.randrange(1, 6))
+
+    assert b"".join(found) == b"".join(line + b"\n" for _, line in written)
+
+
+def test_a_break_after_the_time_of_a_line_of_the_second_before() -> None:
+    base = 10**9
+    written = [(2 * base, b"a"), (2 * base - 5, b"b"), (2 * base + 1, b"c"), (2 * base + 2, b"d")]
+    data = Log(written).since("")
+    for stop in range(len(data)):
+        reader = PodLogReader()
+        found = reader.feed(data[:stop]) if not reader.restart() else []
+        for more in (1, 40, 70):  # breaks again before anything new
+            found += reader.feed(Log(written).since(reader.restart())[:more])
+        found += reader.feed(Log(written).since(reader.restart()))
+        assert [each.data for each in found] == [b"a\n", b"b\n", b"c\n", b"d\n"], stop
+
+
 def test_after_a_rotation_the_lines_behind_the_last_one_are_taken() -> None:
     base = 10 * 10**9
     written = [(base + number, f"{number}".encode()) for number in range(10)]
@@ -114,4 +142,4 @@ def test_a_time_with_an_offset_is_told_in_utc_and_asked_for_with_its_offset() ->
     found = reader.feed(b"2026-11-27T22:40:02.123456789+02:00 hello\n")
 
     assert found[0].time == "2026-11-27T20:40:02.123Z"
-    assert reader.restart() == "2026-11-27T22:40:02+02:00"
+    assert reader.restart() == "2026-11-27T22:40:01+02:00"

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import re
+import subprocess
+import tarfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,10 +117,86 @@ def test_a_file_starts_in_the_directory_of_the_step() -> None:
     assert container["workingDir"] == "/partita/step"
 
 
-def test_an_argument_that_looks_like_a_variable_stays_as_it_is() -> None:
-    container = step(launch(node={"command": ["echo", "$(HOME) $$"]}))
+def as_the_kubelet_expands(text: str) -> str:
+    """Do as Kubernetes does with command and args; HOME is the only variable."""
+    return re.sub(r"\$\$|\$\(HOME\)", lambda found: "$" if found[0] == "$$" else "/root", text)
 
-    assert container["args"] == ["echo", "$$(HOME) $$"]
+
+@pytest.mark.parametrize("word", ["$(HOME)", "$$", "$$(HOME)", "kill $$; echo $?", "$", "$((1+1))"])
+def test_a_dollar_reaches_the_program_as_it_is_written(word: str) -> None:
+    argument = step(launch(node={"command": ["echo", word]}))["args"][1]
+    commands = step(launch(node={"commands": [word]}))["command"]
+
+    assert as_the_kubelet_expands(argument) == word
+    assert as_the_kubelet_expands(commands[-1]) == word
+
+
+@pytest.fixture
+def claim(tmp_path: Path) -> Path:
+    """The directories of a pod under a folder, with files of a suite to fill them."""
+    for name in ("archive", "marks", "claim-state", "workspace", "step", "artifacts"):
+        (tmp_path / "partita" / name).mkdir(parents=True)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for name in ("workspace/hello.txt", "step/hello.txt", "artifacts/.keep"):
+            info = tarfile.TarInfo(f"partita/{name}")
+            info.size = 5
+            archive.addfile(info, io.BytesIO(b"hello"))
+    (tmp_path / "partita/archive/files.tgz").write_bytes(made.getvalue())
+    return tmp_path
+
+
+def fill(claim: Path, *, still: int = 3) -> subprocess.Popen[bytes]:
+    """Run the script of the init container with the directories of the folder."""
+    rules = replace(RULES, claim="shared")
+    extras = PodExtras(hosts={}, has_files=True)
+    made: Any = pod_spec.pod(launch(node={"command": ["true"]}), rules, extras)
+    command = [
+        as_the_kubelet_expands(each) for each in made["spec"]["initContainers"][0]["command"]
+    ]
+    script = command[2].replace("/partita", f"{claim}/partita").replace("-C /", f"-C {claim}")
+    script = script.replace(f"-ge {pod_spec._STILL_TRIES}", f"-ge {still}")
+    return subprocess.Popen([*command[:2], script, *command[3:]])
+
+
+def test_many_pods_fill_the_directory_of_a_claim_once(claim: Path) -> None:
+    started = [fill(claim, still=50) for _ in range(4)]
+
+    assert [each.wait(20) for each in started] == [0, 0, 0, 0]
+    assert (claim / "partita/workspace/hello.txt").read_text() == "hello"
+    assert [each.name for each in (claim / "partita/claim-state").glob("lock*")] == ["lock.1"]
+
+
+def test_the_lock_of_a_filler_that_died_is_taken_over(claim: Path) -> None:
+    lock = claim / "partita/claim-state/lock.1"
+    lock.mkdir()
+    (lock / "beat").write_text("1")
+
+    assert fill(claim).wait(20) == 0
+    assert (claim / "partita/workspace/hello.txt").read_text() == "hello"
+
+
+def test_a_filler_that_is_slow_keeps_its_lock(claim: Path) -> None:
+    lock = claim / "partita/claim-state/lock.1"
+    lock.mkdir()
+    waiting = fill(claim, still=20)
+    for beat in range(8):
+        (lock / "beat").write_text(str(beat))
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(0.5)
+
+    (claim / "partita/claim-state/filled").touch()
+
+    assert waiting.wait(20) == 0
+    assert not (claim / "partita/workspace/hello.txt").exists()
+
+
+def test_scripts_of_the_platform_keep_their_dollars() -> None:
+    spec = pod(launch(node={"command": ["true"]}))["spec"]
+
+    script = spec["initContainers"][0]["command"][2]
+
+    assert as_the_kubelet_expands(script) == pod_spec._FILL
 
 
 def test_variables_are_in_a_secret_and_not_in_the_pod() -> None:

@@ -5,6 +5,7 @@
     ├── Exists          an object of this name exists
     ├── RequestDenied         the API server refused; the message is its own
     └── StreamBroken    a watch, a log or an exec ended in the middle
+        └── StreamSilent    nothing came through it for as long as it may be silent
 
 What has no answer for `unavailable_after_s` raises RuntimeUnavailable.
 """
@@ -15,31 +16,31 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from kernel.cluster_access import ClusterAccess
 from kernel.exec_plugin import AccessRefused
 from worker.domain.runtime import UNAVAILABLE_AFTER_S, RuntimeUnavailable
-from worker.runtimes.kubernetes.objects import Status
+from worker.runtimes.kubernetes.exec_stream import ExecResult, ExecStream
+from worker.runtimes.kubernetes.objects import AnyList, ObjectList, Status
 
 T = TypeVar("T")
+Page = TypeVar("Page", bound=ObjectList)
 Body = Mapping[str, object]
 CALL_S: Final = 15.0
+EXEC_S: Final = 15.0  # a program that only looks or signals
+_CLOSE_S: Final = 2.0
 PAGE: Final = 500
+_JSON: Final = "application/json"
+_ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0)
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_STDIN, _STDOUT, _STDERR, _RESULT = range(4)
-_CHUNK: Final = 32 * 1024
-_STDERR_LIMIT: Final = 64 * 1024
-_CANNOT_EXECUTE: Final = 126
-_NOT_FOUND: Final = 127
 
 
 class ClusterError(Exception):
@@ -51,7 +52,7 @@ class Gone(ClusterError):
 
 
 class Exists(ClusterError):
-    """An object of this name exists, or changed after it was read."""
+    """An object of this name exists, or it is another one than that to delete."""
 
 
 class RequestDenied(ClusterError):
@@ -66,15 +67,12 @@ class StreamBroken(ClusterError):
     """A watch, a log or an exec ended in the middle."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecResult:
-    exit_code: int
-    output: bytes = b""
-    errors: bytes = b""
+class StreamSilent(StreamBroken):
+    """Nothing came through a watch or a log for as long as it may be silent."""
 
 
 class _NoAnswer(Exception):
-    """The API server cannot be reached, or is busy."""
+    """The API server cannot be reached or is busy, or another change came first."""
 
 
 class ClusterClient:
@@ -145,6 +143,16 @@ class ClusterClient:
             "GET", self.path(kind), form, query=query, unavailable_after_s=deadline_s
         )
 
+    async def pages(self, kind: str, form: type[Page], selector: str) -> AsyncGenerator[Page]:
+        """Yield all objects with these labels, page by page."""
+        query = {"labelSelector": selector, "limit": str(PAGE)}
+        while True:
+            page = await self.list_page(kind, form, query)
+            yield page
+            if not page.metadata.continue_:
+                return
+            query["continue"] = page.metadata.continue_
+
     async def _ask(
         self,
         method: str,
@@ -158,8 +166,9 @@ class ClusterClient:
         async def once() -> T:
             content = None if body is None else json.dumps(body).encode()
             patches = method == "PATCH"
-            kind = "application/merge-patch+json" if patches else "application/json"
-            headers = {**await self._headers(), "Content-Type": kind}
+            kind = "application/merge-patch+json" if patches else _JSON
+            accept = _ONLY_METADATA if form is AnyList else _JSON
+            headers = {**await self._headers(), "Content-Type": kind, "Accept": accept}
             with _connection_errors():
                 answer = await self._client.request(
                     method, path, content=content, params=query, headers=headers
@@ -194,14 +203,15 @@ class ClusterClient:
         """Raises what the status says; the body must be read, except for a success."""
         if answer.is_success:
             return
-        message = _message(answer)
+        message, reason = _message(answer)
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             await asyncio.to_thread(self._access.refused)
             raise _NoAnswer("the credential is refused")
         if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
             raise Gone(message)
         if answer.status_code == httpx.codes.CONFLICT:
-            raise Exists(message)
+            is_known = reason == "AlreadyExists" or answer.request.method == "DELETE"
+            raise Exists(message) if is_known else _NoAnswer(message)
         if answer.status_code in _BUSY and "admission webhook" not in message:
             raise _NoAnswer(message)
         raise RequestDenied(message, answer.status_code)
@@ -210,7 +220,10 @@ class ClusterClient:
     async def _stream(
         self, path: str, query: Mapping[str, str], *, silence_s: float | None
     ) -> AsyncGenerator[httpx.Response]:
-        """Open a stream that may be silent for `silence_s`. Raises StreamBroken."""
+        """Open a stream that may be silent for `silence_s`. Raises StreamBroken, StreamSilent.
+
+        A kubelet sends no headers before the first line: an answer may be silent from its start.
+        """
         timeout = httpx.Timeout(CALL_S, read=silence_s)
         try:
             with _connection_errors():
@@ -223,7 +236,9 @@ class ClusterClient:
                         await self._check(answer)
                     yield answer
         except (_NoAnswer, AccessRefused) as error:
-            raise StreamBroken(str(error)) from error
+            is_silent = isinstance(error.__cause__, httpx.ReadTimeout)
+            broken = StreamSilent if is_silent else StreamBroken
+            raise broken(str(error)) from error
 
     async def watch_lines(
         self, kind: str, query: Mapping[str, str], *, silence_s: float
@@ -241,7 +256,7 @@ class ClusterClient:
     ) -> AsyncGenerator[bytes]:
         """Yield a container's log with its times. Raises Gone, RequestDenied, StreamBroken.
 
-        `since`: RFC 3339 in whole seconds, or empty. Also breaks after `silence_s`.
+        `since`: RFC 3339 in whole seconds, or empty. Raises StreamSilent after `silence_s`.
         """
         query = {"container": container, "timestamps": "true", "follow": str(follow).lower()}
         if since:
@@ -259,81 +274,48 @@ class ClusterClient:
         *,
         stdin: bytes = b"",
         take: Callable[[bytes], None] | None = None,
+        limit_s: float = EXEC_S,
     ) -> ExecResult:
         """Run a program in a container. Raises Gone, RequestDenied, StreamBroken.
 
         With `stdin`, the program must read exactly that many bytes: an older API server cannot
-        close it. `take`: gets the output instead of the result.
+        close it. `take`: gets the output instead of the result. Breaks after `limit_s`.
         """
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                return await self._run(pod, container, argv, stdin, take)
+        except InvalidStatus as error:
+            raise _exec_refusal(error) from error
+        except (WebSocketException, OSError, TimeoutError, AccessRefused) as error:
+            why = f"no end within {limit_s:g} s" if limit.expired() else str(error)
+            raise StreamBroken(f"exec in {pod}: {why or type(error).__name__}") from error
+
+    async def _run(
+        self,
+        pod: str,
+        container: str,
+        argv: Sequence[str],
+        stdin: bytes,
+        take: Callable[[bytes], None] | None,
+    ) -> ExecResult:
         query = [("container", container), ("stdout", "true"), ("stderr", "true")]
         query += [("stdin", "true")] * bool(stdin)
         query += [("command", word) for word in argv]
         url = self.server.join(self.path("pods", pod, "exec")).copy_with(params=query)
         address = str(url.copy_with(scheme="wss" if url.scheme == "https" else "ws"))
-        try:
-            async with connect(
-                address,
-                ssl=self._access.trust if url.scheme == "https" else None,
-                subprotocols=_PROTOCOLS,  # type: ignore[arg-type]
-                additional_headers=await self._headers(),
-                compression=None,
-                max_size=None,
-                open_timeout=CALL_S,
-                proxy=None,
-            ) as connection:
-                return await _Exec(connection, take).run(stdin)
-        except InvalidStatus as error:
-            raise _exec_refusal(error) from error
-        except (WebSocketException, OSError, TimeoutError, AccessRefused) as error:
-            raise StreamBroken(f"exec in {pod}: {str(error) or type(error).__name__}") from error
-
-
-class _Exec:
-    """One program behind a WebSocket: the first byte of a message names its channel."""
-
-    def __init__(self, connection: ClientConnection, take: Callable[[bytes], None] | None) -> None:
-        self._connection = connection
-        self._output = bytearray()
-        self._errors = bytearray()
-        self._take = take or self._output.extend
-
-    async def run(self, stdin: bytes) -> ExecResult:
-        sending = asyncio.create_task(self._send(stdin))
-        try:
-            return await self._receive()
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-
-    async def _send(self, stdin: bytes) -> None:
-        for start in range(0, len(stdin), _CHUNK):
-            await self._connection.send(bytes([_STDIN]) + stdin[start : start + _CHUNK])
-
-    async def _receive(self) -> ExecResult:
-        async for message in self._connection:
-            data = message.encode() if isinstance(message, str) else message
-            channel = data[0] if data else None
-            if channel == _STDOUT:
-                self._take(data[1:])
-            elif channel == _STDERR and len(self._errors) < _STDERR_LIMIT:
-                self._errors += data[1:]
-            elif channel == _RESULT:
-                code = _exit_code(data[1:])
-                return ExecResult(
-                    exit_code=code, output=bytes(self._output), errors=bytes(self._errors)
-                )
-        raise StreamBroken("the program's end is unknown")
-
-
-def _exit_code(data: bytes) -> int:
-    status = msgspec.json.decode(data, type=Status)
-    if status.status == "Success":
-        return 0
-    for cause in status.details.causes if status.details else ():
-        if cause.reason == "ExitCode":
-            return int(cause.message)
-    is_missing = "no such file" in status.message or "not found" in status.message
-    return _NOT_FOUND if is_missing else _CANNOT_EXECUTE
+        async with connect(
+            address,
+            ssl=self._access.trust if url.scheme == "https" else None,
+            subprotocols=_PROTOCOLS,  # type: ignore[arg-type]
+            additional_headers=await self._headers(),
+            compression=None,
+            max_size=None,
+            open_timeout=CALL_S,
+            close_timeout=_CLOSE_S,
+            proxy=None,
+        ) as connection:
+            return await ExecStream(connection, take).run(stdin)
 
 
 def _exec_refusal(error: InvalidStatus) -> ClusterError:
@@ -344,13 +326,13 @@ def _exec_refusal(error: InvalidStatus) -> ClusterError:
     return StreamBroken(body) if code in _BUSY else RequestDenied(body, code)
 
 
-def _message(answer: httpx.Response) -> str:
-    """Return the API server's own message, else the status."""
+def _message(answer: httpx.Response) -> tuple[str, str]:
+    """Return the API server's own message, else the status, and the reason in one word."""
     try:
         status = msgspec.json.decode(answer.content, type=Status)
     except (msgspec.DecodeError, httpx.ResponseNotRead):
-        return f"HTTP {answer.status_code}"
-    return status.message or f"HTTP {answer.status_code}"
+        return f"HTTP {answer.status_code}", ""
+    return status.message or f"HTTP {answer.status_code}", status.reason
 
 
 @contextlib.contextmanager

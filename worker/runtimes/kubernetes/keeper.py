@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -13,11 +14,15 @@ from worker.domain.exports import Search, search_shared, searches, shared_hint
 from worker.domain.runtime import CONTAINER_FOLDERS, WORKSPACE, Collected, CollectedFile
 from worker.domain.tar_files import take_files
 from worker.runtimes.kubernetes.client import ClusterClient
+from worker.runtimes.kubernetes.exec_stream import ExecResult
 from worker.runtimes.kubernetes.objects import FILLER, KEEPER
 from worker.runtimes.kubernetes.pod_spec import ARCHIVE, ARCHIVE_KEY, MARKS
 
 _ARCHIVE_LIMIT: Final = 512 * 2**20  # bytes read of one folder, whatever matches in it
 _IN_MEMORY: Final = 8 * 2**20
+TRANSFER_S: Final = 300.0  # for files on their way into or out of a container
+_NO_FOLDER: Final = 44
+_END_OF_ARCHIVE: Final = bytes(1024)
 _TICKS: Final = 100  # of CPU time in a second; the same on every Linux
 _PAGE: Final = 4096
 # The step's processes are those of another container, but for the pod's own first process.
@@ -30,6 +35,7 @@ _KILL: Final = _OF_STEP + "echo $p; done | xargs -r kill -KILL"
 _USAGE: Final = _OF_STEP + "cat $d/stat 2>/dev/null; done; true"
 _CHANGES: Final = f"""cd {WORKSPACE} && find . -type f -newer {MARKS}/filled > {MARKS}/changed
 [ ! -s {MARKS}/changed ] || tr '\\n' '\\0' < {MARKS}/changed | xargs -0 tar -cf - | gzip"""
+_PACK: Final = f'[ -e "$1/$2" ] || exit {_NO_FOLDER}; exec tar -cf - -C "$1" -- "$2"'
 _FEED: Final = f"""head -c $1 > {ARCHIVE}/new && mv {ARCHIVE}/new {ARCHIVE}/{ARCHIVE_KEY}"""
 
 
@@ -48,16 +54,21 @@ class ProcessUsage:
 
 
 async def signal_step(client: ClusterClient, pod: str, *, kill: bool) -> None:
-    """Send SIGTERM to the step's program, or SIGKILL to all its processes."""
-    await client.run(pod, KEEPER, ["sh", "-c", _KILL if kill else _TERMINATE])
+    """Send SIGTERM to the step's program, or SIGKILL to all its processes. Raises ExecFailed.
+
+    It may be called again: a process that ended meanwhile is an error, too.
+    """
+    result = await client.run(pod, KEEPER, ["sh", "-c", _KILL if kill else _TERMINATE])
+    if result.exit_code:
+        raise ExecFailed(f"the step could not be stopped: {_last_line(result)}")
 
 
 async def feed(client: ClusterClient, pod: str, archive: bytes) -> None:
     """Bring the archive into the init container, which waits for it."""
     argv = ["sh", "-c", _FEED, "sh", str(len(archive))]
-    result = await client.run(pod, FILLER, argv, stdin=archive)
+    result = await client.run(pod, FILLER, argv, stdin=archive, limit_s=TRANSFER_S)
     if result.exit_code:
-        raise ExecFailed(f"the files could not be copied: {result.errors.decode(errors='replace')}")
+        raise ExecFailed(f"the files could not be copied: {_last_line(result)}")
 
 
 async def usage(client: ClusterClient, pod: str) -> ProcessUsage:
@@ -84,9 +95,10 @@ async def changes(client: ClusterClient, pod: str, *, limit: int) -> bytes:
             raise TooLarge
         taken.extend(data)
 
-    result = await client.run(pod, KEEPER, ["sh", "-c", _CHANGES], take=take)
+    argv = ["sh", "-c", _CHANGES]
+    result = await client.run(pod, KEEPER, argv, take=take, limit_s=TRANSFER_S)
     if result.exit_code:
-        raise ExecFailed(result.errors.decode(errors="replace"))
+        raise ExecFailed(f"the shared directory could not be read: {_last_line(result)}")
     return bytes(taken)
 
 
@@ -106,15 +118,31 @@ async def _search_folder(client: ClusterClient, pod: str, search: Search) -> Col
     folder = PurePosixPath(search.folder)
     if not _is_kept(folder):
         return Collected()
-    argv = ["tar", "-cf", "-", "-C", str(folder.parent), "--", folder.name]
+    argv = ["sh", "-c", _PACK, "sh", str(folder.parent), folder.name]
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         try:
-            await client.run(pod, KEEPER, argv, take=_limit_output(file.write))
+            take = _limit_output(file.write)
+            result = await client.run(pod, KEEPER, argv, take=take, limit_s=TRANSFER_S)
         except TooLarge:
             size = _ARCHIVE_LIMIT // 2**20
             return Collected(skipped=(f"{search.folder} is larger than {size} MiB: none read",))
-        file.seek(0)
+        if result.exit_code == _NO_FOLDER:
+            return Collected()
+        if not _is_whole(file):  # an exit code alone may be of a socket, which tar leaves out
+            raise ExecFailed(f"{search.folder} could not be read: {_last_line(result)}")
         return _read(file, search)
+
+
+def _is_whole(file: IO[bytes]) -> bool:
+    """Return whether the archive has its end."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - len(_END_OF_ARCHIVE)))
+    return file.read() == _END_OF_ARCHIVE
+
+
+def _last_line(result: ExecResult) -> str:
+    text = result.errors.decode(errors="replace").strip().rpartition("\n")[2]
+    return text or f"exit code {result.exit_code}"
 
 
 def _is_kept(folder: PurePosixPath) -> bool:
@@ -139,9 +167,10 @@ def _limit_output(write: Callable[[bytes], int]) -> Callable[[bytes], None]:
 def _read(file: IO[bytes], search: Search) -> Collected:
     files: list[CollectedFile] = []
     skipped: list[str] = []
+    file.seek(0)
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
             take_files(archive, search, files, skipped)
-    except tarfile.ReadError:  # empty: there is no such folder
-        return Collected()
+    except tarfile.ReadError as error:
+        raise ExecFailed(f"{search.folder} could not be read: {error}") from error
     return Collected(files=tuple(files), skipped=tuple(skipped))

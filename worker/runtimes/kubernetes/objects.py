@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -112,6 +112,13 @@ class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     continue_: str = msgspec.field(default="", name="continue")
 
 
+class ObjectList(Protocol):
+    """One page of a list."""
+
+    @property
+    def metadata(self) -> ListMeta: ...
+
+
 class PodList(msgspec.Struct, frozen=True):
     metadata: ListMeta
     items: tuple[Pod, ...] = ()
@@ -124,8 +131,10 @@ class AnyObject(msgspec.Struct, frozen=True):
 
 
 class AnyList(msgspec.Struct, frozen=True):
+    """Objects of which only the metadata counts: the API server is asked for nothing else."""
+
     metadata: ListMeta
-    items: tuple[AnyObject, ...] = ()
+    items: tuple[AnyObject, ...] | None = None  # the API server sends null if there is none
 
 
 class Secret(msgspec.Struct, frozen=True):

@@ -2,12 +2,13 @@
 
 Kubernetes sends one stream for stdout and stderr: every record counts as stdout. A stream breaks
 when the API server or the kubelet restarts, or when the log is rotated. The reader then asks for
-the log since the second of the last line and drops as many lines as it has from there.
+the log since the second before the last line and drops as many lines as it has from there: the
+lines of the two streams are a little out of order, and Kubernetes leaves out each that is older.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kernel.clock import rfc3339
@@ -17,6 +18,7 @@ from worker.domain.output_records import OutputRecord
 _SECOND: Final = len("2026-01-02T03:04:05")
 _MILLISECOND: Final = len("2026-01-02T03:04:05.123")
 _STAMP_LIMIT: Final = 64
+_SECONDS: Final = 4  # whose lines are counted: two streams are out of order by less
 
 
 class PodLogReader:
@@ -34,9 +36,10 @@ class PodLogReader:
         self._stamp = b""  # of the line that is read; empty between two lines
         self._pieces = 0  # records of that line so far
         self._known = 0  # of these, known from before a restart; -1: all of them
-        self._second = b""  # the latest second of a line
-        self._first = b""  # the stamp of its first line
-        self._count = 0  # the lines that began in it
+        self._counts: dict[bytes, int] = {}  # the latest seconds → the lines that began in them
+        self._firsts: dict[bytes, bytes] = {}  # second → the stamp of the first line since then
+        self._first = b""  # of the lines that were asked for
+        self._last_second = b""  # of the last new line; empty if it is not counted
         self._last = b""  # the latest stamp
         self._last_pieces = 0  # records of the last new line
         self._last_is_whole = True
@@ -51,14 +54,17 @@ class PodLogReader:
 
     def restart(self) -> str:
         """Begin a new stream; return the time since which to ask for the log, empty at first."""
-        if not self._last_is_whole and not self._last_pieces:
-            self._count = max(0, self._count - 1)  # only its time was read
-            self._last_is_whole = True
         self._buffer = self._stamp = b""
-        self._expected, self._has_restarted = self._count, True
-        if not self._second:
+        self._has_restarted = True
+        if not self._counts:
             return ""
-        return f"{self._second.decode()}{_zone(self._last)}"
+        since = _second_before(max(self._counts))
+        if self._last_second and not self._last_is_whole:
+            since = min(since, self._last_second)
+        known = [each for each in self._counts if each >= since]
+        self._expected = sum(self._counts[each] for each in known)
+        self._first = self._firsts[min(known)]
+        return f"{since.decode()}{_zone(self._last)}"
 
     def feed(self, data: bytes) -> list[OutputRecord]:
         self._buffer += data
@@ -94,33 +100,40 @@ class PodLogReader:
         stamp = self._buffer[:end] or self._last or b"?"
         self._buffer = self._buffer[end + 1 :] if end else self._buffer
         self._stamp, self._pieces = stamp, 0
-        self._known = self._known_pieces(stamp)
-        if not self._known:
+        known = self._known_pieces(stamp)
+        if known is None:
             self._count_line(stamp)
+        self._known = known or 0
         return True
 
-    def _known_pieces(self, stamp: bytes) -> int:
-        """Return how many records of this line are known: 0 for a new line, -1 for all."""
+    def _known_pieces(self, stamp: bytes) -> int | None:
+        """Return how many records of this line are known, -1 for all; None for a new line."""
         if self._has_restarted:
             self._has_restarted = False
             if self._expected and stamp != self._first:  # the log was rotated
                 self._expected = -1
-        of_last = -1 if self._last_is_whole else self._last_pieces
+        is_whole = self._last_is_whole or not self._last_second
+        of_last = -1 if is_whole else self._last_pieces
         if self._expected < 0:
             if stamp <= self._last:
                 return of_last if stamp == self._last else -1
             self._expected = 0
         if not self._expected:
-            return 0
+            return None
         self._expected -= 1
         return -1 if self._expected else of_last
 
     def _count_line(self, stamp: bytes) -> None:
         second = stamp[:_SECOND]
-        if second > self._second:
-            self._second, self._first, self._count = second, stamp, 0
-        if second == self._second:
-            self._count += 1
+        if second not in self._counts:
+            later = min((each for each in self._counts if each > second), default=b"")
+            self._counts[second], self._firsts[second] = 0, self._firsts.get(later, stamp)
+        self._counts[second] += 1
+        self._last_second = second
+        if len(self._counts) > _SECONDS:
+            oldest = min(self._counts)
+            del self._counts[oldest], self._firsts[oldest]
+            self._last_second = second if second != oldest else b""
         self._last = max(self._last, stamp)
         self._last_pieces, self._last_is_whole = 0, False
 
@@ -139,6 +152,15 @@ class PodLogReader:
         if key != self._time_of[0]:  # a burst has one, in milliseconds
             self._time_of = key, _utc(stamp)
         return self._time_of[1]
+
+
+def _second_before(second: bytes) -> bytes:
+    """Return the second before, in which a line of the other stream may still come."""
+    try:
+        before = datetime.fromisoformat(second.decode("ascii", "replace")) - timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        return second
+    return before.isoformat(timespec="seconds").encode()
 
 
 def _zone(stamp: bytes) -> str:

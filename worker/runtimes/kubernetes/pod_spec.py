@@ -40,11 +40,14 @@ _MEMORY_REQUESTED: Final = 0.25
 SECRET_LIMIT: Final = 1_000_000  # bytes of one Secret; the API server's own limit is 1 MiB
 NETWORKS: Final = "partita.networks"  # annotation: network → names there, as JSON
 WORKSPACE_NAME: Final = "partita.shared_directory"
-ROLE: Final = "partita.role"  # of Secrets: env, files, pull, changes
+ROLE: Final = "partita.role"  # of Secrets: env, files, pull, changes, directory
+CHANGES: Final = "changes"
+DIRECTORY: Final = "directory"
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z")
 _HOST_NAME: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z"
 )
+_STILL_TRIES: Final = 250  # tenths of a second and more: some beats of a node that is slow
 _SECRET_KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}\Z")
 _SELECTED: Final = (
     ownership.MANAGED,
@@ -54,18 +57,28 @@ _SELECTED: Final = (
     ownership.STEP,
     ownership.STEP_KIND,
     ownership.ATTEMPT,
+    ROLE,
+    WORKSPACE_NAME,
 )
+# One filler at a time fills a directory on a claim: the one that made the newest lock, as long as
+# its beat goes on. When a beat stands still, whoever waits makes the lock with the next number.
 _FILL: Final = f"""set -e; umask 0
 until [ -e {ARCHIVE}/{ARCHIVE_KEY} ]; do sleep 0.1; done
 extract() {{ gzip -dc {ARCHIVE}/{ARCHIVE_KEY} | tar -xf - -C / "$@"; }}
 if [ -d {CLAIM_STATE} ]; then
   extract partita/step partita/artifacts
   if [ "$1" = fills ]; then
-    if mkdir {CLAIM_STATE}/lock 2>/dev/null; then
-      extract partita/workspace; touch {CLAIM_STATE}/filled
-    fi
-    n=0; until [ -e {CLAIM_STATE}/filled ]; do
-      n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.1
+    number=1 still=0 last=none
+    until [ -e {CLAIM_STATE}/filled ]; do
+      lock={CLAIM_STATE}/lock.$number
+      if mkdir $lock 2>/dev/null; then
+        (while date +%s > $lock/beat; do sleep 2; done) & trap "kill $!" EXIT
+        extract partita/workspace; touch {CLAIM_STATE}/filled
+        break
+      fi
+      sleep 0.1; beat=$(cat $lock/beat 2>/dev/null || true)
+      if [ "$beat" != "$last" ]; then still=0 last=$beat; else still=$((still+1)); fi
+      if [ $still -ge {_STILL_TRIES} ]; then number=$((number+1)) still=0 last=none; fi
     done
   elif [ ! -e {CLAIM_STATE}/filled ]; then chmod 777 {WORKSPACE}; fi
 else extract; fi
@@ -114,8 +127,9 @@ def label_value(text: str) -> str:
 
 def metadata(name: str, labels: Mapping[str, str], **annotations: str) -> Body:
     """Return the metadata of an object: what is selected by as labels, all as annotations."""
-    selected = {key: label_value(labels[key]) for key in _SELECTED if key in labels}
-    return {"name": name, "labels": selected, "annotations": {**labels, **annotations}}
+    known = {**labels, **annotations}
+    selected = {key: label_value(known[key]) for key in _SELECTED if key in known}
+    return {"name": name, "labels": selected, "annotations": known}
 
 
 def select(labels: Mapping[str, str]) -> str:
@@ -181,16 +195,19 @@ def _resources(launch: Launch, *, cpu: float = 1, memory: float = 1) -> Body:
 def _program(program: UnitProgram) -> Body:
     made: Body = {}
     if program.entrypoint:
-        made["command"] = list(program.entrypoint)
+        made["command"] = _literal(program.entrypoint)
         if program.starts_in == "image-or-step":  # its shell alone knows the image's directory
-            made["command"] = ["sh", "-c", _IN_STEP, "sh", *program.entrypoint]
+            made["command"] = _literal(("sh", "-c", _IN_STEP, "sh", *program.entrypoint))
     if program.arguments:
-        made["args"] = list(program.arguments)
-    for key, words in made.items():  # Kubernetes would replace $(NAME)
-        made[key] = [word.replace("$(", "$$(") for word in words]  # type: ignore[attr-defined]
+        made["args"] = _literal(program.arguments)
     if program.starts_in == "step":
         made["workingDir"] = STEP_DIRECTORY
     return made
+
+
+def _literal(words: Sequence[str]) -> list[str]:
+    """Return words that the kubelet leaves as they are: it replaces $(NAME), and $$ by $."""
+    return [word.replace("$", "$$") for word in words]
 
 
 def _filler(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
@@ -212,7 +229,7 @@ def _helper(name: str, command: list[str], rules: PodRules, mounts: list[Body]) 
         "name": name,
         "image": rules.helper_image,
         "imagePullPolicy": "Never" if rules.pull_policy == "Never" else "IfNotPresent",
-        "command": command,
+        "command": _literal(command),
         "resources": {"requests": requested, "limits": {**requested, "cpu": "1"}},
         "securityContext": {
             "runAsUser": 0,
@@ -326,15 +343,15 @@ def changes_secret(
     labels: Mapping[str, str], unit_name: str, workspace: str, changes: bytes
 ) -> Body:
     """Return the Secret that carries what a step wrote to the shared directory to later steps."""
-    notes = {ROLE: "changes", WORKSPACE_NAME: workspace}
-    about = metadata(secret_name(unit_name, "changes"), labels, **notes)
+    notes = {ROLE: CHANGES, WORKSPACE_NAME: workspace}
+    about = metadata(secret_name(unit_name, CHANGES), labels, **notes)
     data = {CHANGES_KEY: base64.b64encode(changes).decode()}
     return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": about, "data": data}
 
 
 def directory_note(launch: Launch) -> Body:
     """Return the empty Secret by which a run's directory on the claim is found until it is gone."""
-    about = metadata(launch.workspace.name, launch.run_labels, **{ROLE: "directory"})
+    about = metadata(launch.workspace.name, launch.run_labels, **{ROLE: DIRECTORY})
     return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": about}
 
 

@@ -88,13 +88,10 @@ class PodStarts:
             async with limit:
                 await self._ensure(launch, problems)
                 return await self._until_started(launch, pulling, problems)
-        except TimeoutError:
+        except BaseException as error:
             await self._discard(launch)
-            if not limit.expired():
-                raise
-            raise _failure(self._too_late(problems)) from None
-        except (RuntimeFailure, asyncio.CancelledError):
-            await self._discard(launch)
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise _failure(self._too_late(problems)) from None
             raise
 
     def _too_late(self, problems: list[PodProblem]) -> PodProblem:
@@ -104,16 +101,14 @@ class PodStarts:
         return PodProblem(reason=problems[-1].reason, sentence=f"{waited}: {problems[-1].sentence}")
 
     async def _discard(self, launch: Launch) -> None:
+        """Delete the pod if it is ours; what cannot be deleted now goes with the run."""
         with contextlib.suppress(RuntimeFailure, ClusterError):
-            await self._resources.delete("pods", launch.name)
+            await self._resources.delete_owned_pod(launch.name)
             self._pods.forget(launch.name)
 
     async def _ensure(self, launch: Launch, problems: list[PodProblem]) -> None:
         """Create the pod with its Secrets and Service, unless it exists."""
-        known = await self._pods.read(launch.name)
-        if known is not None:
-            if not ownership.is_owned(known.metadata.annotations, self._installation_id):
-                raise RuntimeFailure(f"a pod {launch.name} of another owner exists")
+        if await self._exists(launch.name):
             return
         if launch.attempt > 1:
             await self._remove_earlier(launch)
@@ -126,9 +121,16 @@ class PodStarts:
         body = pod_spec.pod(launch, self._rules, extras)
         if extras.is_fed:
             body["metadata"]["annotations"][_FED] = "true"  # type: ignore[index]
-        made = await self._create_pod(body, problems)
+        made = await self._create_pod(launch.name, body, problems)
         for secret in secrets:
             await self._own("secrets", secret, made)
+
+    async def _exists(self, name: str) -> bool:
+        """Return whether the pod exists. Raises RuntimeFailure if it is another owner's."""
+        known = await self._pods.read(name)
+        if known and not ownership.is_owned(known.metadata.annotations, self._installation_id):
+            raise RuntimeFailure(f"a pod {name} of another owner exists")
+        return known is not None
 
     async def _extras(self, launch: Launch) -> tuple[PodExtras, list[pod_spec.Body]]:
         archive, has_files = await self._archive(launch)
@@ -160,22 +162,25 @@ class PodStarts:
         with contextlib.suppress(Exists):  # of a start that was interrupted
             await self._client.create(kind, body, AnyObject)
 
-    async def _create_pod(self, body: pod_spec.Body, problems: list[PodProblem]) -> Pod | None:
+    async def _create_pod(
+        self, name: str, body: pod_spec.Body, problems: list[PodProblem]
+    ) -> Pod | None:
         """Create the pod, waiting for quota. Raises PodFailed."""
         while True:
             try:
                 made = await self._client.create("pods", body, Pod)
             except Exists:
-                return None
+                if await self._exists(name):
+                    return None
             except RequestDenied as error:
                 problem = reasons.refusal_problem(str(error))
                 if problem.is_final:
                     raise PodFailed(problem) from error
                 problems.append(problem)
-                await asyncio.sleep(_READ_EVERY_S)
-                continue
-            self._pods.note(made)
-            return made
+            else:
+                self._pods.note(made)
+                return made
+            await asyncio.sleep(_READ_EVERY_S)
 
     async def _own(self, kind: str, body: pod_spec.Body, made: Pod | None) -> None:
         """Let the object go with its pod; without that it goes with the run."""
@@ -189,7 +194,7 @@ class PodStarts:
         of_step = {ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id}
         for pod in await self._resources.pods(**of_step):
             if int(pod.metadata.annotations.get(ownership.ATTEMPT, 0)) < launch.attempt:
-                await self._resources.delete("pods", pod.name)
+                await self._resources.delete("pods", pod.name, uid=pod.metadata.uid)
                 self._pods.forget(pod.name)
 
     async def _credentials_of(self, image: str) -> PullCredentials | None:

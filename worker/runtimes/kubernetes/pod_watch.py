@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from kernel.background import keep_running, one_cycle, report_error
 from worker.domain.runtime import RuntimeUnavailable
-from worker.runtimes.kubernetes.client import PAGE, ClusterClient, Gone, RequestDenied, StreamBroken
+from worker.runtimes.kubernetes.client import ClusterClient, Gone, RequestDenied, StreamBroken
 from worker.runtimes.kubernetes.objects import AnyObject, Pod, PodList, Status, WatchEvent
 
 log = logging.getLogger("partita.workers")
@@ -177,26 +177,11 @@ def _version(pod: Pod) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-async def pages(
-    client: ClusterClient, kind: str, form: type[PodList], selector: str
-) -> AsyncGenerator[PodList]:
-    following = ""
-    while True:
-        query = {"labelSelector": selector, "limit": str(PAGE)}
-        if following:
-            query["continue"] = following
-        page = await client.list_page(kind, form, query)
-        yield page
-        following = page.metadata.continue_
-        if not following:
-            return
-
-
 async def list_pods(client: ClusterClient, selector: str) -> tuple[list[Pod], str]:
     """Return all pods with these labels, and the version of the list."""
     pods: list[Pod] = []
     version = ""
-    async for page in pages(client, "pods", PodList, selector):
+    async for page in client.pages("pods", PodList, selector):
         pods += page.items
         version = version or page.metadata.resource_version
     return pods, version

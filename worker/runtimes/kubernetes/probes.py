@@ -27,8 +27,9 @@ async def probe(
         result = await client.run(pod, KEEPER, ["sh", "-c", f"timeout {_TRY_S} {pipe} -e true"])
         return ProbeResponse(problem=_why(result.exit_code, result.errors, wanted.port))
     request = _request(address, wanted, headers)
-    script = f'printf %s "$1" | timeout {_TRY_S} {pipe} | head -n 1'
-    result = await client.run(pod, KEEPER, ["sh", "-c", script, "sh", request])
+    script = f'head -c "$1" | timeout {_TRY_S} {pipe} | head -n 1'
+    argv = ["sh", "-c", script, "sh", str(len(request))]
+    result = await client.run(pod, KEEPER, argv, stdin=request)  # audit logs have every argument
     words = result.output.decode("latin-1").split()
     if len(words) >= _STATUS_PARTS and words[0].startswith("HTTP/") and words[1].isdecimal():
         return ProbeResponse(status=int(words[1]))
@@ -37,12 +38,12 @@ async def probe(
     return ProbeResponse(problem=_why(result.exit_code or 1, result.errors, wanted.port))
 
 
-def _request(address: str, wanted: HttpProbe, headers: Mapping[str, str]) -> str:
+def _request(address: str, wanted: HttpProbe, headers: Mapping[str, str]) -> bytes:
     own = {"host": f"{address}:{wanted.port}", "connection": "close", "accept": "*/*"}
     given = {name.lower(): value for name, value in headers.items()}
     lines = [f"{_plain(name)}: {_plain(value)}" for name, value in (own | given).items()]
     target = quote(wanted.target, safe="/?&=%:;,+$!*'()@~#[]")
-    return "\r\n".join((f"GET {target} HTTP/1.1", *lines, "", ""))
+    return "\r\n".join((f"GET {target} HTTP/1.1", *lines, "", "")).encode()
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,21 +17,21 @@ from kernel.agent_protocol import RuntimeResource
 from worker.domain import ownership
 from worker.domain.runtime import RemovedResources
 from worker.runtimes.kubernetes.client import (
-    PAGE,
     ClusterClient,
     Exists,
     Gone,
     RequestDenied,
 )
 from worker.runtimes.kubernetes.objects import AnyList, AnyObject, Meta, Pod
-from worker.runtimes.kubernetes.pod_spec import select
+from worker.runtimes.kubernetes.pod_spec import DIRECTORY, ROLE, select
 from worker.runtimes.kubernetes.pod_watch import list_pods
 
 LIST_S: Final = 8.0
 TRIES: Final = 3
 _PAUSE_S: Final = 0.2
 _GONE_WITHIN_TRIES: Final = 75
-_OTHERS: Final = ("services", "secrets")
+_KINDS: Final = ("pods", "services", "secrets")
+KEPT_ROLES: Final = frozenset({DIRECTORY})  # of Secrets that SharedDirectories removes
 
 
 class ClusterResources:
@@ -56,15 +56,13 @@ class ClusterResources:
 
     async def runs(self, orchestrator_id: str) -> frozenset[str]:
         wanted = {ownership.ORCHESTRATOR: orchestrator_id}
-        found = [pod.metadata for pod in await self.pods(**wanted)]
-        for kind in _OTHERS:
-            found += [each.metadata async for each in self._others(kind, wanted)]
-        runs = (meta.annotations.get(ownership.RUN_ID) for meta in found)
+        found = await self._list(_KINDS, wanted)
+        runs = (meta.annotations.get(ownership.RUN_ID) for _, meta in found)
         return frozenset(run_id for run_id in runs if run_id)
 
     async def list_all(self) -> list[RuntimeResource]:
         pods = [pod_resource(pod) for pod in await self.pods()]
-        services = [service_resource(each) async for each in self._others("services", {})]
+        services = [service_resource(meta) for _, meta in await self._list(("services",), {})]
         return [*pods, *services]
 
     async def look_at(self, resource: RuntimeResource) -> RuntimeResource | None:
@@ -72,7 +70,8 @@ class ClusterResources:
             if resource.kind == "container":
                 return pod_resource(await self._client.get("pods", resource.id, Pod))
             if resource.kind == "network":
-                return service_resource(await self._client.get("services", resource.id, AnyObject))
+                found = await self._client.get("services", resource.id, AnyObject)
+                return service_resource(found.metadata)
         return None
 
     async def remove(self, resource: RuntimeResource) -> bool:
@@ -81,8 +80,10 @@ class ClusterResources:
             return True
         if not ownership.is_owned(now.labels, self._installation_id):
             return False
-        kind = "pods" if resource.kind == "container" else "services"
-        await self.delete(kind, resource.id)
+        if resource.kind == "container":
+            await self.delete_owned_pod(resource.id)
+        else:
+            await self.delete("services", resource.id)
         for _ in range(_GONE_WITHIN_TRIES):
             if await self.look_at(resource) is None:
                 return True
@@ -96,6 +97,16 @@ class ClusterResources:
         except (Gone, Exists):
             return False
         return True
+
+    async def delete_owned_pod(self, name: str) -> bool:
+        """Delete the pod unless it belongs to another installation; return whether it did."""
+        try:
+            found = await self._client.get("pods", name, AnyObject)
+        except Gone:
+            return False
+        if not ownership.is_owned(found.metadata.annotations, self._installation_id):
+            return False
+        return await self.delete("pods", name, uid=found.metadata.uid)
 
     async def release(self, run_id: str) -> RemovedResources:
         """Remove all of a run and wait until it is gone, in up to three tries."""
@@ -114,11 +125,10 @@ class ClusterResources:
 
     async def _remove_once(self, of_run: dict[str, str], removed: dict[str, set[str]]) -> list[str]:
         """Delete what there is; return what is still there after a while, as sentences."""
-        found = [("pods", pod.metadata) for pod in await self.pods(**of_run)]
-        for kind in _OTHERS:
-            found += [(kind, each.metadata) async for each in self._others(kind, of_run)]
         problems: list[str] = []
-        for kind, meta in found:
+        for kind, meta in await self._list(_KINDS, of_run):
+            if meta.annotations.get(ROLE) in KEPT_ROLES:
+                continue
             removed[kind].add(meta.name)
             try:
                 await self.delete(kind, meta.name, uid=meta.uid)
@@ -136,18 +146,15 @@ class ClusterResources:
             await asyncio.sleep(_PAUSE_S)
         return [f"pods/{pod.name} is not gone yet" for pod in left]
 
-    async def _others(self, kind: str, labels: dict[str, str]) -> AsyncGenerator[AnyObject]:
-        following = ""
-        while True:
-            query = {"labelSelector": self._select(labels), "limit": str(PAGE)}
-            if following:
-                query["continue"] = following
-            page = await self._client.list_page(kind, AnyList, query)
-            for each in page.items:
-                yield each
-            following = page.metadata.continue_
-            if not following:
-                return
+    async def _list(self, kinds: Sequence[str], labels: dict[str, str]) -> list[tuple[str, Meta]]:
+        """Return the objects with these labels, without the data of Secrets."""
+        selector = self._select(labels)
+        return [
+            (kind, each.metadata)
+            for kind in kinds
+            async for page in self._client.pages(kind, AnyList, selector)
+            for each in page.items or ()
+        ]
 
 
 def pod_resource(pod: Pod) -> RuntimeResource:
@@ -170,13 +177,13 @@ def pod_resource(pod: Pod) -> RuntimeResource:
     )
 
 
-def service_resource(found: AnyObject) -> RuntimeResource:
+def service_resource(meta: Meta) -> RuntimeResource:
     return RuntimeResource(
         kind="network",
-        id=found.metadata.name,
-        name=found.metadata.name,
-        created_at=_created_at(found.metadata),
-        labels=found.metadata.annotations,
+        id=meta.name,
+        name=meta.name,
+        created_at=_created_at(meta),
+        labels=meta.annotations,
         driver="service",
     )
 

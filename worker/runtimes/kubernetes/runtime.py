@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from dataclasses import replace
 from typing import Final, TypeVar
 
+import httpx
+
 from kernel.agent_protocol import RuntimeResource, StepUsage
 from worker.domain import ownership
 from worker.domain.cpu_meter import CpuMeter
@@ -37,6 +39,7 @@ from worker.runtimes.kubernetes.client import (
     Gone,
     RequestDenied,
     StreamBroken,
+    StreamSilent,
 )
 from worker.runtimes.kubernetes.objects import STEP_CONTAINER, AnyList, Pod
 from worker.runtimes.kubernetes.pod_log import PodLogReader
@@ -55,8 +58,9 @@ T = TypeVar("T")
 _TIMED_OUT: Final = 124
 _PING_S: Final = 2.0
 _PAUSE_S: Final = 0.2
-_LOG_SILENCE_S: Final = 60.0  # then the log is opened again: a dead connection says nothing
+LOG_SILENCE_S: Final = 60.0  # then the log is opened again: a dead connection says nothing
 _READ_S: Final = 15.0
+COLLECT_S: Final = 600.0  # for the files of an ended step, which may be in several folders
 
 
 class KubernetesRuntime(Runtime):
@@ -71,11 +75,19 @@ class KubernetesRuntime(Runtime):
         *,
         unavailable_after_s: float = UNAVAILABLE_AFTER_S,
         pending_s: float = PENDING_S,
+        log_silence_s: float = LOG_SILENCE_S,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`pending_s`: how long a pod may wait for a node, an image or a quota."""
+        """`pending_s`: how long a pod may wait for a node, an image or a quota.
+
+        `log_silence_s`: after that a silent log is opened again.
+        """
         access, namespace = open_access(options)
         self._unavailable_after_s = unavailable_after_s
-        self._client = ClusterClient(access, namespace, unavailable_after_s=unavailable_after_s)
+        self._log_silence_s = log_silence_s
+        self._client = ClusterClient(
+            access, namespace, unavailable_after_s=unavailable_after_s, transport=transport
+        )
         self._installation_id = options.installation_id
         self._resources = ClusterResources(self._client, options.installation_id)
         self._pods = PodWatch(self._client, self._resources.selector)
@@ -142,7 +154,7 @@ class KubernetesRuntime(Runtime):
         self, unit: Unit, reader: PodLogReader, *, follow: bool
     ) -> AsyncGenerator[Sequence[OutputRecord]]:
         """Yield the records of one stream that ends by itself; begin again when one breaks."""
-        failing_since, loop = 0.0, asyncio.get_running_loop()
+        failing_since = 0.0
         while True:
             try:
                 async for data in self._log(unit, reader.restart(), follow=follow):
@@ -152,16 +164,25 @@ class KubernetesRuntime(Runtime):
             except (Gone, StreamBroken, RequestDenied) as error:
                 if await self._pods.read(unit.name) is None:  # a kubelet that starts says so, too
                     raise self._loss(unit) from error
-                failing_since = failing_since or loop.time()
-                if loop.time() - failing_since > self._unavailable_after_s:
-                    message = f"the output of {unit.name} cannot be read: {error}"
-                    raise RuntimeUnavailable(message) from error
-                await asyncio.sleep(_PAUSE_S)
+                if follow and isinstance(error, StreamSilent):  # the step prints nothing
+                    failing_since = 0.0
+                else:
+                    failing_since = await self._pause(unit, error, failing_since)
             else:
                 return
 
+    async def _pause(self, unit: Unit, error: Exception, failing_since: float) -> float:
+        """Return since when the log cannot be read. Raises RuntimeUnavailable if for too long."""
+        now = asyncio.get_running_loop().time()
+        failing_since = failing_since or now
+        if now - failing_since > self._unavailable_after_s:
+            message = f"the output of {unit.name} cannot be read: {error}"
+            raise RuntimeUnavailable(message) from error
+        await asyncio.sleep(_PAUSE_S)
+        return failing_since
+
     def _log(self, unit: Unit, since: str, *, follow: bool) -> AsyncGenerator[bytes]:
-        silence_s = _LOG_SILENCE_S if follow else _READ_S
+        silence_s = self._log_silence_s if follow else _READ_S
         return self._client.log(
             unit.name, STEP_CONTAINER, since=since, follow=follow, silence_s=silence_s
         )
@@ -174,7 +195,7 @@ class KubernetesRuntime(Runtime):
         if lost := reasons.lost_problem(pod):
             raise reasons.PodFailed(lost)
         if not reasons.keeper_ended(pod):
-            await self._repeat(unit, lambda: self._shared.keep(pod))
+            await self._repeat(unit, lambda: self._shared.keep(pod), limit_s=COLLECT_S)
         return UnitExit(exit_code=ended.exit_code, oom_killed=ended.reason == "OOMKilled")
 
     async def _wait_until(self, unit: Unit, reached: Callable[[Pod], bool]) -> Pod:
@@ -212,21 +233,31 @@ class KubernetesRuntime(Runtime):
             return
         await self._repeat(unit, lambda: keeper.signal_step(self._client, unit.name, kill=kill))
 
-    async def _repeat(self, unit: Unit, work: Callable[[], Awaitable[T]]) -> T:
+    async def _repeat(
+        self, unit: Unit, work: Callable[[], Awaitable[T]], *, limit_s: float = 0.0
+    ) -> T:
         """Do what needs an answer of the unit's node until there is one.
 
-        Raises RuntimeUnavailable if there is none in time, UnitLost if the unit is gone.
+        `limit_s`: what one try may take, if it moves files; its first failure counts as the
+        begin. Raises RuntimeUnavailable if there is no answer in time, UnitLost if the unit is
+        gone.
         """
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._unavailable_after_s
+        now = asyncio.get_running_loop().time
+        give_up = now() + self._unavailable_after_s
+        moves_files = bool(limit_s)
         while True:
+            limit = asyncio.timeout_at(max(give_up, now() + limit_s))
             try:
-                return await work()
-            except (ClusterError, keeper.ExecFailed) as error:
+                async with limit:
+                    return await work()
+            except (ClusterError, keeper.ExecFailed, TimeoutError) as error:
                 if await self._pods.read(unit.name) is None:
                     raise self._loss(unit) from error
-                if loop.time() >= give_up:
-                    message = f"the node of {unit.name} does not answer: {error}"
+                if moves_files:
+                    give_up, moves_files = now() + self._unavailable_after_s, False
+                if limit.expired() or now() >= give_up:
+                    words = str(error) or "no end in time"
+                    message = f"the node of {unit.name} does not answer: {words}"
                     raise RuntimeUnavailable(message) from error
             await asyncio.sleep(_PAUSE_S)
 
@@ -234,13 +265,15 @@ class KubernetesRuntime(Runtime):
         if not ownership.is_owned(unit.labels, self._installation_id):
             return
         with _cluster_errors():
-            await self._resources.delete("pods", unit.name)
+            await self._resources.delete_owned_pod(unit.name)
             self._pods.forget(unit.name)
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
         try:
             async with asyncio.timeout(timeout_s):
-                result = await self._client.run(unit.name, STEP_CONTAINER, argv)
+                result = await self._client.run(
+                    unit.name, STEP_CONTAINER, argv, limit_s=timeout_s + _READ_S
+                )
                 return result.exit_code
         except TimeoutError:
             return _TIMED_OUT
@@ -272,7 +305,9 @@ class KubernetesRuntime(Runtime):
         )
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        return await self._repeat(unit, lambda: keeper.collect(self._client, unit.name, pattern))
+        return await self._repeat(
+            unit, lambda: keeper.collect(self._client, unit.name, pattern), limit_s=COLLECT_S
+        )
 
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         with _cluster_errors():

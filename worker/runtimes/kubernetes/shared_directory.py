@@ -16,10 +16,12 @@ from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import Launch, RuntimeFailure
 from worker.runtimes.kubernetes import keeper
-from worker.runtimes.kubernetes.client import PAGE, ClusterClient, Exists, RequestDenied
-from worker.runtimes.kubernetes.objects import KEEPER, AnyObject, Pod, SecretList
+from worker.runtimes.kubernetes.client import ClusterClient, Exists, Gone, RequestDenied
+from worker.runtimes.kubernetes.objects import KEEPER, AnyList, AnyObject, Pod, Secret, SecretList
 from worker.runtimes.kubernetes.pod_spec import (
+    CHANGES,
     CHANGES_KEY,
+    DIRECTORY,
     ROLE,
     SECRET_LIMIT,
     WORKSPACE_NAME,
@@ -49,18 +51,14 @@ class SharedDirectories:
         """Return the changes of ended steps (tar+gzip), the oldest first; none with a claim."""
         if self._rules.claim:
             return []
-        wanted = select({**self._ours, ownership.RUN_ID: run_id})
-        found: SecretList = await self._client.list_page(
-            "secrets", SecretList, {"labelSelector": wanted, "limit": str(PAGE)}
-        )
-        notes = {ROLE: "changes", WORKSPACE_NAME: workspace}
-        ours = [
-            each
-            for each in found.items
-            if all(each.metadata.annotations.get(key) == value for key, value in notes.items())
-        ]
-        ours.sort(key=lambda each: int(each.metadata.resource_version or 0))
-        return [base64.b64decode(each.data.get(CHANGES_KEY, "")) for each in ours]
+        wanted = {ownership.RUN_ID: run_id, ROLE: CHANGES, WORKSPACE_NAME: workspace}
+        found: list[Secret] = []
+        async for page in self._client.pages(
+            "secrets", SecretList, select({**self._ours, **wanted})
+        ):
+            found += page.items
+        found.sort(key=lambda each: int(each.metadata.resource_version or 0))
+        return [base64.b64decode(each.data.get(CHANGES_KEY, "")) for each in found]
 
     async def note(self, launch: Launch) -> None:
         """Leave a note of the directory that the launch will have on the claim, if there is one."""
@@ -73,6 +71,18 @@ class SharedDirectories:
 
     async def remove(self, run_id: str, owner: UnitOwner) -> str:
         """Remove the directories of a run from the claim; return why they are left, if so."""
+        of_run = {**self._ours, ownership.RUN_ID: run_id}
+        if problem := await self._clean(run_id, owner):
+            return problem
+        notes = select({**of_run, ROLE: DIRECTORY})
+        async for page in self._client.pages("secrets", AnyList, notes):
+            for each in page.items or ():
+                self._noted.pop(each.metadata.name, None)
+                with contextlib.suppress(Gone, Exists):
+                    await self._client.delete("secrets", each.metadata.name, uid=each.metadata.uid)
+        return ""
+
+    async def _clean(self, run_id: str, owner: UnitOwner) -> str:
         if not self._rules.claim:
             return ""
         labels = {**self._ours, ownership.RUN_ID: run_id}
