@@ -11,6 +11,8 @@ from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
+from apps.executions.selectors.run_queue import recent_starts
+from apps.executions.services.start_forecasts import forecast_pace
 from apps.executions.services.step_queue import workspace_count
 from apps.operations.api import CachedReads
 from apps.platform_settings.services.live_settings import live_settings
@@ -62,6 +64,8 @@ def _settings_of_one_test() -> None:
     """No test takes the platform settings that the one before read a moment ago."""
     live_settings.forget()
     workspace_count.forget()
+    recent_starts.forget()
+    forecast_pace.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from typing import Final
 from apps.executions.domain.fair_share import EVERYWHERE, Account, Occupant, Shares
 
 _UNLIMITED: Final = 10**9
-_Lane = tuple[str, str]  # backend, workspace
+Lane = tuple[str, str]  # backend, workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +87,31 @@ class PlaceQueue:
         self._total = len(occupants)
         self._by_backend = Counter(each.backend for each in occupants)
         self._by_workspace = Counter(each.workspace for each in occupants)
-        self._lanes: dict[_Lane, deque[Waiter]] = defaultdict(deque)
+        self._lanes: dict[Lane, deque[Waiter]] = defaultdict(deque)
         for each in sorted(candidates, key=_age):
             self._lanes[each.backend, each.workspace].append(each)
+        self.settle(accounts)
+
+    def settle(self, accounts: Mapping[str, Account]) -> None:
+        """Replace the accounts by those of a later moment, which know of every place taken here."""
         scopes = {backend for backend, _ in self._lanes} | {EVERYWHERE}
         self._shares = {
-            scope: Shares(accounts.get(scope, Account()), limits.weights) for scope in scopes
+            scope: Shares(accounts.get(scope, Account()), self._limits.weights) for scope in scopes
         }
+
+    def heads(self) -> list[Waiter]:
+        """Return the oldest candidate of each workspace on each backend."""
+        return [lane[0] for lane in self._lanes.values()]
+
+    def first_lanes(self, count: int) -> list[Lane]:
+        """Return of each backend the `count` workspaces that come first and may have a place."""
+        found: dict[str, list[tuple[tuple[float, float], tuple[float, float, str], Lane]]]
+        found = defaultdict(list)
+        for lane, candidates in self._lanes.items():
+            if self._has_room(*lane):
+                turn = self._shares[lane[0]].turn(lane[1])
+                found[lane[0]].append((turn, _age(candidates[0]), lane))
+        return [lane for entries in found.values() for _, _, lane in sorted(entries)[:count]]
 
     def next_candidate(self) -> Waiter | None:
         """Return who gets the next place; None if nobody who waits may have one."""
@@ -123,6 +141,12 @@ class PlaceQueue:
             self._shares[scope].give(candidate.workspace)
         if candidate.group:
             self._groups.add((candidate.workspace, candidate.group))
+
+    def release(self, occupant: Occupant) -> None:
+        """Free the place of one that has ended; its group is not followed."""
+        self._total -= 1
+        self._by_backend[occupant.backend] -= 1
+        self._by_workspace[occupant.workspace] -= 1
 
     def drop(self, candidate: Waiter) -> None:
         """Leave the candidate out: it may not have a place now, for reasons of its own."""

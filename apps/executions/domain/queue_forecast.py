@@ -73,29 +73,29 @@ def expected_starts(  # noqa: PLR0913 - the state of a queue, and what is known 
         for each in occupants
     ]
     heapq.heapify(ends)
-    waiting = {each.key: replace(each, group="") for each in candidates}
-    state, starts, at = dict(accounts), dict[str, float](), now
-    ended: dict[str, float] = {}
+    plain = [replace(each, group="") for each in candidates]
+    queue, state = PlaceQueue(plain, occupants, limits, accounts), dict(accounts)
+    starts, at, ended = dict[str, float](), now, dict[str, float]()
     for _ in range(MAX_EVENTS):
         state = settle_accounts(
             state,
             Happened(occupants=running.values(), ended=ended),
-            lanes_of(waiting.values()),
+            lanes_of(queue.heads()),
             now=at,
             weights=limits.weights,
         )
-        taken = list(PlaceQueue(waiting.values(), running.values(), limits, state).take_all())
+        queue.settle(state)
+        taken = list(queue.take_all())
         for each in taken:
             starts[each.key] = at - now
-            del waiting[each.key]
             running[each.key] = Occupant(each.key, each.workspace, each.backend, at)
             heapq.heappush(ends, (at + durations.mean(kinds.get(each.key, "")), each.key))
         state = with_given(state, [running[each.key] for each in taken])
-        if not waiting or not ends:
+        if not queue.heads() or not ends:
             break
         at, key = heapq.heappop(ends)
         ended = {key: at}
-        del running[key]
+        queue.release(running.pop(key))
     return starts
 
 

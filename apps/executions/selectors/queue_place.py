@@ -10,7 +10,12 @@ from apps.executions.domain.queue_forecast import start_interval
 from apps.executions.domain.queue_words import start_phrase
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.models import Execution
-from apps.executions.selectors.run_queue import forecast_ratios, read_run_queue, wait_words
+from apps.executions.selectors.run_queue import (
+    forecast_ratios,
+    read_run_queue,
+    recent_starts,
+    wait_words,
+)
 from kernel import clock
 
 
@@ -54,7 +59,7 @@ def queue_body(row: Execution, principal: Principal | None) -> QueueBody | None:
         "length": len(queue.candidates),
         "waitsFor": wait_words(queue, row, names),
     }
-    expected_s = queue.expected_starts().get(str(row.pk))
+    expected_s = recent_starts.read(queue, [str(row.pk)]).get(str(row.pk))
     if expected_s is not None:
         earliest, latest = start_interval(expected_s, forecast_ratios(row.backend_id))
         body["expectedStart"] = {

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.db.models import Q
@@ -45,24 +46,48 @@ from apps.platform_settings.api import backends, workspace_shares
 from kernel import clock
 
 RUNS: Final = "runs"  # the name of the queue of runs
+_PLAYED_FOR_S: Final = 2.0
 _HISTORY: Final = 200  # runs of which durations are known
 _ACTIVE: Final = [
     str(status)
     for status in ExecutionStatus
     if status not in FINAL_EXECUTION and status is not ExecutionStatus.QUEUED
 ]
-# of the rows of a queue: they are read at each admission, and there may be hundreds of them
-_COLUMNS: Final = (
-    *("run_id", "status", "verdict", "workspace_id", "backend_id", "suite_id"),
-    *("started_at", "booted_at", "concurrency_group", "expected_wait_ms"),
-)
+
+
+class QueuedRun(NamedTuple):
+    """What the queue reads of a run that waits or is active: there may be hundreds of them."""
+
+    pk: UUID
+    run_id: str
+    status: str
+    verdict: str
+    workspace_id: UUID
+    backend_id: str
+    suite_id: str
+    started_at: datetime
+    booted_at: datetime | None
+    concurrency_group: str
+    cancel_in_progress: bool
+
+    @property
+    def key(self) -> str:
+        return str(self.pk)
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return str(self.workspace_id), self.concurrency_group
+
+    @property
+    def waits(self) -> bool:
+        return self.status == ExecutionStatus.QUEUED and not self.verdict
 
 
 @dataclass(frozen=True)
 class QueueOfRuns:
     """Queued and active runs of all workspaces at one moment, by primary key as text."""
 
-    rows: Mapping[str, Execution]
+    rows: Mapping[str, QueuedRun]
     candidates: Sequence[Waiter]
     occupants: Sequence[Occupant]
     limits: PlaceLimits
@@ -76,19 +101,23 @@ class QueueOfRuns:
         return {self.rows[key].run_id: number for number, key in enumerate(order, start=1)}
 
     def place_queue(self) -> PlaceQueue:
+        """Return the queue for places, without those that are superseded."""
         return PlaceQueue(
-            self.candidates, self.occupants, self.limits, self.accounts, groups=self._groups
+            [each for each in self.candidates if each.key not in self.superseded],
+            self.occupants,
+            self.limits,
+            self.accounts,
+            groups=self._holders,
         )
 
-    def wait(self, row: Execution) -> Wait:
+    def wait(self, key: str) -> Wait:
         """Return what a queued run waits for."""
-        return wait_of(_candidate(row), self.occupants, self.limits, self._groups)
+        return wait_of(_candidate(key, self.rows[key]), self.occupants, self.limits, self._holders)
 
-    def group_holder(self, row: Execution) -> str:
-        """Return the id of the active run of the concurrency group of `row`, "" without any."""
-        group = (str(row.workspace_id), row.concurrency_group)
-        held = (self.rows[each.key] for each in self.occupants)
-        return next((each.run_id for each in held if _group_of(each) == group), "")
+    def group_holder(self, key: str) -> str:
+        """Return the id of the active run of the concurrency group of a run, "" without any."""
+        holder = self._holders.get(self.rows[key].group)
+        return holder.run_id if holder else ""
 
     def expected_starts(self) -> dict[str, float]:
         """Return in how many seconds runs are expected to start, by primary key as text.
@@ -108,23 +137,57 @@ class QueueOfRuns:
             durations=durations,
         )
 
-    def replacements(self) -> dict[str, str]:
-        """Return queued runs of which a newer one of their group waits: key → id of the newer."""
-        newest: dict[tuple[str, str], Execution] = {}
+    @cached_property
+    def superseded(self) -> Mapping[str, str]:
+        """Return the runs that newer ones of their groups cancel: key → id of the newer.
+
+        Of those that wait only the newest stays. The active one ends if that says so: its launch
+        does not see a run that another launch stores at the same moment.
+        """
+        newest: dict[tuple[str, str], QueuedRun] = {}
         for each in sorted(self.candidates, key=lambda one: (one.since, one.key)):
             if each.group:
                 newest[each.workspace, each.group] = self.rows[each.key]
-        found = {}
+        found = dict[str, str]()
         for each in self.candidates:
             newer = newest.get((each.workspace, each.group))
-            if newer is not None and str(newer.pk) != each.key:
+            if newer is not None and newer.key != each.key:
                 found[each.key] = newer.run_id
+        for group, newer in newest.items():
+            held = self._holders.get(group)
+            if newer.cancel_in_progress and held and _is_canceled_by(held, newer):
+                found[held.key] = newer.run_id
         return found
 
     @cached_property
-    def _groups(self) -> frozenset[tuple[str, str]]:
-        held = (_group_of(self.rows[each.key]) for each in self.occupants)
-        return frozenset(group for group in held if group[1])
+    def _holders(self) -> Mapping[tuple[str, str], QueuedRun]:
+        """The active runs of concurrency groups, by workspace and group."""
+        held = (self.rows[each.key] for each in self.occupants)
+        return {each.group: each for each in held if each.concurrency_group}
+
+
+class _RecentStarts:
+    """The expected starts of the last two seconds in this process: playing them is expensive."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._starts: dict[str, float] = {}
+        self._played: QueueOfRuns | None = None
+
+    def read(self, queue: QueueOfRuns, keys: Collection[str]) -> dict[str, float]:
+        """Return `queue.expected_starts()`, or what it was a moment ago if that has these keys."""
+        with self._lock:
+            played = self._played
+            age = (queue.now - played.now).total_seconds() if played else _PLAYED_FOR_S
+            if played is None or age >= _PLAYED_FOR_S or not played.rows.keys() >= set(keys):
+                self._starts, self._played, age = queue.expected_starts(), queue, 0.0
+            return {key: max(0.0, start - age) for key, start in self._starts.items()}
+
+    def forget(self) -> None:
+        self._played = None
+
+
+recent_starts: Final = _RecentStarts()
 
 
 def read_run_queue() -> QueueOfRuns:
@@ -132,13 +195,9 @@ def read_run_queue() -> QueueOfRuns:
     now = clock.now()
     waits = Q(status=ExecutionStatus.QUEUED.value)
     found = Execution.objects.filter(waits | Q(status__in=_ACTIVE), deleted_at=None)
-    ordered = found.only(*_COLUMNS).order_by("started_at", "pk")
-    rows = {str(row.pk): row for row in ordered}
-    candidates = [
-        _candidate(row)
-        for row in rows.values()
-        if row.status == ExecutionStatus.QUEUED and not row.verdict
-    ]
+    ordered = found.order_by("started_at", "pk").values_list(*QueuedRun._fields)
+    rows = {row.key: row for row in map(QueuedRun._make, ordered)}
+    candidates = [_candidate(key, row) for key, row in rows.items() if row.waits]
     occupants = [
         Occupant(key, str(row.workspace_id), row.backend_id, (row.booted_at or now).timestamp())
         for key, row in rows.items()
@@ -158,13 +217,13 @@ def read_run_queue() -> QueueOfRuns:
 
 def wait_words(queue: QueueOfRuns, row: Execution, names: Mapping[str, str] | None = None) -> str:
     """Return what a queued run waits for; `names` are those of the workspaces to name, by id."""
-    label = row.backend_label or row.backend_id
+    key = str(row.pk)
     return wait_phrase(
-        queue.wait(row),
-        backend=label,
+        queue.wait(key),
+        backend=row.backend_label or row.backend_id,
         workspace=str(row.workspace_id),
         names=names or {},
-        group_holder=queue.group_holder(row),
+        group_holder=queue.group_holder(key),
     )
 
 
@@ -199,9 +258,9 @@ def forecast_ratios(backend_id: str) -> list[float]:
     ]
 
 
-def _candidate(row: Execution) -> Waiter:
+def _candidate(key: str, row: QueuedRun) -> Waiter:
     return Waiter(
-        key=str(row.pk),
+        key=key,
         workspace=str(row.workspace_id),
         backend=row.backend_id,
         since=row.started_at.timestamp(),
@@ -209,8 +268,9 @@ def _candidate(row: Execution) -> Waiter:
     )
 
 
-def _group_of(row: Execution) -> tuple[str, str]:
-    return str(row.workspace_id), row.concurrency_group
+def _is_canceled_by(held: QueuedRun, newer: QueuedRun) -> bool:
+    is_active = held.status == ExecutionStatus.BOOTING and not held.verdict
+    return is_active and held.started_at <= newer.started_at
 
 
 def _ends(accounts: Mapping[str, Account], held: set[str]) -> dict[str, float]:

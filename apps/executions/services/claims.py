@@ -6,22 +6,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
-
-from django.db.models import Q, QuerySet
 
 from apps.agents.api import is_draining, is_online, is_routed_to
 from apps.executions import conf
 from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import may_begin
-from apps.executions.domain.states import ExecutionStatus, JobState, RunReason
+from apps.executions.domain.states import JobState, RunReason
 from apps.executions.domain.steps import BuiltIns, layered_env
-from apps.executions.models import Step
 from apps.executions.selectors.definitions import RunDefinition
 from apps.executions.selectors.mock_spaces import mock_urls
+from apps.executions.selectors.waiting_steps import WaitingStep, claimable, oldest_steps
 from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, load_runs, save_runs
 from apps.executions.services.run_progression import fail_run
@@ -31,25 +29,17 @@ from apps.executions.services.secrets import (
     resolve_secrets,
     secret_overrides,
 )
-from apps.executions.services.step_queue import (
-    PLACED_KINDS,
-    StepQueue,
-    WaitingStep,
-    oldest_steps,
-    steps_of_each_workspace,
-    waiting_step_of,
-)
+from apps.executions.services.step_queue import StepQueue, read_waiting_steps, waiting_step_of
 from apps.executions.services.telemetry import attempt_span, queue_waited
 from apps.operations.api import installation_id
 from apps.platform_settings.api import backends as configured_backends
 from apps.streams.api import unit_of_work
-from kernel import clock
 from kernel.agent_protocol import EvaluationBody, ImportBody, RunBody, StepSpecBody
 
 log = logging.getLogger("partita.executions")
 ClaimedStep = tuple[RunAggregate, int]
-_SPARE: Final = 16  # candidates read beyond those wanted: some turn out not to be for this one
-_SPARE_IN_QUEUE: Final = 64
+_SPARE: Final = 16  # steps read beyond those wanted: some turn out not to be for this one
+_ROUNDS: Final = 4  # in which a claim chooses, each without what it found not to be claimable
 
 
 def claim_steps(
@@ -73,13 +63,20 @@ def claim_steps(
     bindings = {supervisor.agent_id}
     if looks_around or any(not run.execution.bound_agent_id for run in runs.values()):
         bindings |= set() if is_draining(supervisor.agent_id) else {""}
-    waiting = _candidates(supervisor, backends, bindings, limit, queue) if looks_around else []
-    runs.update(load_runs({each.pk for each in waiting} - runs.keys()))
-    fresh = (waiting_step_of(run, index) for run in runs.values() for index in run.queued_now)
+    claiming = _Claiming(supervisor, backends, bindings, limit, queue)
+    fresh = [waiting_step_of(run, index) for run in runs.values() for index in run.queued_now]
+    waiting = _waiting_steps(claiming, runs, fresh) if looks_around else []
     steps = {each.key: each for each in [*waiting, *fresh]}
-    if queue is not None and steps:
-        queue.open(steps.values(), runs)
-    return _claim(_Claiming(supervisor, backends, bindings, limit, queue), steps.values(), runs)
+    claimed = []
+    for step in _choose(claiming, list(steps.values()), runs):
+        run = runs[step.pk]
+        _give(run, step, supervisor)
+        claimed.append((run, step.index))
+        if queue is not None:
+            queue.give(step, run.now)
+    if queue is not None:
+        queue.save()
+    return claimed
 
 
 class _Claiming(NamedTuple):
@@ -92,37 +89,31 @@ class _Claiming(NamedTuple):
     queue: StepQueue | None
 
 
-def _claim(
-    claiming: _Claiming, steps: Collection[WaitingStep], runs: Mapping[UUID, RunAggregate]
-) -> list[ClaimedStep]:
-    claimed: list[ClaimedStep] = []
-    queue = claiming.queue
-    for step in _in_turn(steps, queue):
-        run = runs.get(step.pk)
-        may_claim = run is not None and _may_claim(run, step.index, claiming)
-        if run is not None and may_claim:
-            _give(run, step, claiming.supervisor)
-            claimed.append((run, step.index))
-        if queue is not None and step.kind in PLACED_KINDS:
-            if run is not None and may_claim:
-                queue.give(step, run.now)
-            else:
-                queue.drop(step)
-        if len(claimed) == claiming.limit:
-            break
-    if queue is not None and queue.is_open:
-        queue.save()
-    return claimed
+def _choose(
+    claiming: _Claiming, waiting: Sequence[WaitingStep], runs: dict[UUID, RunAggregate]
+) -> list[WaitingStep]:
+    """Return the steps to claim, whose runs are then in `runs`: no others are loaded.
+
+    What is known of a waiting step may be older than its run. So each is looked at again once its
+    run is loaded, and if some are not claimable any longer, others are chosen.
+    """
+    chosen: list[WaitingStep] = []
+    asked: set[UUID] = set()
+    for _ in range(_ROUNDS):
+        able = [each for each in waiting if _may_claim(each, runs, claiming, asked)]
+        chosen = _first(claiming, able)
+        missing = {each.pk for each in chosen} - runs.keys()
+        if not missing:
+            return chosen
+        runs.update(load_runs(missing))
+        asked |= missing
+    return [each for each in chosen if _may_claim(each, runs, claiming, asked)]
 
 
-def _in_turn(steps: Collection[WaitingStep], queue: StepQueue | None) -> Iterator[WaitingStep]:
-    """Yield the steps in their order; in a queue first those that need no place."""
-    if queue is None:
-        yield from steps
-        return
-    yield from (each for each in steps if each.kind not in PLACED_KINDS)
-    while queue.is_open and (step := queue.next_step()) is not None:
-        yield step
+def _first(claiming: _Claiming, able: list[WaitingStep]) -> list[WaitingStep]:
+    if claiming.queue is None or not able:
+        return able[: claiming.limit]
+    return claiming.queue.choose(able, claiming.limit)
 
 
 def _give(run: RunAggregate, step: WaitingStep, supervisor: SupervisorSession) -> None:
@@ -153,45 +144,40 @@ def served_backends(supervisor: SupervisorSession) -> dict[str, str]:
     }
 
 
-def claimable(backends: Iterable[str]) -> QuerySet[Step, Step]:
-    """Return the steps that wait for a supervisor of one of these backends."""
-    return Step.objects.filter(
-        Q(not_before=None) | Q(not_before__lte=clock.now()),
-        job_state=JobState.PENDING.value,
-        backend_id__in=list(backends),
-        execution__status=ExecutionStatus.BOOTING.value,
-        execution__deleted_at=None,
-    )
-
-
-def _candidates(
-    supervisor: SupervisorSession,
-    backends: Iterable[str],
-    bindings: Iterable[str],
-    limit: int,
-    queue: StepQueue | None,
+def _waiting_steps(
+    claiming: _Claiming, runs: Mapping[UUID, RunAggregate], fresh: Collection[WaitingStep]
 ) -> list[WaitingStep]:
-    """Return steps that wait, the oldest first; in a queue those of every workspace."""
-    steps = claimable(backends).filter(execution__bound_agent_id__in=list(bindings))
-    if supervisor.capabilities:
-        steps = steps.filter(kind__in=supervisor.capabilities)
-    if queue is None:
-        return oldest_steps(steps, limit + _SPARE)
-    return steps_of_each_workspace(steps, limit + _SPARE_IN_QUEUE)
+    """Return steps that wait in the store, the oldest first; in a queue also younger ones."""
+    steps = claimable(claiming.backends).filter(
+        execution__bound_agent_id__in=list(claiming.bindings)
+    )
+    if claiming.supervisor.capabilities:
+        steps = steps.filter(kind__in=claiming.supervisor.capabilities)
+    if claiming.queue is None:
+        return oldest_steps(steps, claiming.limit + _SPARE)
+    return read_waiting_steps(claiming.queue, steps, claiming.limit, runs=runs, fresh=fresh)
 
 
-def _may_claim(run: RunAggregate, index: int, claiming: _Claiming) -> bool:
-    execution, supervisor = run.execution, claiming.supervisor
-    if execution.bound_agent_id not in claiming.bindings:
+def _may_claim(
+    step: WaitingStep,
+    runs: Mapping[UUID, RunAggregate],
+    claiming: _Claiming,
+    asked: Collection[UUID],
+) -> bool:
+    """Return whether a step is claimable; True of a run that was not `asked` for."""
+    run, supervisor = runs.get(step.pk), claiming.supervisor
+    if run is None:
+        return step.pk not in asked
+    execution = run.execution
+    if not run.is_planning or run.job_states[step.index] is not JobState.PENDING:
         return False
-    if not run.is_planning or run.job_states[index] is not JobState.PENDING:
+    is_served = claiming.backends.get(execution.backend_id) == execution.backend_kind
+    if not is_served or execution.bound_agent_id not in claiming.bindings:
         return False
-    if claiming.backends.get(execution.backend_id) != execution.backend_kind:
-        return False
-    node = run.plan.nodes[index]
+    node = run.plan.nodes[step.index]
     if supervisor.capabilities and node.kind not in supervisor.capabilities:
         return False
-    return may_begin(run.plan, run.statuses, index, set(run.not_selected))
+    return may_begin(run.plan, run.statuses, step.index, set(run.not_selected))
 
 
 def specs_of(claimed: Iterable[ClaimedStep]) -> tuple[StepSpecBody, ...]:

@@ -10,11 +10,12 @@ nothing is limited there is nothing to share, and claims touch no common row.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import F, QuerySet
@@ -26,37 +27,28 @@ from apps.executions.domain.fair_share import (
     settle_accounts,
     with_given,
 )
-from apps.executions.domain.place_queue import PlaceLimits, PlaceQueue, Waiter, lanes_of
+from apps.executions.domain.place_queue import Lane, PlaceLimits, PlaceQueue, Waiter, lanes_of
 from apps.executions.domain.states import JobState
 from apps.executions.models import FairQueue, Step
 from apps.executions.selectors.run_queue import active_workspaces, stored_accounts
+from apps.executions.selectors.waiting_steps import (
+    PLACED_KINDS,
+    StepKey,
+    WaitingStep,
+    lanes_of_steps,
+    oldest_steps,
+    steps_of_lanes,
+    steps_without_place,
+)
 from apps.executions.services.admission import ensure_fair_queue
 from apps.executions.services.run_aggregate import RunAggregate
 from apps.platform_settings.api import backends, workspace_shares
 from kernel import clock
 
-PLACED_KINDS: Final = ("task", "test")
 STEPS: Final = "steps"  # the queue that limits of workspaces need, over all backends
+_SPARE_STEPS: Final = 64  # seen beyond those wanted: some turn out not to be for this supervisor
+_SPARE_LANES: Final = 4
 _SHARED_FOR_S: Final = 1.0  # how long the number of workspaces is taken as it was read
-_OF_EACH: Final = 50  # waiting steps that are looked at, of each workspace beyond the oldest
-StepKey = tuple[UUID, int]  # the run, and the index of the step
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingStep:
-    """A step that waits for a supervisor."""
-
-    pk: UUID
-    index: int
-    queued_at: datetime
-    kind: str
-    workspace: str
-    backend: str
-    accepted_at: datetime
-
-    @property
-    def key(self) -> StepKey:
-        return self.pk, self.index
 
 
 class _WorkspaceCount:
@@ -130,57 +122,70 @@ class StepQueue:
     limits: PlaceLimits
     accounts: dict[str, Account] = field(default_factory=dict)
     given: list[Occupant] = field(default_factory=list)
-    _places: PlaceQueue | None = None
-    _by_key: dict[str, WaitingStep] = field(default_factory=dict)
+    _occupied: list[Occupant] = field(default_factory=list)
+    _is_open: bool = False
 
-    @property
-    def is_open(self) -> bool:
-        return self._places is not None
+    def open(self, lanes: Mapping[Lane, float], runs: Mapping[UUID, RunAggregate]) -> None:
+        """Settle the accounts: `lanes` has since when somebody waits, the store who has a place.
 
-    def open(self, waiting: Iterable[WaitingStep], runs: Mapping[UUID, RunAggregate]) -> None:
-        """Take who waits, and from the store who has a place; `runs` are newer than the store."""
+        `runs` are newer than the store.
+        """
         now = clock.now().timestamp()
-        placed = [each for each in waiting if each.kind in PLACED_KINDS]
-        self._by_key = {_text(each.key): each for each in placed}
-        candidates = [_candidate(each) for each in placed]
-        occupants = self._occupants(runs)
+        self._occupied = self._occupants(runs)
         stored: dict[str, Account] = {}
         for name in self.names:
             stored |= stored_accounts(name)
-        ended = _ends(stored, {each.key for each in occupants})
-        here = [each for each in occupants if f"{STEPS}:{each.backend}" in self.names]
+        ended = _ends(stored, {each.key for each in self._occupied})
+        here = [each for each in self._occupied if f"{STEPS}:{each.backend}" in self.names]
         self.accounts = settle_accounts(
             stored,
             Happened(occupants=here, ended=ended),
-            lanes_of(candidates),
+            lanes,
             now=now,
             weights=self.limits.weights,
         )
-        self._places = PlaceQueue(candidates, occupants, self.limits, self.accounts)
+        self._is_open = True
 
-    def next_step(self) -> WaitingStep | None:
-        """Return who gets the next place; the caller gives it, or drops who may not have it."""
-        assert self._places is not None, "opened before"
-        candidate = self._places.next_candidate()
-        return None if candidate is None else self._by_key[candidate.key]
+    def first_lanes(self, lanes: Mapping[Lane, float], count: int) -> list[Lane]:
+        """Return of each backend the `count` lanes that come first and may have a place."""
+        heads = [
+            Waiter(key="", workspace=workspace, backend=backend, since=since)
+            for (backend, workspace), since in lanes.items()
+        ]
+        return self._place_queue(heads).first_lanes(count)
+
+    def choose(self, waiting: Iterable[WaitingStep], count: int) -> list[WaitingStep]:
+        """Return up to `count` steps that may start now: first those that need no place.
+
+        Nothing is given: the caller may choose again without some of them.
+        """
+        steps = list(waiting)
+        chosen = [each for each in steps if not each.takes_place][:count]
+        by_key = {_text(each.key): each for each in steps if each.takes_place}
+        if len(chosen) < count and by_key:
+            queue = self._place_queue([candidate_of(each) for each in by_key.values()])
+            turns = islice(queue.take_all(), count - len(chosen))
+            chosen += [by_key[each.key] for each in turns]
+        return chosen
 
     def give(self, step: WaitingStep, now: datetime) -> None:
-        assert self._places is not None, "opened before"
-        self._places.take(_candidate(step))
-        self.given.append(Occupant(_text(step.key), step.workspace, step.backend, now.timestamp()))
-
-    def drop(self, step: WaitingStep) -> None:
-        assert self._places is not None, "opened before"
-        self._places.drop(_candidate(step))
+        if step.takes_place:
+            place = Occupant(_text(step.key), step.workspace, step.backend, now.timestamp())
+            self.given.append(place)
 
     def save(self) -> None:
-        """Store what the workspaces have consumed."""
+        """Store what the workspaces have consumed, if it was opened."""
+        if not self._is_open:
+            return
         accounts = with_given(self.accounts, self.given)
         for name in self.names:
             backend = name.partition(":")[2]
             if backend and backend in accounts:
                 stored = {backend: accounts[backend].as_json()}
                 FairQueue.objects.filter(name=name).update(accounts=stored)
+
+    def _place_queue(self, candidates: Iterable[Waiter]) -> PlaceQueue:
+        return PlaceQueue(candidates, self._occupied, self.limits, self.accounts)
 
     def _occupants(self, runs: Mapping[UUID, RunAggregate]) -> list[Occupant]:
         running = Step.objects.filter(job_state=JobState.RUNNING.value, kind__in=PLACED_KINDS)
@@ -218,28 +223,32 @@ def lock_step_queue(names: Iterable[str]) -> StepQueue | None:
     return StepQueue(ordered, step_limits())
 
 
-def steps_of_each_workspace(steps: QuerySet[Step, Step], limit: int) -> list[WaitingStep]:
-    """Return the oldest waiting steps, and some of every workspace that has none among them."""
-    found = oldest_steps(steps, limit)
-    if len(found) < limit:
+def read_waiting_steps(
+    queue: StepQueue,
+    steps: QuerySet[Step, Step],
+    limit: int,
+    *,
+    runs: Mapping[UUID, RunAggregate],
+    fresh: Collection[WaitingStep],
+) -> list[WaitingStep]:
+    """Open the queue and return those of the `steps` that a claim of `limit` may need to see.
+
+    One query if these are few. Otherwise those that need no place, and of each backend those of
+    the workspaces that come first, so that none of them hides another. `fresh` were queued in this
+    unit of work, in which `runs` are newer than the store.
+    """
+    window = limit + _SPARE_STEPS
+    found = oldest_steps(steps, window)
+    if len(found) < window:
+        if found or fresh:
+            queue.open(_lanes([*found, *fresh]), runs)
         return found
-    known = {each.workspace for each in found}
-    others = steps.exclude(execution__workspace_id__in=[UUID(each) for each in known])
-    for workspace in set(others.values_list("execution__workspace_id", flat=True)[: _OF_EACH**2]):
-        found += oldest_steps(others.filter(execution__workspace_id=workspace), _OF_EACH)
-    return found
-
-
-def oldest_steps(steps: QuerySet[Step, Step], limit: int) -> list[WaitingStep]:
-    """Return the steps that were queued first."""
-    rows: Any = steps.order_by("queued_at", "index").values_list(
-        "execution_id", "index", "queued_at", "kind", "execution__workspace_id", "backend_id",
-        "execution__started_at",
-    )[:limit]  # fmt: skip
-    return [
-        WaitingStep(pk, number - 1, queued_at, kind, str(workspace), backend, accepted_at)
-        for pk, number, queued_at, kind, workspace, backend, accepted_at in rows
-    ]
+    lanes = lanes_of_steps(steps)
+    for lane, since in _lanes(fresh).items():
+        lanes.setdefault(lane, since)
+    queue.open(lanes, runs)
+    first = queue.first_lanes(lanes, limit + _SPARE_LANES)
+    return steps_without_place(steps, window) + steps_of_lanes(steps, first, window)
 
 
 def waiting_step_of(run: RunAggregate, index: int) -> WaitingStep:
@@ -256,7 +265,7 @@ def waiting_step_of(run: RunAggregate, index: int) -> WaitingStep:
     )
 
 
-def _candidate(step: WaitingStep) -> Waiter:
+def candidate_of(step: WaitingStep) -> Waiter:
     """Of one workspace the oldest run goes first, so that its runs end one after the other."""
     return Waiter(
         key=_text(step.key),
@@ -265,6 +274,10 @@ def _candidate(step: WaitingStep) -> Waiter:
         since=step.accepted_at.timestamp(),
         order=step.queued_at.timestamp(),
     )
+
+
+def _lanes(steps: Iterable[WaitingStep]) -> dict[Lane, float]:
+    return lanes_of(candidate_of(each) for each in steps if each.takes_place)
 
 
 def _occupant(key: StepKey, workspace: str, backend: str, since: datetime | None) -> Occupant:

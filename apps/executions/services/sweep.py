@@ -36,6 +36,7 @@ from apps.executions.services.mock_nodes import check_waiting_mocks
 from apps.executions.services.repeat_claims import cancel_unkept_repeats, end_expired_repeats
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run, force_end, progress_run
+from apps.executions.services.start_forecasts import forecast_starts
 from apps.executions.services.storage import remove_old_runs
 from apps.executions.services.work_leases import ensure_lease_row, release_lease, take_lease
 from apps.observability.api import metrics
@@ -253,6 +254,7 @@ _WORK: Final[tuple[Callable[[], object], ...]] = (
     tell_owners,
     cancel_unkept_repeats,
     dispatch,
+    forecast_starts,
     remove_old_runs,
     expire_artifacts,
     delete_old_idempotency_keys,

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 
 from apps.accounts.api import ensure_seed_admin, operator
+from apps.accounts.models import User
 from apps.console.domain.settings_forms import rearranged
 from apps.console.domain.settings_sections import SECTIONS
 from apps.platform_settings.api import get_registry, replace_settings, settings_document
@@ -181,6 +182,49 @@ def test_a_form_without_a_count_of_entries_removes_none(admin: Client, count: st
 
     assert admin.post("/settings/registries", form).status_code == 400
     assert get_registry("zot").secret == SECRETS[0]
+
+
+def test_shares_of_a_workspace_are_added_on_the_page(admin: Client) -> None:
+    team = str(User.objects.get(email="root@example.org").workspace_id)
+    form = {**form_of(admin, "workspaces"), "do": "add"}
+    added = fields_of(admin.post("/settings/workspaces", form).content.decode())
+    given = added | {
+        "workspaces-0-workspaceId": team,
+        "workspaces-0-weight": "3",
+        "workspaces-0-maxConcurrentSteps": "5",
+    }
+
+    answer = admin.post("/settings/workspaces", {**given, "do": "save"})
+
+    assert answer.status_code == 303
+    (share,) = settings_document(operator())["workspaces"]
+    assert (share["workspaceId"], share["weight"], share["maxConcurrentSteps"]) == (team, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value"),
+    [
+        ("workspaces", "workspaces-0-weight", "0"),
+        ("workspaces", "workspaces-0-weight", "many"),
+        ("workspaces", "workspaces-0-workspaceId", "team-a"),
+        ("workspaces", "workspaces-0-maxConcurrentRuns", "-1"),
+        ("backends", "agents-0-maxConcurrentSteps", "100001"),
+    ],
+)
+def test_a_limit_or_share_that_is_none_is_said_at_its_field(
+    admin: Client, section: str, field: str, value: str
+) -> None:
+    shares = [{"workspaceId": "01890a5d-ac96-774b-bcce-b302099a8057"}]
+    replace_settings(operator(), {**settings_document(operator()), "workspaces": shares})
+    before = settings_document(operator())
+
+    answer = admin.post(f"/settings/{section}", form_of(admin, section) | {field: value})
+    page = answer.content.decode()
+
+    assert answer.status_code == 400
+    assert f'id="{field}-note"' in page
+    assert f'value="{value}"' in page
+    assert settings_document(operator()) == before
 
 
 def test_an_empty_section_teaches(admin: Client) -> None:

@@ -190,3 +190,18 @@ def test_a_run_that_is_over_cannot_be_canceled(ada):
     answer = ada.post(f"executions/{row.run_id}/cancel")
 
     assert problem(answer) == (409, "execution_finished")
+
+
+def test_a_launch_has_a_concurrency_group(ada, runner):
+    body = {"suiteId": "hello", "concurrency": {"group": "main", "cancelInProgress": True}}
+    first = ada.post("executions", body).json()["id"]
+    second = ada.post("executions", {**body, "concurrency": {"group": "main"}}).json()["id"]
+    plain = ada.post("executions", {"suiteId": "hello", "concurrency": None}).json()["id"]
+
+    details = [ada.get(f"executions/{run_id}").json() for run_id in (first, second, plain)]
+    assert [each["status"] for each in details] == ["Canceled", "Queued", "Queued"]
+    assert [each.get("concurrency") for each in details] == [
+        {"group": "main", "cancelInProgress": True},
+        {"group": "main", "cancelInProgress": False},
+        None,
+    ]

@@ -116,6 +116,24 @@ def test_what_is_no_artifact_is_an_unknown_one(ada, artifact_id):
         ({"suiteId": "shop", "trigger": "Rerun"}, "/trigger", "invalid_value"),
         ({"suiteId": "shop", "message": "x" * 10_001}, "/message", "invalid_value"),
         ({"suiteId": "shop", "retries": 3}, "/retries", "unknown_field"),
+        ({"suiteId": "shop", "concurrency": "main"}, "/concurrency", "wrong_type"),
+        ({"suiteId": "shop", "concurrency": {}}, "/concurrency/group", "required"),
+        ({"suiteId": "shop", "concurrency": {"group": ""}}, "/concurrency/group", "invalid_value"),
+        (
+            {"suiteId": "shop", "concurrency": {"group": "x" * 129}},
+            "/concurrency/group",
+            "invalid_value",
+        ),
+        (
+            {"suiteId": "shop", "concurrency": {"group": "g", "cancelInProgress": "perhaps"}},
+            "/concurrency/cancelInProgress",
+            "wrong_type",
+        ),
+        (
+            {"suiteId": "shop", "concurrency": {"group": "g", "cancel-in-progress": True}},
+            "/concurrency/cancel-in-progress",
+            "unknown_field",
+        ),
         ([], "", "wrong_type"),
     ],
 )

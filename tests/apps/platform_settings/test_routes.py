@@ -15,13 +15,16 @@ from apps.health.services import runner
 from apps.operations.api import generation, mail_server
 from apps.platform_settings.api import (
     RegistryNotFound,
+    backends,
     get_registry,
     global_overrides,
     record_sync,
     registries,
     settings_history,
+    workspace_shares,
 )
 from apps.platform_settings.domain.wire import MASK
+from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.models import PlatformSettings, SettingsChange
 from apps.platform_settings.services.live_settings import live_settings
 from tests.apps.platform_settings.documents import (
@@ -32,6 +35,17 @@ from tests.apps.platform_settings.documents import (
     put,
     viewer_client,
 )
+
+TEAM = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def shares(**facts: Any) -> dict[str, Any]:
+    return {"workspaces": [{"workspaceId": TEAM, **facts}]}
+
+
+def places(**facts: Any) -> dict[str, Any]:
+    agent = {"agentId": "a", "name": "A", "type": "local", "default": True}
+    return {"agents": [{**agent, **facts}]}
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +83,23 @@ def test_what_is_stored_comes_back_in_its_canonical_form(admin: APIClient) -> No
     )
     assert body["notifications"]["smtp"]["port"] == 587
     assert body["fileInSync"] is True
+
+
+def test_limits_of_backends_and_shares_of_workspaces_are_in_force_at_once(
+    admin: APIClient,
+) -> None:
+    share = {"workspaceId": TEAM.upper(), "weight": 3, "maxConcurrentRuns": 2}
+    body = document(**places(maxConcurrentRuns=4, maxConcurrentSteps=8), workspaces=[share])
+
+    answer = put(admin, body)
+
+    assert answer.status_code == 200, answer.json()
+    assert answer.json()["workspaces"][0]["weight"] == 3
+    (backend,) = backends()
+    assert (backend.max_concurrent_runs, backend.max_concurrent_steps) == (4, 8)
+    assert workspace_shares() == (
+        WorkspaceShare(workspace_id=TEAM, weight=3, max_concurrent_runs=2),
+    )
 
 
 def test_a_first_read_shows_the_built_in_backend(viewer: APIClient) -> None:
@@ -199,6 +230,18 @@ def test_a_secret_is_not_shown_by_calling_it_harmless(admin: APIClient) -> None:
             "/registries/1/registryId",
             "duplicate",
         ),
+        (shares(workspaceId="team-a"), "/workspaces/0/workspaceId", "invalid_value"),
+        ({"workspaces": [{"weight": 2}]}, "/workspaces/0/workspaceId", "required"),
+        ({"workspaces": [{"workspaceId": TEAM}] * 2}, "/workspaces/1/workspaceId", "duplicate"),
+        (shares(weight=0), "/workspaces/0/weight", "invalid_value"),
+        (shares(weight=1_001), "/workspaces/0/weight", "invalid_value"),
+        (shares(weight="2"), "/workspaces/0/weight", "wrong_type"),
+        (shares(weight=1.5), "/workspaces/0/weight", "wrong_type"),
+        (shares(maxConcurrentRuns=-1), "/workspaces/0/maxConcurrentRuns", "invalid_value"),
+        (shares(maxConcurrentSteps=True), "/workspaces/0/maxConcurrentSteps", "wrong_type"),
+        (shares(share=2), "/workspaces/0/share", "unknown_field"),
+        (places(maxConcurrentRuns=100_001), "/agents/0/maxConcurrentRuns", "invalid_value"),
+        (places(maxConcurrentSteps="two"), "/agents/0/maxConcurrentSteps", "wrong_type"),
         ({"secrets": {"provider": "cupboard"}}, "/secrets/provider", "invalid_value"),
         ({"notifications": {"smtp": {"port": 70000}}}, "/notifications/smtp/port", "invalid_value"),
         (

@@ -15,6 +15,7 @@ import pytest
 
 from apps.executions import api as executions
 from apps.executions.models import Artifact
+from apps.platform_settings.services.live_settings import live_settings
 from kernel import clock
 from tests.apps.executions.runs import (
     Run,
@@ -280,6 +281,26 @@ def test_only_services_report_healthy(worker):
 
     assert problem(worker.report("a", "state", state="healthy")) == (400, "validation_failed")
     assert run.statuses == {"a": "running"}
+
+
+def test_workers_claim_within_the_limit_of_their_backend(worker, other, settings):
+    settings.PLATFORM_SETTINGS_FILE.write_text(
+        "agents:\n  - {agentId: edge, name: Edge, type: remote-agent, maxConcurrentSteps: 2}\n"
+    )
+    live_settings.forget()
+    for nth in range(2):
+        booted_run(node(f"db{nth}", kind="service"), node(f"a{nth}"), node(f"b{nth}"))
+    for each in (worker, other, worker, other, worker, other):
+        each.claim()
+
+    tests = [step for each in (worker, other) for step in each.jobs if step[0] != "d"]
+    assert len(tests) == 2
+    assert sorted({*worker.jobs, *other.jobs} - set(tests)) == ["db0", "db1"]
+    holder = worker if tests[0] in worker.jobs else other
+    assert holder.complete(tests[0], status="succeeded", exitCode=0).status_code == 200
+    next_one = worker.claim() or other.claim()
+    assert next_one is not None
+    assert (worker.claim(), other.claim()) == (None, None)
 
 
 def test_bodies_are_json(worker):
