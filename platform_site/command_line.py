@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "worker": "list runners and workers and their state",
         "environment": "show what runs hold or left on container runtimes, and remove it",
         "store": "back up, restore and copy the store",
+        "artifacts": "show where the files of runs are kept, and move them",
         "keys": "show which keys encrypt what, and encrypt anew",
     },
     "Configuration sync": {

@@ -90,9 +90,9 @@ class PlaceQueue:
         self._lanes: dict[Lane, deque[Waiter]] = defaultdict(deque)
         for each in sorted(candidates, key=_age):
             self._lanes[each.backend, each.workspace].append(each)
-        self.settle(accounts)
+        self.replace_accounts(accounts)
 
-    def settle(self, accounts: Mapping[str, Account]) -> None:
+    def replace_accounts(self, accounts: Mapping[str, Account]) -> None:
         """Replace the accounts by those of a later moment, which know of every place taken here."""
         scopes = {backend for backend, _ in self._lanes} | {EVERYWHERE}
         self._shares = {

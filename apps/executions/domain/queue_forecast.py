@@ -84,7 +84,7 @@ def expected_starts(  # noqa: PLR0913 - the state of a queue, and what is known 
             now=at,
             weights=limits.weights,
         )
-        queue.settle(state)
+        queue.replace_accounts(state)
         taken = list(queue.take_all())
         for each in taken:
             starts[each.key] = at - now

@@ -19,7 +19,7 @@ from apps.executions import api
 from apps.executions.domain import queue_forecast
 from apps.executions.models import Execution, FairQueue, Step, WorkLease
 from apps.executions.selectors.run_queue import QueueOfRuns, recent_starts
-from apps.executions.services import claims, start_forecasts
+from apps.executions.services import claims, run_aggregate, start_forecasts
 from apps.executions.services.launch import store_run
 from apps.executions.services.start_forecasts import forecast_pace, forecast_starts
 from apps.platform_settings.api import backends
@@ -229,7 +229,7 @@ def test_a_step_that_is_not_claimable_any_longer_makes_room_for_the_next(
     first, second = (queued_run(node("a"), node("b"), principal=ada) for _ in range(2))
     third = queued_run(node("c"), principal=ada)
     api.dispatch()
-    load = claims.load_runs
+    load = run_aggregate.load_runs
 
     def load_later(pks: set[UUID]) -> Any:
         for run in (first, second):

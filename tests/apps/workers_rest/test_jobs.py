@@ -75,7 +75,7 @@ def test_a_line_of_an_absurd_time_is_kept_with_the_time_of_its_arrival(worker, w
     told = run.lines("output")
     assert [line["text"] for line in told] == ["before", "absurd", "after"]
     assert all(began <= line["time"] <= clock.rfc3339(clock.now()) for line in told)
-    assert {line["timestamp"] for line in told} <= {"00:00", "00:01", "00:02", "00:03"}
+    assert all(line["timestamp"] < "05:00" for line in told)  # minutes of the run
 
 
 def test_a_claim_answers_the_step_spec_and_only_it_tells_secrets(worker, monkeypatch, member):

@@ -85,11 +85,7 @@ def marked(shell_id: str) -> list[psutil.Process]:
     return [each for each in psutil.process_iter() if environment(each).get(MARK) == shell_id]
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=[pytest.mark.docker] * (name == "docker")) for name in runtimes
-    ]
-)
+@pytest.fixture(params=[pytest.param("docker", marks=pytest.mark.docker), "process"])
 async def stand(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Stand]:
     options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
 

@@ -260,6 +260,12 @@ async def test_a_service_is_reached_by_its_name_from_a_later_step(driver: Driver
     assert [each["spec"]["ports"][0]["port"] for each in objects("services", driver)] == [8080]
 
 
+async def test_dollars_of_a_command_reach_the_shell(driver: Driver) -> None:
+    unit = await driver.start("sh:echo '$(HOME) $$'; [ $$ -gt 0 ] && echo $((40+2))")
+
+    assert "".join(await driver.texts(unit)).split("\n")[:2] == ["$(HOME) $$", "42"]
+
+
 async def test_a_program_that_cannot_be_started_is_the_steps_own_failure(driver: Driver) -> None:
     launch = driver.launch(node={"commands": [], "command": ["/no/such/program"]})
 

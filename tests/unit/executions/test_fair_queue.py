@@ -166,6 +166,24 @@ def test_a_limit_that_was_lowered_gives_no_place_until_enough_are_free() -> None
     assert list(PlaceQueue([waiting("x")], held[:1], PlaceLimits(backends={"b": 2}), {}).take_all())
 
 
+def test_of_each_backend_the_workspaces_that_may_have_a_place_come_in_their_turns() -> None:
+    queue = PlaceQueue(
+        [
+            *[waiting(f"full{index}", backend="x") for index in range(100)],
+            waiting("busy", "a", backend="y"),
+            waiting("young", "b", backend="y", since=2.0),
+            waiting("old", "c", backend="y", since=1.0),
+            waiting("limited", "d", backend="y"),
+        ],
+        [Occupant("1", "a", "x", 0.0), Occupant("2", "d", "z", 0.0)],
+        PlaceLimits(backends={"x": 1}, workspaces={"d": 1}),
+        {"y": Account(tags={"a": 5.0})},
+    )
+
+    assert queue.first_lanes(2) == [("y", "c"), ("y", "b")]
+    assert queue.first_lanes(9) == [("y", "c"), ("y", "b"), ("y", "a")]
+
+
 def test_turns_alternate_between_workspaces_that_are_level() -> None:
     queue = [waiting("a1"), waiting("a2", since=1.0), waiting("b1", "b", since=2.0)]
 
