@@ -28,7 +28,7 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield up
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def run(up: Up) -> dict[str, Any]:
     return fail(up)
 
@@ -37,6 +37,8 @@ def fail(up: Up) -> dict[str, Any]:
     launched = up.json("run", "launch", "half", "--keep", "30m")
     detail = up.wait_for(launched["id"])
     assert detail["status"] == "Failed", detail["sentence"]
+    [seed] = [step for step in detail["steps"] if step["id"] == "seed"]
+    assert seed["exitCode"] == 3, (detail["sentence"], seed, up.lines(launched["id"]))
     return detail
 
 
