@@ -106,6 +106,13 @@ def discard_bytes(placed: PlacedBytes) -> None:
         _log.warning("an unused object stays for a day: %s", error.detail)
 
 
+def held_bytes(artifacts: QuerySet[Artifact, Artifact]) -> tuple[set[str], set[UUID]]:
+    """Return what artifacts hold: digests of bytes in the store, and keys of objects elsewhere."""
+    hashes = artifacts.filter(stored_object=None).values_list("sha256", flat=True)
+    objects = artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True)
+    return set(hashes), set(objects)
+
+
 def mark_objects_removed(pks: Collection[UUID]) -> None:
     """Have objects removed, whose artifacts are gone or have expired; part of their transaction."""
     if pks:

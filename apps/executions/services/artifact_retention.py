@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from apps.executions import conf
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.models import Artifact
-from apps.executions.services.artifact_objects import mark_objects_removed
+from apps.executions.services.artifact_objects import held_bytes, mark_objects_removed
 from apps.executions.services.stored_files import remove_unused_blobs
 from apps.streams.api import unit_of_work
 from kernel import clock
@@ -50,8 +50,7 @@ def _expire(pks: Collection[UUID]) -> int:
     artifacts = Artifact.objects.filter(pk__in=pks)
     # first a write: a move of these rows waits for it, or was before it and is read
     count = artifacts.filter(expired_at=None).update(expired_at=clock.now())
-    hashes = set(artifacts.filter(stored_object=None).values_list("sha256", flat=True))
-    objects = set(artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True))
+    hashes, objects = held_bytes(artifacts)
     artifacts.update(stored_object=None)
     remove_unused_blobs(hashes)
     mark_objects_removed(objects)

@@ -37,7 +37,7 @@ from apps.executions.selectors.detail import RunDetail, detail
 from apps.executions.selectors.kept_environments import KEPT
 from apps.executions.selectors.runs import get_execution
 from apps.executions.services.agent_reports import refuse_stale
-from apps.executions.services.artifact_objects import mark_objects_removed
+from apps.executions.services.artifact_objects import held_bytes, mark_objects_removed
 from apps.executions.services.stored_files import remove_unused_blobs, store_blob
 from apps.executions.storages.store import use
 from apps.mocks.api import forget_spaces
@@ -290,11 +290,9 @@ def _remove(runs: Sequence[tuple[UUID, str, UUID]]) -> None:
     topics = [topic(run_id) for _, run_id, _ in runs for topic in (events_topic, logs_topic)]
     delete_topics([*topics, *map(repeat_topic, repeats.values_list("repeat_id", flat=True))])
     artifacts = Artifact.objects.filter(execution_id__in=pks)
-    artifacts.update(
-        expired_at=clock.now()
-    )  # first a write: a move waits, or was before and is read
-    hashes = set(artifacts.filter(stored_object=None).values_list("sha256", flat=True))
-    objects = set(artifacts.exclude(stored_object=None).values_list("stored_object_id", flat=True))
+    # first a write: a move of these rows waits for it, or was before it and is read
+    artifacts.update(expired_at=clock.now())
+    hashes, objects = held_bytes(artifacts)
     hashes |= set(repeats.exclude(content_sha256="").values_list("content_sha256", flat=True))
     artifacts.delete()
     repeats.delete()
