@@ -60,6 +60,15 @@ def test_settings_are_read_in_settings_and_conf_only() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+def test_every_listener_is_made_in_one_module() -> None:
+    """`kernel.listeners`, whose connections answer at once."""
+    # a socket that another process passed on is no listener, and none of datagrams is
+    made = lines_matching(r"socket\.socket\((?!fileno=|.*SOCK_DGRAM)|create_server\((?!$)|\.bind\(")
+    others = [line for line in made if not line.startswith("kernel/listeners.py")]
+
+    assert not others, "\n".join(others)
+
+
 def test_modules_stay_short() -> None:
     offenders = [
         f"{path}: {text.count(chr(10))} lines" for path, text in modules() if text.count("\n") > 400

@@ -9,7 +9,6 @@ import socket
 import pytest
 
 from kernel.listeners import bound_socket
-from tests.architecture.sources import lines_matching
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", ""])
@@ -42,11 +41,3 @@ def test_a_taken_port_is_an_error_that_says_so():
             bound_socket("127.0.0.1", listener.getsockname()[1])
 
     assert caught.value.errno == errno.EADDRINUSE
-
-
-def test_every_listener_of_the_project_is_made_here():
-    # a socket that another process passed on is no listener
-    made = lines_matching(r"socket\.socket\((?!fileno=)|create_server\((?!$)|\.bind\(")
-    others = [line for line in made if not line.startswith("kernel/listeners.py")]
-
-    assert not others, "\n".join(others)
