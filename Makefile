@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CODE := apps cue kernel readers surfaces platform_site sync_stack worker tests bench examples/sync manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up sync-demo test test-fast test-cluster faults bench proto format lint types imports migrations-check deploy-check check requirements clean
+.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements clean
 
 # Install a file of requirements without uv's list of packages; in a terminal, dots say it goes on.
 define install
@@ -61,9 +61,11 @@ test: $(VENV)/.development  ## run all tests against real servers on private por
 test-fast: $(VENV)/.development  ## pure and service tests only: no server, under a minute
 	@$(PY) -m tests.support.run --fast
 
-test-cluster: $(VENV)/.development  ## the tests on a real Kubernetes cluster, which TEST_KUBECONFIG names
-	@[ -n "$$TEST_KUBECONFIG" ] || { echo "test-cluster needs a Kubernetes cluster: set TEST_KUBECONFIG to its kubeconfig. Its nodes need the images busybox:1.36, redis:7-alpine and python:3.12-alpine, and this host must reach them" >&2; exit 1; }
-	@$(BIN)/pytest -q -m cluster tests/contracts/runtime/test_runtime_contract.py tests/contracts/runtime/test_kubernetes_cluster.py tests/integration/test_kubernetes_suites.py
+test-cluster: $(VENV)/.development  ## the tests on a real Kubernetes: one that it starts, or that of TEST_KUBECONFIG
+	@$(PY) -m tests.support.run --cluster
+
+kubernetes: $(VENV)/.development  ## build the Kubernetes that test-cluster starts: once, 8 minutes (needs Go)
+	@$(PY) -m tests.support.kubernetes build
 
 faults: $(VENV)/.development  ## 20 random crashes a victim with real leases; the table goes to bench/RESULTS.md
 	@$(PY) -m tests.support.run --faults

@@ -13,10 +13,12 @@ os.environ.setdefault("AGENT_SHARED_SECRET", "an-agent-secret-for-tests-01234567
 from platform_site.settings.base import *
 from platform_site.settings.base import DATABASES, DB_DRIVER
 
+# that of `make test` ends with it, also with what a killed process leaves beside its store
+_folder = Path(os.environ.get("PARTITA_TEST_FOLDER") or tempfile.gettempdir())
 if DB_DRIVER == "sqlite":  # a file, not memory: threads must see one another's commits
-    _file = Path(tempfile.gettempdir()) / f"partita-test-{os.getpid()}.sqlite3"  # one a test run
+    _file = _folder / f"partita-test-{os.getpid()}.sqlite3"  # one a test run
     DATABASES["default"]["TEST"] = {"NAME": str(_file)}
-PROFILES_FILE = Path(tempfile.gettempdir()) / f"partita-test-{os.getpid()}-profiles" / "none.yaml"
+PROFILES_FILE = _folder / f"partita-test-{os.getpid()}-profiles" / "none.yaml"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AUDIT_ROWS = False  # its thread would write beside the test's transaction
 AUTH_SIGNUP_ENABLED = True  # also beside an administrator

@@ -51,7 +51,8 @@ class Cluster:
     """`with Cluster(folder, …) as cluster:` starts everything named in `parts` and ends it all.
 
     `postgres`: the address of a server on which a database is made; None: a server of its own,
-    the process `postgres`. `suites`: folders of suites beside the examples.
+    the process `postgres`. `suites`: folders of suites beside the examples. `settings`: the text of
+    configuration.yaml.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Cluster:
         environment: Mapping[str, str] | None = None,
         postgres: str | None = None,
         suites: Iterable[Path] = (),
+        settings: str = SETTINGS,
     ) -> None:
         self.folder = folder
         self.port = servers.free_port()
@@ -71,6 +73,7 @@ class Cluster:
         self._more = dict(environment or {})
         self._postgres = postgres
         self._suites = tuple(suites)
+        self._settings = settings
         self._database = f"partita_{secrets.token_hex(6)}"
         self._client: httpx.Client | None = None
         self.environment: dict[str, str] = {}
@@ -100,7 +103,7 @@ class Cluster:
 
     def _prepare(self) -> None:
         (self.folder / "data").mkdir(parents=True)
-        (self.folder / "configuration.yaml").write_text(SETTINGS)
+        (self.folder / "configuration.yaml").write_text(self._settings)
         suites = self.folder / "suites"
         for suite in (*EXAMPLES.iterdir(), *self._suites):
             shutil.copytree(suite, suites / suite.name)

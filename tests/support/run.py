@@ -4,6 +4,7 @@ python -m tests.support.run            all tests; those of the store also on Pos
 python -m tests.support.run --fast     what needs no server and is not slow; installs nothing
 python -m tests.support.run --faults   the long fault runs
 python -m tests.support.run --bench [NAME …]    the benchmarks, or some
+python -m tests.support.run --cluster  what needs a Kubernetes cluster, on one that it starts
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from threading import Lock
 import pytest
 
 from tests.support import cue_oracle, packages, servers, timing
+from tests.support.kubernetes import programs
+from tests.support.kubernetes.cluster import kubernetes
 
 ROOT = Path(__file__).resolve().parents[2]
 SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
@@ -36,6 +39,7 @@ BROWSER_ALONE = "browser and not docker and not timed"
 REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
 SERVICE_WORKERS = "2"  # they take what is left; a third one makes all slower
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
+CLUSTER_IMAGES = ("busybox:1.36", "redis:7-alpine", "python:3.12-alpine")
 FAST = "not docker and not postgres and not redis and not browser and not slow and not timed"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
 # what fails beside everything else runs once more; a test that then passes is named, with its first
@@ -63,25 +67,35 @@ def main() -> int:
     _handle_signals()
     if options.fast:
         return _run_fast()
-    programs = packages.PROGRAMS | (packages.BENCH_PROGRAMS if options.bench else {})
-    if absent := packages.install_missing(programs):
+    if options.cluster and (code := _missing_cluster()):
+        return code
+    wanted = packages.PROGRAMS | (packages.BENCH_PROGRAMS if options.bench else {})
+    if absent := packages.install_missing(wanted):
         print(f"missing Debian packages, whose tests are skipped: {', '.join(absent)}", flush=True)
         if os.environ.get("CI"):
             print("CI is set: a missing part is a failure", file=sys.stderr)
             return 1
-    if not options.bench and not options.faults and not options.rest:
+    if not (options.bench or options.faults or options.cluster or options.rest):
         cue_oracle.binaries()  # built once, before the tests wait for them
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-test-")))
-        environment = {**os.environ, "PARTITA_TEST_FOLDER": str(folder)}
-        for server in (servers.redis, servers.postgres, servers.docker, servers.registry):
-            environment |= stack.enter_context(server(folder))
-        if host := environment.get("TEST_DOCKER_HOST"):
-            servers.build_images(host, ROOT / "examples" / "images")
+        environment = _start_servers(stack, folder, has_cluster=options.cluster)
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
         code = _run_rounds(_rounds(options, environment), environment)
         return max(code, _say_times(folder))
+
+
+def _start_servers(stack: ExitStack, folder: Path, *, has_cluster: bool) -> dict[str, str]:
+    """Start what is there until `stack` ends; the environment by which tests find it."""
+    environment = {**os.environ, "PARTITA_TEST_FOLDER": str(folder)}
+    for server in (servers.redis, servers.postgres, servers.docker, servers.registry):
+        environment |= stack.enter_context(server(folder))
+    if host := environment.get("TEST_DOCKER_HOST"):
+        servers.build_images(host, ROOT / "examples" / "images")
+        if has_cluster and not os.environ.get("TEST_KUBECONFIG"):
+            environment |= stack.enter_context(kubernetes(folder, host, CLUSTER_IMAGES))
+    return environment
 
 
 def _handle_signals() -> None:
@@ -106,6 +120,19 @@ def _run_fast() -> int:
     return max(code, 1 if failures else 0)
 
 
+def _missing_cluster() -> int:
+    """Say what a cluster of our own lacks and return 1; 0 when it can start, or one is named."""
+    if os.environ.get("TEST_KUBECONFIG") or not (missing := programs.list_missing()):
+        return 0
+    print(
+        f"the tests' own Kubernetes is not complete: {', '.join(missing)}. Build it (once, about 8 "
+        f"minutes of CPU): {programs.BUILD_COMMAND}; or set TEST_KUBECONFIG to the kubeconfig of a "
+        f"cluster that this host reaches and whose nodes have {', '.join(CLUSTER_IMAGES)}",
+        file=sys.stderr,
+    )
+    return 1
+
+
 def _say_times(folder: Path) -> int:
     """Print what the tests took; 1 when a kind of them is over its budget."""
     files, slower = timing.read(folder)
@@ -121,6 +148,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fast", action="store_true", help="only what needs no server")
     parser.add_argument("--faults", action="store_true", help="the long fault runs only")
     parser.add_argument("--bench", action="store_true", help="benchmarks only")
+    parser.add_argument("--cluster", action="store_true", help="tests on a Kubernetes cluster only")
     parser.add_argument("rest", nargs="*", help="names of benchmarks, or words for pytest after --")
     options = parser.parse_args()
     if options.fast and options.rest:
@@ -134,6 +162,9 @@ def _rounds(options: argparse.Namespace, environment: dict[str, str]) -> list[li
         return [[[Command([sys.executable, "-m", "bench", *options.rest])]]]
     if options.faults:
         return [[[Command([sys.executable, "-m", "tests.faults"])]]]
+    if options.cluster:
+        words = [*PYTEST, "-m", "cluster", *files_with("cluster", "tests")]
+        return [[[Command(words, title="tests on a Kubernetes cluster")]]]
     if options.rest:
         return [[[Command([*PYTEST, *options.rest], reads_terminal=True)]]]
     return [_lanes(environment), [_timed_lane()]]

@@ -6,9 +6,7 @@ import asyncio
 import base64
 import json
 import os
-import signal
 import subprocess
-import time
 from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import parts, steps
+from tests.support.kubernetes.components import kill_and_restart
 from worker.domain.cluster_options import ClusterOptions
 from worker.domain.runtime import (
     ImageMissing,
@@ -62,29 +61,6 @@ def objects(kind: str, driver: Driver) -> list[Any]:
     label = f"partita.run_id={driver.run_id}"
     found: list[Any] = json.loads(kubectl("get", kind, "-l", label, "-o", "json"))["items"]
     return found
-
-
-def component(name: str) -> tuple[int, list[str], Path]:
-    """The pid, command and log of a component of the cluster of these tests."""
-    folder = Path(parts.need_cluster()).parent
-    file = folder / "pid" / name
-    if not file.exists():
-        pytest.skip(f"the processes of this cluster are not known: there is no {file}")
-    pid = int(file.read_text())
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
-    return pid, [word.decode() for word in command], folder / "log" / f"{name}.log"
-
-
-def kill_and_restart(name: str) -> None:
-    """Kill a component, as a crash would, and start it again as it was."""
-    pid, command, log = component(name)
-    os.kill(pid, signal.SIGKILL)
-    time.sleep(1)
-    network = os.environ.get("TEST_CLUSTER_NETWORK", "pk8s")
-    words = ["sh", "-c", 'log=$1; shift; setsid "$@" >>"$log" 2>&1 & echo $!', "sh", str(log)]
-    words += ["nsenter", f"--net=/run/netns/{network}", *command]
-    started = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    (Path(parts.need_cluster()).parent / "pid" / name).write_text(started)
 
 
 @pytest.mark.parametrize("victim", ["apiserver", "kubelet"])
