@@ -58,7 +58,7 @@ class Library:
     """The cache of suites and evaluations. It is thread-safe.
 
     `patience_s` limits the time for which a list waits for changed files and evaluations. None, the
-    value for commands and background work, means until they end (at most 5 s per suite, and 20 s
+    value for commands and background work, means until they end (at most 20 s per suite, and 20 s
     for each package that has to be pulled).
     """
 

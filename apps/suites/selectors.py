@@ -278,7 +278,7 @@ def _new_lock(suite: Suite) -> NewLock:
 def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:
     """Resolve a suite for a run under the env of a profile chain, by default the default profile's.
 
-    `suite_id` may be a repository reference. Wait for the evaluation, at most 5 s. Raise
+    `suite_id` may be a repository reference. Wait for the evaluation, at most 20 s. Raise
     SuiteNotFound, PackageInvalid, TopologyInvalid.
     """
     return resolve_suite(find_suite(suite_id), profile_env=profile_env)

@@ -114,7 +114,12 @@ def test_a_service_takes_the_place_of_the_running_one(up: Up, run: dict[str, Any
     assert repeat["state"] == "succeeded", repeat
     assert "ready as new" in repeat["said"]
     assert repeat["sentence"].endswith("and runs on")
-    assert units(up, run["id"])["store"] == ["running"]
+    until(  # the newest look may be of the moment before
+        lambda: units(up, run["id"])["store"] == ["running"],
+        within_s=30,
+        what=lambda: f"one store runs: {units(up, run['id'])}",
+        each_s=0.5,
+    )
 
 
 def units(up: Up, run_id: str) -> dict[str, list[str]]:

@@ -99,6 +99,18 @@ def test_a_suite_over_one_mebibyte_is_not_evaluated(workspace):
     assert (error["code"], "1 MiB" in error["message"]) == ("limit_exceeded", True)
 
 
+def test_what_computes_too_long_is_ended_by_its_processor_time(workspace, monkeypatch):
+    monkeypatch.setattr(process, "CPU_S", 1)
+    monkeypatch.setattr(process, "INSTRUCTIONS", 10**12)
+
+    error = workspace.error(
+        "def f():\n for i in range(100000):\n  for j in range(100000):\n   pass\nf()\n"
+    )
+
+    assert error["code"] == "limit_exceeded"
+    assert "1 s of processor time" in error["message"]
+
+
 def test_a_wall_clock_ends_what_the_other_limits_let_through(workspace, monkeypatch):
     monkeypatch.setattr(process, "WALL_S", 0.001)
 
