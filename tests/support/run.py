@@ -39,6 +39,8 @@ BROWSER_ALONE = "browser and not docker and not timed"
 REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
 SERVICE_WORKERS = "2"  # they take what is left; a third one makes all slower
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
+# the contract suite marks its cases by the runtime
+CLUSTER_TESTS = ["tests/contracts/runtime", "tests/integration/test_kubernetes_suites.py"]
 CLUSTER_IMAGES = ("busybox:1.36", "redis:7-alpine", "python:3.12-alpine")
 FAST = "not docker and not postgres and not redis and not browser and not slow and not timed"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]
@@ -163,7 +165,7 @@ def _rounds(options: argparse.Namespace, environment: dict[str, str]) -> list[li
     if options.faults:
         return [[[Command([sys.executable, "-m", "tests.faults"])]]]
     if options.cluster:
-        words = [*PYTEST, "-m", "cluster", *files_with("cluster", "tests")]
+        words = [*PYTEST, "-m", "cluster", *CLUSTER_TESTS]
         return [[[Command(words, title="tests on a Kubernetes cluster")]]]
     if options.rest:
         return [[[Command([*PYTEST, *options.rest], reads_terminal=True)]]]

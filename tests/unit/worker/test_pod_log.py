@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from worker.runtimes.kubernetes.pod_log import PodLogReader
+from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader
 
 SIXTEEN_KIB = 16 * 1024
 
@@ -143,3 +143,29 @@ def test_a_time_with_an_offset_is_told_in_utc_and_asked_for_with_its_offset() ->
 
     assert found[0].time == "2026-11-27T20:40:02.123Z"
     assert reader.restart() == "2026-11-27T22:40:01+02:00"
+
+
+SENTENCE = b'failed to try resolving symlinks in path "/var/log/pods/a/0.log": no such file'
+
+
+def test_a_sentence_of_the_kubelet_is_no_line_of_the_step() -> None:
+    reader = PodLogReader()
+    reader.restart()
+
+    with pytest.raises(NotALog, match="failed to try resolving symlinks"):
+        reader.feed(SENTENCE)
+
+    reader.restart()
+    found = reader.feed(Log([(10**9, b"a"), (10**9 + 1, b"b")]).since(""))
+    assert [each.data for each in found] == [b"a\n", b"b\n"]
+
+
+def test_lines_before_a_sentence_of_the_kubelet_are_taken() -> None:
+    log = Log([(10**9, b"a"), (10**9 + 1, b"b")])
+    reader = PodLogReader()
+    reader.restart()
+
+    found = reader.feed(log.since("") + SENTENCE)
+    found += reader.feed(log.since(reader.restart()))
+
+    assert [each.data for each in found] == [b"a\n", b"b\n"]

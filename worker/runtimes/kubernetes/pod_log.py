@@ -8,6 +8,7 @@ lines of the two streams are a little out of order, and Kubernetes leaves out ea
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,7 +19,13 @@ from worker.domain.output_records import OutputRecord
 _SECOND: Final = len("2026-01-02T03:04:05")
 _MILLISECOND: Final = len("2026-01-02T03:04:05.123")
 _STAMP_LIMIT: Final = 64
+_STAMP: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*\Z")
+_SENTENCE_LIMIT: Final = 300
 _SECONDS: Final = 4  # whose lines are counted: two streams are out of order by less
+
+
+class NotALog(Exception):
+    """The kubelet wrote a sentence of its own into a log that it cannot read; the start of it."""
 
 
 class PodLogReader:
@@ -67,11 +74,17 @@ class PodLogReader:
         return f"{since.decode()}{_zone(self._last)}"
 
     def feed(self, data: bytes) -> list[OutputRecord]:
+        """Return the records that are complete; raise NotALog if there are none and never will."""
         self._buffer += data
         records: list[OutputRecord] = []
         while self._buffer:
-            if not self._stamp and not self._begin_line():
-                break
+            try:
+                if not self._stamp and not self._begin_line():
+                    break
+            except NotALog:
+                if records:
+                    break  # the next bytes, or the next stream, tell
+                raise
             end = self._buffer.find(b"\n", 0, LINE_LIMIT)
             if end < 0 and len(self._buffer) < LINE_LIMIT:
                 break
@@ -91,14 +104,17 @@ class PodLogReader:
         return records
 
     def _begin_line(self) -> bool:
-        """Read the time of the next line; return False if it is not there yet."""
-        end = self._buffer.find(b" ")
-        if end < 0:
-            if len(self._buffer) < _STAMP_LIMIT:
-                return False
-            end = 0  # no time: the line is taken as it is
-        stamp = self._buffer[:end] or self._last or b"?"
-        self._buffer = self._buffer[end + 1 :] if end else self._buffer
+        """Read the time of the next line; return False if it is not there yet.
+
+        Raises NotALog for a line without one.
+        """
+        end = self._buffer.find(b" ", 0, _STAMP_LIMIT)
+        if end < 0 and len(self._buffer) < _STAMP_LIMIT:
+            return False
+        stamp = self._buffer[: max(end, 0)]
+        if not _STAMP.match(stamp):
+            raise NotALog(self._buffer[:_SENTENCE_LIMIT].decode(errors="replace").strip())
+        self._buffer = self._buffer[end + 1 :]
         self._stamp, self._pieces = stamp, 0
         known = self._known_pieces(stamp)
         if known is None:

@@ -42,7 +42,7 @@ from worker.runtimes.kubernetes.client import (
     StreamSilent,
 )
 from worker.runtimes.kubernetes.objects import STEP_CONTAINER, AnyList, Pod
-from worker.runtimes.kubernetes.pod_log import PodLogReader
+from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader
 from worker.runtimes.kubernetes.pod_starts import (
     PENDING_S,
     PodStarts,
@@ -161,7 +161,7 @@ class KubernetesRuntime(Runtime):
                     failing_since = 0.0
                     if records := reader.feed(data):
                         yield records
-            except (Gone, StreamBroken, RequestDenied) as error:
+            except (Gone, StreamBroken, RequestDenied, NotALog) as error:
                 if await self._pods.read(unit.name) is None:  # a kubelet that starts says so, too
                     raise self._loss(unit) from error
                 if follow and isinstance(error, StreamSilent):  # the step prints nothing
