@@ -23,12 +23,13 @@ from tests.support.cluster import Cluster
 from tests.support.kubernetes.components import COMPONENTS, kill_and_restart
 from tests.support.processes import until
 
-OURS: Final = ("runner", "web", "celery")
+OURS: Final = ("runner", "worker", "web", "celery")
 COLUMNS: Final = ("killed", "times", "runs", "right", "wrong", "median s", "longest s")
 A_ROUND: Final = 2  # moments in one run
 TOGETHER: Final = 2  # runs at once
 ATTEMPTS: Final = {"warm-cache": 2}  # others: one
 BACKEND: Final = "cluster"
+REMOTE: Final = "edge"  # of the worker, which runs its steps in the same cluster
 LEFT_S: Final = 120
 
 
@@ -36,27 +37,16 @@ def main() -> int:
     end_in_order()
     options = _options()
     print(f"seed {options.seed}", flush=True)
-    settings = {
-        "mode": "hybrid",
-        "agents": [
-            {
-                "agentId": BACKEND,
-                "name": "Cluster",
-                "type": "kubernetes",
-                "default": True,
-                "kubeconfigPath": parts.need_cluster(),
-            }
-        ],
-    }
     with (
         tempfile.TemporaryDirectory(prefix="partita-kills-") as folder,
         Cluster(
             Path(folder) / "cluster",
             parts=("web", "celery", "runner"),
             postgres=parts.address("TEST_POSTGRES_DSN"),
-            settings=json.dumps(settings),
+            settings=json.dumps(_settings()),
         ) as site,
     ):
+        site.add("worker", LOCAL_RUNTIME="kubernetes", KUBECONFIG=parts.need_cluster())
         rows = [
             _play(site, victim, moments(victim, options.moments, seed=options.seed))
             for victim in options.victim or (*COMPONENTS, *OURS)
@@ -65,6 +55,13 @@ def main() -> int:
     if options.publish:
         _publish(rows, wrong, options.seed)
     return 1 if wrong else 0
+
+
+def _settings() -> dict[str, Any]:
+    cluster = {"agentId": BACKEND, "name": "Cluster", "type": "kubernetes", "default": True}
+    remote = {"agentId": REMOTE, "name": "Edge", "type": "remote-agent", "routingTags": []}
+    path = {"kubeconfigPath": parts.need_cluster()}
+    return {"mode": "hybrid", "agents": [cluster | path, remote]}
 
 
 def _options() -> argparse.Namespace:
@@ -98,8 +95,9 @@ def _play_round(site: Cluster, victim: str, at: Sequence[Moment]) -> list[str]:
     order = sorted(at, key=lambda moment: moment.after_s)
     print(f"kill -9 {victim}: {'; '.join(map(str, order))}", flush=True)
     begun = time.monotonic()
+    backend = REMOTE if victim == "worker" else BACKEND
     runs = [
-        site.launch("shop", profile="cash.yaml", backend=BACKEND) for _number in range(TOGETHER)
+        site.launch("shop", profile="cash.yaml", backend=backend) for _number in range(TOGETHER)
     ]
     for moment in order:
         # a run takes about twice as long as on Docker
