@@ -42,7 +42,7 @@ def main() -> int:
         Cluster(
             Path(folder) / "cluster",
             parts=("web", "celery", "runner"),
-            postgres=parts.address("TEST_POSTGRES_DSN"),
+            postgres=parts.address("TEST_POSTGRES_DSN") or None,
             settings=json.dumps(_settings()),
         ) as site,
     ):

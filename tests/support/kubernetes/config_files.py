@@ -180,6 +180,8 @@ def _kubelet(folder: Path) -> dict[str, Any]:
         "clusterDomain": "cluster.local",
         "resolvConf": str(folder / "resolv.conf"),
         "volumePluginDir": str(folder / "volume-plugins"),
+        # a kubelet removes the logs of pods that it does not know: of other clusters, too
+        "podLogsDir": str(folder / "pod-logs"),
         "registryPullQPS": 0,
         "syncFrequency": "5s",
     }

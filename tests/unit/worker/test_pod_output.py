@@ -56,3 +56,12 @@ async def test_a_node_that_refuses_logs_for_too_long_is_unavailable(tmp_path: Pa
 
     with pytest.raises(RuntimeUnavailable, match="cannot be read: dial tcp: refused"):
         await texts(api, runtime)
+
+
+async def test_a_log_that_only_the_kubelet_speaks_of_is_unavailable(tmp_path: Path) -> None:
+    api = ClusterApi()
+    api.logs = [httpx.Response(200, content=b"failed to try resolving: gone") for _ in range(50)]
+    runtime = api.runtime(tmp_path, unavailable_after_s=0.3)
+
+    with pytest.raises(RuntimeUnavailable, match="cannot be read: failed to try resolving: gone"):
+        await texts(api, runtime)

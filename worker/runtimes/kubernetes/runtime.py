@@ -158,8 +158,9 @@ class KubernetesRuntime(Runtime):
         while True:
             try:
                 async for data in self._log(unit, reader.restart(), follow=follow):
+                    records = reader.feed(data)
                     failing_since = 0.0
-                    if records := reader.feed(data):
+                    if records:
                         yield records
             except (Gone, StreamBroken, RequestDenied, NotALog) as error:
                 if await self._pods.read(unit.name) is None:  # a kubelet that starts says so, too
