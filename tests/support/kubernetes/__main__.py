@@ -11,6 +11,7 @@ import argparse
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.kubernetes import programs
@@ -33,12 +34,16 @@ def main() -> int:
     if what != "up":
         print(f"the tests' Kubernetes {programs.KUBERNETES} is in {programs.FOLDER}")
         return 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with (
+        suppress(KeyboardInterrupt),
         tempfile.TemporaryDirectory(prefix="partita-k-") as folder,
         KubernetesCluster(Path(folder) / "k") as cluster,
     ):
         print(f"export KUBECONFIG={cluster.kubeconfig}", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        while True:
+            signal.pause()
     return 0
 
 
