@@ -1,37 +1,37 @@
-# The image of Partita's processes; which one runs is the command's choice (docker-compose.yml).
-# --build-arg CUE=program puts the official cue program at /opt/cue/cue (docs/sync-deploy.md).
+# The image of Partita's processes; which one runs is the command's choice (docker-compose.yml, examples/deploy/kubernetes).
+# --build-arg BASE=IMAGE names another base with Python 3.11 or newer, libstdc++ and tzdata: of Debian, or with git and OpenSSH in it.
+# --build-arg CUE=program puts the official cue program at /opt/cue/cue (docs/sync-deploy.md). A builder without BuildKit makes
+# every stage, for which it would pull the image of Go: with --target control-plane it does not, and the image has no cue program.
+ARG BASE=python:3.11-slim-bookworm
 ARG CUE=none
-FROM python:3.11-slim-bookworm AS libraries
-RUN python -m venv /opt/partita
+FROM ${BASE} AS libraries
+# pip reads these from the environment. They are in no layer of the image, which copies the folder alone.
+ARG PIP_INDEX_URL
+ARG PIP_CERT
+RUN python3 -m venv /opt/partita
 COPY requirements.txt .
-RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check -r requirements.txt
+RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check -r requirements.txt \
+ && /opt/partita/bin/python -c "import celery.app.base, grpc, psycopg, re2, uvloop"  # what the base lacks fails here
 
-FROM python:3.11-slim-bookworm AS cue-none
-RUN mkdir /opt/cue
-
-FROM golang:1.24-bookworm AS cue-program
-ARG CUE_VERSION=v0.14.2
-RUN CGO_ENABLED=0 GOBIN=/opt/cue go install cuelang.org/go/cmd/cue@${CUE_VERSION}
-
-FROM cue-${CUE} AS cue
-
-FROM python:3.11-slim-bookworm AS partita
+FROM ${BASE} AS control-plane
 # A volume takes its owner from the folder that it is first mounted on.
-RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates git openssh-client \
- && rm -rf /var/lib/apt/lists/* \
- && groupadd --gid 10001 partita \
- && useradd --uid 10001 --gid partita --no-create-home --home-dir /tmp --shell /usr/sbin/nologin partita \
- && install -d -o partita -g partita -m 0700 /inbox /state /state/gateway /state/watcher /state/orchestrator-worker \
- && install -d -o partita -g partita -m 0750 /cache /cache/git /cache/schemas
+RUN if ! command -v git >/dev/null || ! command -v ssh >/dev/null; then \
+      apt-get update \
+      && apt-get install -y --no-install-recommends ca-certificates git openssh-client \
+      && rm -rf /var/lib/apt/lists/*; \
+    fi \
+ && echo 'partita:x:10001:' >> /etc/group \
+ && echo 'partita:x:10001:10001::/tmp:/usr/sbin/nologin' >> /etc/passwd \
+ && mkdir -p /data /inbox /state/gateway /state/watcher /state/orchestrator-worker /cache/git /cache/schemas \
+ && chown -R 10001:10001 /data /inbox /state /cache \
+ && chmod 0700 /data /inbox /state /state/* && chmod 0750 /cache /cache/*
 ENV PATH=/opt/partita/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 COPY --from=libraries /opt/partita /opt/partita
-COPY --from=cue /opt/cue /opt/cue
 COPY manage.py partita ./
-RUN ln -s /app/partita /usr/local/bin/partita
+RUN mkdir -p /usr/local/bin && ln -s /app/partita /usr/local/bin/partita
 COPY readers readers
 COPY surfaces surfaces
 COPY cue cue
@@ -43,5 +43,21 @@ COPY platform_site platform_site
 COPY templates templates
 COPY static static
 RUN python -m compileall -q -j 0 /app
+# after that: a suite with compiled files is invalid
+COPY examples/oci-suites examples/oci-suites
+COPY examples/oci-modules examples/oci-modules
 USER 10001:10001
 CMD ["python", "manage.py", "help"]
+
+FROM ${BASE} AS cue-none
+RUN mkdir -p /opt/cue
+
+FROM golang:1.24-bookworm AS cue-program
+ARG CUE_VERSION=v0.14.2
+RUN CGO_ENABLED=0 GOBIN=/opt/cue go install cuelang.org/go/cmd/cue@${CUE_VERSION}
+
+FROM cue-${CUE} AS cue
+
+FROM control-plane AS partita
+COPY --from=cue /opt/cue /opt/cue
+USER 10001:10001

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "Administration": {
         "settings": "show, change and apply the settings; synchronize registries",
         "worker": "list runners and workers and their state",
+        "check_cluster": "say what a Kubernetes cluster lacks for running steps",
         "environment": "show what runs hold or left on container runtimes, and remove it",
         "store": "back up, restore and copy the store",
         "artifacts": "show where the files of runs are kept, and move them",

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from django.db import DatabaseError, close_old_connections
@@ -65,8 +66,8 @@ class AccountsPart(LifespanPart):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        await _maintain()
-        loop = keep_running("accounts", _maintain_periodically)
+        first_pause_s = _INTERVAL_S if await _maintain() else _AGAIN_S
+        loop = keep_running("accounts", partial(_maintain_periodically, first_pause_s))
         self._task = asyncio.create_task(loop, context=contextvars.Context())
 
     async def stop(self) -> None:
@@ -75,8 +76,7 @@ class AccountsPart(LifespanPart):
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-async def _maintain_periodically() -> None:
-    pause_s = _INTERVAL_S
+async def _maintain_periodically(pause_s: float) -> None:
     while True:
         await asyncio.sleep(pause_s)
         with one_cycle():

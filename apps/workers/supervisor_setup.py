@@ -153,11 +153,11 @@ def _options(state_dir: Path, backend: Backend | None = None) -> RuntimeOptions:
         is_remote=is_remote,
         certificate=backend.tls_cert if backend and is_remote else "",
         key=backend.tls_key if backend and is_remote else "",
-        cluster=_cluster_options(backend),
+        cluster=cluster_options(backend),
     )
 
 
-def _cluster_options(backend: Backend | None) -> ClusterOptions:
+def cluster_options(backend: Backend | None) -> ClusterOptions:
     """Return how to reach the cluster of a backend; without one, that of the environment."""
     if backend is None or backend.type != _CLUSTER:
         return ClusterOptions(kubeconfig=conf.kubeconfig())

@@ -77,4 +77,4 @@ def _mount(given: Any) -> Mount:
 def ignored_by_docker(path: str, rules: Path = ROOT / ".dockerignore") -> bool:
     """Whether `.dockerignore`, all but a list of folders, keeps a path from the builder."""
     kept = [line[1:] for line in rules.read_text().splitlines() if line.startswith("!")]
-    return path.split("/", maxsplit=1)[0] not in kept
+    return not any(path == each or path.startswith(f"{each}/") for each in kept)

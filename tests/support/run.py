@@ -40,7 +40,12 @@ REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time
 SERVICE_WORKERS = "2"  # they take what is left; a third one makes all slower
 BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for a real server
 # the contract suite marks its cases by the runtime
-CLUSTER_TESTS = ["tests/contracts/runtime", "tests/integration/test_kubernetes_suites.py"]
+CLUSTER_TESTS = [
+    "tests/contracts/runtime",
+    "tests/integration/test_kubernetes_suites.py",
+    "tests/integration/test_cluster_rights.py",
+    "tests/integration/test_cluster_installation.py",
+]
 CLUSTER_IMAGES = ("busybox:1.36", "redis:7-alpine", "python:3.12-alpine")
 FAST = "not docker and not postgres and not redis and not browser and not slow and not timed"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--timeout=300", "-p", "tests.support.timing"]

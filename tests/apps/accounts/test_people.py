@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import ProgrammingError
 
+from apps.accounts import lifespan
 from apps.accounts.api import (
     EmailTaken,
     ensure_seed_admin,
@@ -88,6 +90,34 @@ def test_the_server_makes_the_first_administrator_when_it_starts(settings):
     async def start_and_stop() -> None:
         part = AccountsPart()
         await part.start()
+        await part.stop()
+
+    asyncio.run(start_and_stop())
+
+    assert User.objects.get().is_admin
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_started_before_the_tables_makes_the_administrator_soon_after(
+    settings, monkeypatch
+):
+    settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD = "root@example.org", "swordfish"
+    seed, answers = lifespan._seed_and_purge, [ProgrammingError("no such table"), None]
+    seeded = threading.Event()
+
+    def seed_once_there_are_tables() -> None:
+        if error := answers.pop(0):
+            raise error
+        seed()
+        seeded.set()
+
+    monkeypatch.setattr(lifespan, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(lifespan, "_seed_and_purge", seed_once_there_are_tables)
+
+    async def start_and_stop() -> None:
+        part = AccountsPart()
+        await part.start()
+        assert await asyncio.to_thread(seeded.wait, 30)
         await part.stop()
 
     asyncio.run(start_and_stop())

@@ -262,14 +262,30 @@ def test_without_these_settings_nothing_is_traced_or_shipped(services):
 def test_the_image_has_several_stages_a_user_and_no_secret():
     text = (ROOT / "Dockerfile").read_text()
     stages = re.findall(r"^FROM \S+ AS (\S+)$", text, re.MULTILINE)
-    assert stages == ["libraries", "cue-none", "cue-program", "cue", "partita"]
+    assert stages == ["libraries", "control-plane", "cue-none", "cue-program", "cue", "partita"]
     assert "\nARG CUE=none\n" in text  # the program of CUE is compiled where it is asked for
     last = text.split("\nFROM ")[-1]
     assert "\nUSER 10001:10001\n" in last
     assert not re.search(r"^(ARG|ENV).*(SECRET|PASSWORD|TOKEN|KEY)", text, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+) ", text, re.MULTILINE)) == {
+        "${BASE}",
+        "golang:1.24-bookworm",
+        "cue-${CUE}",
+        "control-plane",
+    }
+    assert text.index("compileall") < text.index("COPY examples/")  # of suites, nothing is compiled
     copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
     for path in copied:
         assert (ROOT / path).exists()
         assert not compose.ignored_by_docker(path), path
-    for path in (".env", ".git", "var", "tests", "config.cue", "docker-compose.yml", ".venv"):
+    for path in (
+        ".env",
+        ".git",
+        "var",
+        "tests",
+        "config.cue",
+        "docker-compose.yml",
+        ".venv",
+        "examples/deploy",
+    ):
         assert compose.ignored_by_docker(path), path

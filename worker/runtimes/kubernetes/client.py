@@ -153,6 +153,18 @@ class ClusterClient:
                 return
             query["continue"] = page.metadata.continue_
 
+    async def request(
+        self,
+        method: str,
+        path: str,
+        form: type[T],
+        *,
+        body: Body | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> T:
+        """Request any path of the API server. Raises Gone, Exists, RequestDenied."""
+        return await self._ask(method, path, form, body=body, query=query)
+
     async def _ask(
         self,
         method: str,

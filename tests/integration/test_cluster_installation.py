@@ -1,0 +1,49 @@
+"""Partita in a real cluster, installed as the guide says: healthy, and a run of `hello` in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import installation
+from tests.support.installation import Installation
+from tests.support.processes import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installation]:
+    installation.need_images()
+    made = Installation(tmp_path / "volumes")
+    try:
+        made.prepare()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.mark.parametrize("way", ["kustomize", "helm"])
+def test_partita_comes_up_healthy_and_runs_hello(installed: Installation, way: str) -> None:
+    apply = {"kustomize": installed.apply_kustomization, "helm": installed.apply_chart}[way]
+    apply()
+    installed.wait_ready()
+
+    checked = installed.kubectl("exec", "partita-runner-0", "--", "partita", "check_cluster")
+    assert "24 of 24" in checked
+    assert "missing" not in checked
+    with installed.client() as client:
+        ready = client.get("/system/readyz").json()
+        assert ready["status"] == "ready", ready
+        run = installed.run(client, "hello")
+
+    steps = {step["id"]: (step["status"], step.get("detail")) for step in run["steps"]}
+    assert run["status"] == "Healthy", (steps, installed.account())
+    assert run["backendKind"] == "kubernetes"
+    until(
+        lambda: not installed.kubectl("get", "pods", "-l", "partita.managed=true", "-o", "name"),
+        within_s=60,
+        what="the run left no pod",
+    )

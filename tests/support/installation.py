@@ -1,0 +1,205 @@
+"""Partita in a real cluster: the manifests with the stores, applied by kubectl or rendered by helm.
+
+The nodes need the image of Partita; the volumes are folders of this host, which is the only node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+import yaml
+
+from kernel.version import VERSION
+from tests.support.cluster_commands import kubectl
+from tests.support.manifests import CHART, STORES, need_program
+from tests.support.parts import need_cluster
+from tests.support.processes import until
+
+IMAGE: Final = f"partita:{VERSION}"
+POSTGRES: Final = ("partita/postgres", "15")  # of examples/images
+CLAIM: Final = "partita-shared"
+START_S: Final = 300
+_VOLUMES: Final = (  # folder, owner, claim, mode
+    ("postgres", 70, "data-partita-postgres-0", "ReadWriteOnce"),
+    ("redis", 999, "data-partita-redis-0", "ReadWriteOnce"),
+    ("shared", 0, CLAIM, "ReadWriteMany"),
+)
+
+
+def need_images() -> None:
+    """Skip the test if no node has the images that it needs."""
+    nodes = json.loads(kubectl("get", "nodes", "--output", "json"))["items"]
+    known = " ".join(
+        name
+        for node in nodes
+        for image in node["status"].get("images", ())
+        for name in image.get("names") or ()
+    )
+    for image in (IMAGE, ":".join(POSTGRES)):
+        if image not in known:
+            pytest.skip(f"needs the image {image} on the nodes of the cluster")
+
+
+class Installation:
+    """One installation in a namespace of its own; `client` is signed in as its administrator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.namespace = f"partita-installed-{secrets.token_hex(3)}"
+        self._folder = folder
+
+    def kubectl(self, *words: str, text: str = "") -> str:
+        return kubectl("--namespace", self.namespace, *words, text=text)
+
+    def prepare(self) -> None:
+        """Make what exists before: namespace, Secret, volumes, the shared claim."""
+        kubectl("create", "namespace", self.namespace)
+        level = "pod-security.kubernetes.io/enforce=baseline"
+        kubectl("label", "namespace", self.namespace, level)
+        self.kubectl("create", "secret", "generic", "partita", *self._secret_values())
+        for name, owner, claim, mode in _VOLUMES:
+            self._make_volume(name, owner, claim, mode)
+        kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM}}
+        spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+        self.kubectl("apply", "-f", "-", text=json.dumps({**kind, "spec": spec}))
+
+    def _secret_values(self) -> list[str]:
+        password = secrets.token_hex(24)
+        values = {
+            "jwt-secret": secrets.token_hex(32),
+            "admin-password": secrets.token_hex(12),
+            "postgres-password": password,
+            "postgres-dsn": f"postgresql://partita:{password}@partita-postgres/partita",
+            "redis-password": secrets.token_hex(24),
+        }
+        self.password = values["admin-password"]
+        return [f"--from-literal={name}={value}" for name, value in values.items()]
+
+    def _make_volume(self, name: str, owner: int, claim: str, mode: str) -> None:
+        folder = self._folder / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        os.chown(folder, owner, owner)
+        volume = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"{self.namespace}-{name}"},
+            "spec": {
+                "capacity": {"storage": "10Gi"},
+                "accessModes": [mode],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": str(folder)},
+                "claimRef": {"namespace": self.namespace, "name": claim},
+            },
+        }
+        kubectl("apply", "-f", "-", text=json.dumps(volume))
+
+    def apply_kustomization(self) -> None:
+        overlay = self._folder / "overlay"
+        overlay.mkdir()
+        image, tag = POSTGRES
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "namespace": self.namespace,
+            "resources": [os.path.relpath(STORES, overlay.resolve())],
+            "images": [{"name": "postgres", "newName": image, "newTag": tag}],
+            "configMapGenerator": [
+                {
+                    "name": "partita",
+                    "behavior": "merge",
+                    "literals": [f"PARTITA_CONFIG_SHARED_CLAIM={CLAIM}"],
+                }
+            ],
+        }
+        (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+        self.kubectl("apply", "-k", str(overlay))
+
+    def apply_chart(self) -> None:
+        command = [need_program("helm"), "template", "partita", str(CHART)]
+        values = {
+            "stores.enabled": "true",
+            "stores.postgres.image": ":".join(POSTGRES),
+            "sharedClaim": CLAIM,
+        }
+        for name, value in values.items():
+            command += ["--set", f"{name}={value}"]
+        command += ["--namespace", self.namespace]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        self.kubectl("apply", "-f", "-", text=done.stdout)
+
+    def wait_ready(self) -> None:
+        for name in ("statefulset/partita-runner", "deployment/partita-web",
+                     "deployment/partita-celery"):  # fmt: skip
+            try:
+                self.kubectl("rollout", "status", name, f"--timeout={START_S}s")
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{self.account()}") from None
+
+    def account(self) -> str:
+        """Return what the pods and the last events say."""
+        pods = self.kubectl("get", "pods", "--output", "wide")
+        events = self.kubectl("get", "events", "--sort-by=.lastTimestamp").splitlines()[-15:]
+        logs = []
+        for name in ("partita-web", "partita-runner", "partita-celery"):
+            kind = "statefulset" if name == "partita-runner" else "deployment"
+            with contextlib.suppress(AssertionError):
+                logs.append(self.kubectl("logs", f"{kind}/{name}", "--tail=15"))
+        return "\n".join([pods, *events, *logs])
+
+    @contextmanager
+    def client(self) -> Iterator[httpx.Client]:
+        """Reach the pages as the guide says, by a forwarded port."""
+        command = [need_program("kubectl"), "--kubeconfig", need_cluster()]
+        command += ["--namespace", self.namespace, "port-forward", "service/partita-web", ":8090"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
+            try:
+                assert forward.stdout is not None
+                words = forward.stdout.readline().split()  # Forwarding from 127.0.0.1:41234 -> 8090
+                url = f"http://{words[2]}"
+                headers = {"Authorization": f"Bearer {self._sign_in(url)}"}
+                with httpx.Client(base_url=f"{url}/api/v1", headers=headers) as made:
+                    yield made
+            finally:
+                forward.terminate()
+
+    def _sign_in(self, url: str) -> str:
+        """Return a token; web makes the first account up to 10 s after the store's migration."""
+        body = {"email": "admin@partita.local", "password": self.password}
+
+        def sign_in() -> str | None:
+            answer = httpx.post(f"{url}/api/v1/auth/sign-in", json=body)
+            return str(answer.json()["token"]) if answer.status_code == 200 else None
+
+        return until(sign_in, within_s=40, what="the administrator signs in", each_s=4)
+
+    def run(self, client: httpx.Client, suite: str) -> dict[str, Any]:
+        """Launch a suite, and return the run at its end."""
+
+        def launch() -> str | None:
+            answer = client.post("/executions", json={"suiteId": suite})
+            if answer.status_code == 503:  # the runner has not registered yet
+                return None
+            assert answer.status_code == 201, answer.text
+            return str(answer.json()["id"])
+
+        def ended() -> dict[str, Any] | None:
+            found: dict[str, Any] = client.get(f"/executions/{run_id}").json()
+            return found if found["status"] in ("Healthy", "Failed", "Canceled") else None
+
+        run_id = until(launch, within_s=60, what=lambda: f"a backend\n{self.account()}", each_s=1)
+        return until(ended, within_s=240, what=lambda: f"the end\n{self.account()}", each_s=1)
+
+    def remove(self) -> None:
+        kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=120s")
+        names = [f"{self.namespace}-{name}" for name, *_ in _VOLUMES]
+        kubectl("delete", "persistentvolume", "--ignore-not-found", "--timeout=60s", *names)
