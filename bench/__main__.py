@@ -14,6 +14,7 @@ import sys
 NAMES = (
     "step_overhead",
     "docker_steps",
+    "start_ahead",
     "sse",
     "logs",
     "hostile_suites",

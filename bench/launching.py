@@ -1,6 +1,7 @@
 """In the process that `bench.runner` starts: launching what it is asked, and reading it back.
 
 {"suite": id} → {"runId", "seconds" from launch to the commit of the end, "accepted" s, "status"};
+{"steps": run id} → {"ended": when each of its steps ended, s since the first, in that order};
 {"lines": run id} → {"count", "sum" of the numbers that its output lines are}.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 from apps.accounts.api import operator
 from apps.agents.api import online_agents
 from apps.executions import api as executions
-from apps.executions.models import Execution
+from apps.executions.models import Execution, Step
 from apps.streams.api import iterate, listen
 from apps.workers.api import RunnerThread
 from bench.stand import answer, questions
@@ -31,6 +32,8 @@ def serve() -> None:
     for question in questions():
         if suite := question.get("suite"):
             answer(**run(suite))
+        elif run_id := question.get("steps"):
+            answer(ended=step_ends(run_id))
         elif run_id := question.get("lines"):
             answer(**lines(run_id))
     runner.stop()
@@ -86,6 +89,12 @@ class Watch:
 
     def status(self) -> str:
         return Execution.objects.values_list("status", flat=True).get(run_id=self._run_id)
+
+
+def step_ends(run_id: str) -> list[float]:
+    rows = Step.objects.filter(execution__run_id=run_id, finished_at__isnull=False)
+    ends = sorted(rows.values_list("finished_at", flat=True))
+    return [(each - ends[0]).total_seconds() for each in ends]
 
 
 def lines(run_id: str) -> dict[str, Any]:

@@ -73,7 +73,9 @@ class StepSpecBody(RunBody, ImportBody):
     """The answer to a claim: what a supervisor needs to run a step.
 
     `env` has the values of the secrets, `secretKeys` their names; `node` is the step's node of the
-    topology. `keepUnits`: the ended unit stays until the run is released.
+    topology. `keepUnits`: the ended unit stays until the run is released. `ahead`: steps that may
+    come next for the same supervisor, whose units it may start ahead. None of them may run before
+    it is claimed.
 
     (reference: control-plane 13.1)
     """
@@ -97,6 +99,7 @@ class StepSpecBody(RunBody, ImportBody):
     traceparent: NotRequired[str]
     content: NotRequired[Mapping[str, Any]]
     keepUnits: NotRequired[bool]
+    ahead: NotRequired[list[StepSpecBody]]
     traffic: NotRequired[Mapping[str, Any]]
 
 

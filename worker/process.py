@@ -231,10 +231,16 @@ class Worker:
                 cluster=ClusterOptions(kubeconfig=self._settings.kubeconfig),
             )
         )
+        if connection is not None and runtime.starts_ahead:
+            connection.control_plane.starts_ahead = self._settings.starts_ahead
         if not plugin.isolates:
             log.warning("the runtime %s: steps are (not isolated)", self._runtime_name)
         options = SupervisorOptions(
-            owner=owner, state_dir=folder, rules=self._rules, capacity=self._settings.concurrency
+            owner=owner,
+            state_dir=folder,
+            rules=self._rules,
+            capacity=self._settings.concurrency,
+            starts_ahead=self._settings.starts_ahead,
         )
         return WorkerService(runtime, options, connection)
 

@@ -10,6 +10,7 @@ class WorkerSettings:
     """A standalone worker's AGENT_ settings, and the kinds of steps that it claims.
 
     `labels`: key → value, or empty. `kubeconfig`: of the runtime `kubernetes`; empty in a pod.
+    `starts_ahead`: units of steps that may come next.
 
     (reference: control-plane 20)
     """
@@ -27,3 +28,4 @@ class WorkerSettings:
     port: int
     secret: str = field(repr=False)
     kubeconfig: str = ""
+    starts_ahead: int = 0

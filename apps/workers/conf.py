@@ -48,6 +48,11 @@ def init_image() -> str:
     return str(settings.STEP_INIT_IMAGE)
 
 
+def starts_ahead() -> int:
+    """Return how many units of steps that may come next are started ahead; 0: none."""
+    return int(settings.START_AHEAD)
+
+
 def agent_secret() -> str:
     """Return the secret that workers register with; empty if it is unset or too short."""
     secret = str(settings.AGENT_SHARED_SECRET)
@@ -82,6 +87,7 @@ def worker_settings() -> WorkerSettings:
         port=settings.AGENT_PORT,
         secret=agent_secret(),
         kubeconfig=kubeconfig(),
+        starts_ahead=starts_ahead(),
     )
 
 

@@ -256,6 +256,7 @@ def _control_plane(setup: SupervisorSetup) -> InProcessControlPlane:
         kinds=("local", "kubernetes"),
         backends=setup.backends,
         capabilities=container_kinds(),
+        starts_ahead=conf.starts_ahead() if setup.runtime.starts_ahead else 0,
     )
     return InProcessControlPlane(registration, claimant)
 
@@ -274,6 +275,7 @@ def _options(setup: SupervisorSetup) -> SupervisorOptions:
         rules=conf.launch_rules(),
         capacity=conf.runner_capacity(),
         lease_s=conf.lease_s(),
+        starts_ahead=conf.starts_ahead(),
     )
 
 

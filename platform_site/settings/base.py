@@ -161,6 +161,7 @@ STEP_IMAGE_PULL_POLICY = env.choice(
     "STEP_IMAGE_PULL_POLICY", "IfNotPresent", ("IfNotPresent", "Always", "Never")
 )
 LOCAL_RUNTIME = env.choice("LOCAL_RUNTIME", "docker", plugin_names([f"{BASE_DIR}/worker/runtimes"]))
+START_AHEAD = env.integer("START_AHEAD", 2, low=0, high=32)  # units of one runner or worker
 KUBECONFIG = env.text("KUBECONFIG")  # of LOCAL_RUNTIME=kubernetes; backends name their own
 LEASE_S = env.duration_s("LEASE", "30s")  # how long a claim lives without renewal
 LEASE_GRACE_S = env.duration_s("LEASE_GRACE", "30s")  # after its end it may still be renewed

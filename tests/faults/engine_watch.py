@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.support.processes import Process, until
 
+GATE, AHEAD = "partita.gate", "-ahead"
 LISTED = (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"))
 
 
@@ -22,6 +23,7 @@ class EngineWatch:
             *("docker", "-H", docker_host, "events", "--format", "{{json .}}"),
             *("--filter", "type=container", "--filter", "type=volume"),
             *("--filter", "event=start", "--filter", "event=die", "--filter", "event=mount"),
+            *("--filter", "event=rename"),
         ]
         self._listening = Process(
             "events", command, {"PATH": "/usr/bin:/bin"}, folder / "engine.log"
@@ -42,10 +44,12 @@ class EngineWatch:
     def running(self, run_id: str) -> dict[str, str]:
         """Step id → its running container."""
         label = f"label=partita.run_id={run_id}"
-        shown = '{{.Label "partita.step"}} {{.ID}}'
+        shown = '{{.Label "partita.step"}} {{.ID}} {{.Names}}'
         rows = self._docker("ps", "--filter", label, "--format", shown).splitlines()
         return {
-            step: container for step, _, container in (row.partition(" ") for row in rows) if step
+            step: container
+            for step, container, name in (row.split(" ") for row in rows)
+            if step and not name.endswith(AHEAD)
         }
 
     def check_attempts(self, run_id: str) -> None:
@@ -89,11 +93,19 @@ class EngineWatch:
         return kinds["start"] == kinds["die"] > 0
 
     def _containers(self, run_id: str) -> list[dict[str, Any]]:
-        return [
+        """Return when programs began (`start`) and ended (`die`), in order.
+
+        The program of a container that was started ahead begins when that gets the name of a unit;
+        of one that ends at its gate none begins (decision 0060).
+        """
+        events = [
             event
             for event in self._events()
             if event["Type"] == "container" and _labels(event).get("partita.run_id") == run_id
         ]
+        ended_at_gate = {event["Actor"]["ID"] for event in events if _ended_at_gate(event)}
+        of_programs = [each for each in events if each["Actor"]["ID"] not in ended_at_gate]
+        return [{**each, "Action": action} for each in of_programs if (action := _action(each))]
 
     def _events(self) -> list[dict[str, Any]]:
         whole = self._listening.text().rpartition("\n")[0]
@@ -103,6 +115,19 @@ class EngineWatch:
         command = ["docker", "-H", self.docker_host, *words]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
         return done.stdout
+
+
+def _ended_at_gate(event: dict[str, Any]) -> bool:
+    of_gate, labels = _is(event, "die") and GATE in _labels(event), _labels(event)
+    return of_gate and (labels["name"].endswith(AHEAD) or labels["exitCode"] == "125")
+
+
+def _action(event: dict[str, Any]) -> str:
+    """Return what an event says of the program of its container; empty if nothing."""
+    if _is(event, "die"):
+        return "die"
+    began = "rename" if GATE in _labels(event) else "start"
+    return "start" if _is(event, began) else ""
 
 
 def _is(event: dict[str, Any], action: str) -> bool:

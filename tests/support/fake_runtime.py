@@ -90,6 +90,9 @@ class FakeRuntime(Runtime):
             StepUsage(cpu_percent=12.5, memory_bytes=34 * 2**20)
         ]  # told in turn; last stays
         self.stood_by: list[Launch] = []  # what was to be created ahead
+        self.starts_ahead = True
+        self.ahead: dict[tuple[str, str], Launch] = {}  # what waits at its gate, by run and step
+        self.went_ahead: list[str] = []  # units whose gate was opened
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
         self.shells: dict[str, FakeShell] = {}  # by the id of the shell, closed ones too
@@ -115,6 +118,9 @@ class FakeRuntime(Runtime):
         if self.away:
             raise RuntimeUnavailable("the fake runtime is away")
         await self._remove_earlier(launch)
+        waiting = self.ahead.pop((launch.run_id, launch.step_id), None)
+        if waiting and (waiting.name, waiting.environment) == (launch.name, launch.environment):
+            self.went_ahead.append(launch.name)
         if not self.filled.get(launch.workspace.name):
             self.filled[launch.workspace.name] = await launch.workspace.fetch()
             self.shared_files[launch.workspace.name] = _unpacked(self.filled[launch.workspace.name])
@@ -127,6 +133,18 @@ class FakeRuntime(Runtime):
             raise RuntimeUnavailable("the fake runtime is away")
         await launch.workspace.fetch()
         self.stood_by.append(launch)
+
+    async def start_ahead(self, launch: Launch) -> bool:
+        if self.away:
+            raise RuntimeUnavailable("the fake runtime is away")
+        if launch.kind == "service" or launch.ports or not self.units:
+            return False
+        await launch.workspace.fetch()
+        self.ahead[launch.run_id, launch.step_id] = launch
+        return True
+
+    async def remove_ahead(self, run_id: str, step_id: str) -> None:
+        self.ahead.pop((run_id, step_id), None)
 
     async def _remove_earlier(self, launch: Launch) -> None:
         for each in list(self.units.values()):
@@ -339,6 +357,8 @@ class FakeRuntime(Runtime):
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         del owner
         self.released.append(run_id)
+        for key in [key for key in self.ahead if key[0] == run_id]:
+            del self.ahead[key]
         units = [each.unit for each in self.units.values() if each.launch.run_id == run_id]
         for unit in units:
             await self.remove(unit)

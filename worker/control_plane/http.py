@@ -97,6 +97,7 @@ class HttpControlPlane:
         self._registration = registration
         self._held = held
         self._direct_runs = direct_runs
+        self.starts_ahead = 0  # steps to hear of that may come next
         self._stop_poller: StopPoller | None = None
         self._claims_stopped = asyncio.Event()
         self._is_first = True
@@ -209,6 +210,7 @@ class HttpControlPlane:
             return await _never()
         asked_at = asyncio.get_running_loop().time()
         body = {"agentId": self._registration.agent_id, "waitSeconds": CLAIM_WAIT_S}
+        body |= {"startAhead": self.starts_ahead} if self.starts_ahead else {}
         deadline_s = CLAIM_WAIT_S + _SLACK_S
         try:
             spec = await self._client.post(_CLAIM, body, dict[str, Any], deadline_s=deadline_s)
@@ -219,7 +221,7 @@ class HttpControlPlane:
                 await asyncio.sleep(_EMPTY_PAUSE_S)
             return []
         try:
-            self._held.hold(spec)
+            self._held.hold({key: value for key, value in spec.items() if key != "ahead"})
         except (OSError, KeyError, TypeError) as error:  # its lease expires
             log.exception("a claimed step cannot be stored")
             raise ControlPlaneUnavailable("a claimed step cannot be stored") from error

@@ -20,8 +20,10 @@ ORCHESTRATOR: Final = "partita.orchestrator_id"
 JOB_ID: Final = "partita.job_id"
 MEMORY_LIMIT: Final = "partita.memory_limit_bytes"  # of a container; lists do not tell it
 SHELL: Final = "partita.shell"  # the id of the shell that a copy of a unit was made for
+GATE: Final = "partita.gate"  # of a unit that was started ahead; its program waits for a release
 _STANDBY: Final = "-standby"
-_OF_STEP: Final = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT)
+_AHEAD: Final = "-ahead"
+_OF_STEP: Final = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT, GATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +40,26 @@ def unit_name(run_id: str, step_id: str, attempt: int) -> str:
 
 
 def standby_name(run_id: str, step_id: str) -> str:
-    """Return the name of what is created ahead for a step; it never equals a unit's name."""
+    """Return the name of what is created ahead for a step that runs again.
+
+    It never equals a unit's name.
+    """
+    return _name_before_start(run_id, step_id, _STANDBY)
+
+
+def ahead_name(run_id: str, step_id: str) -> str:
+    """Return the name of what is started ahead for a step; it never equals a unit's name."""
+    return _name_before_start(run_id, step_id, _AHEAD)
+
+
+def _name_before_start(run_id: str, step_id: str, suffix: str) -> str:
     name = f"partita-{run_id}-{slug(step_id)}"
-    return shortened(name, limit=NAME_LIMIT - len(_STANDBY)) + _STANDBY
+    return shortened(name, limit=NAME_LIMIT - len(suffix)) + suffix
 
 
-def is_standby_name(name: str) -> bool:
-    return name.endswith(_STANDBY)
+def is_name_before_start(name: str) -> bool:
+    """Return whether this is the name of what has not become a unit yet."""
+    return name.endswith((_STANDBY, _AHEAD))
 
 
 def helper_name(run_id: str) -> str:

@@ -201,6 +201,7 @@ class Runtime(ABC):
     shared: bool = False  # other supervisors reach the same units
     opens_shells: ClassVar[bool] = False
     separates_streams: ClassVar[bool] = True  # False: all output counts as stdout
+    starts_ahead: bool = False  # `start_ahead` does something
 
     @abstractmethod
     async def start(self, launch: Launch) -> Unit:
@@ -253,6 +254,15 @@ class Runtime(ABC):
         """Create what `start` needs for the launch ahead, if that can be done; start nothing."""
         del launch
 
+    async def start_ahead(self, launch: Launch) -> bool:
+        """Start a unit whose program waits for `start`, if that pays; return whether it was."""
+        del launch
+        return False
+
+    async def remove_ahead(self, run_id: str, step_id: str) -> None:
+        """Remove what `start_ahead` started for a step, unless `start` has taken it."""
+        del run_id, step_id
+
     async def remove(self, unit: Unit) -> None:
         """Kill and remove the unit; no error if it is gone."""
         with contextlib.suppress(UnitLost):
@@ -296,10 +306,7 @@ class Runtime(ABC):
         return ProbeResponse(problem=f"no process of the step listens on port {probe.port}")
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
-        """Run a program inside the unit; return its exit code, 124 after `timeout_s`.
-
-        Its output is dropped.
-        """
+        """Run a program, drop its output; return its exit code, 124 after `timeout_s`."""
         del unit, argv, timeout_s
         return CANNOT_EXECUTE
 
@@ -313,8 +320,6 @@ class Runtime(ABC):
         del unit
         return True
 
-    # Usage and artifacts
-
     async def usage(self, unit: Unit) -> StepUsage | None:
         """Return the usage, with CPU since the previous call or the start; None after the end."""
         del unit
@@ -325,13 +330,8 @@ class Runtime(ABC):
         del unit, pattern
         return Collected()
 
-    # Shells
-
     async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
-        """Open a shell in a unit that runs, or in a copy of an ended one.
-
-        Raises ShellUnavailable with what to do.
-        """
+        """Open a shell in a unit, or in a copy of an ended one. Raises ShellUnavailable."""
         del unit, request
         raise ShellUnavailable("shells cannot be opened on this runtime")
 

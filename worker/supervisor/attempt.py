@@ -68,13 +68,17 @@ class UsageSampler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorOptions:
-    """`capacity`: steps at once; services, which wait most of the time, do not count."""
+    """`capacity`: steps at once; services, which wait most of the time, do not count.
+
+    `starts_ahead`: units of steps that may come next.
+    """
 
     owner: UnitOwner
     state_dir: Path
     rules: LaunchRules = field(default_factory=LaunchRules)
     capacity: int = 64
     lease_s: float = 30.0
+    starts_ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +94,20 @@ class StepContext:
     files: SuiteFiles = field(default_factory=SuiteFiles)
 
 
-def plan_launch(spec: StepSpec, context: StepContext, *, step_files: bytes | None = None) -> Launch:
+def plan_launch(
+    spec: StepSpec,
+    context: StepContext,
+    *,
+    step_files: bytes | None = None,
+    holder: Job | None = None,
+) -> Launch:
     """Return the launch of a step; the files of its suite are fetched when they are needed.
 
-    `step_files` (tar+gzip) replace them in the directory of the step. Raises CommandInvalid.
+    `step_files` (tar+gzip) replace them in the directory of the step. `holder`: the job that is
+    held here and whose suite has the same files, by default that of the step. Raises
+    CommandInvalid.
     """
-    job = Job(job_id=spec.job_id, attempt=spec.attempt)
+    job = holder or Job(job_id=spec.job_id, attempt=spec.attempt)
 
     async def fetch() -> bytes:
         return await retry_until_answered(lambda: context.control_plane.content(job))
@@ -127,6 +139,7 @@ class StepAttempt:
         self.stop_reason = ""
         self.probe_problem = ""  # why the last probe did not pass
         self.unit: Unit | None = None
+        self.has_unit = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._reporting: asyncio.Task[None] | None = None
         self._sampler: UsageSampler | None = None
@@ -167,6 +180,7 @@ class StepAttempt:
     def follow(self, unit: Unit) -> None:
         """Start to read the unit's output and to sample its usage."""
         self.unit = unit
+        self.has_unit.set()
         reading = self.log.read(self.context.runtime, unit)
         self._reading = asyncio.create_task(reading, name=f"read {unit.name}")
         if self.spec.measured:

@@ -44,6 +44,10 @@ class StepRun:
         self._may_have_started = False
         attempt.log.sending.add_done_callback(self._when_reporting_ends)
 
+    @property
+    def run_id(self) -> str:
+        return self.attempt.spec.execution_id
+
     def drop(self) -> None:
         """Remove the unit and report nothing: another supervisor has the job."""
         set_once(self._dropped)

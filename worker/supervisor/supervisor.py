@@ -31,6 +31,7 @@ from worker.supervisor.lease_keeper import LeaseKeeper, now_s
 from worker.supervisor.readiness_prober import ReadinessProber
 from worker.supervisor.spool import DISK_BYTES, SpoolSpace
 from worker.supervisor.step_run import StepRun
+from worker.supervisor.steps_ahead import StepsAhead
 from worker.supervisor.supervisor_heartbeat import SupervisorHeartbeat
 from worker.supervisor.waits import first_of, retry_until_answered
 
@@ -57,6 +58,7 @@ class Supervisor:
             prober=self._prober,
             report_probe=lambda job: self._leases.report_soon(job),  # noqa: PLW0108 - made below
         )
+        self._ahead = StepsAhead(self._context)
         self._runs: dict[Job, StepRun] = {}
         self._tasks: dict[Job, asyncio.Task[None]] = {}
         self._declining: set[asyncio.Task[None]] = set()
@@ -127,6 +129,7 @@ class Supervisor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._ahead.close()
         await self._prober.close()
 
     async def register(self) -> None:
@@ -185,16 +188,18 @@ class Supervisor:
         kept: AdoptedJob | None = None,
         found: Unit | None = None,
         asked_at: float,
-    ) -> None:
+    ) -> StepAttempt:
         attempt = StepAttempt(spec, self._context, kept)
         step = StepRun(attempt, found)
         self._runs[attempt.job] = step
+        self._ahead.take(attempt.job)
         lease_s = spec.lease_ms / 1000
         self._leases.hold(attempt.job, lease_s=lease_s)
         if now_s() - asked_at > lease_s:  # this host may have slept with the answer unread:
             attempt.confirmed.clear()  # the step starts once its lease is renewed
             self._leases.renew_soon()
         self._tasks[attempt.job] = asyncio.create_task(self._run_step(step), name=spec.job_id)
+        return attempt
 
     async def _run_step(self, step: StepRun) -> None:
         job, spec = step.attempt.job, step.attempt.spec
@@ -204,6 +209,7 @@ class Supervisor:
             log.exception("the run of %s failed; its unit may remain", job.job_id)
         finally:
             self._leases.release(job)
+            self._ahead.end(job)
             del self._runs[job], self._tasks[job]
             async with self._room:
                 self._room.notify_all()
@@ -240,7 +246,9 @@ class Supervisor:
             self._declining.add(task)
             task.add_done_callback(self._declining.discard)
         else:
-            self._start(spec, kept=kept, found=found, asked_at=asked_at)
+            attempt = self._start(spec, kept=kept, found=found, asked_at=asked_at)
+            of_run = [job for job, step in self._runs.items() if step.run_id == spec.execution_id]
+            self._ahead.expect(body.get("ahead") or (), attempt, behind=of_run)
 
     async def _decline(
         self, body: Mapping[str, Any], why: str, *, kept: AdoptedJob | None, found: Unit | None

@@ -61,7 +61,8 @@ class JobToStop:
 class SupervisorSession:
     """A process of a supervisor, which makes a call.
 
-    `kinds` are backend kinds; empty `capabilities` mean every step kind.
+    `kinds` are backend kinds; empty `capabilities` mean every step kind. `starts_ahead`: how many
+    steps it wants to hear of that may come next.
     """
 
     agent_id: str
@@ -70,6 +71,7 @@ class SupervisorSession:
     backends: tuple[str, ...]
     capabilities: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    starts_ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

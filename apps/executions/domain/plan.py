@@ -16,6 +16,8 @@ from apps.executions.domain.states import TERMINAL_STEP, StepReason, StepStatus
 
 _WAITING: Final = (StepStatus.PENDING, StepStatus.QUEUED)
 _STARTED: Final = (StepStatus.RUNNING, StepStatus.HEALTHY)
+_UNDER_WAY: Final = (StepStatus.QUEUED, StepStatus.RUNNING)
+_MAY_START_AHEAD: Final = ("task", "test")
 _ALWAYS_AGAIN: Final = ("service", "log", "mock")
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -196,6 +198,35 @@ def may_begin(
         plan.nodes[up].kind == "service" and statuses[up] not in TERMINAL_STEP
         for up in upstream(plan, index)
     )
+
+
+def steps_ahead(
+    plan: RunPlan, statuses: Sequence[StepStatus], *, count: int, skipped_by: Set[int] = _NONE
+) -> tuple[int, ...]:
+    """Return up to `count` pending tasks and tests that come next if no other step fails.
+
+    Everything that they depend on is satisfied, under way, or among them. None once a step has
+    failed, and none with a trigger, because these are skipped as a rule.
+    """
+    ahead: list[int] = []
+    failed = (StepStatus.FAILED, StepStatus.CANCELED)
+    nodes = zip(plan.nodes, statuses, strict=True)
+    if any(status in failed and not node.continue_on_failure for node, status in nodes):
+        return ()
+    for index in plan.by_level:
+        node = plan.nodes[index]
+        if len(ahead) == count:
+            break
+        if statuses[index] is not StepStatus.PENDING or node.kind not in _MAY_START_AHEAD:
+            continue
+        if not node.triggers and all(
+            need in ahead
+            or statuses[need] in _UNDER_WAY
+            or is_satisfied(plan, statuses, need, skipped_by)
+            for need in node.needs
+        ):
+            ahead.append(index)
+    return tuple(ahead)
 
 
 def is_satisfied(

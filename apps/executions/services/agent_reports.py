@@ -26,7 +26,7 @@ from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services import step_transitions
 from apps.executions.services.claims import (
-    ClaimedStep,
+    ClaimedSteps,
     claim_steps,
     served_backends,
     specs_of,
@@ -103,14 +103,14 @@ def record_reports(
             states=results[0],
             chunks=results[1],
             completions=results[2],
-            claimed=specs_of(with_mocks_reset(claimed)),
+            claimed=specs_of(claimed._replace(steps=with_mocks_reset(claimed.steps))),
         )
 
 
 @unit_of_work
 def _record_reports(
     supervisor: SupervisorSession, reports: _Reports, claim: _ClaimWish
-) -> tuple[tuple[tuple[Result, ...], ...], list[ClaimedStep]]:
+) -> tuple[tuple[tuple[Result, ...], ...], ClaimedSteps]:
     queue = lock_step_queue(claim.queues)
     batch = _ReportBatch(supervisor, [*reports.states, *reports.chunks, *reports.completions])
     results = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from apps.agents.api import is_draining, is_online, is_routed_to
 from apps.executions import conf
 from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
-from apps.executions.domain.plan import may_begin
+from apps.executions.domain.plan import may_begin, steps_ahead
 from apps.executions.domain.states import JobState, RunReason
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.selectors.definitions import RunDefinition
@@ -49,7 +50,7 @@ def claim_steps(
     limit: int,
     looks_around: bool = True,
     queue: StepQueue | None = None,
-) -> list[ClaimedStep]:
+) -> ClaimedSteps:
     """Claim steps of the loaded runs and of others, which are loaded into `runs`.
 
     The oldest step comes first, steps queued in this unit of work last; in a `queue` the order is
@@ -58,7 +59,7 @@ def claim_steps(
     """
     backends = served_backends(supervisor) if limit else {}
     if not backends:
-        return []
+        return ClaimedSteps()
     looks_around = looks_around or queue is not None
     bindings = {supervisor.agent_id}
     if looks_around or any(not run.execution.bound_agent_id for run in runs.values()):
@@ -76,7 +77,14 @@ def claim_steps(
             queue.give(step, run.now)
     if queue is not None:
         queue.save()
-    return claimed
+    return ClaimedSteps(claimed, steps_ahead=_steps_ahead(claimed, steps.values(), claiming))
+
+
+class ClaimedSteps(NamedTuple):
+    """`steps_ahead`: those of the same runs that may come next for the same supervisor."""
+
+    steps: Sequence[ClaimedStep] = ()
+    steps_ahead: Mapping[UUID, Sequence[int]] = MappingProxyType({})
 
 
 class _Claiming(NamedTuple):
@@ -114,6 +122,27 @@ def _first(claiming: _Claiming, able: list[WaitingStep]) -> list[WaitingStep]:
     if claiming.queue is None or not able:
         return able[: claiming.limit]
     return claiming.queue.choose(able, claiming.limit)
+
+
+def _steps_ahead(
+    claimed: Sequence[ClaimedStep], waiting: Iterable[WaitingStep], claiming: _Claiming
+) -> dict[UUID, Sequence[int]]:
+    """Return the steps that may come next in the runs of claimed steps, by run.
+
+    None while others wait for the places that these would take.
+    """
+    count = claiming.supervisor.starts_ahead
+    if not count or not claimed:
+        return {}
+    given = {(run.execution.pk, at) for run, at in claimed}
+    if any(each.takes_place and each.key not in given for each in waiting):
+        return {}
+    return {
+        run.execution.pk: steps_ahead(
+            run.plan, run.statuses, count=count, skipped_by=set(run.not_selected)
+        )
+        for run in {each.execution.pk: each for each, _ in claimed}.values()
+    }
 
 
 def _give(run: RunAggregate, step: WaitingStep, supervisor: SupervisorSession) -> None:
@@ -180,16 +209,36 @@ def _may_claim(
     return may_begin(run.plan, run.statuses, step.index, set(run.not_selected))
 
 
-def specs_of(claimed: Iterable[ClaimedStep]) -> tuple[StepSpecBody, ...]:
+def specs_of(claimed: ClaimedSteps) -> tuple[StepSpecBody, ...]:
     """Return the specs of claimed steps; fail runs whose secrets do not resolve and omit these."""
-    specs = []
-    for run, index in claimed:
+    specs: list[StepSpecBody] = []
+    last: dict[UUID, tuple[RunAggregate, StepSpecBody]] = {}
+    for run, index in claimed.steps:
         try:
-            specs.append(step_spec(run, index))
+            spec = step_spec(run, index)
         except SecretUnresolved as error:
             log.warning("%s: %s", run.execution.run_id, error.detail)
             fail_for_secrets(run.execution.pk, error.detail)
+            continue
+        specs.append(spec)
+        last[run.execution.pk] = run, spec
+    for pk, (run, spec) in last.items():
+        if ahead := _specs_ahead(run, claimed.steps_ahead.get(pk, ())):
+            spec["ahead"] = ahead
     return tuple(specs)
+
+
+def _specs_ahead(run: RunAggregate, indexes: Iterable[int]) -> list[StepSpecBody]:
+    """Return the specs of steps that are not claimed yet, of those without secrets of a provider.
+
+    A secret is read when its step is claimed: until then it may change, and takes time here.
+    """
+    nodes = run.definition.nodes
+    return [
+        step_spec(run, index, attempt=run.attempt(index) + 1)
+        for index in indexes
+        if not run.definition.secret_refs(nodes[index]["id"])
+    ]
 
 
 @unit_of_work
@@ -200,17 +249,17 @@ def fail_for_secrets(execution_pk: Any, detail: str) -> None:
         save_runs([run])
 
 
-def step_spec(run: RunAggregate, index: int, *, repeat_attempt: int = 0) -> StepSpecBody:
+def step_spec(run: RunAggregate, index: int, *, attempt: int = 0) -> StepSpecBody:
     """Return what a supervisor needs to run the step; raise SecretUnresolved.
 
-    `repeat_attempt`: the attempt if it is no attempt of the run, but one after its verdict.
+    `attempt`: by default the current one.
 
     Values of secrets are in `env`, the names of their variables in `secretKeys`.
     """
     definition = run.definition
     node = definition.nodes[index]
     secrets = resolve_secrets(definition.secret_refs(node["id"]))
-    attempt = repeat_attempt or run.attempt(index)
+    attempt = attempt or run.attempt(index)
     env = _env(run, index, secrets, attempt=attempt)
     imported = cast(
         "ImportBody", {key: node[key] for key in ImportBody.__annotations__ if key in node}

@@ -126,7 +126,7 @@ def prepare_repeat(claim: RepeatClaim) -> PreparedRepeat | None:
         end_claimed(claim, RepeatEvent.FAILED, StepReason.MOCK_NOT_READY, fault)
         return None
     try:
-        spec = step_spec(run, row.index, repeat_attempt=row.attempt)
+        spec = step_spec(run, row.index, attempt=row.attempt)
     except SecretUnresolved as error:
         end_claimed(claim, RepeatEvent.FAILED, "secret_unresolved", error.detail)
         return None
@@ -152,7 +152,7 @@ def next_repeat(claim: RepeatClaim) -> PreparedRepeat | None:
     if row is None or run is None or not is_kept(row.execution.run_id):
         return None
     try:
-        spec = step_spec(run, row.index, repeat_attempt=row.attempt + 1)
+        spec = step_spec(run, row.index, attempt=row.attempt + 1)
     except SecretUnresolved:
         return None
     return _prepare(row, spec)

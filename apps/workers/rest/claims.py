@@ -45,8 +45,9 @@ class ClaimView(AgentView):
     )
     async def post(self, request: HttpRequest) -> HttpResponse:
         """The next step for this agent; 204 when there is none within `waitSeconds`."""
-        wait_s = await _on_thread(lambda: self.own_body(inputs.ClaimInput)["waitSeconds"])
-        spec = await _next_step(self.agent, wait_s)
+        body = await _on_thread(lambda: self.own_body(inputs.ClaimInput))
+        claim_now = partial(_claim_now, self.agent, body["startAhead"])
+        spec = await _next_step(self.agent, claim_now, body["waitSeconds"])
         if spec is None:
             return HttpResponse(status=204)
         return JsonResponse(spec, headers=UNCACHED)
@@ -66,14 +67,16 @@ class ClaimView(AgentView):
         return HttpResponseNotAllowed(_ALLOWED.split(", "))
 
 
-async def _next_step(agent: Agent, wait_s: float) -> StepSpecBody | None:
+async def _next_step(
+    agent: Agent, claim_now: Callable[[], StepSpecBody | None], wait_s: float
+) -> StepSpecBody | None:
     """Claim a step within `wait_s`; a draining server does not wait."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
     with _work_nudges() as nudged:
         while True:
             nudged.clear()
-            spec = await _claim(agent)
+            spec = await _claim(agent, claim_now)
             left = deadline - loop.time()
             if spec is not None or left <= 0 or is_draining():
                 return spec
@@ -96,9 +99,9 @@ def _work_nudges() -> Iterator[asyncio.Event]:
         unsubscribe()
 
 
-async def _claim(agent: Agent) -> StepSpecBody | None:
+async def _claim(agent: Agent, claim_now: Callable[[], StepSpecBody | None]) -> StepSpecBody | None:
     """Claim a step; if the client disconnects meanwhile, release it."""
-    claiming = _submitted(partial(_claim_now, agent))
+    claiming = _submitted(claim_now)
     try:
         return await asyncio.shield(asyncio.wrap_future(claiming))
     except asyncio.CancelledError:
@@ -106,11 +109,11 @@ async def _claim(agent: Agent) -> StepSpecBody | None:
         raise
 
 
-def _claim_now(agent: Agent) -> StepSpecBody | None:
+def _claim_now(agent: Agent, starts_ahead: int) -> StepSpecBody | None:
     """Claim a step. Raises AgentCredentialInvalid if the agent has registered again."""
     if get_agent(agent.agent_id).incarnation != agent.incarnation:
         raise AgentCredentialInvalid
-    return claim(supervisor_of(agent))
+    return claim(supervisor_of(agent), starts_ahead=starts_ahead)
 
 
 def _release(agent: Agent, claiming: Future[StepSpecBody | None]) -> None:

@@ -31,6 +31,7 @@ KINDS: Final = ("output", "system", "metric")
 STATES: Final = ("image-pull", "running", "healthy", "adopted")
 OUTCOMES: Final = ("succeeded", "failed", "canceled")
 WAIT_MAX_S: Final = 25
+START_AHEAD_MAX: Final = 32
 _MANY: Final = 10_000
 _TEXT: Final = 64 * 1024
 _AGENT_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
@@ -105,6 +106,13 @@ class ClaimInput(AgentSerializer):
     agentId = serializers.RegexField(_AGENT_ID)
     waitSeconds = serializers.IntegerField(
         min_value=0, max_value=WAIT_MAX_S, required=False, default=0
+    )
+    startAhead = serializers.IntegerField(
+        min_value=0,
+        max_value=START_AHEAD_MAX,
+        required=False,
+        default=0,
+        help_text="how many steps that may come next the worker wants to hear of, as `ahead`",
     )
 
 

@@ -86,6 +86,11 @@ class StepSpec(Shape):
     env = serializers.DictField(child=serializers.CharField(allow_blank=True))
     secretKeys = _texts()
     node = serializers.DictField()
+    ahead = serializers.ListField(
+        child=serializers.DictField(),
+        required=False,
+        help_text="specs of steps that may come next; none may run before it is claimed",
+    )
 
 
 class LeaseAnswer(Shape):

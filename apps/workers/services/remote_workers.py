@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -59,9 +59,14 @@ def record(supervisor: executions.SupervisorSession, report: Report) -> executio
     return answer
 
 
-def claim(supervisor: executions.SupervisorSession) -> StepSpecBody | None:
-    """Return the spec of one step, or None if there is none for this supervisor now."""
-    answer = _batcher_of(supervisor).answer(_PendingRequest(None))
+def claim(
+    supervisor: executions.SupervisorSession, *, starts_ahead: int = 0
+) -> StepSpecBody | None:
+    """Return the spec of one step, or None if there is none for this supervisor now.
+
+    With it come up to `starts_ahead` specs of steps that may come next.
+    """
+    answer = _batcher_of(supervisor).answer(_PendingRequest(None, starts_ahead))
     return answer if isinstance(answer, dict) else None
 
 
@@ -70,6 +75,7 @@ class _PendingRequest:
     """A report or a claim (`report` None); the thread that sends the batch answers it."""
 
     report: Report | None
+    starts_ahead: int = 0
     is_answered: bool = False
     answer: executions.Recorded | StepSpecBody | Exception | None = None
 
@@ -106,8 +112,9 @@ class _Batcher:
         chunks = _of(batch, LogChunk)
         completions = _of(batch, Completion)
         claims = [request for request in batch if request.report is None]
+        starts_ahead = max((each.starts_ahead for each in claims), default=0)
         answer = executions.record_reports(
-            self._supervisor,
+            replace(self._supervisor, starts_ahead=starts_ahead),
             states=_reports(states),
             chunks=_reports(chunks),
             completions=_reports(completions),

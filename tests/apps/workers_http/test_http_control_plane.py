@@ -182,6 +182,19 @@ async def test_a_claimed_spec_is_on_disk_before_it_is_begun(
     assert server.bodies("next") == [{"agentId": "edge-1", "waitSeconds": 25}]
 
 
+async def test_steps_that_may_come_next_are_asked_for_and_not_stored(
+    plane: HttpControlPlane, held: HeldJobs, server: Server
+):
+    server.answers["next"] = (200, {**SPEC, "ahead": [SPEC]})
+    plane.starts_ahead = 2
+
+    (claimed,) = await plane.claim(3)
+
+    assert claimed["ahead"] == [SPEC]
+    assert held.spec(JOB) == SPEC
+    assert server.bodies("next") == [{"agentId": "edge-1", "waitSeconds": 25, "startAhead": 2}]
+
+
 async def test_an_unreadable_claim_ends_no_worker(plane: HttpControlPlane, server: Server):
     server.answers["next"] = (200, {"what": "is this"})
 

@@ -72,6 +72,16 @@ def test_a_retry_is_handed_out_when_it_is_due(worker):
     assert waiting.result()["attempt"] == 2
 
 
+def test_a_worker_that_asks_hears_of_the_steps_that_may_come_next(worker):
+    booted_run(node("a"), node("b", after=["a"]), node("c", after=["b"]))
+    body = {"agentId": worker.agent_id, "startAhead": 1}
+
+    answer = worker.post("agent-control/claims/next", body)
+
+    assert [each["node"]["id"] for each in answer.json()["ahead"]] == ["b"]
+    assert problem(worker.post("agent-control/claims/next", body | {"startAhead": 33}))[0] == 400
+
+
 @pytest.mark.timed
 def test_it_ends_when_the_time_is_over(worker):
     began = time.monotonic()
@@ -167,10 +177,10 @@ async def test_a_step_that_was_claimed_for_a_client_that_has_gone_is_given_back(
     entered, go_on = threading.Event(), threading.Event()
     claim = remote_workers.claim
 
-    def slow_claim(supervisor: executions.SupervisorSession) -> object:
+    def slow_claim(supervisor: executions.SupervisorSession, *, starts_ahead: int) -> object:
         entered.set()
         go_on.wait(30)
-        return claim(supervisor)
+        return claim(supervisor, starts_ahead=starts_ahead)
 
     monkeypatch.setattr(claims, "claim", slow_claim)
     run = await on_thread(lambda: booted_run(node("a", kind="test")))

@@ -409,3 +409,28 @@ async def test_a_removed_resource_is_gone_and_removing_it_again_says_so(driver: 
         for each in await driver.runtime.list_resources()
         if each.labels[ownership.RUN_ID] == driver.run_id
     ]
+
+
+async def test_a_unit_that_is_started_ahead_runs_when_it_is_started(driver: Driver) -> None:
+    """Runtimes whose units have nothing to gain do nothing, and start as without it."""
+    await driver.runtime.wait(await driver.start("out:first", node_id="first"))
+    launch = driver.launch("out:done")
+
+    is_ahead = await driver.runtime.start_ahead(launch)
+    before = await driver.runtime.find(steps.owner())
+    unit = await driver.runtime.start(launch)
+    end = await driver.runtime.wait(unit)
+
+    assert is_ahead == driver.runtime.starts_ahead
+    assert [each.labels[ownership.STEP] for each in before] == ["first"]
+    assert (end.exit_code, await driver.texts(unit)) == (0, ["done\n"])
+
+
+async def test_what_was_started_ahead_can_be_removed(driver: Driver) -> None:
+    await driver.runtime.wait(await driver.start("out:first", node_id="first"))
+    await driver.runtime.start_ahead(driver.launch("out:done"))
+
+    await driver.runtime.remove_ahead(driver.run_id, "step")
+    await driver.runtime.remove_ahead(driver.run_id, "never")
+
+    assert len(await driver.runtime.find(steps.owner())) == 1

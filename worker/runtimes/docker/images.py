@@ -11,6 +11,7 @@ import base64
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -24,6 +25,30 @@ _TRIES: Final = 3
 CREDENTIALS_S: Final = 10.0
 _READERS: Final = 2
 PULL_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageConfiguration:
+    """What an image says of its containers. `variables`: the names of those that it sets."""
+
+    id: str = ""
+    working_directory: str = ""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+def _inspect(client: Any, image: str) -> ImageConfiguration:
+    """Return the configuration of an image. Raises NotFound."""
+    found = client.inspect_image(image)
+    config = found.get("Config") or {}
+    return ImageConfiguration(
+        id=str(found["Id"]),
+        working_directory=str(config.get("WorkingDir") or ""),
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        command=tuple(config.get("Cmd") or ()),
+        variables=tuple(each.partition("=")[0] for each in config.get("Env") or ()),
+    )
 
 
 class Images:
@@ -40,7 +65,7 @@ class Images:
         self._credentials = credentials
         # The source of credentials may hang; it then blocks only these threads.
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pull-credentials")
-        self._known: dict[str, tuple[str, str]] = {}  # image → its id, its WORKDIR
+        self._known: dict[str, ImageConfiguration] = {}  # as last inspected
 
     def close(self) -> None:
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -60,26 +85,22 @@ class Images:
         await self.is_present(image)
 
     async def is_present(self, image: str) -> bool:
-        def read(client: Any) -> tuple[str, str]:
-            found = client.inspect_image(image)
-            return str(found["Id"]), str(found.get("Config", {}).get("WorkingDir", ""))
-
         try:
-            self._known[image] = await self._engine.call(read)
+            self._known[image] = await self._engine.call(lambda client: _inspect(client, image))
         except NotFound:
             self._known.pop(image, None)
             return False
         return True
 
-    async def working_directory(self, image: str) -> str:
-        """Return the WORKDIR of the image, as last inspected; empty without one."""
+    async def configuration(self, image: str) -> ImageConfiguration:
+        """Return the configuration of the image, as last inspected; empty if it is not there."""
         if image not in self._known:
             await self.is_present(image)
-        return self._known.get(image, ("", ""))[1]
+        return self.last_configuration(image)
 
-    def identity(self, image: str) -> str:
-        """Return the id of the image, as last inspected; empty if it was not there."""
-        return self._known.get(image, ("", ""))[0]
+    def last_configuration(self, image: str) -> ImageConfiguration:
+        """Return the image as last inspected, without asking the engine."""
+        return self._known.get(image, ImageConfiguration())
 
     async def _pull(self, image: str) -> None:
         problem, credentials = "", await self._credentials_of(image)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from worker.domain.ownership import UnitOwner
 from worker.runtimes.docker import unit_copies
 from worker.runtimes.docker.engine import APIError, Engine, NotFound
 from worker.runtimes.docker.run_environment import filters
+from worker.runtimes.docker.started_ahead import Releases
 
 CALL_S: Final = 8.0
 _CONFLICT: Final = 409
@@ -52,8 +54,9 @@ class _Listed(msgspec.Struct, frozen=True, rename="pascal"):
 class InstallationResources:
     """Lists, inspects and removes what has the labels of an installation, and nothing else."""
 
-    def __init__(self, engine: Engine, installation_id: str) -> None:
+    def __init__(self, engine: Engine, installation_id: str, releases: Releases) -> None:
         self._engine = engine
+        self._releases = releases
         self._installation_id = installation_id
 
     async def list_all(self) -> Sequence[RuntimeResource]:
@@ -73,12 +76,21 @@ class InstallationResources:
             ]
 
         found = await self._engine.call(read, deadline_s=CALL_S, retry=False)
-        return [each for each in found if ownership.is_owned(each.labels, self._installation_id)]
+        owned = (each for each in found if ownership.is_owned(each.labels, self._installation_id))
+        return [self._since_release(each) for each in owned]
+
+    def _since_release(self, resource: RuntimeResource) -> RuntimeResource:
+        """Return a container with the time of its release, if this supervisor started it ahead."""
+        if ownership.GATE not in resource.labels:
+            return resource
+        started_at = self._releases.started_at(resource.labels[ownership.RUN_ID], resource.id)
+        return replace(resource, started_at=started_at)
 
     async def look_at(self, resource: RuntimeResource) -> RuntimeResource | None:
         inspect = _INSPECTIONS[resource.kind]
         try:
-            return await self._engine.call(lambda client: inspect(client, resource.id))
+            found = await self._engine.call(lambda client: inspect(client, resource.id))
+            return self._since_release(found)
         except NotFound:
             return None
 

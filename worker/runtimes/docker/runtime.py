@@ -32,6 +32,7 @@ from worker.domain.runtime import (
 from worker.domain.shells import Shell, ShellRequest
 from worker.runtimes.docker import artifacts, engine_http
 from worker.runtimes.docker.container_start import ContainerStarter, stands_by
+from worker.runtimes.docker.containers import Containers
 from worker.runtimes.docker.engine import (
     APIError,
     Container,
@@ -50,6 +51,8 @@ from worker.runtimes.docker.probe_access import Interfaces, NetworkAccess, Probe
 from worker.runtimes.docker.resources import InstallationResources
 from worker.runtimes.docker.run_environment import RunEnvironment, filters
 from worker.runtimes.docker.shells import ContainerShells
+from worker.runtimes.docker.started_ahead import Releases, StartedAhead
+from worker.runtimes.docker.toolbox import Toolbox
 from worker.runtimes.docker.unit_copies import is_copy
 
 _CONFLICT: Final = 409
@@ -75,24 +78,30 @@ class DockerRuntime(Runtime):
         self.shared = options.is_remote
         self._unavailable_after_s = unavailable_after_s
         self._engine = Engine(engine_address(options), unavailable_after_s=unavailable_after_s)
+        # over a network nobody would learn in time that the connection to a gate has broken
+        self.starts_ahead = self._engine.address.is_socket
         self._images = Images(self._engine, options.pull_policy, options.credentials)
         self._environment = RunEnvironment(self._engine, options.state_dir)
         self._installation_id = options.installation_id
-        self._starter = ContainerStarter(
-            self._engine,
-            self._images,
-            self._environment,
-            options.installation_id,
-            publishes=not options.is_remote,
+        self._containers = Containers(
+            self._engine, self._images, self._environment, publishes=not options.is_remote
         )
-        self._resources = InstallationResources(self._engine, options.installation_id)
+        toolbox = Toolbox(self._engine, self._images, options.helper_image)
+        self._releases = Releases(options.state_dir)
+        self._ahead = StartedAhead(self._containers, toolbox, self._releases)
+        self._starter = ContainerStarter(
+            self._containers, self._ahead, self._releases, options.installation_id
+        )
+        self._resources = InstallationResources(
+            self._engine, options.installation_id, self._releases
+        )
         self._network_access = NetworkAccess(
             self._engine, interfaces, host_name or host.host_name()
         )
         self._helpers = ProbeHelpers(
             self._engine, self._images, options.helper_image, options.installation_id
         )
-        self._shells = ContainerShells(self._engine, self._images, options)
+        self._shells = ContainerShells(self._engine, toolbox, options)
         self._cpu = CpuMeter()
 
     async def ping(self) -> bool:
@@ -103,6 +112,7 @@ class DockerRuntime(Runtime):
         return True
 
     async def close(self) -> None:
+        await self._ahead.close()
         await self._starter.close()
         self._images.close()
         await self._engine.close()
@@ -117,6 +127,14 @@ class DockerRuntime(Runtime):
     async def stand_by(self, launch: Launch) -> None:
         with _engine_errors():
             await self._starter.stand_by(launch)
+
+    async def start_ahead(self, launch: Launch) -> bool:
+        with _engine_errors():
+            return self.starts_ahead and await self._ahead.start(launch)
+
+    async def remove_ahead(self, run_id: str, step_id: str) -> None:
+        with _engine_errors():
+            await self._ahead.remove(run_id, step_id)
 
     async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         address, position, follow = self._engine.address, after, True
@@ -171,7 +189,7 @@ class DockerRuntime(Runtime):
 
     async def remove(self, unit: Unit) -> None:
         if ownership.is_owned(unit.labels, self._installation_id):
-            await self._starter.remove(unit.id)
+            await self._containers.remove(unit.id)
 
     async def run_inside(self, unit: Unit, argv: Sequence[str], *, timeout_s: float) -> int:
         try:
@@ -256,7 +274,8 @@ class DockerRuntime(Runtime):
             *(self._inspect(each["Id"]) for each in found if not stands_by(each)),
             return_exceptions=True,
         )
-        return [unit for unit in units if isinstance(unit, Unit) and not is_copy(unit.labels)]
+        started = [self._releases.unit_of(unit) for unit in units if isinstance(unit, Unit)]
+        return [unit for unit in started if unit is not None and not is_copy(unit.labels)]
 
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
         return await self._environment.runs(owner)

@@ -22,7 +22,6 @@ from worker.runtimes.docker import engine_http, unit_copies
 from worker.runtimes.docker.container_shell import CopyShell, ExecShell
 from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
-from worker.runtimes.docker.images import Images
 from worker.runtimes.docker.marked_processes import MarkedProcesses
 from worker.runtimes.docker.run_environment import filters
 from worker.runtimes.docker.toolbox import APPLETS, BUSYBOX, Toolbox
@@ -40,10 +39,10 @@ class ContainerShells:
     are found by label.
     """
 
-    def __init__(self, engine: Engine, images: Images, options: RuntimeOptions) -> None:
+    def __init__(self, engine: Engine, toolbox: Toolbox, options: RuntimeOptions) -> None:
         self._engine = engine
         self._installation_id = options.installation_id
-        self._toolbox = Toolbox(engine, images, options.helper_image)
+        self._toolbox = toolbox
         self._processes = MarkedProcesses(engine, self._toolbox)
         self._records = options.state_dir / "shells"
         self._open: set[str] = set()
