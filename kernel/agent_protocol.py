@@ -133,7 +133,11 @@ NO_PROBES: Final[Mapping[Job, ProbeProgress]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateReport:
-    """`state`: `image-pull`, `running` (container started), `healthy` (services), `adopted`."""
+    """What happened to the unit of a job.
+
+    `state`: `waiting` (the message says what for; an empty one: for nothing any more),
+    `image-pull`, `running` (container started), `healthy` (services), `adopted`.
+    """
 
     job: Job
     state: str

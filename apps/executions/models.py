@@ -170,6 +170,8 @@ class Step(models.Model):
         default=list, db_default=models.Value([], models.JSONField())
     )
     probe = models.JSONField(null=True)  # domain.steps.ProbeRecord of a service that is not ready
+    # what keeps the container of this attempt from its start, in the runtime's words
+    waits_for = models.CharField(max_length=1000, blank=True, default="", db_default="")
 
     job_id = models.CharField(max_length=26, unique=True)
     job_state = models.CharField(max_length=9, default=JobState.NONE)

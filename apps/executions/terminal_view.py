@@ -116,6 +116,8 @@ def _step_row(step: StepDocument) -> Text:
         row.append(f"  attempt {step['attempt']}", style="yellow")
     if step["status"] == "pending" and step["waitingOn"]:
         row.append(f"  waits for {', '.join(step['waitingOn'])}", style="dim")
+    if waits_for := step.get("waitsFor"):
+        row.append(f"  {printable(waits_for)}", style="yellow")
     return row
 
 
@@ -236,6 +238,8 @@ def _verdict_row(step: StepDocument, width: int) -> Text:
     row.append(f"{step.get('duration', ''):>5}")
     if step["attempt"] > 1:
         row.append(f"  attempt {step['attempt']}", style="yellow")
+    if waits_for := step.get("waitsFor"):
+        row.append(f"  {printable(waits_for)}", style="yellow")
     if reason := step.get("reason"):
         phrase = failure_phrase(reason, step.get("detail", ""), step.get("exitCode"))
         because = [phrase.alone, *cause_sentences(step.get("cause", ()))[-1:]]

@@ -18,7 +18,7 @@ KIND = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CheckTarget:
     """A cluster to check; `backend`: whose it is, empty for one that options name."""
 
     cluster: ClusterOptions
@@ -26,10 +26,10 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ClusterReport:
     """What was checked of a target."""
 
-    target: Target
+    target: CheckTarget
     checks: tuple[Check, ...]
 
     @property
@@ -41,13 +41,13 @@ class Report:
         return any(each.state == "missing" for each in self.checks)
 
 
-def targets_of_backends(backend_id: str = "") -> tuple[Target, ...]:
+def targets_of_backends(backend_id: str = "") -> tuple[CheckTarget, ...]:
     """Return the clusters of the settings' backends, or of one. Raises PlatformError."""
     known = [each for each in backends() if each.type == KIND]
     found = [each for each in known if backend_id in ("", each.backend_id)]
     if found:
         return tuple(
-            Target(backend=each.backend_id, cluster=cluster_options(each)) for each in found
+            CheckTarget(backend=each.backend_id, cluster=cluster_options(each)) for each in found
         )
     names = ", ".join(each.backend_id for each in known)
     hint = f"those are {names}" if names else "name a cluster: --kubeconfig FILE or --in-cluster"
@@ -57,15 +57,19 @@ def targets_of_backends(backend_id: str = "") -> tuple[Target, ...]:
     )
 
 
-def check_targets(targets: Sequence[Target], *, pulls: Sequence[str]) -> tuple[Report, ...]:
+def check_targets(
+    targets: Sequence[CheckTarget], *, pulls: Sequence[str]
+) -> tuple[ClusterReport, ...]:
     return asyncio.run(_check_all(targets, pulls))
 
 
-async def _check_all(targets: Sequence[Target], pulls: Sequence[str]) -> tuple[Report, ...]:
+async def _check_all(
+    targets: Sequence[CheckTarget], pulls: Sequence[str]
+) -> tuple[ClusterReport, ...]:
     return tuple([await _check_one(each, pulls) for each in targets])
 
 
-async def _check_one(target: Target, pulls: Sequence[str]) -> Report:
+async def _check_one(target: CheckTarget, pulls: Sequence[str]) -> ClusterReport:
     options = RuntimeOptions(
         state_dir=conf.state_dir(),
         installation_id="",  # no unit is made or looked for
@@ -74,4 +78,4 @@ async def _check_one(target: Target, pulls: Sequence[str]) -> Report:
         cluster=target.cluster,
     )
     checks = [each async for each in check_cluster(options, pulls=pulls)]
-    return Report(target=target, checks=tuple(checks))
+    return ClusterReport(target=target, checks=tuple(checks))

@@ -17,12 +17,8 @@ from apps.workers import conf
 from kernel import ids
 from worker import host
 from worker.domain.cluster_options import ClusterOptions
-from worker.domain.runtime import (
-    PullCredentials,
-    Runtime,
-    RuntimeOptions,
-    RuntimeUnusable,
-)
+from worker.domain.pull_credentials import PullCredentials
+from worker.domain.runtime import Runtime, RuntimeOptions, RuntimeUnusable
 from worker.runtimes import runtimes
 
 

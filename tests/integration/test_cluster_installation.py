@@ -32,7 +32,7 @@ def test_partita_comes_up_healthy_and_runs_hello(installed: Installation, way: s
     installed.wait_ready()
 
     checked = installed.kubectl("exec", "partita-runner-0", "--", "partita", "check_cluster")
-    assert "24 of 24" in checked
+    assert "25 of 25" in checked
     assert "missing" not in checked
     with installed.client() as client:
         ready = client.get("/system/readyz").json()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes import until
-from tests.support.up import Up, up_with_suite
+from tests.support.up import REAL_RUNTIMES, Up, up_with_suite
 
 SUITE = """
 load("@partita/runtime", "service", "task")
@@ -25,9 +25,7 @@ KEPT_S = 4
 KILLS = int(os.environ.get("PARTITA_FAULT_MOMENTS", "1"))
 
 
-@pytest.fixture(
-    scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)]
-)
+@pytest.fixture(scope="module", params=REAL_RUNTIMES)
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("kept")
     with up_with_suite(folder, request.param, "half", SUITE, {}) as up:

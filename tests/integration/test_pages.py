@@ -14,7 +14,7 @@ from apps.agents.models import Agent
 from apps.executions import api as executions
 from apps.executions.models import WorkLease
 from kernel import clock
-from kernel.agent_protocol import ProbeProgress, job_of
+from kernel.agent_protocol import ProbeProgress, StateReport, job_of
 from tests.apps.executions.runs import (
     Run,
     Worker,
@@ -260,6 +260,20 @@ def test_a_service_that_is_not_ready_shows_what_its_probe_answers(ada: Reader, w
     seen = line.text_content()
     expect(line).not_to_have_text(seen or "")  # the time left ticks
     worker.report("db", "healthy")
+    expect(line).to_be_hidden(timeout=30_000)
+
+
+def test_a_step_whose_container_cannot_start_shows_why_until_it_runs(ada: Reader, worker: Worker):
+    booted = booted_run(node("seed"), principal=principal(ada))
+    worker.claim()
+    page = open_run(ada, booted)
+    short = f"the namespace's quota is used up: {EVIL}"
+    waiting = StateReport(job=job_of(worker.jobs["seed"]), state="waiting", message=short)
+    executions.record_reports(worker.supervisor, states=[waiting])
+
+    line = page.locator('.step[data-step="seed"] [data-probe]')
+    expect(line).to_have_text(short, timeout=30_000)
+    worker.report("seed", "running")
     expect(line).to_be_hidden(timeout=30_000)
 
 

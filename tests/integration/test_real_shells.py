@@ -16,12 +16,10 @@ from tests.integration.test_kept_environments import SUITE
 from tests.integration.test_shell_command import PersonAtTerminal
 from tests.integration.test_shell_socket import Terminal
 from tests.support.processes import ROOT, until
-from tests.support.up import Up, up_with_suite
+from tests.support.up import REAL_RUNTIMES, Up, up_with_suite
 
 
-@pytest.fixture(
-    scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)]
-)
+@pytest.fixture(scope="module", params=REAL_RUNTIMES)
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("shells")
     with up_with_suite(folder, request.param, "half", SUITE, {}) as up:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.parts import need
 from tests.support.processes import until
-from tests.support.up import Up, up_with_suite
+from tests.support.up import REAL_RUNTIMES, Up, up_with_suite
 
 SUITE = """
 load("@partita/runtime", "service", "task")
@@ -40,9 +40,7 @@ for _ in range(int(os.environ.get("PARTITA_FAULT_MOMENTS", "2")) - len(MOMENTS))
     MOMENTS = (*MOMENTS, round(_MORE.uniform(0.06, 3), 2))
 
 
-@pytest.fixture(
-    scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)]
-)
+@pytest.fixture(scope="module", params=REAL_RUNTIMES)
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("again")
     with up_with_suite(folder, request.param, "half", SUITE, FILES) as up:

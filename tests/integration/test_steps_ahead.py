@@ -29,7 +29,8 @@ def chain(prefix, first):
 
 chain("it", "FIRST")
 """
-FIRST = {"fine": "sleep 4; echo done", "broken": "sleep 4; exit 3", "long": "sleep 60"}
+WAIT = "until [ -e $PARTITA_WORKSPACE_DIR/go ]; do sleep 0.2; done"
+FIRST = {"fine": WAIT, "broken": f"{WAIT}; exit 3", "long": "sleep 60"}
 pytestmark = pytest.mark.docker
 
 
@@ -45,12 +46,19 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def containers(run_id: str) -> dict[str, str]:
     """Return name without the run → state of what the engine has of the run."""
-    host = need("TEST_DOCKER_HOST", "a Docker engine")
     label = f"label=partita.run_id={run_id}"
-    words = ["ps", "-a", "--filter", label, "--format", "{{.Names}} {{.State}}"]
-    listed = subprocess.run(["docker", "-H", host, *words], check=True, capture_output=True)
-    pairs = (line.split(" ") for line in listed.stdout.decode().splitlines())
+    listed = docker("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.State}}")
+    pairs = (line.split(" ") for line in listed.splitlines())
     return {name.removeprefix(f"partita-{run_id}-"): state for name, state in pairs}
+
+
+def docker(*words: str) -> str:
+    command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def let_first_end(run_id: str) -> None:
+    docker("exec", f"partita-{run_id}-it-a-a1", "touch", "/partita/workspace/go")
 
 
 def until_ahead(run_id: str, *names: str) -> dict[str, str]:
@@ -77,6 +85,7 @@ def output(up: Up, run_id: str, step: str) -> list[str]:
 def test_the_next_steps_wait_and_then_run_once(up: Up) -> None:
     run_id = up.launch("fine")
     waiting = until_ahead(run_id, "it-b-ahead", "it-c-ahead")
+    let_first_end(run_id)
 
     detail = up.wait_for(run_id)
 
@@ -93,6 +102,7 @@ def test_the_next_steps_wait_and_then_run_once(up: Up) -> None:
 def test_a_failed_dependency_leaves_nothing(up: Up) -> None:
     run_id = up.launch("broken")
     until_ahead(run_id, "it-b-ahead")
+    let_first_end(run_id)
 
     detail = up.wait_for(run_id)
 
@@ -118,6 +128,7 @@ def test_a_canceled_run_leaves_nothing(up: Up) -> None:
 def test_a_kept_environment_does_not_keep_what_never_came(up: Up) -> None:
     run_id = up.launch("broken", keepAliveMs=1_800_000)
     until_ahead(run_id, "it-b-ahead")
+    let_first_end(run_id)
     up.wait_for(run_id)
 
     def is_gone() -> bool:
@@ -142,6 +153,7 @@ def test_a_kill_while_steps_wait_runs_each_once(up: Up) -> None:
 
     until(has_ended, within_s=30, what="what waited has ended", each_s=0.1)
     up.start()
+    let_first_end(run_id)
     detail = up.wait_for(run_id)
 
     assert detail["status"] == "Healthy", detail["sentence"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import io
 import tarfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kernel import clock
@@ -32,6 +32,7 @@ from worker.domain.runtime import (
     CollectedFile,
     ImageMissing,
     Launch,
+    Progress,
     RemovedResources,
     Runtime,
     RuntimeUnavailable,
@@ -96,6 +97,8 @@ class FakeRuntime(Runtime):
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
         self.shells: dict[str, FakeShell] = {}  # by the id of the shell, closed ones too
+        self.short_of: dict[str, str] = {}  # step → why its units cannot start before `has_enough`
+        self.has_enough = asyncio.Event()
         self.abandoned: set[str] = set()  # shells that an earlier process left open
 
     async def ping(self) -> bool:
@@ -106,13 +109,17 @@ class FakeRuntime(Runtime):
             if each.task:
                 each.task.cancel()
 
-    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+    async def prepare(self, launch: Launch, *, pulling: Progress, waiting: Progress) -> None:
         if not launch.image:
             raise ImageMissing("no image is declared")
         if launch.image not in self.images:
             await pulling(launch.image)
             self.pulled.append(launch.image)
             raise ImageMissing(f"image {launch.image} cannot be pulled")
+        if launch.step_id in self.short_of:
+            await waiting(self.short_of[launch.step_id])
+            await self.has_enough.wait()
+            await waiting("")
 
     async def start(self, launch: Launch) -> Unit:
         if self.away:

@@ -43,6 +43,9 @@ BEHIND = ["nice", "-n", "10"]  # who computes leaves the cores to who waits for 
 CLUSTER_TESTS = [
     "tests/contracts/runtime",
     "tests/integration/test_kubernetes_suites.py",
+    "tests/integration/test_kept_environments.py",
+    "tests/integration/test_real_shells.py",
+    "tests/integration/test_repeats.py",
     "tests/integration/test_cluster_rights.py",
     "tests/integration/test_cluster_installation.py",
 ]

@@ -17,14 +17,20 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from tests.support import store_templates
-from tests.support.parts import need
+from tests.support.parts import need, need_cluster
 from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
 
 HELLO = ROOT / "examples" / "oci-suites" / "hello"
 START_S = 60
+REAL_RUNTIMES = (
+    "process",
+    pytest.param("docker", marks=pytest.mark.docker),
+    pytest.param("kubernetes", marks=pytest.mark.cluster),
+)
 ENDS = ("Healthy", "Failed", "Canceled")
 
 
@@ -205,11 +211,13 @@ class Up:
 def up_with_suite(
     folder: Path, runtime: str, name: str, star: str, files: dict[str, str]
 ) -> Iterator[Up]:
-    """`up` on a runtime, `process` or `docker`, with this suite alone and without its demo."""
+    """`up` on one of REAL_RUNTIMES, with this suite alone and without its demo."""
     write_suite(folder / "suites", name, star, files)
     more = {"LOCAL_RUNTIME": runtime, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
     if runtime == "docker":
         more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
+    if runtime == "kubernetes":
+        more["KUBECONFIG"] = need_cluster()
     up = Up(folder / "up", **more)
     up.start()
     yield up

@@ -27,6 +27,7 @@ from worker.domain.cluster_options import NO_CLUSTER, ClusterOptions
 from worker.domain.evaluation import UnitExit
 from worker.domain.output_records import OutputRecord
 from worker.domain.ownership import RUN_ID, UnitOwner
+from worker.domain.pull_credentials import PullCredentials, no_credentials
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.shells import Shell, ShellRequest
 from worker.domain.step_spec import Port
@@ -39,6 +40,7 @@ WORKSPACE: Final = "/partita/workspace"  # in a container; shared by the steps o
 STEP_DIRECTORY: Final = "/partita/step"
 ARTIFACTS: Final = "/partita/artifacts"
 CANNOT_EXECUTE: Final = 126  # the exit code of shells
+Progress = Callable[[str], Awaitable[None]]
 
 
 class RuntimeFailure(Exception):
@@ -246,9 +248,12 @@ class Runtime(ABC):
         del name, workspace
         return CONTAINER_FOLDERS
 
-    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
-        """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing."""
-        del launch, pulling
+    async def prepare(self, launch: Launch, *, pulling: Progress, waiting: Progress) -> None:
+        """Make the image present; await `pulling(image)` before a pull. Raises ImageMissing.
+
+        Await `waiting(sentence)` when the unit cannot start yet, `waiting("")` when that is over.
+        """
+        del launch, pulling, waiting
 
     async def stand_by(self, launch: Launch) -> None:
         """Create what `start` needs for the launch ahead, if that can be done; start nothing."""
@@ -343,20 +348,6 @@ class Runtime(ABC):
 
 class RuntimeUnusable(ValueError):
     """The settings of a runtime are unusable; the message contains no secret."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullCredentials:
-    """The credentials of one registry. Without a user name, the secret is a bearer token."""
-
-    host: str
-    username: str = field(repr=False)
-    secret: str = field(repr=False)
-
-
-def no_credentials(image: str) -> PullCredentials | None:
-    del image
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

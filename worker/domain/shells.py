@@ -14,6 +14,58 @@ READ_LIMIT: Final = 64 * 1024
 WRITE_S: Final = 30.0  # then a program that does not read its input is given up
 KILL_GRACE_S: Final = 0.5  # between the hang-up and the kill
 SIZE_LIMIT: Final = 1000  # columns and rows
+# kills, by the shell of a unit, what has the mark `$1`, what it started and its sessions
+KILL_MARKED: Final = r"""
+command -v tr >/dev/null && command -v sleep >/dev/null || exit 127
+mark=$1
+find_marked() {
+    found=' ' sessions=' '
+    for folder in /proc/[0-9]*; do
+        case "
+$(tr '\0' '\n' 2>/dev/null <"$folder/environ")
+" in *"
+$mark
+"*) add "${folder#/proc/}" ;;
+        esac
+    done 2>/dev/null
+    grows=yes
+    while [ "$grows" ]; do
+        grows=
+        for folder in /proc/[0-9]*; do
+            case $found in *" ${folder#/proc/} "*) continue ;; esac
+            read_stat "${folder#/proc/}" || continue
+            case $found in *" $parent "*) add "${folder#/proc/}" && grows=yes && continue ;; esac
+            case $sessions in *" $session "*) add "${folder#/proc/}" && grows=yes ;; esac
+        done
+    done
+    [ "$found" != ' ' ]
+}
+read_stat() {
+    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+    set -- ${line##*) }
+    parent=$2 session=$4
+    [ "$1" != Z ]
+}
+add() {
+    read_stat "$1" || return 1
+    found="$found$1 "
+    [ "$session" -le 1 ] || sessions="$sessions$session "
+}
+find_marked || exit 0
+kill -HUP $found 2>/dev/null
+kill -CONT $found 2>/dev/null
+for try in 1 2 3 4 5; do
+    find_marked || exit 0
+    sleep 0.1
+done
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    kill -KILL $found 2>/dev/null
+    find_marked || exit 0
+    sleep 0.1
+done
+echo "still there:$found"
+exit 1
+"""
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 

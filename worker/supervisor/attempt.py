@@ -14,7 +14,7 @@ from kernel import clock
 from kernel.agent_protocol import AdoptedJob, Job, JobDirective, StateReport, StepUsage
 from kernel.background import keep_running
 from kernel.redaction import Redactor
-from worker.domain.control_plane import RENEWALS, Reports
+from worker.domain.control_plane import RENEWALS, Reports, RequestRefused
 from worker.domain.evaluation import LogMatches
 from worker.domain.launch import LaunchRules, launch_of
 from worker.domain.masked_output import LineCutter, LogWatch
@@ -224,6 +224,13 @@ class StepAttempt:
         report = StateReport(job=self.job, state=state, message=self.log.mask(message))
         control_plane = self.context.control_plane
         self.apply_directive(await retry_until_answered(lambda: control_plane.report(report)))
+
+    async def report_wait(self, sentence: str) -> None:
+        """Report what keeps the unit from its start, "" once nothing does."""
+        try:
+            await self.report("waiting", sentence)
+        except RequestRefused as error:  # by a control plane that does not know this state yet
+            log.info("what %s waits for cannot be reported: %s", self.job.job_id, error)
 
     def log_matches(self) -> LogMatches:
         rules = self.spec.evaluation

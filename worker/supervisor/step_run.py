@@ -123,7 +123,7 @@ class StepRun:
             async def report_pull(image: str) -> None:
                 await attempt.report("image-pull", f"pulling {image}")
 
-            prepared = runtime.prepare(launch, pulling=report_pull)
+            prepared = runtime.prepare(launch, pulling=report_pull, waiting=attempt.report_wait)
             if await first_of(stop=attempt.stop_requested, prepared=prepared) == "stop":
                 return False
             self._may_have_started = True

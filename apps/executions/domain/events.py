@@ -18,7 +18,9 @@ OVERVIEW_NUDGE: Final = "overview"
 WORK_NUDGE: Final = "work"
 RUN_SOURCE: Final = "execution"
 # Events that may come several times in one attempt; all others come once by the state machine.
-REPEATABLE: Final = frozenset({"adopted", "image-pull", "artifacts", "reset", "reset-mocks"})
+REPEATABLE: Final = frozenset(
+    {"adopted", "waiting", "image-pull", "artifacts", "reset", "reset-mocks"}
+)
 _SKEW: Final = timedelta(days=1)
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -15,6 +15,7 @@ from kernel.errors import FieldError, InvalidInput, known_names
 WORKSPACE_DIR: Final = "/partita/workspace"
 STEP_DIR: Final = "/partita/step"
 ARTIFACTS_DIR: Final = "/partita/artifacts"
+WAIT_CHARACTERS: Final = 1000  # of what the start of a unit waits for
 _MAX_NAME: Final = 200  # characters of a name that a message repeats
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}")
 
@@ -129,6 +130,11 @@ def probe_of(record: ProbeRecord | None, *, status: str, attempt: int) -> ProbeB
         "tries": record["tries"],
         "deadline": record["deadline"],
     }
+
+
+def wait_of(text: str, *, status: str, has_unit: bool) -> str:
+    """Return what the start of the step's unit waits for, "" if for nothing, or no more."""
+    return text if status == StepStatus.RUNNING and not has_unit else ""
 
 
 def layered_env(

@@ -193,6 +193,10 @@ class StepShape(Shape):
         "if it is known where such a file is or why it was not taken",
     )
     probe = ProbeShape(required=False)
+    waitsFor = Text(
+        required=False,
+        help_text="what keeps its container from the start, in the words of the cluster",
+    )
 
 
 class EventShape(Shape):

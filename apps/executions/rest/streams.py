@@ -316,7 +316,7 @@ _PATHS: Final = {
     ),
     "/api/v1/executions/{executionId}/probes": _operation(
         "executions_probes",
-        "What services that are not ready wait for, as SSE.",
+        "What services that are not ready and units that do not start wait for, as SSE.",
         [_RUN, _TOKEN],
         _SSE,
     ),

@@ -16,7 +16,7 @@ from apps.executions.domain.events import CauseLink, events_topic, logs_topic
 from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.runs import RunSummary
 from apps.executions.domain.states import ExecutionStatus
-from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, waiting_on
+from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, wait_of, waiting_on
 from apps.executions.domain.verdict import RunVerdict
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.artifacts import ArtifactDocument, artifacts_of
@@ -61,6 +61,7 @@ class StepTimes(TypedDict):
     startedAt: NotRequired[str]
     finishedAt: NotRequired[str]
     probe: NotRequired[ProbeBody]
+    waitsFor: NotRequired[str]
 
 
 class StepDocument(StepOutcome, StepTimes):
@@ -278,6 +279,9 @@ def _step_times(step: Step, now: datetime) -> StepTimes:
         times["finishedAt"] = clock.rfc3339(step.finished_at)
     if probe := probe_of(step.probe, status=step.status, attempt=step.attempt):
         times["probe"] = probe
+    has_unit = step.unit_started_at is not None
+    if waits_for := wait_of(step.waits_for, status=step.status, has_unit=has_unit):
+        times["waitsFor"] = waits_for
     return times
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -43,6 +43,7 @@ from apps.executions.services.step_queue import (
     lock_step_queue,
     queue_names,
 )
+from apps.executions.services.unit_states import record_state
 from apps.observability.api import metrics
 from apps.platform_settings.api import recent_settings
 from apps.streams.api import unit_of_work
@@ -52,11 +53,6 @@ from kernel.errors import InvalidInput, PlatformError
 Report = TypeVar("Report", StateReport, LogChunk, Completion)
 Record = Callable[[RunAggregate, int, Report], Recorded]
 Result = Recorded | PlatformError
-_UNIT_STATES: Final = {
-    "image-pull": "pulling the image",
-    "running": "started",
-    "adopted": "adopted after a restart of the supervisor",
-}
 
 
 class _Reports(NamedTuple):
@@ -114,7 +110,7 @@ def _record_reports(
     queue = lock_step_queue(claim.queues)
     batch = _ReportBatch(supervisor, [*reports.states, *reports.chunks, *reports.completions])
     results = (
-        batch.apply(reports.states, _record_state),
+        batch.apply(reports.states, record_state),
         batch.apply(reports.chunks, _record_chunk),
         batch.complete(reports.completions, reports.calls),
     )
@@ -207,27 +203,6 @@ def is_repeated(step: Step, supervisor: SupervisorSession, report: object) -> bo
         and bool(step.last_completion)
         and step.last_completion == _fingerprint(supervisor.agent_id, report)
     )
-
-
-def _record_state(run: RunAggregate, index: int, report: StateReport) -> Recorded:
-    row = run.step(index)
-    text = ": ".join(filter(None, (report.message, report.detail)))
-    if report.state == "healthy":
-        _record_healthy(run, index, text)
-    elif report.state not in _UNIT_STATES:
-        raise InvalidInput(f"state must be running or healthy, not {report.state!r}")
-    elif report.state != "running" or row.unit_started_at is None:
-        if report.state == "running":
-            run.change_step(index, unit_started_at=run.now)
-        run.emit_step_event(index, report.state, text or _UNIT_STATES[report.state])
-    return _recorded(row)
-
-
-def _record_healthy(run: RunAggregate, index: int, text: str) -> None:
-    if run.plan.nodes[index].kind != "service":
-        raise InvalidInput("only services report healthy; other steps complete")
-    if run.statuses[index] is StepStatus.RUNNING:
-        step_transitions.succeed(run, index, text or "ready")
 
 
 def _record_chunk(run: RunAggregate, index: int, chunk: LogChunk) -> Recorded:

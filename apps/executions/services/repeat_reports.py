@@ -67,7 +67,8 @@ def record_repeat_state(claim: RepeatClaim, report: StateReport) -> JobDirective
     if report.state == "healthy":
         append_system_line(row, text or "ready")
         return JobDirective(cancel_reason=stop_reason(row) or "detach")
-    append_system_line(row, text or _UNIT_STATES.get(report.state, report.state))
+    if text or report.state != "waiting":
+        append_system_line(row, text or _UNIT_STATES.get(report.state, report.state))
     return JobDirective(cancel_reason=stop_reason(row))
 
 

@@ -213,6 +213,11 @@ class RunAggregate:
         if not self._was_counted(index, what):
             self._count(index, what)
 
+    def event_count(self, index: int, what: str) -> int:
+        """Return how many repeatable events of this name the attempt has."""
+        key = event_id("", what, attempt=self.attempt(index))
+        return int(self.step(index).repeats.get(key, 0))
+
     def _was_counted(self, index: int, what: str) -> bool:
         """Whether a reset left the event in the attempt of the step; its row was read then."""
         repeats = self.known_value(index, "repeats")

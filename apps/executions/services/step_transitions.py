@@ -61,10 +61,9 @@ _UNCLAIMED: Final[dict[str, object]] = {
     "unit_started_at": None,
     "finished_at": None,
     "exit_code": None,
-    "reason": "",
     "deadline": None,
-    "cancel_reason": "",
     "missing_artifacts": [],
+    **dict.fromkeys(("reason", "cancel_reason", "waits_for"), ""),
     **dict.fromkeys(("mocks_away_since", *USAGE_COLUMNS)),
 }
 _EXPECTED: Final = (StepReason.TRIGGER_NOT_FAILED, StepReason.NOT_SELECTED)  # skips

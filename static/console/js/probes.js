@@ -1,9 +1,9 @@
-// What services that are not ready wait for: the probe's last answer, its tries, the time left.
+// What steps wait for: services for their probe (its last answer, its tries, the time left), others for their start.
 
 import { clock } from "./status_display.js";
 import { Stream } from "./stream.js";
 
-let waiting = []; // { id, probe: { answer, tries, deadline } }
+let waiting = []; // { id, probe?: { answer, tries, deadline }, waitsFor? }
 let stream = null;
 
 /** Follows the probes of a run; `api` is its address. */
@@ -20,12 +20,12 @@ export function stopProbes() {
 
 /** Fills the `[data-probe]` of each step that waits, and empties the others; call it each second. */
 export function showProbes() {
-  const probes = new Map(waiting.map(({ id, probe }) => [id, probe]));
+  const waits = new Map(waiting.map((each) => [each.id, each]));
   for (const step of document.querySelectorAll("#run-steps .step")) {
-    const probe = step.dataset.status === "running" ? probes.get(step.dataset.step) : undefined;
+    const found = step.dataset.status === "running" ? waits.get(step.dataset.step) : undefined;
     const line = step.querySelector("[data-probe]");
-    line.hidden = !probe;
-    line.textContent = probe ? words(probe) : "";
+    line.hidden = !found;
+    line.textContent = !found ? "" : found.probe ? words(found.probe) : found.waitsFor;
   }
 }
 

@@ -51,6 +51,32 @@ async def test_an_image_that_cannot_be_pulled_is_said_before_and_after(stage: St
     assert job.states == [("image-pull", "pulling no/such:image")]
 
 
+async def test_what_a_unit_waits_for_is_reported_until_it_starts(stage: Stage) -> None:
+    async with stage.supervisor():
+        stage.runtime.short_of["short"] = "the namespace's quota is used up: s3cret"
+        job = await stage.add("out:one", node_id="short", env={"KEY": "s3cret"}, secretKeys=["KEY"])
+        await stage.store.until(lambda: bool(job.states))
+
+        stage.runtime.has_enough.set()
+        outcome = await stage.store.outcome(job)
+
+    assert outcome.status == "succeeded"
+    waiting = ("waiting", "the namespace's quota is used up: ***")
+    assert job.states == [waiting, ("waiting", ""), ("running", "")]
+
+
+async def test_a_step_that_waits_for_its_unit_can_be_canceled(stage: Stage) -> None:
+    async with stage.supervisor():
+        stage.runtime.short_of["short"] = "no node takes the step"
+        job = await stage.add("out:one", node_id="short")
+        await stage.store.until(lambda: bool(job.states))
+
+        stage.last.cancel(job, "canceled")
+        outcome = await stage.store.outcome(job)
+
+    assert outcome.status == "canceled"
+
+
 async def test_a_task_that_takes_too_long_is_stopped(stage: Stage) -> None:
     async with stage.supervisor():
         job = await stage.add("out:begun", "sleep:60", timeoutMs=100)

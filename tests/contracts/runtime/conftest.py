@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import parts, steps
+from tests.support import parts, servers, steps
 from tests.support.fake_runtime import FakeRuntime
+from tests.support.local_cluster import Faults, LocalCluster
 from worker.domain.cluster_options import ClusterOptions
 from worker.domain.launch import LaunchRules, launch_of
 from worker.domain.output_records import OutputRecord
 from worker.domain.runtime import Launch, Runtime, RuntimeOptions, Unit
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes import runtimes
+from worker.runtimes.kubernetes.runtime import KubernetesRuntime
 
 
 @dataclass
@@ -36,6 +39,9 @@ class Driver:
         """The same runtime as a successor process sees it."""
         self.successors.append(self.reopen())
         return self.successors[-1]
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Start what the runtime needs."""
 
     async def close(self) -> None:
         await self.runtime.release(self.run_id, steps.owner())
@@ -70,6 +76,17 @@ class Driver:
 
     async def texts(self, unit: Unit) -> list[str]:
         return [record.data.decode() for record in await self.records(unit)]
+
+
+@dataclass(kw_only=True)
+class LocalClusterDriver(Driver):
+    """The runtime `kubernetes` on an API server of these tests, whose pods are processes."""
+
+    cluster: LocalCluster
+    port: int
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        await stack.enter_async_context(self.cluster.serve(self.port))
 
 
 _MARKS = {"docker": [pytest.mark.docker], "kubernetes": [pytest.mark.cluster]}
@@ -129,15 +146,37 @@ def _plugin(name: str) -> Callable[[Path], Driver]:
     return make
 
 
+def local_cluster_driver(
+    path: Path, faults: Faults | None = None, **options: Any
+) -> LocalClusterDriver:
+    port = servers.free_port()
+    cluster = ClusterOptions(server=f"http://127.0.0.1:{port}", namespace="apps")
+    settings = RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION, cluster=cluster)
+
+    def opened() -> KubernetesRuntime:
+        return KubernetesRuntime(settings, **options)
+
+    return LocalClusterDriver(
+        runtime=opened(),
+        reopen=opened,
+        words_to_node=shell_node,
+        cluster=LocalCluster(path / "pods", faults),
+        port=port,
+    )
+
+
 @pytest.fixture(
     params=[
         pytest.param(_fake, id="fake"),
+        pytest.param(local_cluster_driver, id="kubernetes-local"),
         *(pytest.param(_plugin(name), id=name, marks=_MARKS.get(name, ())) for name in runtimes),
     ]
 )
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Driver]:
     made: Driver = request.param(tmp_path)
-    if not await made.runtime.ping():
-        pytest.fail("the container runtime does not answer; is DOCKER_HOST set?")
-    yield made
-    await made.close()
+    async with AsyncExitStack() as stack:
+        await made.open(stack)
+        if not await made.runtime.ping():
+            pytest.fail("the container runtime does not answer; is DOCKER_HOST set?")
+        yield made
+        await made.close()

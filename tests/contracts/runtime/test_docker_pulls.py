@@ -14,12 +14,8 @@ import pytest
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import servers, steps
 from tests.support.parts import need
-from worker.domain.runtime import (
-    ImageMissing,
-    PullCredentials,
-    RuntimeOptions,
-    no_credentials,
-)
+from worker.domain.pull_credentials import PullCredentials, no_credentials
+from worker.domain.runtime import ImageMissing, RuntimeOptions
 from worker.runtimes.docker.engine import EngineAddress
 from worker.runtimes.docker.images import pull
 from worker.runtimes.docker.runtime import DockerRuntime
@@ -83,7 +79,9 @@ async def _prepare(driver: Driver, image: str) -> list[str]:
     async def pulling(image: str) -> None:
         told.append(image)
 
-    await driver.runtime.prepare(driver.launch("exit:0", node={"image": image}), pulling=pulling)
+    await driver.runtime.prepare(
+        driver.launch("exit:0", node={"image": image}), pulling=pulling, waiting=pulling
+    )
     return told
 
 

@@ -122,7 +122,7 @@ async def test_an_image_that_was_built_again_is_used(driver: Driver) -> None:
     docker("commit", container, image)
     docker("rm", container)
 
-    await driver.runtime.prepare(next_one, pulling=_never)
+    await driver.runtime.prepare(next_one, pulling=_never, waiting=_never)
     unit = await ended(driver, next_one)
 
     assert await driver.texts(unit) == ["anew\n"]

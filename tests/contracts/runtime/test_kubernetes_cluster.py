@@ -18,9 +18,9 @@ from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import parts, steps
 from tests.support.kubernetes.components import kill_and_restart
 from worker.domain.cluster_options import ClusterOptions
+from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
     ImageMissing,
-    PullCredentials,
     RuntimeFailure,
     RuntimeOptions,
     StartFailed,
@@ -121,7 +121,7 @@ async def test_an_image_that_no_registry_has_is_said_in_the_registrys_words(driv
     launch = driver.launch("out:x", node={"image": "127.0.0.1:1/no/such:1"})
 
     with pytest.raises(ImageMissing) as missing:
-        await driver.runtime.prepare(launch, pulling=no_pull)
+        await driver.runtime.prepare(launch, pulling=no_pull, waiting=no_pull)
 
     assert "image 127.0.0.1:1/no/such:1 could not be pulled: " in str(missing.value)
     assert "connection refused" in str(missing.value)
@@ -158,6 +158,35 @@ async def test_a_quota_that_is_used_up_is_waited_for_and_then_named(driver: Driv
     assert code == "quota_exceeded"
     assert "the namespace's quota is used up" in sentence
     assert quota in sentence
+
+
+async def test_a_step_waits_for_a_quota_in_its_words_and_runs_once_it_is_raised(
+    driver: Driver,
+) -> None:
+    quota, words = "partita-test-short", []
+    said = asyncio.Event()
+
+    async def take(sentence: str) -> None:
+        words.append(sentence)
+        said.set()
+
+    kubectl("create", "quota", quota, "--hard=pods=0")
+    launch = driver.launch("out:at last")
+    try:
+        preparing = asyncio.create_task(
+            driver.runtime.prepare(launch, pulling=no_pull, waiting=take)
+        )
+        async with asyncio.timeout(4):
+            await said.wait()
+    finally:
+        kubectl("delete", "quota", quota)
+    await preparing
+    unit = await driver.runtime.start(launch)
+
+    assert await driver.texts(unit) == ["at last\n"]
+    assert "the namespace's quota is used up" in words[0]
+    assert quota in words[0]
+    assert words[1] == ""
 
 
 async def test_a_step_that_takes_too_much_memory_is_killed_for_that(driver: Driver) -> None:

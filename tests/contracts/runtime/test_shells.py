@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.runtime.conftest import Driver
+from tests.contracts.runtime.conftest import Driver, LocalClusterDriver
 from tests.support import steps
 from tests.support.terminals import Terminal, terminal
 from worker.domain.runtime import ShellUnavailable, Unit, UnitLost, UnitState
@@ -23,6 +23,8 @@ LINES = 1_300_000  # of `seq`: 10 MB with CR LF
 def needs_shells(driver: Driver) -> None:
     if not driver.runtime.opens_shells:
         pytest.skip("this runtime opens no shells")
+    if isinstance(driver, LocalClusterDriver):
+        pytest.skip("the cluster of these tests has no terminals: see the lane of a real one")
 
 
 @asynccontextmanager

@@ -16,7 +16,8 @@ import pytest
 
 from tests.support import steps
 from worker.domain.launch import LaunchRules, launch_of
-from worker.domain.runtime import CONTAINER_FOLDERS, Launch, PullCredentials
+from worker.domain.pull_credentials import PullCredentials
+from worker.domain.runtime import CONTAINER_FOLDERS, Launch
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes.kubernetes import pod_spec
 from worker.runtimes.kubernetes.pod_spec import NameRefused, PodExtras, PodRules

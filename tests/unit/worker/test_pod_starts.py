@@ -25,7 +25,7 @@ async def test_a_pod_of_another_owner_is_refused_and_stays(tmp_path: Path) -> No
     runtime = api.runtime(tmp_path)
 
     with pytest.raises(RuntimeFailure, match="of another owner exists"):
-        await runtime.prepare(wanted, pulling=ignore_pull)
+        await runtime.prepare(wanted, pulling=ignore_pull, waiting=ignore_pull)
 
     assert api.names("pods") == [wanted.name]
     await runtime.close()

@@ -16,7 +16,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from kernel.redaction import Redactor
-from worker.domain.runtime import ImageMissing, PullCredentials, no_credentials
+from worker.domain.pull_credentials import PullCredentials, no_credentials
+from worker.domain.runtime import ImageMissing
 from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.engine import Engine, EngineAddress, NotFound
 from worker.runtimes.docker.engine_http import ConnectionBroken

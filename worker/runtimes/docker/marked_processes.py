@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 from worker.domain.runtime import RuntimeUnavailable
-from worker.domain.shells import MARK
+from worker.domain.shells import KILL_MARKED, MARK
 from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.engine import APIError, Engine, NotFound
 from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
@@ -25,57 +25,6 @@ _CANNOT_START: Final = 126
 _LACKS_TOOLS: Final = (_CANNOT_START, 127)
 _KILL_S: Final = 20.0
 _OUTPUT_LIMIT: Final = 500
-_KILL: Final = r"""
-command -v tr >/dev/null && command -v sleep >/dev/null || exit 127
-mark=$1
-find_marked() {
-    found=' ' sessions=' '
-    for folder in /proc/[0-9]*; do
-        case "
-$(tr '\0' '\n' 2>/dev/null <"$folder/environ")
-" in *"
-$mark
-"*) add "${folder#/proc/}" ;;
-        esac
-    done 2>/dev/null
-    grows=yes
-    while [ "$grows" ]; do
-        grows=
-        for folder in /proc/[0-9]*; do
-            case $found in *" ${folder#/proc/} "*) continue ;; esac
-            read_stat "${folder#/proc/}" || continue
-            case $found in *" $parent "*) add "${folder#/proc/}" && grows=yes && continue ;; esac
-            case $sessions in *" $session "*) add "${folder#/proc/}" && grows=yes ;; esac
-        done
-    done
-    [ "$found" != ' ' ]
-}
-read_stat() {
-    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
-    set -- ${line##*) }
-    parent=$2 session=$4
-    [ "$1" != Z ]
-}
-add() {
-    read_stat "$1" || return 1
-    found="$found$1 "
-    [ "$session" -le 1 ] || sessions="$sessions$session "
-}
-find_marked || exit 0
-kill -HUP $found 2>/dev/null
-kill -CONT $found 2>/dev/null
-for try in 1 2 3 4 5; do
-    find_marked || exit 0
-    sleep 0.1
-done
-for try in 1 2 3 4 5 6 7 8 9 10; do
-    kill -KILL $found 2>/dev/null
-    find_marked || exit 0
-    sleep 0.1
-done
-echo "still there:$found"
-exit 1
-"""
 
 
 class MarkedProcesses:
@@ -122,7 +71,7 @@ class MarkedProcesses:
 
         Whatever the step made of its shell, it costs neither memory nor more than a minute.
         """
-        argv = [*shell, "-c", _KILL, "sh", f"{MARK}={shell_id}"]
+        argv = [*shell, "-c", KILL_MARKED, "sh", f"{MARK}={shell_id}"]
         created = await self._engine.call(lambda client: client.exec_create(container, argv))
         program, output = str(created["Id"]), b""
         try:

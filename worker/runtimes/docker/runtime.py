@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Final
 
 from kernel.agent_protocol import RuntimeResource, StepUsage
@@ -21,6 +21,7 @@ from worker.domain.runtime import (
     UNAVAILABLE_AFTER_S,
     Collected,
     Launch,
+    Progress,
     RemovedResources,
     Runtime,
     RuntimeOptions,
@@ -117,7 +118,8 @@ class DockerRuntime(Runtime):
         self._images.close()
         await self._engine.close()
 
-    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+    async def prepare(self, launch: Launch, *, pulling: Progress, waiting: Progress) -> None:
+        del waiting
         await self._images.ensure(launch.image, pulling=pulling)
 
     async def start(self, launch: Launch) -> Unit:

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from kernel.cluster_access import ClusterAccess
@@ -119,9 +119,9 @@ class ClusterClient:
         """Raises Exists, RequestDenied."""
         return await self._ask("POST", self.path(kind), form, body=body)
 
-    async def patch(self, kind: str, name: str, body: Body) -> None:
+    async def patch(self, kind: str, name: str, body: Body, *, part: str = "") -> None:
         """Merge into an object. Raises Gone, RequestDenied."""
-        await self._ask("PATCH", self.path(kind, name), object, body=body)
+        await self._ask("PATCH", self.path(kind, name, part), object, body=body)
 
     async def delete(self, kind: str, name: str, *, uid: str = "") -> None:
         """Delete at once, whatever runs; with `uid`, only that object. Raises Gone, Exists."""
@@ -311,12 +311,31 @@ class ClusterClient:
         stdin: bytes,
         take: Callable[[bytes], None] | None,
     ) -> ExecResult:
-        query = [("container", container), ("stdout", "true"), ("stderr", "true")]
-        query += [("stdin", "true")] * bool(stdin)
+        streams = ("stdout", "stderr", *(("stdin",) if stdin else ()))
+        connecting = await self._exec_connection(pod, container, argv, streams)
+        async with connecting as connection:
+            return await ExecStream(connection, take).run(stdin)
+
+    async def open_terminal(
+        self, pod: str, container: str, argv: Sequence[str]
+    ) -> ClientConnection:
+        """Run a program on a terminal. Raises Gone, RequestDenied, StreamBroken."""
+        try:
+            streams = ("stdin", "stdout", "tty")
+            return await (await self._exec_connection(pod, container, argv, streams))
+        except InvalidStatus as error:
+            raise _exec_refusal(error) from error
+        except (WebSocketException, OSError, TimeoutError, AccessRefused) as error:
+            raise StreamBroken(f"exec in {pod}: {str(error) or type(error).__name__}") from error
+
+    async def _exec_connection(
+        self, pod: str, container: str, argv: Sequence[str], streams: Sequence[str]
+    ) -> connect:
+        query = [("container", container), *((stream, "true") for stream in streams)]
         query += [("command", word) for word in argv]
         url = self.server.join(self.path("pods", pod, "exec")).copy_with(params=query)
         address = str(url.copy_with(scheme="wss" if url.scheme == "https" else "ws"))
-        async with connect(
+        return connect(
             address,
             ssl=self._access.trust if url.scheme == "https" else None,
             subprotocols=_PROTOCOLS,  # type: ignore[arg-type]
@@ -326,8 +345,7 @@ class ClusterClient:
             open_timeout=CALL_S,
             close_timeout=_CLOSE_S,
             proxy=None,
-        ) as connection:
-            return await ExecStream(connection, take).run(stdin)
+        )
 
 
 def _exec_refusal(error: InvalidStatus) -> ClusterError:

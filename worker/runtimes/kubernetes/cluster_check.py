@@ -86,7 +86,7 @@ class _ClaimStatus(msgspec.Struct, frozen=True):
     phase: str = ""
 
 
-class _Claim(msgspec.Struct, frozen=True):
+class _VolumeClaim(msgspec.Struct, frozen=True):
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
@@ -110,7 +110,7 @@ async def check_cluster(
         return
     client = ClusterClient(access, namespace, unavailable_after_s=_ANSWER_S, transport=transport)
     try:
-        checker = _Checker(client, options)
+        checker = _NamespaceChecker(client, options)
         async with contextlib.aclosing(checker.checks()) as found:
             async for each in found:
                 yield each
@@ -122,7 +122,7 @@ async def check_cluster(
         await client.close()
 
 
-class _Checker:
+class _NamespaceChecker:
     """The checks of one namespace; each raises RuntimeUnavailable if there is no answer."""
 
     def __init__(self, client: ClusterClient, options: RuntimeOptions) -> None:
@@ -203,7 +203,7 @@ class _Checker:
         name = self._rules.claim
         state: State = "missing"
         try:
-            found = await self._client.get("persistentvolumeclaims", name, _Claim)
+            found = await self._client.get("persistentvolumeclaims", name, _VolumeClaim)
         except Gone:
             detail = f"there is no claim of this name in {self._client.namespace}"
         except RequestDenied:
@@ -265,7 +265,7 @@ def _refusal(error: ClusterError) -> str:
     return f"{sentence}; {_ADVICE}" if "violates PodSecurity" in sentence else sentence
 
 
-def _claim_state(claim: _Claim) -> tuple[State, str]:
+def _claim_state(claim: _VolumeClaim) -> tuple[State, str]:
     modes, phase = claim.spec.access_modes, claim.status.phase
     if _SHARED not in modes:
         return "missing", f"its access modes are {', '.join(modes)}: steps need {_SHARED}"

@@ -12,8 +12,8 @@ from websockets.asyncio.client import ClientConnection
 
 from worker.runtimes.kubernetes.objects import Status
 
-_STDIN, _STDOUT, _STDERR, _RESULT = range(4)
-_CHUNK: Final = 32 * 1024
+STDIN, STDOUT, STDERR, RESULT, RESIZE = range(5)
+CHUNK: Final = 32 * 1024
 _STDERR_LIMIT: Final = 64 * 1024
 _CANNOT_EXECUTE: Final = 126
 _NOT_FOUND: Final = 127
@@ -45,26 +45,27 @@ class ExecStream:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def _send(self, stdin: bytes) -> None:
-        for start in range(0, len(stdin), _CHUNK):
-            await self._connection.send(bytes([_STDIN]) + stdin[start : start + _CHUNK])
+        for start in range(0, len(stdin), CHUNK):
+            await self._connection.send(bytes([STDIN]) + stdin[start : start + CHUNK])
 
     async def _receive(self) -> ExecResult:
         async for message in self._connection:
             data = message.encode() if isinstance(message, str) else message
             channel = data[0] if data else None
-            if channel == _STDOUT:
+            if channel == STDOUT:
                 self._take(data[1:])
-            elif channel == _STDERR and len(self._errors) < _STDERR_LIMIT:
+            elif channel == STDERR and len(self._errors) < _STDERR_LIMIT:
                 self._errors += data[1:]
-            elif channel == _RESULT:
-                code = _exit_code(data[1:])
+            elif channel == RESULT:
+                code = exit_code(data[1:])
                 return ExecResult(
                     exit_code=code, output=bytes(self._output), errors=bytes(self._errors)
                 )
         raise ConnectionResetError("the program's end is unknown")
 
 
-def _exit_code(data: bytes) -> int:
+def exit_code(data: bytes) -> int:
+    """Return the exit code that a program's result says."""
     status = msgspec.json.decode(data, type=Status)
     if status.status == "Success":
         return 0

@@ -64,6 +64,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[PodCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
 class PodContainer(msgspec.Struct, frozen=True):
@@ -91,7 +92,12 @@ class Pod(msgspec.Struct, frozen=True):
 
     def state_of(self, container: str) -> ContainerState:
         """Return the state of a container; an empty one while the kubelet has reported none."""
-        for each in (*self.status.container_statuses, *self.status.init_container_statuses):
+        status = self.status
+        for each in (
+            *status.container_statuses,
+            *status.init_container_statuses,
+            *status.ephemeral_container_statuses,
+        ):
             if each.name == container:
                 return each.state
         return ContainerState()

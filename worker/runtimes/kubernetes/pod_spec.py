@@ -18,14 +18,8 @@ from typing import Final
 
 from kernel.ids import shortened, slug
 from worker.domain import ownership
-from worker.domain.runtime import (
-    ARTIFACTS,
-    STEP_DIRECTORY,
-    WORKSPACE,
-    Launch,
-    PullCredentials,
-    UnitProgram,
-)
+from worker.domain.pull_credentials import PullCredentials
+from worker.domain.runtime import ARTIFACTS, STEP_DIRECTORY, WORKSPACE, Launch, UnitProgram
 from worker.runtimes.kubernetes.objects import FILLER, KEEPER, STEP_CONTAINER
 
 Body = dict[str, object]

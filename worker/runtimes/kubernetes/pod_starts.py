@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from worker.domain import ownership
 from worker.domain.archives import unit_archive
 from worker.domain.launch import GATEWAY_HOST
+from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
     ImageMissing,
     Launch,
-    PullCredentials,
+    Progress,
     RuntimeFailure,
     RuntimeOptions,
     StartFailed,
@@ -39,9 +40,35 @@ from worker.runtimes.kubernetes.shared_directory import SharedDirectories
 
 PENDING_S: Final = 600.0  # how long a pod may wait for a node, an image or a quota
 CREDENTIALS_S: Final = 10.0
-_READ_EVERY_S: Final = 2.0
+_LOOK_EVERY_S: Final = 2.0
+_LOOKS_PER_READ: Final = 5
 _FED: Final = "partita.fed"
-Pulling = Callable[[str], Awaitable[None]]
+
+
+class StartProgress:
+    """Reports what a start waits for, whenever that changes, and that its image is pulled."""
+
+    def __init__(self, pulling: Progress, waiting: Progress) -> None:
+        self._pulling = pulling
+        self._waiting = waiting
+        self._reported = ""
+        self._has_pulled = False
+        self.last_problem: PodProblem | None = None
+
+    async def note(self, problem: PodProblem | None) -> None:
+        """Report the problem, None: there is none any more. Raises it if waiting cannot help."""
+        if problem and problem.is_final:
+            raise _failure(problem)
+        self.last_problem = problem or self.last_problem
+        sentence = problem.sentence if problem else ""
+        if sentence != self._reported:
+            self._reported = sentence
+            await self._waiting(sentence)
+
+    async def note_pull(self, image: str) -> None:
+        if not self._has_pulled:
+            self._has_pulled = True
+            await self._pulling(image)
 
 
 class PodStarts:
@@ -66,7 +93,7 @@ class PodStarts:
         self._pending_s = pending_s
         self._rules = rules_of(options)
 
-    async def prepare(self, launch: Launch, *, pulling: Pulling) -> None:
+    async def prepare(self, launch: Launch, progress: StartProgress) -> None:
         """Create the pod and wait until its program runs. Raises RuntimeFailure.
 
         The pod is deleted if that fails or is canceled.
@@ -75,30 +102,29 @@ class PodStarts:
             raise ImageMissing(
                 "no image is declared, and none belongs to the step's file or commands"
             )
-        await self._wait_for_start(launch, pulling)
+        await self._wait_for_start(launch, progress)
 
     async def start(self, launch: Launch) -> Pod:
         """Return the started pod of the launch, which may exist. Raises RuntimeFailure."""
-        return await self._wait_for_start(launch, _ignore_pull)
+        return await self._wait_for_start(launch, StartProgress(_ignore, _ignore))
 
-    async def _wait_for_start(self, launch: Launch, pulling: Pulling) -> Pod:
-        problems: list[PodProblem] = []
+    async def _wait_for_start(self, launch: Launch, progress: StartProgress) -> Pod:
         limit = asyncio.timeout(self._pending_s)
         try:
             async with limit:
-                await self._ensure(launch, problems)
-                return await self._until_started(launch, pulling, problems)
+                await self._ensure(launch, progress)
+                return await self._until_started(launch, progress)
         except BaseException as error:
             await self._discard(launch)
             if isinstance(error, TimeoutError) and limit.expired():
-                raise _failure(self._too_late(problems)) from None
+                raise _failure(self._too_late(progress.last_problem)) from None
             raise
 
-    def _too_late(self, problems: list[PodProblem]) -> PodProblem:
+    def _too_late(self, problem: PodProblem | None) -> PodProblem:
         waited = f"the pod did not start within {self._pending_s:g} s"
-        if not problems:
+        if problem is None:
             return PodProblem(reason="runtime_unavailable", sentence=waited)
-        return PodProblem(reason=problems[-1].reason, sentence=f"{waited}: {problems[-1].sentence}")
+        return PodProblem(reason=problem.reason, sentence=f"{waited}: {problem.sentence}")
 
     async def _discard(self, launch: Launch) -> None:
         """Delete the pod if it is ours; what cannot be deleted now goes with the run."""
@@ -106,7 +132,7 @@ class PodStarts:
             await self._resources.delete_owned_pod(launch.name)
             self._pods.forget(launch.name)
 
-    async def _ensure(self, launch: Launch, problems: list[PodProblem]) -> None:
+    async def _ensure(self, launch: Launch, progress: StartProgress) -> None:
         """Create the pod with its Secrets and Service, unless it exists."""
         if await self._exists(launch.name):
             return
@@ -121,7 +147,7 @@ class PodStarts:
         body = pod_spec.pod(launch, self._rules, extras)
         if extras.is_fed:
             body["metadata"]["annotations"][_FED] = "true"  # type: ignore[index]
-        made = await self._create_pod(launch.name, body, problems)
+        made = await self._create_pod(launch.name, body, progress)
         for secret in secrets:
             await self._own("secrets", secret, made)
 
@@ -163,7 +189,7 @@ class PodStarts:
             await self._client.create(kind, body, AnyObject)
 
     async def _create_pod(
-        self, name: str, body: pod_spec.Body, problems: list[PodProblem]
+        self, name: str, body: pod_spec.Body, progress: StartProgress
     ) -> Pod | None:
         """Create the pod, waiting for quota. Raises PodFailed."""
         while True:
@@ -173,14 +199,12 @@ class PodStarts:
                 if await self._exists(name):
                     return None
             except RequestDenied as error:
-                problem = reasons.refusal_problem(str(error))
-                if problem.is_final:
-                    raise PodFailed(problem) from error
-                problems.append(problem)
+                await progress.note(reasons.refusal_problem(str(error)))
             else:
+                await progress.note(None)
                 self._pods.note(made)
                 return made
-            await asyncio.sleep(_READ_EVERY_S)
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _own(self, kind: str, body: pod_spec.Body, made: Pod | None) -> None:
         """Let the object go with its pod; without that it goes with the run."""
@@ -221,13 +245,12 @@ class PodStarts:
             hosts[GATEWAY_HOST] = address
         return hosts
 
-    async def _until_started(
-        self, launch: Launch, pulling: Pulling, problems: list[PodProblem]
-    ) -> Pod:
-        """Wait for the program; note in `problems` what is waited for. Raises RuntimeFailure."""
-        fed = reported = False
+    async def _until_started(self, launch: Launch, progress: StartProgress) -> Pod:
+        """Wait for the program and report what it waits for. Raises RuntimeFailure."""
+        fed, looks = False, 0
         while True:
-            pod = await self._next_state(launch.name, fed=fed)
+            looks += 1
+            pod = await self._next_state(launch.name, fed=fed, reads=not looks % _LOOKS_PER_READ)
             if pod is None:
                 raise PodFailed(reasons.deleted_problem(self._pods.last_seen(launch.name)))
             if failed := reasons.start_failure(pod):
@@ -236,13 +259,15 @@ class PodStarts:
                 return pod
             if not fed and _waits_for_files(pod):
                 fed = await self._feed(launch)
-            if pod.step.waiting and (await self._pulls(pod, launch.image)) and not reported:
-                reported = True
-                await pulling(launch.image)
-            self._note(await self._problem(pod), launch, problems)
+            if pod.step.waiting and await self._pulls(pod, launch.image):
+                await progress.note_pull(launch.image)
+            await progress.note(await self._problem(pod))
 
-    async def _next_state(self, name: str, *, fed: bool) -> Pod | None:
-        """Return the pod when there is something to do about it, or after a while."""
+    async def _next_state(self, name: str, *, fed: bool, reads: bool) -> Pod | None:
+        """Return the pod when there is something to do about it, or after a while.
+
+        `reads`: then read it, in case the watch is silent.
+        """
 
         def is_news(pod: Pod) -> bool:
             return (
@@ -252,23 +277,16 @@ class PodStarts:
             )
 
         try:
-            async with asyncio.timeout(_READ_EVERY_S):
+            async with asyncio.timeout(_LOOK_EVERY_S):
                 return await self._pods.until(name, is_news)
         except TimeoutError:
-            return self._pods.get(name) or await self._pods.read(name)
+            known = None if reads else self._pods.get(name)
+            return known or await self._pods.read(name)
 
     async def _problem(self, pod: Pod) -> PodProblem | None:
         return reasons.pending_problem(pod) or reasons.pending_problem(
             pod, (await self._events(pod)).items
         )
-
-    def _note(self, problem: PodProblem | None, launch: Launch, problems: list[PodProblem]) -> None:
-        """Keep the problem; raise it if waiting does not help."""
-        if problem is None:
-            return
-        problems.append(problem)
-        if problem.is_final:
-            raise _failure(problem)
 
     async def _pulls(self, pod: Pod, image: str) -> bool:
         events = (await self._events(pod)).items
@@ -346,6 +364,6 @@ def _own_address(host: str) -> str:
         return ""
 
 
-async def _ignore_pull(image: str) -> None:
-    """Report nothing: the pull was reported while the launch was prepared."""
-    del image
+async def _ignore(text: str) -> None:
+    """Report nothing: it was reported while the launch was prepared."""
+    del text

@@ -35,6 +35,7 @@ _VERBS: Final = {
     "pods/log": ("get", "list"),
     "events": ("get", "list"),
     "pods/exec": ("get", "create"),
+    "pods/ephemeralcontainers": ("patch",),  # for shells in steps that have ended
 }
 
 

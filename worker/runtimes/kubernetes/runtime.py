@@ -23,6 +23,7 @@ from worker.domain.runtime import (
     UNAVAILABLE_AFTER_S,
     Collected,
     Launch,
+    Progress,
     RemovedResources,
     Runtime,
     RuntimeFailure,
@@ -31,6 +32,7 @@ from worker.domain.runtime import (
     Unit,
     UnitLost,
 )
+from worker.domain.shells import Shell, ShellRequest
 from worker.runtimes.kubernetes import keeper, probes, reasons
 from worker.runtimes.kubernetes.access import open_access
 from worker.runtimes.kubernetes.client import (
@@ -43,9 +45,11 @@ from worker.runtimes.kubernetes.client import (
 )
 from worker.runtimes.kubernetes.objects import STEP_CONTAINER, AnyList, Pod
 from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader
+from worker.runtimes.kubernetes.pod_shells import PodShells
 from worker.runtimes.kubernetes.pod_starts import (
     PENDING_S,
     PodStarts,
+    StartProgress,
     has_started,
     rules_of,
     unit_of,
@@ -67,6 +71,7 @@ class KubernetesRuntime(Runtime):
     """Steps as pods in one namespace of a cluster."""
 
     shared = True
+    opens_shells = True
     separates_streams = False
 
     def __init__(
@@ -100,6 +105,7 @@ class KubernetesRuntime(Runtime):
             options,
             pending_s=pending_s,
         )
+        self._shells = PodShells(self._client, self._pods, options.state_dir)
         self._cpu = CpuMeter()
 
     async def ping(self) -> bool:
@@ -114,10 +120,10 @@ class KubernetesRuntime(Runtime):
         await self._pods.close()
         await self._client.close()
 
-    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
+    async def prepare(self, launch: Launch, *, pulling: Progress, waiting: Progress) -> None:
         """Create the pod and wait until its program runs; delete it if that is canceled."""
         with _cluster_errors():
-            await self._starts.prepare(launch, pulling=pulling)
+            await self._starts.prepare(launch, StartProgress(pulling, waiting))
 
     async def start(self, launch: Launch) -> Unit:
         with _cluster_errors():
@@ -339,6 +345,14 @@ class KubernetesRuntime(Runtime):
     async def remove_resource(self, resource: RuntimeResource) -> bool:
         with _cluster_errors():
             return await self._resources.remove(resource)
+
+    async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
+        if (pod := await self._pods.read(unit.name)) is None:
+            raise self._loss(unit)
+        return await self._shells.open(pod, request)
+
+    async def end_shells(self, owner: UnitOwner) -> int:
+        return await self._shells.end_earlier(owner)
 
 
 @contextlib.contextmanager

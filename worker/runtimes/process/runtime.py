@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +37,7 @@ from worker.domain.runtime import (
     Folders,
     ImageMissing,
     Launch,
+    Progress,
     RemovedResources,
     Runtime,
     RuntimeOptions,
@@ -96,8 +97,8 @@ class ProcessRuntime(Runtime):
             own_host=True,
         )
 
-    async def prepare(self, launch: Launch, *, pulling: Callable[[str], Awaitable[None]]) -> None:
-        del pulling
+    async def prepare(self, launch: Launch, *, pulling: Progress, waiting: Progress) -> None:
+        del pulling, waiting
         if not launch.program.argv:
             raise ImageMissing(
                 "steps run as processes here, and this one has only an image: start Docker and "

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table
-from apps.workers.cluster_checks import Report, Target, check_targets, targets_of_backends
+from apps.workers.cluster_checks import (
+    CheckTarget,
+    ClusterReport,
+    check_targets,
+    targets_of_backends,
+)
 from kernel.commands import OUTPUT_HELP, OUTPUTS
 from worker.domain.cluster_options import ClusterOptions
 from worker.runtimes.kubernetes.cluster_check import Check
 
+Options = Mapping[str, Any]
 EXIT_CODES: Final = """\
 exit codes: 0 nothing is missing, 1 something is, 2 usage, 3 no such backend,
   6 a cluster or the store cannot be reached"""
@@ -52,7 +58,7 @@ class Command(VerbCommand):
         parser.set_defaults(verb=check)
 
 
-def check(options: dict[str, Any]) -> int:
+def check(options: Options) -> int:
     reports = check_targets(_targets(options), pulls=options["pull"])
     if options["output"] == "json":
         print_json({"clusters": [_document(each) for each in reports]})
@@ -64,7 +70,7 @@ def check(options: dict[str, Any]) -> int:
     return ExitCode.ERROR if any(each.lacks_something for each in reports) else ExitCode.OK
 
 
-def _targets(options: dict[str, Any]) -> Sequence[Target]:
+def _targets(options: Options) -> Sequence[CheckTarget]:
     if not (options["kubeconfig"] or options["in_cluster"]):
         return targets_of_backends(options["backend"])
     cluster = ClusterOptions(
@@ -73,10 +79,10 @@ def _targets(options: dict[str, Any]) -> Sequence[Target]:
         namespace=options["namespace"],
         claim=options["claim"],
     )
-    return [Target(cluster=cluster)]
+    return [CheckTarget(cluster=cluster)]
 
 
-def _document(report: Report) -> dict[str, Any]:
+def _document(report: ClusterReport) -> dict[str, object]:
     return {
         "backend": report.target.backend,
         "reached": report.was_reached,
@@ -93,13 +99,13 @@ def _document(report: Report) -> dict[str, Any]:
     }
 
 
-def _print(report: Report, *, is_first: bool) -> None:
+def _print(report: ClusterReport, *, is_first: bool) -> None:
     if report.target.backend:
         sys.stdout.write(f"{'' if is_first else chr(10)}backend {report.target.backend}\n")
     print_table(("STATE", "CHECK", "SUBJECT", "DETAIL"), [_row(each) for each in _lines(report)])
 
 
-def _lines(report: Report) -> list[Check]:
+def _lines(report: ClusterReport) -> list[Check]:
     """Return a line for each check, but one for all rights that the account has."""
     rights = [each for each in report.checks if each.name == "right"]
     granted = [each for each in rights if each.state == "ok"]
