@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import parts
+from tests.support.cluster_commands import kubectl
 from tests.support.processes import ROOT, until
 from tests.support.up import Up
 
@@ -35,12 +35,6 @@ spec:
   storageClassName: partita-tests
   resources: {requests: {storage: 1Gi}}
 """
-
-
-def kubectl(*words: str, text: str = "") -> str:
-    command = ["kubectl", "--kubeconfig", parts.need_cluster(), *words]
-    done = subprocess.run(command, input=text, text=True, check=True, stdout=subprocess.PIPE)
-    return done.stdout
 
 
 def objects_of(run_id: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from kernel.durations import shown
 from worker.domain.step_spec import StepEvaluation
+
+KILLED: Final = 137  # the exit code of a program that SIGKILL ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import os
-import subprocess
 from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import parts, steps
+from tests.support.cluster_commands import kubectl
 from tests.support.kubernetes.components import kill_and_restart
 from worker.domain.cluster_options import ClusterOptions
 from worker.domain.pull_credentials import PullCredentials
@@ -55,12 +55,6 @@ async def driver(tmp_path: Path, pending_s: float) -> AsyncGenerator[Driver]:
     made = Driver(runtime=opened(), reopen=opened, words_to_node=shell_node)
     yield made
     await made.close()
-
-
-def kubectl(*words: str, stdin: str = "") -> str:
-    command = ["kubectl", "--kubeconfig", parts.need_cluster(), *words]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 def objects(kind: str, driver: Driver) -> list[Any]:
@@ -220,7 +214,7 @@ async def test_an_evicted_step_is_no_failure_of_its_own(driver: Driver) -> None:
     }
     path = f"/api/v1/namespaces/default/pods/{unit.name}/eviction"
 
-    kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
+    kubectl("create", "--raw", path, "-f", "-", text=json.dumps(body))
 
     async with asyncio.timeout(30):
         code, sentence = await reason(waiting)

@@ -8,15 +8,16 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from worker.domain.runtime import RuntimeUnavailable, ShellUnavailable
-from worker.domain.shells import READ_LIMIT, WRITE_S, Shell, require_size
+from worker.domain.evaluation import KILLED
+from worker.domain.runtime import RuntimeUnavailable
+from worker.domain.shell_input import limit_input
+from worker.domain.shells import READ_LIMIT, Shell, require_size
 from worker.runtimes.docker.engine import APIError, Engine, NotFound
 
 COPY_NOTICE: Final = (
     "This is a copy of the ended step: its files as it left them, its variables, volumes and "
     "network. Files that you change outside of the volumes are gone when the shell is closed."
 )
-KILLED: Final = 137
 _TRIES: Final = 20
 _PAUSE_S: Final = 0.1
 
@@ -79,14 +80,10 @@ class ContainerShell(Shell):
         if self._ended.is_set() or self._is_closed:
             return
         try:
-            async with asyncio.timeout(WRITE_S):
+            async with limit_input():
                 for start in range(0, len(data), READ_LIMIT):
                     self._writer.write(data[start : start + READ_LIMIT])
                     await self._writer.drain()
-        except TimeoutError:
-            raise ShellUnavailable(
-                f"the program has not read its input for {WRITE_S:g} s"
-            ) from None
         except OSError:  # it ended; `read` tells
             return
 

@@ -11,11 +11,11 @@ from typing import Final
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from worker.domain.runtime import ShellUnavailable
-from worker.domain.shells import READ_LIMIT, WRITE_S, Shell, require_size
+from worker.domain.evaluation import KILLED
+from worker.domain.shell_input import limit_input
+from worker.domain.shells import READ_LIMIT, Shell, require_size
 from worker.runtimes.kubernetes.exec_stream import CHUNK, RESIZE, RESULT, STDIN, STDOUT, exit_code
 
-KILLED: Final = 137
 STARTED: Final = b"\x01"  # written before anything else: what is typed earlier would be lost
 _START_S: Final = 20.0
 
@@ -60,14 +60,9 @@ class PodTerminal(Shell):
             self._ended.set()
 
     async def write(self, data: bytes) -> None:
-        try:
-            async with asyncio.timeout(WRITE_S):
-                for start in range(0, len(data), CHUNK):
-                    await self._send(STDIN, data[start : start + CHUNK])
-        except TimeoutError:
-            raise ShellUnavailable(
-                f"the program has not read its input for {WRITE_S:g} s"
-            ) from None
+        async with limit_input():
+            for start in range(0, len(data), CHUNK):
+                await self._send(STDIN, data[start : start + CHUNK])
 
     async def resize(self, *, columns: int, rows: int) -> None:
         require_size(columns, rows)

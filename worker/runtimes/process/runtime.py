@@ -28,7 +28,7 @@ import psutil
 from kernel.agent_protocol import RuntimeResource, StepUsage
 from worker.domain import ownership
 from worker.domain.cpu_meter import CpuMeter
-from worker.domain.evaluation import UnitExit
+from worker.domain.evaluation import KILLED, UnitExit
 from worker.domain.output_records import FrameReader, OutputRecord
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
@@ -50,7 +50,6 @@ from worker.domain.shells import Shell, ShellRequest
 from worker.runtimes.process import artifacts, resources
 from worker.runtimes.process.shells import ProcessShells, running_environment
 from worker.runtimes.process.units import (
-    KILLED,
     Consumption,
     UnitFolder,
     fill_workspace,

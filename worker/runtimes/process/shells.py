@@ -25,8 +25,10 @@ from typing import Final
 
 import psutil
 
+from worker.domain.evaluation import KILLED
 from worker.domain.runtime import RuntimeUnavailable, ShellUnavailable, UnitState
-from worker.domain.shells import READ_LIMIT, WRITE_S, Shell, ShellRequest, require_size
+from worker.domain.shell_input import limit_input
+from worker.domain.shells import READ_LIMIT, Shell, ShellRequest, require_size
 from worker.runtimes.process.units import UnitFolder, end_shell
 
 _TERMINAL: Final = str(Path(__file__).with_name("terminal.py"))
@@ -34,7 +36,6 @@ _START_S: Final = 20.0
 _END_S: Final = 10.0
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.02
-_KILLED: Final = 137
 _SHELLS: Final = ("bash", "sh")
 _UNKNOWN_VARIABLES: Final = (
     " The variables of the step are missing: they are never stored, and the runner was started "
@@ -54,7 +55,7 @@ class ProcessShell(Shell):
         self._claim = claim
         self._waiting: set[asyncio.Future[None]] = set()
         self._is_closed = False
-        self._code = _KILLED
+        self._code = KILLED
         self._waits = asyncio.Lock()
 
     async def read(self) -> bytes:
@@ -76,16 +77,12 @@ class ProcessShell(Shell):
     async def write(self, data: bytes) -> None:
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(WRITE_S):
+            async with limit_input():
                 while data and not self._is_closed:
                     try:
                         data = data[os.write(self._master, data) :]
                     except BlockingIOError:
                         await self._watch(loop.add_writer, loop.remove_writer)
-        except TimeoutError:
-            raise ShellUnavailable(
-                f"the program has not read its input for {WRITE_S:g} s"
-            ) from None
         except OSError:  # it ended; `read` tells
             return
 

@@ -33,7 +33,6 @@ from worker.domain.exports import SUITE_FILE_MTIME
 from worker.domain.runtime import Unit, UnitState
 from worker.domain.shells import MARK
 
-KILLED: Final = 137
 _CLOCK_SLACK_S: Final = 1.0
 _KILL_TRIES: Final = 5
 _PROC: Final = Path("/proc")
