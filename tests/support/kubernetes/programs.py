@@ -46,7 +46,7 @@ def build() -> None:
     Raises subprocess.CalledProcessError; what a build printed is on the terminal.
     """
     if os.geteuid() == 0:
-        plugins = {} if NETWORK_PLUGINS.exists() else {"bridge": "containernetworking-plugins"}
+        plugins = {} if NETWORK_PLUGINS.exists() else {"host-local": "containernetworking-plugins"}
         packages.install_missing(DEBIAN | plugins)
     KUBE.parent.mkdir(parents=True, exist_ok=True)
     caches = FOLDER / "caches"
