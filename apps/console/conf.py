@@ -44,12 +44,18 @@ def listener_file() -> Path:
 
 
 def command_line() -> str:
-    """Return `partita` on this data folder as one types it in the current folder."""
+    """Return `partita` on these data and suites as one types it in the current folder."""
     program = _shown(Path(settings.BASE_DIR) / "partita")
-    words = [program if "/" in program else f"./{program}"]
-    default = Path("var").absolute()
-    place = "" if data_dir() == default else f"DATA_DIR={shlex.quote(_shown(data_dir()))} "
-    return place + shlex.join(words)
+    places = {
+        "DATA_DIR": (data_dir(), Path("var").absolute()),
+        "SUITES_DIR": (Path(settings.SUITES_DIR).absolute(), EXAMPLES / "oci-suites"),
+    }
+    words = [
+        f"{name}={shlex.quote(_shown(path))}"
+        for name, (path, default) in places.items()
+        if path != default
+    ]
+    return " ".join([*words, shlex.quote(program if "/" in program else f"./{program}")])
 
 
 def _shown(path: Path) -> str:

@@ -10,10 +10,12 @@ import psutil
 import pytest
 from asgiref.sync import async_to_sync
 
+from apps.console import conf
 from apps.console.embedded import demo as demos
 from apps.console.embedded.server import MocksAlone
 from apps.console.embedded.up import Up
 from apps.workers import api as workers
+from tests.support.processes import ROOT
 from worker.host import container_bridge
 
 
@@ -36,6 +38,23 @@ def test_without_an_engine_there_is_no_bridge(monkeypatch):
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"br-office": [interface("192.0.2.7")]})
 
     assert container_bridge() == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "suites", "shown"),
+    [
+        ("var", "examples/oci-suites", "./partita"),
+        ("var", "our suites", "SUITES_DIR='our suites' ./partita"),
+        ("/srv/partita", "/srv/suites", "DATA_DIR=/srv/partita SUITES_DIR=/srv/suites ./partita"),
+    ],
+)
+def test_the_next_command_names_the_data_and_suites_that_up_was_given(
+    monkeypatch, settings, data: str, suites: str, shown: str
+):
+    monkeypatch.chdir(ROOT)
+    settings.DATA_DIR, settings.SUITES_DIR = ROOT / data, ROOT / suites
+
+    assert conf.command_line() == shown
 
 
 @pytest.mark.parametrize("demo", [True, False])
