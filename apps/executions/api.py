@@ -173,7 +173,7 @@ from apps.executions.services.storage import (
     remove_old_runs,
     source_content,
 )
-from apps.executions.services.sweep import Sweeper, sweep
+from apps.executions.services.sweep import sweep
 
 __all__ = [
     "FINAL_EXECUTION",
@@ -241,7 +241,6 @@ __all__ = [
     "StepVerdict",
     "StoredFile",
     "SupervisorSession",
-    "Sweeper",
     "TimelineBody",
     "adopt",
     "artifact_archive",

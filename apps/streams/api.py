@@ -19,6 +19,7 @@ from apps.streams.services.responses import (
     sse_response,
 )
 from apps.streams.services.shared_stream import merge
+from apps.streams.services.store_loop import StoreLoop
 from apps.streams.services.topics import (
     TopicNotOpen,
     append,
@@ -40,6 +41,7 @@ __all__ = [
     "Chunk",
     "DatastoreUnavailable",
     "LostRace",
+    "StoreLoop",
     "TooManyStreams",
     "TopicNotOpen",
     "ViewOver",

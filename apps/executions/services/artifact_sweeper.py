@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import InterfaceError, OperationalError, connection
 
 from apps.executions import conf
 from apps.executions.domain.artifact_storage import StorageMisconfigured, StorageUnavailable
@@ -25,9 +22,8 @@ from apps.executions.services.artifact_objects import (
     remove_orphans,
 )
 from apps.executions.services.work_leases import ensure_lease_row, release_lease, take_lease
-from apps.operations.api import LifespanPart
-from apps.streams.api import DatastoreUnavailable, release_stale_connection
-from kernel.background import BackgroundThread, one_cycle, report_error
+from apps.streams.api import StoreLoop
+from kernel.background import report_error
 
 INTERVAL_S: Final = 10.0
 _PAGE_EVERY_S: Final = 60.0
@@ -86,39 +82,19 @@ class ArtifactSweep:
         self._next_page_s = time.monotonic() + pause_s
 
 
-class ArtifactSweeperPart(LifespanPart):
+class ArtifactSweeperPart(StoreLoop):
     """The check of the storage, and the thread of a web process; one process at a time works."""
 
     def __init__(self) -> None:
-        self._stopped = threading.Event()
+        super().__init__("artifacts", interval_s=INTERVAL_S)
         self._sweep = ArtifactSweep()
-        self._thread = BackgroundThread(
-            "artifacts", self._run, ended=self._stopped, after_failure=release_stale_connection
-        )
+
+    def work(self) -> None:
+        self._sweep.turn()
+
+    def finish(self) -> None:
+        release_lease(_LEASE)
 
     async def start(self) -> None:
         await asyncio.to_thread(require_artifact_storage)
-        self._thread.start()
-
-    async def stop(self) -> None:
-        self._stopped.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join, 5.0)
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            with one_cycle():
-                self._try(self._sweep.turn)
-            self._stopped.wait(INTERVAL_S)
-        self._try(lambda: release_lease(_LEASE))
-        connection.close()
-
-    def _try(self, work: Callable[[], object]) -> None:
-        try:
-            release_stale_connection()
-            work()
-        except DatastoreUnavailable as error:
-            _log.warning("artifacts: %s", error.detail)
-            report_error()
-        except (OperationalError, InterfaceError) as error:
-            _log.warning("artifacts: the store is unavailable: %s", error)
-            report_error()
+        await super().start()

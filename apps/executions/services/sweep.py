@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Count
 
 from apps.agents.api import OFFLINE_AFTER, online_agents, seen_since
@@ -40,10 +37,9 @@ from apps.executions.services.start_forecasts import forecast_starts
 from apps.executions.services.storage import remove_old_runs
 from apps.executions.services.work_leases import ensure_lease_row, release_lease, take_lease
 from apps.observability.api import metrics
-from apps.operations.api import LifespanPart
-from apps.streams.api import DatastoreUnavailable, nudge, release_stale_connection, unit_of_work
+from apps.streams.api import StoreLoop, nudge, unit_of_work
 from kernel import clock, durations
-from kernel.background import BackgroundThread, one_cycle, report_error
+from kernel.background import report_error
 from kernel.errors import PlatformError
 
 log = logging.getLogger("partita.executions")
@@ -117,11 +113,6 @@ def sweep(presence: Presence | None = None) -> bool:
             log.exception("sweep: %s", work.__name__)
             report_error()
     return True
-
-
-def release_sweep_lease() -> None:
-    """Release the lease, so that another process can sweep at once."""
-    release_lease(_LEASE)
 
 
 def _end_overdue_runs() -> None:
@@ -262,63 +253,20 @@ _WORK: Final[tuple[Callable[[], object], ...]] = (
 )
 
 
-class Sweeper:
-    """A thread that sweeps; of several processes that have one, one sweeps at a time."""
+class SweeperPart(StoreLoop):
+    """The sweeper of a web process; of several processes that have one, one sweeps at a time."""
 
     def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
-        self._interval_s = interval_s
-        self._stopped = threading.Event()
+        super().__init__("sweeper", interval_s=interval_s)
         self._presence = Presence()
-        self._thread: BackgroundThread | None = None
 
-    def start(self) -> None:
-        if self._thread is None:
-            self._stopped.clear()
-            self._presence = Presence()
-            self._thread = BackgroundThread(
-                "sweeper", self._run, ended=self._stopped, after_failure=release_stale_connection
-            )
-            self._thread.start()
+    def work(self) -> None:
+        sweep(self._presence)
 
-    def stop(self, *, wait_s: float = 5.0) -> None:
-        """Stop after the current sweep, and wait for it up to `wait_s`."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(wait_s)
-            self._thread = None
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            with one_cycle():
-                self._try(lambda: sweep(self._presence))
-            self._stopped.wait(self._interval_s)
-        self._try(release_sweep_lease)
-        connection.close()
-
-    def _try(self, work: Callable[[], object]) -> None:
-        try:
-            release_stale_connection()
-            work()
-        except DatastoreUnavailable as error:
-            log.warning("sweep: %s", error.detail)
-            report_error()
-        except (OperationalError, InterfaceError) as error:
-            log.warning("sweep: the store is unavailable: %s", error)
-            report_error()
-
-
-class SweeperPart(LifespanPart):
-    """The sweeper of a web process."""
-
-    def __init__(self) -> None:
-        self._sweeper = Sweeper()
-
-    async def start(self) -> None:
-        self._sweeper.start()
+    def finish(self) -> None:
+        """Release the lease, so that another process can sweep at once."""
+        release_lease(_LEASE)
 
     async def drain(self) -> None:
         """Stop before the parts that export metrics and traces, because each sweep has both."""
         await self.stop()
-
-    async def stop(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._sweeper.stop)

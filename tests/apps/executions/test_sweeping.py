@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from prometheus_client import generate_latest
 
 from apps.executions import api
@@ -36,11 +35,11 @@ def test_one_process_at_a_time_sweeps(monkeypatch):
 @pytest.mark.store
 def test_who_stops_sweeping_leaves_it_to_the_others_at_once(monkeypatch):
     assert api.sweep()
-    sweeping.release_sweep_lease()
+    SweeperPart().finish()
     monkeypatch.setattr(work_leases, "_HOLDER", "another process")
     assert api.sweep()
     monkeypatch.setattr(work_leases, "_HOLDER", "a third one")
-    sweeping.release_sweep_lease()
+    SweeperPart().finish()
     assert not api.sweep()
 
 
@@ -125,13 +124,16 @@ def test_the_pause_before_a_retry_ends_with_a_nudge(worker: Worker):
 def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
     swept = threading.Semaphore(0)
     monkeypatch.setattr("apps.executions.services.sweep.sweep", lambda _: swept.release())
-    sweeper = api.Sweeper(interval_s=0.01)
-    sweeper.start()
-    assert swept.acquire(timeout=30)
-    assert swept.acquire(timeout=30)
-    sweeper.stop()
+
+    async def serve() -> None:
+        part = SweeperPart(interval_s=0.01)
+        await part.start()
+        assert await asyncio.to_thread(swept.acquire, timeout=30)
+        assert await asyncio.to_thread(swept.acquire, timeout=30)
+        await part.stop()
+
+    asyncio.run(serve())
     assert "sweeper" not in [thread.name for thread in threading.enumerate()]
-    connection.close()
 
 
 def test_a_server_that_drains_sweeps_no_more(monkeypatch):

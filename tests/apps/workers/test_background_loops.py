@@ -31,6 +31,7 @@ from apps.operations.services import audit_trail
 from apps.operations.services.server_processes import Presence
 from apps.platform_settings import lifespan as platform_settings
 from apps.profiles import lifespan as profiles
+from apps.streams.services import store_loop
 from apps.streams.services.hub import Hub
 from apps.streams.services.redis_nudges import RedisNudges
 from apps.streams.services.stream_leases import StreamLeases
@@ -76,20 +77,20 @@ async def at_once(*_arguments: Any, **_options: Any) -> None:
 
 @asynccontextmanager
 async def sweeping(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
-    for name in ("release_stale_connection", "release_sweep_lease"):
-        monkeypatch.setattr(sweep, name, lambda: None)
-    made = sweep.Sweeper(interval_s=0.01)
+    monkeypatch.setattr(store_loop, "release_stale_connection", lambda: None)
+    monkeypatch.setattr(sweep, "release_lease", lambda _: None)
+    made = sweep.SweeperPart(interval_s=0.01)
     once = broken(sweep, "sweep", nothing)
-    made.start()
+    await made.start()
     yield once, lambda: None
-    made.stop()
+    await made.stop()
 
 
 @asynccontextmanager
 async def artifact_sweep(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     monkeypatch.setattr(artifact_sweeper, "INTERVAL_S", 0.01)
-    for name in ("release_stale_connection", "release_lease"):
-        monkeypatch.setattr(artifact_sweeper, name, lambda *_arguments: None)
+    monkeypatch.setattr(store_loop, "release_stale_connection", lambda: None)
+    monkeypatch.setattr(artifact_sweeper, "release_lease", lambda _: None)
     once = broken(artifact_sweeper.ArtifactSweep, "turn", nothing)
     made = artifact_sweeper.ArtifactSweeperPart()
     await made.start()
@@ -117,7 +118,7 @@ async def suites_at_start(monkeypatch: pytest.MonkeyPatch, _broken: Break) -> As
 @asynccontextmanager
 async def registries(monkeypatch: pytest.MonkeyPatch, broken: Break) -> AsyncIterator[Piece]:
     monkeypatch.setattr(oci, "INTERVAL_S", 0.01)
-    monkeypatch.setattr(oci, "release_stale_connection", lambda: None)
+    monkeypatch.setattr(store_loop, "release_stale_connection", lambda: None)
     once = broken(oci, "see_to_due", nothing)
     made = oci.RegistriesPart()
     await made.start()
