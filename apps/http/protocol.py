@@ -21,6 +21,7 @@ from kernel.errors import PlatformError
 from kernel.prepared_answers import EXTENSION
 from kernel.problems import problem_document
 
+KEEP_ALIVE_S: Final = 75  # clients and proxies close idle connections first, at 60 s or less
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 _REQUEST_LINE: Final = re.compile(
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} (\S{1,8192}) HTTP/1\.[01]\r?\n"
@@ -36,9 +37,17 @@ class NotUnderstood(PlatformError):
 
 
 class ProblemProtocol(HttpToolsProtocol):
-    """Answers an unknown method with 405, and anything else that it cannot parse with 400."""
+    """Answers an unknown method with 405, and anything else that it cannot parse with 400.
+
+    It keeps an idle connection for 75 s: at the 5 s of uvicorn, which HTTP clients wait too, a
+    request meets the end of its connection now and then, and a proxy answers 502.
+    """
 
     _latest = b""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.timeout_keep_alive = max(self.timeout_keep_alive, KEEP_ALIVE_S)
 
     def data_received(self, data: bytes) -> None:
         self._latest = data

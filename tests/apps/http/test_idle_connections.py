@@ -1,0 +1,49 @@
+"""How long a connection without a request is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from apps.http.protocol import ProblemProtocol
+
+PROXY_S = 60  # nginx, the load balancers of the clouds
+
+
+async def application(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def pause_before_close_s(**options: Any) -> float:
+    """Return when the server will close a connection that has had its answer, in seconds."""
+    config = uvicorn.Config(application, lifespan="off", http=ProblemProtocol, **options)
+    config.load()
+    ours, its = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_accepted_socket(
+        lambda: ProblemProtocol(config=config, server_state=ServerState(), app_state={}), its
+    )
+    ours.setblocking(False)
+    with ours:
+        await loop.sock_sendall(ours, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await loop.sock_recv(ours, 4096)).startswith(b"HTTP/1.1 204")
+        timer = protocol.timeout_keep_alive_task
+        assert timer is not None
+        pause_s = timer.when() - loop.time()
+        transport.close()
+    return pause_s
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout_keep_alive": 5}])
+def test_a_proxy_closes_its_idle_connections_before_the_server_does(options: dict[str, int]):
+    assert asyncio.run(pause_before_close_s(**options)) > PROXY_S + 10
+
+
+def test_a_longer_time_can_be_chosen():
+    assert asyncio.run(pause_before_close_s(timeout_keep_alive=600)) > 590
