@@ -79,7 +79,7 @@ def _inside(node: Node) -> Iterable[Node]:
 
 
 def _names_above(node: Node, env: Env | None, vertex: Vertex, names: int) -> bool:
-    named = _named(node, env)
+    named = _member_of(node, env)
     if named is None:
         return False
     holder, label = named
@@ -99,10 +99,10 @@ def _names_above(node: Node, env: Env | None, vertex: Vertex, names: int) -> boo
     )
 
 
-def _named(node: Node, env: Env | None) -> tuple[Vertex, Label] | None:
+def _member_of(node: Node, env: Env | None) -> tuple[Vertex, Label] | None:
     """Return the struct and the member that a reference names, as far as it is written."""
     if isinstance(node, syntax.Selector):
-        base = _named(node.base, env)
+        base = _member_of(node.base, env)
         member = base[0].arcs.get(base[1]) if base else None
         return None if member is None else (member, node.label)
     if not isinstance(node, syntax.Reference):

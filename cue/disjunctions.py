@@ -45,13 +45,15 @@ class _Attempt:
         for disjunction in self.vertex.disjunctions:
             found: list[_Possibility] = []
             for possibility in left:
-                for made in self._tried(possibility, disjunction):
+                for made in self._try_alternatives(possibility, disjunction):
                     _add(found, made)
             left = found
         self.vertex.current = None
         return left
 
-    def _tried(self, before: _Possibility, disjunction: Conjunct) -> Iterator[_Possibility]:
+    def _try_alternatives(
+        self, before: _Possibility, disjunction: Conjunct
+    ) -> Iterator[_Possibility]:
         assert isinstance(disjunction.expr, syntax.Disjunction)
         alternatives = disjunction.expr.alternatives
         has_default = any(marked for marked, _ in alternatives)
@@ -74,7 +76,7 @@ def expand(evaluator: Completer, vertex: Vertex) -> None:
     """Fill `vertex.choices` with the alternatives that hold."""
     attempt = _Attempt(evaluator, vertex)
     found = attempt.run()
-    vertex.choices = list(_weighed(found, vertex.disjunctions))
+    vertex.choices = list(_weigh(found, vertex.disjunctions))
     if not found:
         vertex.faults.append(_none_holds(vertex.disjunctions[0], attempt.faults))
 
@@ -92,7 +94,7 @@ def _may_stay(vertex: Vertex) -> bool:
     return not vertex.reasons or vertex.is_patchy or vertex.is_undecided
 
 
-def _weighed(found: list[_Possibility], disjunctions: list[Conjunct]) -> Iterator[Choice]:
+def _weigh(found: list[_Possibility], disjunctions: list[Conjunct]) -> Iterator[Choice]:
     """Yield the choices; a disjunction whose defaults all failed states no preference."""
     columns = [[made.uses[at] for made in found] for at in range(len(disjunctions))]
     own = [any(use.own is Preference.YES for use in column) for column in columns]

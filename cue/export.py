@@ -135,13 +135,13 @@ def spelled(path: Path) -> str:
 def faults(vertex: Vertex) -> Iterator[Fault]:
     """Yield each conflict at and below a vertex, also in hidden fields and definitions."""
     for fault in vertex.faults:
-        yield _placed(fault, vertex)
+        yield _place(fault, vertex)
     if vertex.failed and not vertex.choices:
         for member in vertex.arcs.values():
             yield from faults(member)
 
 
-def _placed(fault: Fault, vertex: Vertex) -> Fault:
+def _place(fault: Fault, vertex: Vertex) -> Fault:
     return placed(fault.line, fault.column, fault.code, fault.message, vertex.path)
 
 
@@ -169,7 +169,7 @@ class Exporter:
 
     def _value(self, settled: Vertex, vertex: Vertex) -> Tree:
         for reason in settled.reasons[:1]:
-            self.faults.append(_placed(reason, vertex))
+            self.faults.append(_place(reason, vertex))
             return _NOTHING
         if settled.facts.scalar is not None:
             scalar = settled.facts.scalar

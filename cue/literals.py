@@ -68,13 +68,13 @@ def _decimal(match: re.Match[str]) -> tuple[Decimal, bool, str]:
     plain = whole + (f".{fraction}" if fraction else "")
     plain = plain.replace("_", "") + exponent
     if match["multiplier"]:
-        return _multiplied(plain, match["multiplier"])
+        return _multiply(plain, match["multiplier"])
     is_int = not match["dot"] and not exponent
     value = Decimal(plain)
     return value, is_int, plain if is_int else str(value)
 
 
-def _multiplied(plain: str, multiplier: str) -> tuple[Decimal, bool, str]:
+def _multiply(plain: str, multiplier: str) -> tuple[Decimal, bool, str]:
     base = 1024 if multiplier.endswith("i") else 1000
     try:
         numerator, denominator = Decimal(plain).as_integer_ratio()
@@ -91,7 +91,7 @@ def read_piece(token: str) -> str:
     delimiter, _, content = token.partition("\0")
     if "'" in delimiter:
         raise Bytes("a literal of bytes")
-    return _unescaped(content, "\\" + "#" * delimiter.count("#"))
+    return _unescape(content, "\\" + "#" * delimiter.count("#"))
 
 
 def read_string(pieces: list[str]) -> list[str]:
@@ -129,21 +129,21 @@ def _less_indented(content: str, indentation: str) -> str:
     return "\n".join([first, *lines])
 
 
-def _unescaped(content: str, escape: str) -> str:
+def _unescape(content: str, escape: str) -> str:
     if escape not in content:
         return content
     pattern = re.compile(
         re.escape(escape) + r"(?:(?P<unicode>u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|(?P<simple>.))?",
         re.DOTALL,
     )
-    text = pattern.sub(_escaped, content)
+    text = pattern.sub(_read_escape, content)
     try:  # halves of surrogate pairs come together
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         raise BadLiteral("an escape that is half of a surrogate pair") from None
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _read_escape(match: re.Match[str]) -> str:
     if match["unicode"]:
         code = int(match["unicode"][1:], 16)
         if code > sys.maxunicode:

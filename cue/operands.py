@@ -66,7 +66,7 @@ class Operands:
         found: Vertex | None
         match bare(expr):
             case syntax.Reference() as named:
-                found = self._named(named, env, vertex)
+                found = self._resolve_name(named, env, vertex)
             case syntax.Selector(base=base, label=label) if not self.of_package(bare(expr), env):
                 found = self._member(base, label, expr, env, vertex)
             case syntax.Index(base=base, index=index):
@@ -79,7 +79,9 @@ class Operands:
                 self.unifier.collect(found)
         return found
 
-    def _named(self, expr: syntax.Reference, env: Env | None, vertex: Vertex) -> Vertex | None:
+    def _resolve_name(
+        self, expr: syntax.Reference, env: Env | None, vertex: Vertex
+    ) -> Vertex | None:
         found = self.declaring(expr.name, env)
         if found is None:
             return self._temporary(expr, Conjunct(expr, env), vertex)
@@ -216,7 +218,7 @@ class Operands:
         if isinstance(expr, references) and not self.of_package(expr, conjunct.env):
             return self.target(expr, conjunct.env, vertex)
         made = self._temporary(expr, conjunct, vertex)
-        if not isinstance(_closed(expr), syntax.Struct):
+        if not isinstance(_argument_of_close(expr), syntax.Struct):
             self.unifier.complete(made)
         return made
 
@@ -276,7 +278,7 @@ def bare(expr: Node) -> Node:
     return expr
 
 
-def _closed(expr: Node) -> Node:
+def _argument_of_close(expr: Node) -> Node:
     """What `close()` is given, or the expression itself."""
     match expr:
         case syntax.Call(function=syntax.Reference(name="close"), arguments=(argument,)):

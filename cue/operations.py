@@ -38,19 +38,19 @@ class Operations:
         """A scalar, a constraint, or what else must hold; None, with the reason, while unknown."""
         match node:
             case syntax.Sign():
-                return self._signed(node, conjunct, vertex)
+                return self._sign(node, conjunct, vertex)
             case syntax.Interpolation():
-                return self._interpolated(node, conjunct, vertex)
+                return self._interpolate(node, conjunct, vertex)
             case syntax.Operation():
                 return self._operation(node, conjunct, vertex)
             case syntax.Slice():
-                return self._sliced(node, conjunct, vertex)
+                return self._slice(node, conjunct, vertex)
             case syntax.Call() | syntax.Selector():
-                return self._called(node, conjunct, vertex)
+                return self._call(node, conjunct, vertex)
             case _:
                 raise node.refusal("this expression")
 
-    def _signed(self, node: syntax.Sign, conjunct: Conjunct, vertex: Vertex) -> Found:
+    def _sign(self, node: syntax.Sign, conjunct: Conjunct, vertex: Vertex) -> Found:
         wanted = Type.BOOL if node.operator == "!" else Type.NUMBER
         found = self.operands.concrete(node.operand, conjunct, vertex, wanted)
         if found is None:
@@ -62,7 +62,7 @@ class Operations:
         text = found.text[1:] if found.text.startswith("-") else f"-{found.text}"
         return Scalar(found.type, found.content.copy_negate(), text, node.line, node.column)
 
-    def _interpolated(
+    def _interpolate(
         self, node: syntax.Interpolation, conjunct: Conjunct, vertex: Vertex
     ) -> Scalar | None:
         texts = []
@@ -149,7 +149,7 @@ class Operations:
             raise expr.refusal("a test of a value that is not concrete")
         return False
 
-    def _sliced(self, node: syntax.Slice, conjunct: Conjunct, vertex: Vertex) -> Found:
+    def _slice(self, node: syntax.Slice, conjunct: Conjunct, vertex: Vertex) -> Found:
         base = self.operands.evaluated(node.base, conjunct, vertex)
         ends = [
             None if end is None else self.operands.concrete(end, conjunct, vertex, Type.INT)
@@ -169,7 +169,7 @@ class Operations:
             return node.fault("out_of_range", "the slice is outside of the list")
         return list_of(tuple(known(item, node) for item in items[low:high]), node)
 
-    def _called(
+    def _call(
         self, node: syntax.Call | syntax.Selector, conjunct: Conjunct, vertex: Vertex
     ) -> Found:
         if isinstance(node, syntax.Selector):
@@ -189,10 +189,10 @@ class Operations:
         values = self._arguments(member, member.takes, arguments, conjunct, vertex)
         if values is None:
             return None
-        result = self._applied(member, values, node)
+        result = self._apply(member, values, node)
         return result if isinstance(result, Fault) else self.arguments.as_node(result, node)
 
-    def _applied(self, member: Function, values: Iterable[Any], node: Node) -> Any:
+    def _apply(self, member: Function, values: Iterable[Any], node: Node) -> Any:
         self.budget.step()
         try:
             return member.apply(*values)
@@ -222,7 +222,7 @@ class Operations:
             )
             if first is None:
                 return None
-            found = self._applied(member, [first, *given], node)
+            found = self._apply(member, [first, *given], node)
             if found is True:
                 return None
             message = f"does not satisfy {self._constraint(member, arguments, given)}"

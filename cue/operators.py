@@ -26,7 +26,7 @@ _EQUALITY: Final = ("==", "!=")
 _MATCHING: Final = ("=~", "!~")
 
 
-def _truncated(left: int, right: int) -> int:
+def _truncate(left: int, right: int) -> int:
     found = abs(left) // abs(right)
     return found if (left < 0) == (right < 0) else -found
 
@@ -34,8 +34,8 @@ def _truncated(left: int, right: int) -> int:
 INTEGER_DIVISIONS: Final[dict[str, Callable[[int, int], int]]] = {
     "div": lambda left, right: (left - left % abs(right)) // right,
     "mod": lambda left, right: left % abs(right),
-    "quo": _truncated,
-    "rem": lambda left, right: left - right * _truncated(left, right),
+    "quo": _truncate,
+    "rem": lambda left, right: left - right * _truncate(left, right),
 }
 
 
@@ -47,13 +47,13 @@ def operate(operator: str, left: Scalar, right: Scalar, line: int, column: int) 
         found = all(pair) if operator == "&&" else any(pair)
         found = found if left.type is right.type is Type.BOOL else None
     elif operator in _ORDERS:
-        found = _compared(operator, left, right)
+        found = _compare(operator, left, right)
     elif operator in _MATCHING:
-        found = _matched(operator, left, right, line, column)
+        found = _match(operator, left, right, line, column)
     elif operator in INTEGER_DIVISIONS:
-        found = _divided(operator, left, right)
+        found = _divide(operator, left, right)
     else:
-        found = _computed(operator, left, right, line, column)
+        found = _compute(operator, left, right, line, column)
     if found is None:
         message = f"{left.type.words()} {operator} {right.type.words()} has no meaning"
         return Fault(line, column, "wrong_type", message)
@@ -70,10 +70,10 @@ def number(value: Decimal, line: int, column: int, *, is_int: bool) -> Scalar:
 def quotient(left: Decimal, right: Decimal) -> Decimal:
     """Without the zeros at its end, but one where it would have no decimal point."""
     found = _CONTEXT.divide(left, right)
-    return _reduced(found, kept=int(found.as_tuple().exponent) < 0 or left != 0)
+    return _reduce(found, kept=int(found.as_tuple().exponent) < 0 or left != 0)
 
 
-def _reduced(found: Decimal, *, kept: bool) -> Decimal:
+def _reduce(found: Decimal, *, kept: bool) -> Decimal:
     reduced = found.normalize(_CONTEXT)
     sign, digits, exponent = reduced.as_tuple()
     if kept and isinstance(exponent, int) and exponent >= 0:
@@ -81,7 +81,7 @@ def _reduced(found: Decimal, *, kept: bool) -> Decimal:
     return reduced
 
 
-def _compared(operator: str, left: Scalar, right: Scalar) -> bool | None:
+def _compare(operator: str, left: Scalar, right: Scalar) -> bool | None:
     kinds = left.type | right.type
     if kinds & Type.NULL and operator in _EQUALITY:
         return (left.type is right.type) is (operator == "==")
@@ -93,7 +93,7 @@ def _compared(operator: str, left: Scalar, right: Scalar) -> bool | None:
     return _ORDERS[operator](left.content, right.content)
 
 
-def _matched(operator: str, left: Scalar, right: Scalar, line: int, column: int) -> bool | None:
+def _match(operator: str, left: Scalar, right: Scalar, line: int, column: int) -> bool | None:
     if left.type is not Type.STRING or right.type is not Type.STRING:
         return None
     try:
@@ -103,14 +103,14 @@ def _matched(operator: str, left: Scalar, right: Scalar, line: int, column: int)
         raise broken(line, column, message) from None
 
 
-def _divided(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+def _divide(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     if left.type is not Type.INT or right.type is not Type.INT or not right.content:
         return None
     found = INTEGER_DIVISIONS[operator](int(_value(left)), int(_value(right)))
     return number(Decimal(found), left.line, left.column, is_int=True)
 
 
-def _computed(operator: str, left: Scalar, right: Scalar, line: int, column: int) -> Scalar | None:
+def _compute(operator: str, left: Scalar, right: Scalar, line: int, column: int) -> Scalar | None:
     if left.type & Type.NUMBER and right.type & Type.NUMBER:
         return _arithmetic(operator, left, right, line, column)
     types = {left.type, right.type}

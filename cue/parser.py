@@ -141,7 +141,7 @@ class _Scan:
         match = _TOKEN.match(self.text, self.at)
         if match is None:
             shown = self.text[self.at].encode("unicode_escape").decode()
-            raise self._broken(f"unexpected character {shown}")
+            raise self._syntax_error(f"unexpected character {shown}")
         kind = str(match.lastgroup)
         if kind == "newline":
             if self.last in _ENDS_A_LINE:
@@ -166,7 +166,7 @@ class _Scan:
         text = match[0]
         if kind == "name":
             if text.startswith("__"):
-                raise self._broken("names that begin with __ are reserved")
+                raise self._syntax_error("names that begin with __ are reserved")
             labelled = _LABEL_FOLLOWS.match(self.text, match.end())
             name = KEYWORDS.get(text, "IDENT")
             if labelled or self._is_reference(name):
@@ -210,11 +210,11 @@ class _Scan:
     def _open(self, closing: str, delimiter: str | None) -> None:
         self.open.append((closing, delimiter))
         if len(self.open) > MAX_NESTING:
-            raise self._broken(f"nested more than {MAX_NESTING} deep")
+            raise self._syntax_error(f"nested more than {MAX_NESTING} deep")
 
     def _close(self, name: str) -> str | None:
         if not self.open or self.open[-1][0] != name:
-            raise self._broken(f"unexpected {self.text[self.at]!r}")
+            raise self._syntax_error(f"unexpected {self.text[self.at]!r}")
         return self.open.pop()[1]
 
     def _piece(self, delimiter: str, *, first: bool, start: int | None = None) -> Token:
@@ -247,17 +247,17 @@ class _Scan:
             elif found.endswith("("):
                 return match.start(), True
             at = match.end()
-        raise self._broken("the string has no end")
+        raise self._syntax_error("the string has no end")
 
     def _attribute(self, end: int) -> Token:
         depth, at = 1, end
         while depth:
             match = _ATTRIBUTE_PART.match(self.text, at)
             if match is None:
-                raise self._broken("the attribute has no end")
+                raise self._syntax_error("the attribute has no end")
             depth += {"(": 1, ")": -1}.get(match[0], 0)
             if depth > MAX_NESTING:
-                raise self._broken(f"nested more than {MAX_NESTING} deep")
+                raise self._syntax_error(f"nested more than {MAX_NESTING} deep")
             at = match.end()
         return self._token("ATTRIBUTE", self.text[self.at : at])
 
@@ -275,7 +275,7 @@ class _Scan:
             self.line_start = self.text.rindex("\n", self.at, end) + 1
         self.at = end
 
-    def _broken(self, message: str) -> Exception:
+    def _syntax_error(self, message: str) -> Exception:
         return broken(self.line, self.at - self.line_start + 1, message)
 
 
@@ -318,7 +318,7 @@ def parse(text: str) -> Struct:
     try:
         return cast(Struct, _parser().parse(text))
     except UnexpectedToken as error:
-        raise _unexpected(error.token) from None
+        raise _unexpected_token(error.token) from None
     except UnexpectedInput as error:
         raise broken(error.line, error.column, "unexpected text") from None
 
@@ -328,7 +328,7 @@ def parse_expression(text: str) -> Node:
     return parse(text).embeddings[0].value
 
 
-def _unexpected(token: Token) -> Broken:
+def _unexpected_token(token: Token) -> Broken:
     line, column = token.line or 1, token.column or 1
     if token.type == "$END":
         return broken(line, column, "unexpected end of the file")

@@ -41,10 +41,10 @@ class Program:
         """
         at = Path(file)
         if _holds(at, text):
-            return self._exported(at.resolve().parent, at.name, _instance(at, text))
+            return self._export(at.resolve().parent, at.name, _instance(at, text))
         with tempfile.TemporaryDirectory(prefix="partita-cue-") as folder:
             (Path(folder) / "config.cue").write_text(text)
-            return self._exported(Path(folder), "config.cue", "config.cue")
+            return self._export(Path(folder), "config.cue", "config.cue")
 
     def vet(self, schema: str, value: Tree) -> list[Fault]:
         """Return the faults by `trace`, without values; raise Broken for a bad schema."""
@@ -62,7 +62,7 @@ class Program:
         said = done.stderr.decode(errors="replace")
         return list(_faults(said))[:_MOST_FAULTS] or [_breaks(())]
 
-    def _exported(self, folder: Path, file: str, instance: str) -> Tree:
+    def _export(self, folder: Path, file: str, instance: str) -> Tree:
         done = self._run(["export", "--out", "json", instance], folder)
         if done.returncode:
             raise _diagnostic(done.stderr.decode(errors="replace"), file)

@@ -218,7 +218,7 @@ class Facts:
             return None
         if low.type is Type.STRING:
             return None
-        return self._squeezed(low, high)
+        return self._check_bounds(low, high)
 
     def _tightest(self, operators: tuple[str, str], pick: Callable[..., Limit]) -> Limit | None:
         found = [bound for bound in self.limits if bound.operator in operators]
@@ -231,7 +231,7 @@ class Facts:
 
         return pick(found, key=key)
 
-    def _squeezed(self, low: Limit, high: Limit) -> Fault | None:
+    def _check_bounds(self, low: Limit, high: Limit) -> Fault | None:
         """Two bounds may leave no number; where they leave one, editions differ on its value."""
         least, most = _decimal(low), _decimal(high)
         whole = not self.types & Type.FLOAT

@@ -54,7 +54,7 @@ class _Checker:
                     self.visit(child, names)
 
     def _reference(self, node: Node, name: str, names: _Names) -> None:
-        found = self._found(name, names)
+        found = self._find(name, names)
         if isinstance(found, syntax.Import):
             self._refuse(node, f"the package {name} as a value")
         elif found is None and name in CORE:
@@ -62,7 +62,7 @@ class _Checker:
         elif found is None and name not in BASIC:
             self._fault(node, "unknown_reference", f"nothing is declared under the name {name}")
 
-    def _found(self, name: str, names: _Names) -> syntax.Name | None:
+    def _find(self, name: str, names: _Names) -> syntax.Name | None:
         for declared in reversed(names):
             if name in declared:
                 self.used.add((id(declared), name))
@@ -97,7 +97,7 @@ class _Checker:
         function = node.function
         match function:
             case syntax.Reference(name=name):
-                if self._found(name, names) is not None or name not in CORE:
+                if self._find(name, names) is not None or name not in CORE:
                     self._refuse(node, f"the function {name}()")
             case syntax.Selector(base=syntax.Reference(name=name)) if _package(name, names):
                 self._member(function, names)
@@ -108,7 +108,7 @@ class _Checker:
 
     def _member(self, node: syntax.Selector, names: _Names) -> None:
         assert isinstance(node.base, syntax.Reference)
-        self._found(node.base.name, names)
+        self._find(node.base.name, names)
         package = _package(node.base.name, names)
         assert package is not None
         if node.label.name not in PACKAGES.get(package.path, {}):
@@ -130,7 +130,7 @@ class _Checker:
         for let in struct.lets:
             others = {name: found for name, found in struct.names.items() if name != let.name}
             self._used_in(struct, let, (*names, others), others)
-        self._unused(struct)
+        self._check_unused(struct)
 
     def _used_in(
         self, struct: Struct, let: syntax.Let, names: _Names, others: dict[str, syntax.Name]
@@ -140,7 +140,7 @@ class _Checker:
         self.used.difference_update((id(others), name) for name in used)
         self.used.update((id(struct.names), name) for name in used)
 
-    def _unused(self, struct: Struct) -> None:
+    def _check_unused(self, struct: Struct) -> None:
         named: list[syntax.Let | syntax.Import | syntax.Alias] = [*struct.lets, *struct.imports]
         named += [each.alias for each in struct.fields if each.alias is not None]
         for each in named:

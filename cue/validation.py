@@ -60,10 +60,10 @@ def vetted(
         found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
     except CueError as theirs:
         raise (ours if codes == {"syntax_error"} else theirs) from None
-    return Vetted(diagnostics=diagnostics(_placed(found, value), file), attributes={})
+    return Vetted(diagnostics=diagnostics(_place(found, value), file), attributes={})
 
 
-def _placed(found: list[Fault], value: Tree) -> list[Fault]:
+def _place(found: list[Fault], value: Tree) -> list[Fault]:
     places = {path: (member.line, member.column) for path, member in value.walk()}
     return [_in_value(fault, places) for fault in found]
 
@@ -76,7 +76,7 @@ def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) 
         vertex = _against(root, value, Evaluator(Budget(size)))
         exporter = Exporter()
         exporter.tree(vertex)
-        found = _placed([*faults(vertex), *exporter.faults], value)
+        found = _place([*faults(vertex), *exporter.faults], value)
         return Vetted(diagnostics=diagnostics(found, file), attributes=dict(_attributes(vertex)))
 
     return bounded(run, schema_file)

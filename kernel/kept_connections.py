@@ -81,7 +81,7 @@ class KeptConnections:
         head = _head(method, url, headers)
         async with self._slots:
             origin = self._origin(url)
-            connection = origin.idle_connection() or await self._connected(origin)
+            connection = origin.idle_connection() or await self._connect(origin)
             try:
                 answer = await connection.request(head + body, method, limit)
             except BaseException:
@@ -101,7 +101,7 @@ class KeptConnections:
             self._origins[key] = _Origin(*key)
         return self._origins[key]
 
-    async def _connected(self, origin: _Origin) -> _Connection:
+    async def _connect(self, origin: _Origin) -> _Connection:
         async with origin.lock:
             if origin.addresses is None:
                 try:

@@ -39,7 +39,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await _checked(request, self._policy, self._resolver)
+        addresses = await _check_addresses(request, self._policy, self._resolver)
         for address in addresses[:-1]:
             with contextlib.suppress(httpx.ConnectError):
                 return await self._inner.handle_async_request(_sent_to(address, request))
@@ -59,7 +59,7 @@ def pinned_client(
     )
 
 
-async def _checked(
+async def _check_addresses(
     request: httpx.Request, policy: AddressPolicy, resolver: Resolver
 ) -> tuple[Address, ...]:
     host, url = _host(request), request.url

@@ -120,12 +120,12 @@ def _forms(secret: str) -> frozenset[str]:
         return frozenset()
     lines = {line for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
     encoded = secret.encode()
-    forms = {secret, secret.strip(), *lines, *_escaped(secret), *_percent_encoded(secret)}
+    forms = {secret, secret.strip(), *lines, *_escapes(secret), *_percent_encoded(secret)}
     forms |= {encoded.hex(), encoded.hex().upper(), *_base64(encoded)}
     return frozenset(form for form in forms if len(form) >= _HEAD)
 
 
-def _escaped(secret: str) -> Iterator[str]:
+def _escapes(secret: str) -> Iterator[str]:
     """Yield the value inside strings of JSON, also twice, of HTML, XML and a shell."""
     for once in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         yield once

@@ -140,14 +140,14 @@ class ProblemAnswers(AsyncMiddleware):
         if response.status_code >= HTTPStatus.BAD_REQUEST and not (
             response.streaming or (isinstance(response, HttpResponse) and response.content)
         ):
-            return _worded(request, response)
+            return _add_words(request, response)
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse:
         return answer(request, exception)
 
 
-def _worded(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
+def _add_words(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
     code = _BARE_CODES.get(response.status_code, "internal_error")
     problem = problem_for(request, PlatformError(title(code).lower(), code=code))
     for name in ("Allow", "Retry-After"):

@@ -230,12 +230,12 @@ class _Inflated:
             if not chunk and not source and not self._inflate.eof:
                 raise ArchiveRefused("truncated", "ends within its gzip stream")
             if chunk:
-                return self._counted(chunk)
+                return self._count(chunk)
         if self._inflate.unused_data or self._at < len(self._data):
             raise ArchiveRefused("trailing_bytes", "goes on behind its gzip stream")
         return b""
 
-    def _counted(self, chunk: bytes) -> bytes:
+    def _count(self, chunk: bytes) -> bytes:
         self._left -= len(chunk)
         if self._left < 0:
             raise _too_large(self._limit)
@@ -249,7 +249,7 @@ def _entries(stream: _Inflated, limits: ArchiveLimits) -> Iterator[_Entry]:
         count += 1
         if count > limits.entries:
             raise ArchiveRefused("too_many_entries", f"has more than {limits.entries} entries")
-        entry = _parsed(block)
+        entry = _parse(block)
         if entry.type in _EXTENDED:
             name = _long_name(stream, entry, name)
             continue
@@ -269,7 +269,7 @@ def _header(stream: _Inflated) -> bytes:
     return block
 
 
-def _parsed(block: bytes) -> tarfile.TarInfo:
+def _parse(block: bytes) -> tarfile.TarInfo:
     try:
         entry = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except (tarfile.HeaderError, ValueError, OverflowError):

@@ -23,13 +23,13 @@ def read_json(raw: bytes, *, max_bytes: int = 10 * 2**20, max_depth: int = MAX_D
     except UnicodeDecodeError as error:
         raise Unreadable(f"not UTF-8 at byte {error.start}") from None
     _refuse_deep(text, max_depth)
-    value = _parsed(text)
+    value = _parse(text)
     if "\\u" in text or "\0" in text:
         _refuse_what_is_no_text(value)
     return value
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:

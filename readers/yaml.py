@@ -246,17 +246,17 @@ class _Plain:
 
     def of(self, node: Node) -> _Converted:
         if not node.anchored:
-            return self._converted(node)
+            return self._convert(node)
         if id(node) in self.entered:
             raise node.unreadable("an anchor holds itself")
         if id(node) in self.known:
-            return self._bounded(node, self.known[id(node)].again())
+            return self._check_bounds(node, self.known[id(node)].again())
         self.entered.add(id(node))
-        converted = self.known[id(node)] = self._converted(node)
+        converted = self.known[id(node)] = self._convert(node)
         self.entered.remove(id(node))
         return converted
 
-    def _converted(self, node: Node) -> _Converted:
+    def _convert(self, node: Node) -> _Converted:
         if node.items is not None:
             parts = [self.of(item) for item in node.items]
             return self._around(node, [part.value for part in parts], parts)
@@ -267,7 +267,7 @@ class _Plain:
         return _Converted(value=node.scalar(), expansions=0, nodes=1, depth=0)
 
     def _around(self, node: Node, value: Any, parts: list[_Converted]) -> _Converted:
-        return self._bounded(
+        return self._check_bounds(
             node,
             _Converted(
                 value=value,
@@ -277,7 +277,7 @@ class _Plain:
             ),
         )
 
-    def _bounded(self, node: Node, converted: _Converted) -> _Converted:
+    def _check_bounds(self, node: Node, converted: _Converted) -> _Converted:
         if converted.expansions > self.max_expansions:
             raise node.unreadable(f"more than {self.max_expansions} alias expansions")
         if converted.nodes > MAX_NODES:

@@ -53,7 +53,7 @@ def read_cue(text: str, path: str) -> Tree:
         raise CueUnsupported(reason, first.line, first.column) from None
 
 
-def _unsupported(at: Declaration, reason: str) -> CueUnsupported:
+def _refusal(at: Declaration, reason: str) -> CueUnsupported:
     return CueUnsupported(reason, at.line, at.column)
 
 
@@ -80,7 +80,7 @@ def _document(value: Declaration, path: tuple[str, ...]) -> Tree:
             line=line,
             column=column,
         )
-    raise _unsupported(value, "a value without schema must be concrete")
+    raise _refusal(value, "a value without schema must be concrete")
 
 
 def _place(value: Declaration) -> Tree:
@@ -92,7 +92,7 @@ class _Nodes:
 
     def of(self, value: Declaration) -> dict[str, Any]:
         if value.unknown:
-            raise _unsupported(value, f"{value.unknown} cannot be mapped to a schema")
+            raise _refusal(value, f"{value.unknown} cannot be mapped to a schema")
         node = self._alternatives(value) if value.alternatives else self._single(value)
         for attribute in value.attributes:
             node |= self._attribute(attribute, value)
@@ -122,10 +122,10 @@ class _Nodes:
         if all(scalar is not None for scalar in scalars):
             node["enum"] = [_plain(scalar) for scalar in scalars if scalar is not None]
         elif value.default is None:
-            raise _unsupported(value, "a disjunction of types without a default")
+            raise _refusal(value, "a disjunction of types without a default")
         if value.default is not None:
             if value.default.scalar is None:
-                raise _unsupported(value, "a default that is not a single value")
+                raise _refusal(value, "a default that is not a single value")
             node["example"] = _plain(value.default.scalar)
         return node
 
@@ -147,21 +147,21 @@ class _Nodes:
         try:
             match attribute.name:
                 case "gen" | "resolve":
-                    return {attribute.name: dict(_named(_Arguments(body).all()))}
+                    return {attribute.name: dict(_named_arguments(_Arguments(body).all()))}
                 case "compose":
                     return {
                         "compose": [_part(name, value) for name, value in _Arguments(body).all()]
                     }
                 case "const":
                     if at.scalar is None:
-                        raise _unsupported(at, "@const: only a literal can be a constant")
+                        raise _refusal(at, "@const: only a literal can be a constant")
                     return {"const": _plain(at.scalar)}
                 case "template":
                     return {"template": next(_texts(_Arguments(body).all()), "")}
                 case _:
                     return {}  # of another program
         except ValueError as error:
-            raise _unsupported(at, f"@{attribute.name}: {error}") from None
+            raise _refusal(at, f"@{attribute.name}: {error}") from None
 
 
 def _plain(scalar: Scalar) -> Any:
@@ -200,7 +200,7 @@ class _Arguments:
             return "", self._value()
         self.at = named.end()
         if named["mark"] == "=":
-            return named["name"], self._listed() if self._peek() == "[" else self._value()
+            return named["name"], self._read_list() if self._peek() == "[" else self._value()
         if depth:
             raise ValueError("calls do not nest")
         inner = self.all(depth + 1)
@@ -209,7 +209,7 @@ class _Arguments:
         self.at += 1
         return named["name"], inner
 
-    def _listed(self) -> list[str]:
+    def _read_list(self) -> list[str]:
         self.at += 1
         found = []
         while self._peek() not in ("", "]"):
@@ -229,7 +229,7 @@ class _Arguments:
         return found["bare"] or re.sub(r"\\(.)", r"\1", found["text"] or "")
 
 
-def _named(arguments: list[_Argument]) -> Iterator[tuple[str, Any]]:
+def _named_arguments(arguments: list[_Argument]) -> Iterator[tuple[str, Any]]:
     for name, value in arguments:
         if not name:
             raise ValueError("every argument needs a name")
@@ -259,5 +259,5 @@ def _part(name: str, value: Any) -> str | Mapping[str, Any]:
     if not name and isinstance(value, str):
         return value
     if name in ("gen", "resolve") and isinstance(value, list):
-        return {name: dict(_named(value))}
+        return {name: dict(_named_arguments(value))}
     raise ValueError("a part is a text, gen(…) or resolve(…)")

@@ -44,10 +44,10 @@ def curl_command(
         words += ["-H", f"{name}: {value}" if value else f"{name};"]
     if body:
         words += ["--data-raw", body]
-    return " ".join(map(_quoted, words))
+    return " ".join(map(_quote, words))
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """Quote for a POSIX shell, without line breaks and control characters."""
     return shlex.quote("".join(letter if letter.isprintable() else " " for letter in word))
 

@@ -81,7 +81,7 @@ class _Reader:
         if listed is None:
             return
         unknown = 0
-        for count, (name, each) in enumerate(self._named(listed)):
+        for count, (name, each) in enumerate(self._named_examples(listed)):
             if count >= MAX_EXCHANGES:
                 detail = f"only the first {MAX_EXCHANGES} examples are used"
                 self.warnings.add("limit_exceeded", detail, self.path, each)
@@ -101,7 +101,7 @@ class _Reader:
                     ),
                 )  # fmt: skip
 
-    def _named(self, listed: Tree) -> Iterator[tuple[str, Tree]]:
+    def _named_examples(self, listed: Tree) -> Iterator[tuple[str, Tree]]:
         """Yield the examples of a mapping, or of a list whose entries have a `name`."""
         if listed.kind is Kind.MAP:
             yield from listed.pairs.items()

@@ -174,7 +174,7 @@ class _Reader:
         schema = at.value
         self._types(schema, made)
         self._members(at, made)
-        self._given(schema, made)
+        self._take_values(schema, made)
         kept = {name: schema[name] for name in _PLAIN if schema.get(name) is not None}
         for name in (*_UPPER, *_LOWER):
             if isinstance(schema.get(name), int | float):
@@ -213,7 +213,7 @@ class _Reader:
         if isinstance(property_name, str):
             made.discriminators.append((property_name, at.get("discriminator").members("mapping")))
 
-    def _given(self, schema: dict[str, Any], made: Flat) -> None:
+    def _take_values(self, schema: dict[str, Any], made: Flat) -> None:
         if "const" in schema:
             made.is_constant = True
             self.given.append((0, schema["const"]))

@@ -56,9 +56,9 @@ class _Sample:
         if isinstance(node, ast.ListTypeNode):
             item = self.of(node.type, depth)
             return [] if item is None else [item]
-        return self._named(named_type(node), depth)
+        return self._sample_of(named_type(node), depth)
 
-    def _named(self, name: str, depth: int) -> Any:
+    def _sample_of(self, name: str, depth: int) -> Any:
         if name in self.types.enums:
             return self.types.enums[name]
         concrete = self.types.concrete.get(name, name)

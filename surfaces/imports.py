@@ -55,10 +55,10 @@ def imported(name: str, content: bytes, beside: Beside, *, surface: str = "") ->
         raise Unreadable(f"larger than {MAX_RECORDING // 2**20} MiB")
     document = _document(name, content)
     if is_har(document):
-        return _recorded("HAR", calls_of_har(document), surface, name)
+        return _import_recording("HAR", calls_of_har(document), surface, name)
     if is_postman(document):
         found = calls_of_postman(document)
-        return _recorded("Postman", found, surface or slug(found.title), name)
+        return _import_recording("Postman", found, surface or slug(found.title), name)
     if isinstance(document, dict) and {"openapi", "asyncapi", "swagger"} & document.keys():
         return _contract(name, content, beside)
     raise Unreadable("neither OpenAPI, AsyncAPI, a Postman collection (2.0, 2.1) nor HAR")
@@ -74,10 +74,10 @@ def _document(name: str, content: bytes) -> Any:
     return dict.fromkeys(read_tree(text, "x.yaml").pairs)
 
 
-def _recorded(kind: str, recording: Recording, surface: str, source: str) -> Imported:
+def _import_recording(kind: str, recording: Recording, surface: str, source: str) -> Imported:
     made = mock_files(recording.calls, surface, source=source)
     files = {path: text.encode() for path, text in made.files.items()}
-    found = _checked(Imported(kind=kind, files=files, examples=made.examples))
+    found = _check(Imported(kind=kind, files=files, examples=made.examples))
     found.left_out = recording.left_out + made.left_out
     return found
 
@@ -90,7 +90,7 @@ def _contract(name: str, content: bytes, beside: Beside) -> Imported:
     path = f"api/{_NOT_IN_A_NAME.sub('-', name).lstrip('.-') or 'contract.yaml'}"
     files = {path: content}
     left_out: Counter[str] = Counter()
-    for target in _referred(path, content):
+    for target in _references(path, content):
         if target in files or len(files) > MAX_REFERRED:
             continue
         found = beside(target.removeprefix("api/"))
@@ -98,7 +98,7 @@ def _contract(name: str, content: bytes, beside: Beside) -> Imported:
             left_out[f"{target.removeprefix('api/')}, which is not there"] += 1
             continue
         files[target] = found
-    made = _checked(Imported(kind="contract", files=files))
+    made = _check(Imported(kind="contract", files=files))
     made.left_out = left_out
     if not made.surfaces:
         reasons = "; ".join(each.detail for each in made.warnings[:3])
@@ -107,7 +107,7 @@ def _contract(name: str, content: bytes, beside: Beside) -> Imported:
     return made
 
 
-def _referred(path: str, content: bytes) -> Iterator[str]:
+def _references(path: str, content: bytes) -> Iterator[str]:
     """Yield the files of api/ that a contract refers to; those that these refer to are theirs."""
     if not path.lower().endswith(_DOCUMENTS):
         return
@@ -123,7 +123,7 @@ def _referred(path: str, content: bytes) -> Iterator[str]:
             yield target
 
 
-def _checked(made: Imported) -> Imported:
+def _check(made: Imported) -> Imported:
     """Note what a suite of these files alone would serve, and what would be wrong."""
     surfaces, warnings = surfaces_of(made.files, suite_id="imported", base_url="http://localhost")
     made.surfaces = {each.surface_id: len(each.operations) for each in surfaces if each.operations}

@@ -71,12 +71,14 @@ class AsyncApiExamples:
         for message in self._messages():
             title = message.get("name").value
             name = title if isinstance(title, str) and title else SAMPLE
-            found = list(self._declared(message, name))
+            found = list(self._declared_examples(message, name))
             if not found and message.get("payload").value is not None:
                 found = [(name, {}, self._sample(message))]
             yield from found
 
-    def _declared(self, message: Located, name: str) -> Iterator[tuple[str, dict[str, str], Any]]:
+    def _declared_examples(
+        self, message: Located, name: str
+    ) -> Iterator[tuple[str, dict[str, str], Any]]:
         for each in message.items("examples")[:MAX_EXAMPLES]:
             if isinstance(each, dict) and "payload" in each:
                 own = each.get("name")

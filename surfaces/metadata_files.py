@@ -159,7 +159,7 @@ class _Reader:
         ):
             value = nonblank_member(spec, name)
             if value is not None:
-                self._guarded(read, value)
+                self._guard(read, value)
         self._rules(spec or NOTHING)
         return found
 
@@ -168,7 +168,7 @@ class _Reader:
         self.warnings.add(INVALID, reason, self.path, at)
         self.found.problems.append(reason)
 
-    def _guarded(self, read: Callable[[Tree], None], value: Tree) -> None:
+    def _guard(self, read: Callable[[Tree], None], value: Tree) -> None:
         try:
             if not is_small(value, values=20_000, characters=1_000_000):
                 raise refused(value, "the value is too large")

@@ -20,7 +20,7 @@ def check_examples(
     """
     known = {each.name for each in exchanges}
     problems = list(mock.problems)
-    for where, name, at in _named(mock):
+    for where, name, at in _named_examples(mock):
         if name in known:
             continue
         reason = f'{where} names the example "{name[:80]}", which does not exist'
@@ -31,7 +31,7 @@ def check_examples(
     return tuple(dict.fromkeys(problems))
 
 
-def _named(mock: MetadataFile) -> Iterator[tuple[str, str, Tree | None]]:
+def _named_examples(mock: MetadataFile) -> Iterator[tuple[str, str, Tree | None]]:
     if mock.fallback and mock.fallback.mode == "example":
         at = member(member(mock.spec, "fallback"), "exampleName")
         yield "fallback", mock.fallback.example_name, at

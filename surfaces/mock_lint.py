@@ -84,7 +84,7 @@ class _Lint:
                 for condition in exchange.when:
                     if reason := self._impossible(exchange, condition):
                         yield self._at(exchange, IMPOSSIBLE, f"never answers: {reason}")
-            yield from self._broken(exchange)
+            yield from self._check_response(exchange)
 
     def _at(
         self, exchange: Exchange, code: str, message: str, severity: Severity = "warning"
@@ -153,7 +153,7 @@ class _Lint:
         reason = found.reason if found else "it does not suit its schema"
         return f'{condition.source} {condition.param} is "{condition.value[:80]}", but {reason}'
 
-    def _broken(self, exchange: Exchange) -> Iterator[Diagnostic]:
+    def _check_response(self, exchange: Exchange) -> Iterator[Diagnostic]:
         """Yield what a response has that its contract does not allow."""
         response = self._response(exchange.status)
         if self.contract is None or response is None:

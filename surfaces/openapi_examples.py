@@ -125,7 +125,7 @@ class _Exchanges:
         media_type, media = chosen_media(response)
         answer = _Answer(status, media_type, self._headers(response))
         named = {name: (body, self.request.conditions(name)) for name, body
-                 in self._named(media_type, media)}  # fmt: skip
+                 in self._named_examples(media_type, media)}  # fmt: skip
         free = next((name for name, (_, when) in named.items() if not when), "")
         if free:
             body: str | None = named[free][0]
@@ -176,7 +176,7 @@ class _Exchanges:
         self.names.add(made)
         return made
 
-    def _named(self, media_type: str, media: Located) -> Iterator[tuple[str, str]]:
+    def _named_examples(self, media_type: str, media: Located) -> Iterator[tuple[str, str]]:
         """Yield the examples of a response by name; `example` is called so."""
         found = media.members("examples")
         for name, each in islice(found.items(), MAX_EXAMPLES):

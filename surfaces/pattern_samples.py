@@ -93,7 +93,7 @@ class _Maker:
     def _sequence(self) -> str:
         made = ""
         while self._peek() not in ("", "|", ")"):
-            made += self._repeated(self._atom())
+            made += self._repeat(self._atom())
             if len(made) > _MAX_LENGTH:
                 raise _Unsupported
         return made
@@ -166,7 +166,7 @@ class _Maker:
     def _after(self) -> str:
         return self.pattern[self.at + 1 : self.at + 2]
 
-    def _repeated(self, atom: str) -> str:
+    def _repeat(self, atom: str) -> str:
         mark = self._peek()
         least, most = 1, 1
         if mark in ("*", "+", "?") and mark:

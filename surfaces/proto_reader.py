@@ -87,21 +87,21 @@ class ProtoReader:
             found = _TOKEN.match(text, at)
             if found is None or (found[0] == "/" and text.startswith("/*", at)):
                 reason = "a comment without end" if found else f"unexpected {text[at]!r}"
-                raise self._broken(reason, at)
+                raise self._unreadable(reason, at)
             if found.lastgroup == "gap":
-                comment = _joined(comment, found[0])
+                comment = _join_comments(comment, found[0])
             else:
                 self.summary, comment = comment, ""
                 yield Token(found.lastgroup or "", found[0], at)
             at = found.end()
 
-    def _broken(self, reason: str, at: int) -> Unreadable:
+    def _unreadable(self, reason: str, at: int) -> Unreadable:
         line, column = self.file.position(at)
         return Unreadable(reason, line=line, column=column)
 
     def fail(self, wanted: str) -> Unreadable:
         shown = repr(self.token.text[:40]) if self.token.text else "the end of the file"
-        return self._broken(f"expected {wanted}, not {shown}", self.token.at)
+        return self._unreadable(f"expected {wanted}, not {shown}", self.token.at)
 
     def advance(self) -> Token:
         passed = self.token
@@ -156,7 +156,7 @@ class ProtoReader:
             text = passed.text
             depth += (text == "{") - (text == "}")
             if depth < 0:
-                raise self._broken('a "}" without "{"', passed.at)
+                raise self._unreadable('a "}" without "{"', passed.at)
             if depth == 0 and text in (";", "}"):
                 return
         raise self.fail('"}"' if depth else '";"')
@@ -209,7 +209,7 @@ class ProtoReader:
         """Read a message or an enum."""
         is_enum = self.advance().text == "enum"
         if depth > MAX_DEPTH:
-            raise self._broken(f"nested more than {MAX_DEPTH} deep", self.token.at)
+            raise self._unreadable(f"nested more than {MAX_DEPTH} deep", self.token.at)
         name = self._full_name(scope, "the name of the type")
         self.take("{")
         if is_enum:
@@ -223,7 +223,7 @@ class ProtoReader:
         full = f"{scope}.{name}" if scope else name
         self.types += 1
         if len(full) > MAX_NAME or self.types > MAX_TYPES:
-            raise self._broken("too many types, or too long a name", at)
+            raise self._unreadable("too many types, or too long a name", at)
         return full
 
     def _enum(self, name: str) -> None:
@@ -270,7 +270,7 @@ class ProtoReader:
         self.skip_statement()
 
 
-def _joined(comment: str, gap: str) -> str:
+def _join_comments(comment: str, gap: str) -> str:
     """Return the first line of the comments before a token; an empty line ends them."""
     if gap.startswith("//"):
         return comment or gap[2:].strip()[:300]

@@ -104,12 +104,12 @@ def _tree(root: Node) -> Tree:
     def of(node: Node) -> Tree:
         if node.anchored and id(node) in known:
             return known[id(node)]
-        made = _made(node)
+        made = _build_tree(node)
         if node.anchored:
             known[id(node)] = made
         return made
 
-    def _made(node: Node) -> Tree:
+    def _build_tree(node: Node) -> Tree:
         line, column = node.line, node.column
         if node.items is not None:
             return Tree(kind=Kind.LIST, items=tuple(map(of, node.items)), line=line, column=column)

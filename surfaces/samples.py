@@ -60,7 +60,7 @@ class Sampler:
         if self._left < 0 or self._room.values < 0 or self._room.characters < 0:
             return None
         if node.source is not None:
-            return _coerced(self._made(node.source), node)
+            return _coerce(self._generate(node.source), node)
         given = node.const or node.example or node.enum
         if given:
             return given[0]
@@ -73,7 +73,7 @@ class Sampler:
             return [self.value(node.items)]
         return _EMPTY.get(node.type, "")
 
-    def _made(self, source: Generator | Resolve | Compose | Template) -> str:
+    def _generate(self, source: Generator | Resolve | Compose | Template) -> str:
         text = self._text(source)
         self._room.characters -= len(text)
         return text
@@ -115,7 +115,7 @@ _GENERATORS: Final[Mapping[str, Callable[[Generator, random.Random], str]]] = {
 }
 
 
-def _coerced(text: str, node: ValueNode) -> Any:
+def _coerce(text: str, node: ValueNode) -> Any:
     if node.type == "boolean":
         return text == "true" if text in ("true", "false") else text
     if node.type in ("integer", "number"):

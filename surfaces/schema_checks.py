@@ -113,13 +113,15 @@ class Checks:
             at = Located(schema, at.file)
         for reason in _own_problems(value, schema):
             yield Problem(pointer, reason)
-        yield from self._combined(value, at, pointer, depth)
+        yield from self._check_combinations(value, at, pointer, depth)
         if isinstance(value, dict):
             yield from self._object(value, at, pointer, depth)
         elif isinstance(value, list):
             yield from self._array(value, at, pointer, depth)
 
-    def _combined(self, value: Any, at: Located, pointer: str, depth: int) -> Iterator[Problem]:
+    def _check_combinations(
+        self, value: Any, at: Located, pointer: str, depth: int
+    ) -> Iterator[Problem]:
         for part in at.items("allOf"):
             yield from self.of(value, Located(part, at.file), pointer, depth + 1)
         for key in ("anyOf", "oneOf"):

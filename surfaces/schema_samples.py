@@ -75,7 +75,7 @@ class SchemaSampler:
         if self._left < -MAX_REQUIRED:
             return None
         flat = flattened(self.documents, schemas)
-        given = next(self._given(flat, schemas), _NOTHING)
+        given = next(self._given_values(flat, schemas), _NOTHING)
         if given is not _NOTHING:
             return given
         if depth >= MAX_DEPTH:
@@ -86,7 +86,7 @@ class SchemaSampler:
         finally:
             self._active.pop()
 
-    def _given(self, flat: Flat, schemas: Sequence[Located]) -> Iterator[Any]:
+    def _given_values(self, flat: Flat, schemas: Sequence[Located]) -> Iterator[Any]:
         """Yield the examples and constants of a schema that suit it."""
         for value in sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None):
             if value is None and not flat.is_constant:
@@ -97,7 +97,7 @@ class SchemaSampler:
     def _best(self, flat: Flat, schemas: list[Located], depth: int) -> Any:
         first: Any = _NOTHING
         for variant in self._variants(flat):
-            made = self._made(variant, depth)
+            made = self._build_sample(variant, depth)
             if first is _NOTHING:
                 first = made
             if self._left < 0 or self._checks.steps < 0 or not flat.has_conditions:
@@ -126,7 +126,7 @@ class SchemaSampler:
                 continue
             yield from self._variants(chosen, level + 1)
 
-    def _made(self, flat: Flat, depth: int) -> Any:
+    def _build_sample(self, flat: Flat, depth: int) -> Any:
         given = next((each for each in flat.given if each is not None), _NOTHING)
         if given is not _NOTHING and flat.is_constant:
             return copy.deepcopy(given)

@@ -89,7 +89,7 @@ class _Sampler:
         self.references.sources.sampled -= 1
         if self.references.sources.sampled < 0:
             return None
-        given = _given(place.tree)
+        given = _given_value(place.tree)
         if given is not None and is_small(given):
             return given.plain()
         if self.left <= 0 or depth >= MAX_DEPTH:
@@ -132,7 +132,7 @@ class _Sampler:
         return made
 
 
-def _given(schema: Tree) -> Tree | None:
+def _given_value(schema: Tree) -> Tree | None:
     for name in ("const", "example", "default"):
         if (found := schema.get(name)) is not None:
             return found

@@ -40,7 +40,7 @@ def read_wsdl(path: str, sources: Sources) -> Contract | None:
         path=path,
         protocol=PROTOCOL,
         title=root.get("name", "")[:300],
-        description=_said(root),
+        description=_documentation(root),
         operations=operations,
     )
 
@@ -57,7 +57,7 @@ def _operations(root: Element, path: str, sources: Sources) -> Iterator[Contract
                     method="POST",
                     name=f"{port_type.get('name', '')[:200]}.{name}",
                     path=where,
-                    summary=_said(operation).partition("\n")[0][:300],
+                    summary=_documentation(operation).partition("\n")[0][:300],
                     body=_envelope(name, namespace),
                     media_type="text/xml",
                 )
@@ -74,7 +74,7 @@ def _path(root: Element) -> str:
     return "/"
 
 
-def _said(element: Element) -> str:
+def _documentation(element: Element) -> str:
     found = element.find(f"{_WSDL}documentation")
     return (found.text or "").strip()[:4000] if found is not None else ""
 

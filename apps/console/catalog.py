@@ -35,7 +35,7 @@ _MARKS: Final = ("runnable", "inspectable", "starred")
 @require_safe
 @page
 def catalog(request: HttpRequest, principal: Principal) -> HttpResponse:
-    given = _given(request)
+    given = _read_filters(request)
     filters = {name: value for name, value in given.items() if name != "sort"}
     wanted = _filter(given)
     favorites = packages.favorites_of(principal)
@@ -143,7 +143,7 @@ def display_digest(digest: str) -> str:
     return digest[:19]
 
 
-def _given(request: HttpRequest) -> dict[str, str]:
+def _read_filters(request: HttpRequest) -> dict[str, str]:
     """Return the filters and the order that are set; raise InvalidInput."""
     named = {
         **{name: text(request.GET, name) for name in _TEXTS},
@@ -201,11 +201,11 @@ def _choice(name: str, value: str, count: int, given: dict[str, str]) -> dict[st
         "text": catalog_display.choice_text(name, value),
         "count": count,
         "chosen": given.get(name) == value,
-        "address": _address(_toggled(given, name, value)),
+        "address": _address(_toggle(given, name, value)),
     }
 
 
-def _toggled(given: dict[str, str], name: str, value: str) -> dict[str, str]:
+def _toggle(given: dict[str, str], name: str, value: str) -> dict[str, str]:
     others = {each: text for each, text in given.items() if each != name}
     return others if given.get(name) == value else {**others, name: value}
 

@@ -45,20 +45,20 @@ def listener_file() -> Path:
 
 def command_line() -> str:
     """Return `partita` on these data and suites as one types it in the current folder."""
-    program = _shown(Path(settings.BASE_DIR) / "partita")
+    program = _short_path(Path(settings.BASE_DIR) / "partita")
     places = {
         "DATA_DIR": (data_dir(), Path("var").absolute()),
         "SUITES_DIR": (Path(settings.SUITES_DIR).absolute(), EXAMPLES / "oci-suites"),
     }
     words = [
-        f"{name}={shlex.quote(_shown(path))}"
+        f"{name}={shlex.quote(_short_path(path))}"
         for name, (path, default) in places.items()
         if path != default
     ]
     return " ".join([*words, shlex.quote(program if "/" in program else f"./{program}")])
 
 
-def _shown(path: Path) -> str:
+def _short_path(path: Path) -> str:
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 

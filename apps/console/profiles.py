@@ -117,7 +117,7 @@ def save(
     return _to_profile(found, written.profile_id)
 
 
-def _changed(
+def _change_profile(
     request: HttpRequest, principal: Principal, suite_id: str, change: Callable[[Edit], object]
 ) -> HttpResponse:
     """Change a profile and lead back to its suite; after an error, render the suite with it."""
@@ -137,7 +137,7 @@ def _changed(
 def default(
     request: HttpRequest, principal: Principal, suite_id: str, profile_id: str
 ) -> HttpResponse:
-    return _changed(request, principal, suite_id, lambda own: make_default(own, profile_id))
+    return _change_profile(request, principal, suite_id, lambda own: make_default(own, profile_id))
 
 
 @require_POST
@@ -145,7 +145,9 @@ def default(
 def delete(
     request: HttpRequest, principal: Principal, suite_id: str, profile_id: str
 ) -> HttpResponse:
-    return _changed(request, principal, suite_id, lambda own: delete_profile(own, profile_id))
+    return _change_profile(
+        request, principal, suite_id, lambda own: delete_profile(own, profile_id)
+    )
 
 
 @require_POST
@@ -286,11 +288,11 @@ def _check(
         profiles = preview.written.profiles
         own = require_profile(profiles, preview.written.profile_id)
         context["check_warnings"] = list(warnings_of(own))
-        context |= _merged(profiles, own)
+        context |= _merge_chain(profiles, own)
     return context
 
 
-def _merged(profiles: ProfileSet, own: Profile) -> dict[str, Any]:
+def _merge_chain(profiles: ProfileSet, own: Profile) -> dict[str, Any]:
     """Return the chain from its root, and the merged values with their origins."""
     try:
         values = explained_chain(profiles.profiles, own)

@@ -149,7 +149,7 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     result: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
     faults = {each.pointer: each.detail for each in error.errors} if error else {}
-    shown = values or {each.path: _stored(document, each.path) for each in this.groups}
+    shown = values or {each.path: _value_at(document, each.path) for each in this.groups}
     history = settings_history(principal, _HISTORY)
     groups = [bound(each, shown[each.path], document, faults) for each in this.groups]
     context = {
@@ -211,7 +211,7 @@ def _after(moment: Any, since: str) -> bool:
     return bool(moment.isoformat(timespec="milliseconds")[:23] > since[:23])
 
 
-def _stored(document: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+def _value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     found: Any = document
     for part in path:
         found = found[part]

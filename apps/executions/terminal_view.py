@@ -80,12 +80,12 @@ def rendered(line: LineRecord, colours: dict[str, str], width: int = 14) -> Text
     if line.kind in ("", "system"):
         style = f"{style} dim".strip()
     text = Text(f"{line.timestamp} ", style="dim")
-    text.append(f"{_shortened(source, width):<{width}} ", style=colour)
+    text.append(f"{_shorten(source, width):<{width}} ", style=colour)
     text.append(printable(line.text), style=style)
     return text
 
 
-def _shortened(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
@@ -233,7 +233,7 @@ def _missing_row(step_id: str, missing: Mapping[str, str]) -> Text:
 def _verdict_row(step: StepDocument, width: int) -> Text:
     mark, style = _MARKS[step["status"]]
     row = Text(f" {mark} ", style=style)
-    row.append(f"{_shortened(step['id'], width):<{width}} ", style="bold")
+    row.append(f"{_shorten(step['id'], width):<{width}} ", style="bold")
     row.append(f"{step['status']:<9}", style=style)
     row.append(f"{step.get('duration', ''):>5}")
     if step["attempt"] > 1:

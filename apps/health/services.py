@@ -107,7 +107,7 @@ class ProbeRunner:
         with self._lock:
             running = self._under_way.get(probe.name)
             if running is None or running.done():
-                running = self._threads.submit(Context().run, _timed, probe)
+                running = self._threads.submit(Context().run, _time_probe, probe)
                 self._under_way[probe.name] = running
             return running
 
@@ -121,20 +121,20 @@ class ProbeRunner:
         return Answer(_component(probe, result, seconds), time.monotonic() + KEPT_S)
 
 
-def _timed(probe: Probe) -> tuple[ProbeResult, float]:
+def _time_probe(probe: Probe) -> tuple[ProbeResult, float]:
     enter_request(RequestContext())  # somebody waits: the store has to answer in time
     close_old_connections()
     started = time.monotonic()
     try:
         result = probe.check()
     except Exception as error:  # noqa: BLE001 - the edge: what a probe raises means not ready
-        result = _failed(probe, error)
+        result = _report_failure(probe, error)
     finally:
         close_old_connections()
     return result, time.monotonic() - started
 
 
-def _failed(probe: Probe, error: Exception) -> ProbeResult:
+def _report_failure(probe: Probe, error: Exception) -> ProbeResult:
     if is_store_away(error):
         logger.warning("the probe %s failed: the store does not answer", probe.name)
         return ProbeResult(ready=False, detail="the datastore does not answer")

@@ -23,13 +23,13 @@ _threads = ThreadPoolExecutor(
 async def healthz(request: HttpRequest) -> HttpResponse:
     """The process answers; touches nothing else."""
     body = {"status": "ok", "dbDriver": db_driver(), "time": clock.rfc3339(clock.now())}
-    return _uncached(body, status=200)
+    return _answer(body, status=200)
 
 
 @read_only
 async def readyz(request: HttpRequest) -> HttpResponse:
     report = await asyncio.get_running_loop().run_in_executor(_threads, readiness_report)
-    return _uncached(report, status=200 if report["status"] == "ready" else 503)
+    return _answer(report, status=200 if report["status"] == "ready" else 503)
 
 
 @read_only
@@ -37,9 +37,9 @@ async def readyz_subsystem(request: HttpRequest, subsystem: str) -> HttpResponse
     loop = asyncio.get_running_loop()
     component = await loop.run_in_executor(_threads, subsystem_report, subsystem)
     stopped = component["required"] and not component["ready"]
-    return _uncached(component, status=503 if stopped else 200)
+    return _answer(component, status=503 if stopped else 200)
 
 
-def _uncached(body: Mapping[str, object], *, status: int) -> HttpResponse:
+def _answer(body: Mapping[str, object], *, status: int) -> HttpResponse:
     again = {"Retry-After": str(RETRY_AFTER_S[status])} if status in RETRY_AFTER_S else {}
     return JsonResponse(body, status=status, headers={"Cache-Control": "no-store", **again})

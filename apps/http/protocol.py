@@ -78,7 +78,7 @@ def _send_prepared(cycle: RequestResponseCycle, head: bytes, body: bytes) -> boo
     if cycle.disconnected:
         return True
     end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-    cycle.transport.write(b"".join([head, _encoded(cycle.default_headers), end, body]))
+    cycle.transport.write(b"".join([head, _encode_headers(cycle.default_headers), end, body]))
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
@@ -88,7 +88,7 @@ def _send_prepared(cycle: RequestResponseCycle, head: bytes, body: bytes) -> boo
 _encoded_headers: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")
 
 
-def _encoded(headers: list[tuple[bytes, bytes]]) -> bytes:
+def _encode_headers(headers: list[tuple[bytes, bytes]]) -> bytes:
     """Return the server's own headers, Date among them: uvicorn makes a new list each second."""
     global _encoded_headers  # noqa: PLW0603 - a cache of one
     known, encoded = _encoded_headers

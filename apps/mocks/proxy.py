@@ -99,7 +99,7 @@ class GuardedProxy:
         sent = _Sent(
             method=_checked_method(method),
             url=_checked_url(url),
-            headers=self._forwarded(headers, let_through),
+            headers=self._forward_headers(headers, let_through),
             body=body,
         )
         if self._in_flight >= AT_ONCE:
@@ -110,7 +110,9 @@ class GuardedProxy:
         )
         try:
             async with asyncio.timeout(self._total_s):
-                return _answer(await _followed(connections, sent, _CREDENTIALS | let_through))
+                return _answer(
+                    await _follow_redirects(connections, sent, _CREDENTIALS | let_through)
+                )
         except TimeoutError:
             raise ProxyFailed(
                 f"{sent.url.host} did not answer within {self._total_s:g} s"
@@ -119,7 +121,9 @@ class GuardedProxy:
             self._in_flight -= 1
             await connections.aclose()
 
-    def _forwarded(self, headers: Mapping[str, str], let_through: frozenset[str]) -> dict[str, str]:
+    def _forward_headers(
+        self, headers: Mapping[str, str], let_through: frozenset[str]
+    ) -> dict[str, str]:
         """Return the headers that go to the other server; raise ProxyRefused."""
         named = headers.get("connection", "").lower().split(",")
         dropped = {*_OWN, *(name.strip() for name in named), "forwarded"}
@@ -140,11 +144,11 @@ class GuardedProxy:
             raise ProxyRefused(
                 f"the headers of the request are larger than {MAX_REQUEST_HEADERS} bytes"
             )
-        forwarded["via"] = _passed(headers.get("via", ""))
+        forwarded["via"] = _extend_via(headers.get("via", ""))
         return forwarded
 
 
-def _passed(via: str) -> str:
+def _extend_via(via: str) -> str:
     """Return `Via` with this proxy; raise ProxyRefused where a request goes round in circles."""
     if _CONTROL.search(via):
         raise ProxyRefused("a header of the request holds a control character")
@@ -175,7 +179,7 @@ def _basic(text: str) -> tuple[str, ...]:
     return name, password
 
 
-async def _followed(
+async def _follow_redirects(
     connections: KeptConnections, sent: _Sent, credentials: frozenset[str]
 ) -> Reply:
     """Send, and follow redirects; raise ProxyRefused or ProxyFailed."""
@@ -184,11 +188,11 @@ async def _followed(
         location = reply.headers.get("location", "")
         if reply.status not in _REDIRECTS or not location:
             return reply
-        sent = _redirected(sent, reply.status, _joined(sent.url, location), credentials)
+        sent = _redirect(sent, reply.status, _join_url(sent.url, location), credentials)
     raise ProxyRefused(f"{sent.url.host} redirects more than {MAX_REDIRECTS} times")
 
 
-def _redirected(sent: _Sent, status: int, target: httpx.URL, credentials: frozenset[str]) -> _Sent:
+def _redirect(sent: _Sent, status: int, target: httpx.URL, credentials: frozenset[str]) -> _Sent:
     """Return the request to the target of a redirect (RFC 9110, 15.4)."""
     headers, method, body = dict(sent.headers), sent.method, sent.body
     turns_post = status in (HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND) and method == "POST"
@@ -275,7 +279,7 @@ def _checked_url(text: str) -> httpx.URL:
     return url.copy_with(fragment=None)
 
 
-def _joined(base: httpx.URL, location: str) -> httpx.URL:
+def _join_url(base: httpx.URL, location: str) -> httpx.URL:
     """Return where a redirect leads; raise ProxyRefused."""
     try:
         return _checked_url(str(base.join(location)) if "\\" not in location else location)

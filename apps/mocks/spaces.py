@@ -215,7 +215,7 @@ class Spaces:
                 return running
             if len(self._loading) >= MAX_WAITING:
                 raise SpacesBusy("too many mock spaces are being loaded; try again")
-            future = self._loading[text] = self._opened_pool().submit(self._loaded, name, text)
+            future = self._loading[text] = self._opened_pool().submit(self._load, name, text)
             return future
 
     def _start_now(self, name: SpaceName, text: str) -> Future[LiveSpace | None]:
@@ -236,7 +236,7 @@ class Spaces:
             self._pool = ThreadPoolExecutor(THREADS, "mock-space")
         return self._pool
 
-    def _loaded(self, name: SpaceName, text: str) -> LiveSpace | None:
+    def _load(self, name: SpaceName, text: str) -> LiveSpace | None:
         try:
             if text not in self._live and time.monotonic() - self._away_at < REFUSED_S:
                 raise SpacesUnavailable("the datastore does not answer; try again")
@@ -344,9 +344,9 @@ class Spaces:
             self._absent.pop(text, None)
             space.ticket, space.checked_at = ticket, now
             self._live[text] = space
-            self._bound(text)
+            self._drop_excess(text)
 
-    def _bound(self, kept: str) -> None:
+    def _drop_excess(self, kept: str) -> None:
         weight = sum(space.weight for space in self._live.values())
         while len(self._live) > 1 and (len(self._live) > MAX_SPACES or weight > MAX_BYTES):
             oldest = min(

@@ -61,7 +61,7 @@ class SettingsAdapter(DefaultSocialAccountAdapter):
         else:
             cause = details.get("exception") or request.GET.get("error", "")
             _log.warning("The sign-in at %s failed: %s", provider.id, cause)
-        raise ImmediateHttpResponse(_failed(code))
+        raise ImmediateHttpResponse(_redirect_failure(code))
 
 
 def check_providers() -> None:
@@ -129,7 +129,7 @@ def _signed_in(request: HttpRequest, provider: str, login: SocialLogin) -> HttpR
             front_end=conf.frontend_callback_url(),
         )
     except ExternalSignInRefused as refusal:
-        return _failed(refusal.problem_code)
+        return _redirect_failure(refusal.problem_code)
     return HttpResponseRedirect(target)
 
 
@@ -145,5 +145,5 @@ def _identity(provider: str, login: SocialLogin) -> ExternalIdentity:
     )
 
 
-def _failed(code: str) -> HttpResponse:
+def _redirect_failure(code: str) -> HttpResponse:
     return HttpResponseRedirect(failed_sign_in_url(code, conf.frontend_callback_url()))

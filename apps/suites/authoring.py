@@ -38,7 +38,7 @@ def new_suite(folder: Path, template: str) -> list[str]:
     if not is_identifier(suite_id):
         raise InvalidInput(f'"{suite_id}" is not a valid suite id; choose another folder name')
     files = workspace.read_package(template, STARTERS / template).files
-    written = {path: _filled(path, content, suite_id) for path, content in files.items()}
+    written = {path: _fill(path, content, suite_id) for path, content in files.items()}
     try:
         workspace.write_files(written, folder)
     except OSError as error:
@@ -46,7 +46,7 @@ def new_suite(folder: Path, template: str) -> list[str]:
     return sorted(written)
 
 
-def _filled(path: str, content: bytes, suite_id: str) -> bytes:
+def _fill(path: str, content: bytes, suite_id: str) -> bytes:
     if path not in ("README.md", "metadata.yaml"):
         return content
     title = humanized(suite_id).encode()
@@ -67,7 +67,7 @@ def formatted_files(suite: Suite) -> Iterator[FormattedFile]:
     """Yield the Starlark files of a suite in one style, suite.star checked by an evaluation."""
     for path in sorted(suite.package.files):
         if path.endswith(".star"):
-            yield _formatted(suite, path, suite.package.text(path))
+            yield _format(suite, path, suite.package.text(path))
 
 
 def write_formatted(suite: Suite, files: list[FormattedFile]) -> None:
@@ -91,7 +91,7 @@ def workspace_folder(suite: Suite) -> Path:
     return conf.suites_dir() / suite.suite_id
 
 
-def _formatted(suite: Suite, path: str, text: str) -> FormattedFile:
+def _format(suite: Suite, path: str, text: str) -> FormattedFile:
     try:
         after = formatted(text)
     except UnreadableText as error:

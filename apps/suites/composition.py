@@ -35,9 +35,9 @@ class Composition:
 
     def whole(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
         """Return the flat topology of a suite under a profile env, or the problem."""
-        return self._composed(suite, env, ())[0]
+        return self._compose(suite, env, ())[0]
 
-    def _composed(
+    def _compose(
         self, suite: Suite, env: Mapping[str, str], importers: tuple[Suite, ...]
     ) -> tuple[SuiteEvaluation, int]:
         """Return the evaluation, and how many levels of imports it has."""
@@ -47,7 +47,7 @@ class Composition:
         if all(node["kind"] != IMPORT for node in own.topology):
             return own, 0
         try:
-            return self._expanded(suite, own, (*importers, suite))
+            return self._expand(suite, own, (*importers, suite))
         except TopologyProblem as problem:
             failed = replace(
                 own,
@@ -58,7 +58,7 @@ class Composition:
             )
             return failed, 0
 
-    def _expanded(
+    def _expand(
         self, suite: Suite, own: SuiteEvaluation, importers: tuple[Suite, ...]
     ) -> tuple[SuiteEvaluation, int]:
         imports: dict[str, ExpandedImport] = {}
@@ -85,7 +85,7 @@ class Composition:
         evaluation = replace(
             own,
             topology=topology,
-            printed=tuple(_printed(own, inner.values()))[:MAX_PRINTED],
+            printed=tuple(_all_printed_lines(own, inner.values()))[:MAX_PRINTED],
             imports=tuple(_suites_inside(imports, inner)),
             dependencies=tuple(_document(each) for _, each in sorted(pins.items())),
             warnings=tuple(_warnings(suite, pins.values())),
@@ -105,7 +105,7 @@ class Composition:
         profile = profile_of(suite, pin)
         key = suite.identity, suite.digest, profile.file_name
         if key not in self._done:
-            self._done[key] = self._composed(suite, profile.env, importers)
+            self._done[key] = self._compose(suite, profile.env, importers)
         evaluation, height = self._done[key]
         if evaluation.problem:
             raise evaluation.problem
@@ -178,7 +178,7 @@ def _with_place(own: SuiteEvaluation, suite: Suite) -> SuiteEvaluation:
     return replace(own, problem=TopologyProblem(problem.code, message))
 
 
-def _printed(own: SuiteEvaluation, inner: Iterable[SuiteEvaluation]) -> Iterator[str]:
+def _all_printed_lines(own: SuiteEvaluation, inner: Iterable[SuiteEvaluation]) -> Iterator[str]:
     yield from own.printed
     for evaluation in inner:
         yield from evaluation.printed

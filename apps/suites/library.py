@@ -100,7 +100,7 @@ class Library:
         basis = self._current_basis()
         ready = {each.suite_id: self._ready(each, basis) for each in basis.suites}
         futures = {
-            suite.suite_id: self._started(suite, basis)
+            suite.suite_id: self._start_work(suite, basis)
             for suite in basis.suites
             if ready[suite.suite_id] is None
         }
@@ -112,7 +112,7 @@ class Library:
             for gone in self._prepared.keys() - ready.keys():
                 self._prepared.pop(gone)
         return [
-            ready[suite.suite_id] or self._evaluated(suite, basis, futures[suite.suite_id])
+            ready[suite.suite_id] or self._evaluate(suite, basis, futures[suite.suite_id])
             for suite in basis.suites
         ]
 
@@ -129,9 +129,9 @@ class Library:
         basis = self._current_basis()
         if (ready := self._ready(suite, basis)) and ready.is_complete:
             return ready
-        work = self._started(suite, basis)
+        work = self._start_work(suite, basis)
         wait(work.futures, timeout=within_s)
-        return self._evaluated(suite, basis, work)
+        return self._evaluate(suite, basis, work)
 
     def hydrated(self, suite: Suite | ImportedSuite) -> HydratedSurfaces:
         """Return the API surfaces of a suite, and wait."""
@@ -184,12 +184,12 @@ class Library:
         same = alone or found.basis is basis
         return found.evaluated if same and found.has_same_modules() else None
 
-    def _started(self, suite: Suite, basis: Basis) -> Work:
+    def _start_work(self, suite: Suite, basis: Basis) -> Work:
         future, closure = self._start_default(suite, basis)
         modules = modules_digest([suite, *closure.suites])
         return Work(future, self._hydrations.start(suite), closure, modules)
 
-    def _evaluated(self, suite: Suite, basis: Basis, work: Work) -> EvaluatedSuite:
+    def _evaluate(self, suite: Suite, basis: Basis, work: Work) -> EvaluatedSuite:
         known = self._prepared.get(suite.suite_id)
         before = known.evaluated if known else None
         evaluation = work.evaluation.result() if work.evaluation.done() else None
@@ -227,7 +227,7 @@ class Library:
             problem = TopologyProblem(
                 "profile_invalid", invalid.detail, file=at.file, line=at.line, column=at.column
             )
-            return _done(SuiteEvaluation(problem=problem)), Closure()
+            return _done_future(SuiteEvaluation(problem=problem)), Closure()
         return self._start(suite, env, basis)
 
     def _start(
@@ -238,12 +238,12 @@ class Library:
         Contacts no registry; the thread that runs the evaluation does.
         """
         if suite.package_problem:
-            return _done(SuiteEvaluation(problem=suite.package_problem)), Closure()
+            return _done_future(SuiteEvaluation(problem=suite.package_problem)), Closure()
         closure = basis.resolver.closure(suite)
         key = _key(suite, env, closure, basis)
         with self._lock:
-            if known := self._known(key):
-                return _done(known), closure
+            if known := self._find_cached(key):
+                return _done_future(known), closure
             if key not in self._running:
                 pool = self._pool("whole", CHILDREN) if closure.is_whole else self._pulling()
                 self._running[key] = pool.submit(self._run, key, suite, env, basis)
@@ -258,7 +258,7 @@ class Library:
         """Return threads of their own: a slow registry does not delay suites without packages."""
         return self._pool("pulling", PULLS)
 
-    def _known(self, key: str) -> SuiteEvaluation | None:
+    def _find_cached(self, key: str) -> SuiteEvaluation | None:
         cached = self._cached.get(key)
         if cached is None or cached.until <= time.monotonic():
             return None
@@ -267,12 +267,12 @@ class Library:
 
     def _run(self, key: str, suite: Suite, env: Mapping[str, str], basis: Basis) -> SuiteEvaluation:
         try:
-            return then_disconnect(lambda: self._composed(key, suite, env, basis))
+            return then_disconnect(lambda: self._compose(key, suite, env, basis))
         finally:
             with self._lock:
                 self._running.pop(key, None)
 
-    def _composed(
+    def _compose(
         self, key: str, suite: Suite, env: Mapping[str, str], basis: Basis
     ) -> SuiteEvaluation:
         if not suite.dependencies.entries:
@@ -305,7 +305,7 @@ class Library:
             return
         key = _key(suite, env, None, basis)
         with self._lock:
-            if self._known(key) or key in self._running or key in self._ahead:
+            if self._find_cached(key) or key in self._running or key in self._ahead:
                 return
             # These wait for child processes only, so that no thread waits for another one.
             pool = self._pool("own", CHILDREN)
@@ -322,7 +322,7 @@ class Library:
             return SuiteEvaluation(problem=suite.package_problem)
         key = _key(suite, env, None, basis)
         with self._lock:
-            if known := self._known(key):
+            if known := self._find_cached(key):
                 return known
             ahead, other = self._ahead.get(key), self._running.get(key)
         if ahead is not None and not ahead.cancel():
@@ -389,7 +389,7 @@ def _key(suite: Suite, env: Mapping[str, str], closure: Closure | None, basis: B
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def _done(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:
+def _done_future(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:
     future: Future[SuiteEvaluation] = Future()
     future.set_result(evaluation)
     return future

@@ -34,7 +34,7 @@ def compare(library: Library, suite: Suite, lock: NewLock) -> LockComparison:
     """Evaluate a suite under its default profile with both locks; wait for the evaluations."""
     files = {**suite.package.files, lock.path: lock.text.encode()}
     locked = suite_of(replace(suite.package, files=files))
-    before, after = (_evaluated(library, each) for each in (suite, locked))
+    before, after = (_evaluate(library, each) for each in (suite, locked))
     if before.problem and before.problem.code == "digest_mismatch":
         earlier = earlier_contents(suite)
         before = library.evaluation_with(suite, _env(suite), earlier) if earlier else before
@@ -45,7 +45,7 @@ def compare(library: Library, suite: Suite, lock: NewLock) -> LockComparison:
     )
 
 
-def _evaluated(library: Library, suite: Suite) -> SuiteEvaluation:
+def _evaluate(library: Library, suite: Suite) -> SuiteEvaluation:
     return library.evaluation(suite, _env(suite))
 
 

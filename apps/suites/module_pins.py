@@ -34,7 +34,7 @@ def new_pins(suite: Suite) -> dict[str, str]:
         return dict(present)
     index = _Index()
     return {
-        label: _renewed(index, label, present[label])
+        label: _renew(index, label, present[label])
         if label in present
         else _first_pin(index, label)
         for label in labels
@@ -73,12 +73,12 @@ def _first_pin(index: _Index, label: str) -> str:
     )
 
 
-def _renewed(index: _Index, label: str, pin: str) -> str:
+def _renew(index: _Index, label: str, pin: str) -> str:
     """Return a pin to the chosen version of its repository; without one, the pin stays."""
     repository = parsed_reference(pin).repository
     known = (row for row in index.versions() if row.repository == repository)
     row = next(known, None)
-    return _checked(label, pin) if row is None else _newest_pin(label, row)
+    return _check(label, pin) if row is None else _newest_pin(label, row)
 
 
 def _newest_pin(label: str, row: oci.Repository) -> str:
@@ -88,10 +88,10 @@ def _newest_pin(label: str, row: oci.Repository) -> str:
         raise PackageUnavailable(f"{label}: {error.detail}", unreachable=error.detail) from None
     except PlatformError as error:
         raise TopologyProblem("module_not_found", f"{label}: {error.detail}") from None
-    return _checked(label, f"{row.repository}@{package.digest}")
+    return _check(label, f"{row.repository}@{package.digest}")
 
 
-def _checked(label: str, pin: str) -> str:
+def _check(label: str, pin: str) -> str:
     """Return a pin whose module can be had."""
     module = pinned_module(pin)
     if module["code"] == UNREACHABLE:

@@ -41,7 +41,7 @@ _LABEL: Final = re.compile(rb"""["']@([A-Za-z0-9._-]+)/([A-Za-z0-9._-]+)["']""")
 def loadable_modules(suite: Suite) -> dict[str, ModulePackage]:
     """Return the modules that the text of a suite names, by label."""
     found = {}
-    for scope, name in _named(suite):
+    for scope, name in _named_modules(suite):
         label, folder = f"@{scope}/{name}", _folder(scope, name)
         if pin := suite.dependencies.modules.get(label):
             found[label] = pinned_module(pin)
@@ -55,7 +55,7 @@ def loaded_labels(suite: Suite) -> list[str] | None:
 
     A `load` does not depend on env; the evaluation ends at the first one of a package.
     """
-    named = [f"@{scope}/{name}" for scope, name in _named(suite)]
+    named = [f"@{scope}/{name}" for scope, name in _named_modules(suite)]
     if not named:
         return []
     rules = conf.evaluation_rules(suite.package.files)
@@ -86,7 +86,7 @@ def workspace_module(label: str) -> tuple[Mapping[str, bytes], TopologyProblem |
     scope, _, name = label.removeprefix("@").partition("/")
     package = workspace.read_package(name, _folder(scope, name))
     module = module_of(package.files, package.problem)
-    wanted = ", ".join(f'"{each}"' for each in _probed(module))
+    wanted = ", ".join(f'"{each}"' for each in _names_to_probe(module))
     load = f'load("{label}", {wanted})\n'
     answer = run_evaluator(load, env={}, rules=conf.evaluation_rules(()), modules={label: module})
     found = answer["problem"]
@@ -95,7 +95,7 @@ def workspace_module(label: str) -> tuple[Mapping[str, bytes], TopologyProblem |
     return package.files, TopologyProblem(found["code"], found["message"])
 
 
-def _probed(module: ModulePackage) -> list[str]:
+def _names_to_probe(module: ModulePackage) -> list[str]:
     """Return names whose `load` evaluates all of a module: those of two files, else an unknown one.
 
     A `load` needs a name, and names that two files define are refused only when they are loaded.
@@ -113,7 +113,7 @@ def unreachable_module(modules: Mapping[str, ModulePackage]) -> str:
 
 def modules_digest(suites: Iterable[Suite]) -> str:
     """Return a value that changes with the modules that these suites load, "" without any."""
-    marks = {_mark(suite, scope, name) for suite in suites for scope, name in _named(suite)}
+    marks = {_mark(suite, scope, name) for suite in suites for scope, name in _named_modules(suite)}
     return hashlib.sha256(repr(sorted(marks)).encode()).hexdigest() if marks else ""
 
 
@@ -123,13 +123,13 @@ def pinned_module(pin: str) -> ModulePackage:
     try:
         package = oci.stored_package(digest) or oci.pull(pin)
     except oci.RegistryUnreachable as error:
-        return _broken(f"{pin}: {error.detail}", UNREACHABLE)
+        return _broken_module(f"{pin}: {error.detail}", UNREACHABLE)
     except oci.DigestMismatch as error:
-        return _broken(f"{pin}: {error.detail}", "digest_mismatch")
+        return _broken_module(f"{pin}: {error.detail}", "digest_mismatch")
     except PlatformError as error:
-        return _broken(f"{pin}: {error.detail}", "module_not_found")
+        return _broken_module(f"{pin}: {error.detail}", "module_not_found")
     if package.artifact_type == oci.SUITE_TYPE:
-        return _broken(f"{pin} is a suite, not a module", "module_not_found")
+        return _broken_module(f"{pin} is a suite, not a module", "module_not_found")
     path, reason = broken_files_rule(package.files, needs="")
     return module_of(package.files, f"{path} {reason}" if reason else "")
 
@@ -152,11 +152,11 @@ def module_of(files: Mapping[str, bytes], problem: str = "") -> ModulePackage:
     if not problem and sum(map(len, top.values())) > MAX_TEXT:
         problem = "its files are larger than 4 MiB"
     if problem:
-        return _broken(problem, "package_invalid")
+        return _broken_module(problem, "package_invalid")
     return {"files": {p: t.decode() for p, t in top.items()}, "problem": "", "code": ""}
 
 
-def _named(suite: Suite) -> list[tuple[str, str]]:
+def _named_modules(suite: Suite) -> list[tuple[str, str]]:
     """Return scope and name of the modules that a suite may load and that are not built in."""
     return _labels(suite.package.files.get(TOPOLOGY_FILE, b""))
 
@@ -171,7 +171,7 @@ def _labels(text: bytes) -> list[tuple[str, str]]:
     )
 
 
-def _broken(problem: str, code: str) -> ModulePackage:
+def _broken_module(problem: str, code: str) -> ModulePackage:
     return {"files": {}, "problem": problem, "code": code}
 
 

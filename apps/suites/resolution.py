@@ -162,7 +162,7 @@ class Resolver:
         if not is_remote(repository):
             repository = next((each.metadata.repository for each in found if each not in local), "")
         if not repository:
-            raise self._unresolved(pin, local, fitting)
+            raise self._unresolved_problem(pin, local, fitting)
         if not (pin.version or pin.digest):
             raise TopologyProblem(
                 "version_required",
@@ -170,7 +170,7 @@ class Resolver:
             )
         return PackagePin(repository=repository, version=pin.version, digest=pin.digest)
 
-    def _unresolved(
+    def _unresolved_problem(
         self, pin: Pin, local: Sequence[Suite], fitting: Sequence[Suite]
     ) -> TopologyProblem:
         if not local:

@@ -289,10 +289,10 @@ def resolve_suite(suite: Suite, *, profile_env: Mapping[str, str] | None = None)
     if profile_env is None:
         evaluated = library.evaluate(suite)
         evaluation = evaluated.evaluation or SuiteEvaluation()
-        return _resolved(evaluated.suite, evaluation, evaluated.definition)
+        return _resolve(evaluated.suite, evaluation, evaluated.definition)
     evaluation = library.evaluation(suite, profile_env)
     definition = definition_of(suite, evaluation, library.hydrated(suite))
-    return _resolved(suite, evaluation, definition)
+    return _resolve(suite, evaluation, definition)
 
 
 def suite_from_files(suite_id: str, files: Mapping[str, bytes]) -> Suite:
@@ -357,7 +357,7 @@ def _is_referenced(suite: Suite, reference: str) -> bool:
     return named in (repository, f"{repository}:{suite.metadata.version}")
 
 
-def _resolved(
+def _resolve(
     suite: Suite, evaluation: SuiteEvaluation, definition: DefinitionDocument
 ) -> ResolvedSuite:
     if evaluation.unreachable:

@@ -57,12 +57,12 @@ class _Source:
             self._last = self.source.suites()
             self.problem = ""
         except Exception as error:  # noqa: BLE001 - a plug-in: the other sources go on
-            self._failed(error, is_news=rests)
+            self._note_failure(error, is_news=rests)
         if self.problem or time.monotonic() - started > SLOW_S:
             self._rests_until = time.monotonic() + REST_S
         return self._last
 
-    def _failed(self, error: Exception, *, is_news: bool) -> None:
+    def _note_failure(self, error: Exception, *, is_news: bool) -> None:
         said = error.detail if isinstance(error, PlatformError) else type(error).__name__
         if said != self.problem:  # once, not at each request
             log.log(
@@ -136,7 +136,7 @@ class Shelf:
         started, tokens = time.monotonic(), self._read_tokens()
         listed: dict[str, SourcedSuite] = {}
         known: dict[tuple[str, str], _Known] = {}
-        for source, sourced in self._sourced():
+        for source, sourced in self._iterate_sourced():
             suite_id = _free_id(sourced, listed)
             listed[suite_id] = sourced
             if self._focus is None or suite_id in self._focus or sourced.keep_id is not None:
@@ -193,7 +193,7 @@ class Shelf:
         A source that cannot say makes every list a new one.
         """
         found: list[Hashable] = [profile_join.token()]
-        for source in self._opened():
+        for source in self._open_sources():
             try:
                 found.append(source.source.token())
             except Exception as error:
@@ -203,7 +203,7 @@ class Shelf:
 
     def find(self, reference: str) -> Suite | None:
         """Ask the sources for a suite that they do not list; raise PlatformError."""
-        for source in self._opened():
+        for source in self._open_sources():
             try:
                 found = source.source.find(reference)
             except DatabaseError as error:
@@ -233,9 +233,9 @@ class Shelf:
 
     def problems(self) -> dict[str, str]:
         """Return the sources that could not be listed, and why; their last suites are shown."""
-        return {source.name: source.problem for source in self._opened() if source.problem}
+        return {source.name: source.problem for source in self._open_sources() if source.problem}
 
-    def _opened(self) -> tuple[_Source, ...]:
+    def _open_sources(self) -> tuple[_Source, ...]:
         with self._lock:
             if not self._sources:
                 made = {name: sources[name]() for name in sources}
@@ -245,8 +245,8 @@ class Shelf:
                 return tuple(each for each in self._sources if not each.source.reads_store)
             return self._sources
 
-    def _sourced(self) -> Iterator[tuple[_Source, SourcedSuite]]:
-        for source in self._opened():
+    def _iterate_sourced(self) -> Iterator[tuple[_Source, SourcedSuite]]:
+        for source in self._open_sources():
             for sourced in source.suites(rests=self.rests):
                 yield source, sourced
 

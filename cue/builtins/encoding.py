@@ -74,7 +74,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _indented(text: str, prefix: str, indent: str) -> str:
+def _indent(text: str, prefix: str, indent: str) -> str:
     value = _from_json(text)
     if text != _json(value):
         raise CallRefused("JSON that is not compact")
@@ -184,7 +184,7 @@ def _yaml_number(text: str) -> Numeric:
 JSON: Final = package(
     "json",
     Function("json.Compact", "s", lambda text: _json(_from_json(text))),
-    Function("json.Indent", "sss", _indented),
+    Function("json.Indent", "sss", _indent),
     Function("json.Marshal", "o", lambda value: bounded(_json(value))),
     Function("json.Unmarshal", "s", _from_json),
     Function("json.Valid", "s", _is_json),

@@ -25,7 +25,7 @@ Less = Callable[[Any, Any], bool]
 _MOST_UNSTABLE: Final = 12  # older editions sort longer lists without keeping equals in order
 
 
-def _sized(items: list[Any]) -> list[Any]:
+def _check_size(items: list[Any]) -> list[Any]:
     if len(items) > MAX_ITEMS:
         raise CallRefused(f"a list of more than {MAX_ITEMS} items")
     return items
@@ -88,7 +88,7 @@ def _range(start: Numeric, limit: Numeric, step: Numeric) -> list[Numeric]:
     made: list[Numeric] = []
     while (number < end) if width > 0 else (number > end):
         made.append(decimal(number))
-        _sized(made)
+        _check_size(made)
         number += width
     return made
 
@@ -97,16 +97,16 @@ def _flatten(items: list[Any], depth: int) -> list[Any]:
     made: list[Any] = []
     for item in items:
         made += _flatten(item, depth - 1) if isinstance(item, list) and depth else [item]
-    return _sized(made)
+    return _check_size(made)
 
 
 def _concat(lists: list[Any]) -> list[Any]:
     if not all(isinstance(each, list) for each in lists):
         raise Failed("an item is no list")
-    return _sized([item for each in lists for item in each])
+    return _check_size([item for each in lists for item in each])
 
 
-def _sorted(items: list[Any], less: Less) -> list[Any]:
+def _sort(items: list[Any], less: Less) -> list[Any]:
     def compare(one: Any, other: Any) -> int:
         if less(one, other):
             return -1
@@ -155,8 +155,8 @@ LIST: Final = package(
     Function("list.Range", "nnn", _range),
     Function("list.Repeat", "vi", _repeat),
     Function("list.Slice", "vii", _slice),
-    Function("list.Sort", "vc", _sorted),
-    Function("list.SortStable", "vc", _sorted),
+    Function("list.Sort", "vc", _sort),
+    Function("list.SortStable", "vc", _sort),
     Function("list.SortStrings", "S", sorted),
     Function("list.Sum", "N", _sum),
     Function("list.Take", "vi", lambda items, count: items[: _count(count)]),

@@ -22,7 +22,7 @@ from cue.scalars import Type
 _MAX_POWER: Final = 100
 
 
-def _rounded(mode: str) -> Function:
+def _rounding(mode: str) -> Function:
     names = {
         decimals.ROUND_FLOOR: "Floor",
         decimals.ROUND_CEILING: "Ceil",
@@ -78,7 +78,7 @@ MATH: Final = package(
         ),
     ),
     *map(
-        _rounded,
+        _rounding,
         (
             decimals.ROUND_FLOOR,
             decimals.ROUND_CEILING,

@@ -73,7 +73,7 @@ def _join(host: object, port: object) -> str:
     return f"{host}:{port}"
 
 
-def _parsed(text: str) -> list[Numeric]:
+def _parse(text: str) -> list[Numeric]:
     found = _address(text)
     if found is None:
         raise Failed("invalid IP address")
@@ -90,7 +90,7 @@ NET: Final = package(
     Function("net.FQDN", "s", _is_name, Type.STRING),
     Function("net.IPCIDR", "s", _is_network, Type.STRING),
     Function("net.JoinHostPort", "pp", _join),
-    Function("net.ParseIP", "s", _parsed),
+    Function("net.ParseIP", "s", _parse),
     Function("net.PathEscape", "s", lambda text: quote(text, safe="$&+=:@-_.~")),
     Function("net.QueryEscape", "s", lambda text: quote_plus(text, safe="-_.~")),
     Function("net.SplitHostPort", "s", _split),

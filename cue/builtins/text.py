@@ -131,7 +131,7 @@ STRINGS: Final = package(
 )
 
 
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options=_QUIET)
     except re2.error:
@@ -139,14 +139,14 @@ def _compiled(pattern: str) -> Any:
 
 
 def _first(pattern: str, text: str) -> Any:
-    found = _compiled(pattern).search(text)
+    found = _compile(pattern).search(text)
     if found is None:
         raise Failed("no match")
     return found
 
 
-def _searched(pattern: str, text: str) -> list[Any]:
-    compiled = _compiled(pattern)
+def _search(pattern: str, text: str) -> list[Any]:
+    compiled = _compile(pattern)
     if compiled.search("") is not None:
         raise CallRefused("all matches of a pattern that matches nothing")
     if len(text) > _MAX_SEARCHED:
@@ -155,7 +155,7 @@ def _searched(pattern: str, text: str) -> list[Any]:
 
 
 def _all(pattern: str, text: str, count: int) -> list[Any]:
-    found = _searched(pattern, text)
+    found = _search(pattern, text)
     if not found or not count:
         raise Failed("no match")
     return found[:count] if count > 0 else found
@@ -165,25 +165,25 @@ def _groups(found: Any) -> list[str]:
     return [found.group(0), *(group or "" for group in found.groups())]
 
 
-def _named(pattern: str, text: str) -> dict[str, str]:
+def _named_groups(pattern: str, text: str) -> dict[str, str]:
     found = _first(pattern, text)
-    names = _compiled(pattern).groupindex
+    names = _compile(pattern).groupindex
     if not names:
         raise Failed("no named groups")
     return {name: found.group(index) or "" for name, index in names.items()}
 
 
-def _replaced(pattern: str, text: str, template: str, *, literal: bool = False) -> str:
-    names = _compiled(pattern).groupindex
+def _replace_matches(pattern: str, text: str, template: str, *, literal: bool = False) -> str:
+    names = _compile(pattern).groupindex
     made, at = [], 0
-    for found in _searched(pattern, text):
+    for found in _search(pattern, text):
         made.append(text[at : found.start()])
-        made.append(template if literal else _expanded(template, found, names))
+        made.append(template if literal else _expand(template, found, names))
         at = found.end()
     return bounded("".join([*made, text[at:]]))
 
 
-def _expanded(template: str, found: Any, names: dict[str, int]) -> str:
+def _expand(template: str, found: Any, names: dict[str, int]) -> str:
     def value(variable: re.Match[str]) -> str:
         name = variable[2] or variable[3]
         if name is None:
@@ -207,17 +207,17 @@ REGEXP: Final = package(
         "ssi",
         lambda pattern, text, count: [_groups(each) for each in _all(pattern, text, count)],
     ),
-    Function("regexp.FindNamedSubmatch", "ss", _named),
+    Function("regexp.FindNamedSubmatch", "ss", _named_groups),
     Function("regexp.FindSubmatch", "ss", lambda pattern, text: _groups(_first(pattern, text))),
     Function(
-        "regexp.Match", "ss", lambda pattern, text: _compiled(pattern).search(text) is not None
+        "regexp.Match", "ss", lambda pattern, text: _compile(pattern).search(text) is not None
     ),
     Function("regexp.QuoteMeta", "s", lambda text: re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)),
-    Function("regexp.ReplaceAll", "sss", _replaced),
+    Function("regexp.ReplaceAll", "sss", _replace_matches),
     Function(
         "regexp.ReplaceAllLiteral",
         "sss",
-        lambda pattern, text, new: _replaced(pattern, text, new, literal=True),
+        lambda pattern, text, new: _replace_matches(pattern, text, new, literal=True),
     ),
-    Function("regexp.Valid", "s", lambda pattern: _compiled(pattern) is not None),
+    Function("regexp.Valid", "s", lambda pattern: _compile(pattern) is not None),
 )

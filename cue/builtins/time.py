@@ -45,7 +45,7 @@ _LAYOUTS: Final = {
 }
 
 
-def _parsed(text: str) -> Numeric:
+def _parse(text: str) -> Numeric:
     if len(text) > _MAX_DIGITS:
         raise CallRefused("a duration of more than 30 characters")
     if not _DURATION.fullmatch(text):
@@ -60,13 +60,13 @@ def _parsed(text: str) -> Numeric:
 
 def _is_duration(text: str) -> bool:
     try:
-        _parsed(text)
+        _parse(text)
     except Failed:
         return False
     return True
 
 
-def _spelled(nanoseconds: int) -> str:
+def _spell(nanoseconds: int) -> str:
     """As Go prints it: `1h30m0s`, `1.5s`, `20ms`."""
     if not nanoseconds:
         return "0s"
@@ -123,7 +123,7 @@ TIME: Final = package(
     BuiltinConstant("time.RFC3339Date", "2006-01-02"),
     Function("time.Duration", "s", _is_duration, Type.STRING),
     Function("time.Format", "ss", _has_layout, Type.STRING),
-    Function("time.FormatDuration", "i", _spelled),
-    Function("time.ParseDuration", "s", _parsed),
+    Function("time.FormatDuration", "i", _spell),
+    Function("time.ParseDuration", "s", _parse),
     Function("time.Time", "s", lambda text: _fits(text, _TIME.pattern), Type.STRING),
 )

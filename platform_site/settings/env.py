@@ -91,23 +91,23 @@ def optional_flag(name: str) -> bool | None:
 
 
 def integer(name: str, default: int, *, low: int = 0, high: int = 2**53) -> int:
-    value = _parsed(name, str(default), int, "a whole number")
+    value = _parse(name, str(default), int, "a whole number")
     if not low <= value <= high:
         raise ImproperlyConfigured(f"{name}={value}: expected {low} to {high}")
     return value
 
 
 def number(name: str, default: float) -> float:
-    return _parsed(name, str(default), float, "a number")
+    return _parse(name, str(default), float, "a number")
 
 
 def duration_s(name: str, default: str) -> float:
     """Seconds, from text such as `250ms`, `30s`, `5m`, `24h`."""
-    return _parsed(name, default, parse_duration_ms, "a duration such as 30s") / 1000
+    return _parse(name, default, parse_duration_ms, "a duration such as 30s") / 1000
 
 
 def size(name: str, default: str) -> int:
-    return _parsed(name, default, parse_bytes, "a size such as 512Mi")
+    return _parse(name, default, parse_bytes, "a size such as 512Mi")
 
 
 def choice(name: str, default: str, options: Sequence[str]) -> str:
@@ -124,7 +124,7 @@ def words(name: str, default: str = "") -> tuple[str, ...]:
 
 def mapping(name: str) -> dict[str, str]:
     """A JSON object of strings; empty when unset."""
-    value = _parsed(name, "{}", json.loads, "a JSON object of strings")
+    value = _parse(name, "{}", json.loads, "a JSON object of strings")
     if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
         raise ImproperlyConfigured(f"{name}: expected a JSON object of strings")
     return value
@@ -135,7 +135,7 @@ def prefixed(prefix: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(prefix)}
 
 
-def _parsed(name: str, default: str, parse: Callable[[str], T], expected: str) -> T:
+def _parse(name: str, default: str, parse: Callable[[str], T], expected: str) -> T:
     raw = text(name, default)
     try:
         return parse(raw)

@@ -63,7 +63,7 @@ def _add(entry: dict[str, Any], made: Recording) -> None:
             surface=host,
             query=query,
             request_headers=pairs_at(request, "headers", "name"),
-            request_body=_sent(request),
+            request_body=_request_body(request),
             response_headers=headers,
             response_body=body,
         )
@@ -76,7 +76,7 @@ def is_static(media_type: str) -> bool:
     return kind.startswith(_STATIC) or any(word in kind for word in _SCRIPTS)
 
 
-def _sent(request: Any) -> str:
+def _request_body(request: Any) -> str:
     data = request.get("postData") if isinstance(request, dict) else None
     return text_at(data, "text") or urlencode(pairs_at(data, "params", "name"))
 

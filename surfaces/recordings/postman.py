@@ -74,7 +74,7 @@ def _add(
             status=status,
             name=text_at(response, "name"),
             request_headers=pairs_at(request, "header", "key"),
-            request_body=_sent(request.get("body"), variables),
+            request_body=_request_body(request.get("body"), variables),
             response_headers=pairs_at(response, "header", "key"),
             response_body=text_at(response, "body"),
         )
@@ -92,19 +92,19 @@ class _Address:
         """Return path and query of a URL; `:id` and unknown `{{variables}}` are parameters."""
         if isinstance(url, str):
             url = {"raw": url}
-        raw = _filled(text_at(url, "raw"), variables)
+        raw = _fill(text_at(url, "raw"), variables)
         values = dict(pairs_at(url, "variable", "key"))
         query = pairs_at(url, "query", "key")
         if "path" in (url if isinstance(url, dict) else {}):
             path = "/".join(each for each in list_at(url, "path") if isinstance(each, str))
-            path = _filled(path, variables)
+            path = _fill(path, variables)
         else:
             without_host = re.sub(r"^(?:\w+://)?[^/?#]*", "", raw)
             _, path, raw_query = split_url(without_host)
             query = query or raw_query
         segments = [_segment(each, values) for each in path.strip("/").split("/")]
         params = tuple((name, value) for _, name, value in segments if name and value)
-        filled = tuple((key, _filled(value, variables)) for key, value in query)
+        filled = tuple((key, _fill(value, variables)) for key, value in query)
         known = tuple(pair for pair in filled if "{{" not in pair[1])
         return cls("/" + "/".join(text for text, _, _ in segments), params, known)
 
@@ -121,12 +121,12 @@ def _segment(text: str, values: Mapping[str, str]) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def _filled(text: str, variables: Mapping[str, str]) -> str:
+def _fill(text: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), text)
 
 
-def _sent(body: Any, variables: Mapping[str, str]) -> str:
+def _request_body(body: Any, variables: Mapping[str, str]) -> str:
     mode = text_at(body, "mode")
     if mode in ("urlencoded", "formdata"):
         return urlencode(pairs_at(body, mode, "key"))
-    return _filled(text_at(body, "raw"), variables)
+    return _fill(text_at(body, "raw"), variables)

@@ -33,14 +33,14 @@ def guessed(path: str) -> tuple[str, Pairs]:
             made.append(segment.replace("{", "%7B").replace("}", "%7D"))
             before = text
             continue
-        name = _unused(_named(before), params)
+        name = _free_name(_parameter_name(before), params)
         params[name] = text
         made.append(f"{{{name}}}")
     known = tuple((name, value) for name, value in params.items() if MASK not in value)
     return "/" + "/".join(made), known
 
 
-def _named(before: str) -> str:
+def _parameter_name(before: str) -> str:
     """Return `orderId` after `orders`, `id` at the beginning."""
     word = _WORD.sub(lambda found: (found[1] or "").upper(), before)
     for plural, singular in _PLURALS:
@@ -50,7 +50,7 @@ def _named(before: str) -> str:
     return f"{word[0].lower()}{word[1:40]}Id" if word[:1].isalpha() else "id"
 
 
-def _unused(name: str, taken: dict[str, str]) -> str:
+def _free_name(name: str, taken: dict[str, str]) -> str:
     number = 2
     made = name
     while made in taken:

@@ -31,7 +31,7 @@ def without_secrets(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
     found = list(calls)
     values = {secret for call in found for secret in _secrets(call) if len(secret) >= MIN_SECRET}
     redactor = Redactor(sorted(values))
-    return [_masked(call, redactor) for call in found]
+    return [_mask(call, redactor) for call in found]
 
 
 def is_secret_name(name: str) -> bool:
@@ -48,10 +48,10 @@ def _secrets(call: RecordedCall) -> Iterator[str]:
             yield value.rpartition(" ")[2]
     yield from (value for name, value in (*call.query, *call.params) if is_secret_name(name))
     for body in (call.request_body, call.response_body):
-        yield from _in_body(_parsed(body))
+        yield from _in_body(_parse(body))
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text) if text[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
@@ -72,7 +72,7 @@ def _in_body(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _in_body(each, depth + 1)
 
 
-def _masked(call: RecordedCall, redactor: Redactor) -> RecordedCall:
+def _mask(call: RecordedCall, redactor: Redactor) -> RecordedCall:
     def text(value: str) -> str:
         return _SHAPES.sub(MASK, redactor.mask(value))
 

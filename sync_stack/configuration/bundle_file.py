@@ -69,21 +69,21 @@ def bundle_of(
     """Return the bundle in the text, or its errors."""
     file = text.file
     if text.problem:
-        return _refused([Diagnostic(file=file, code="syntax_error", message=text.problem)])
+        return _refuse([Diagnostic(file=file, code="syntax_error", message=text.problem)])
     try:
         if name := _DATA_FORMATS.get(Path(file).suffix.lower()):
             tree = formats[name].parse(text.data, file=file)
         else:  # everything that is not named as data is CUE
-            tree = evaluate(_decoded(text), file=file, path=text.path, binary=cue_binary)
+            tree = evaluate(_decode(text), file=file, path=text.path, binary=cue_binary)
     except CueError as error:
-        return _refused(error.diagnostics)
+        return _refuse(error.diagnostics)
     except ShapingError as error:
         at = Location(path="", line=error.line, column=error.column)
-        return _refused([complaint_at(file, at, "syntax_error", error.detail)])
+        return _refuse([complaint_at(file, at, "syntax_error", error.detail)])
     return read_bundle(tree, file=file, production=production, strict=strict, digest=text.digest)
 
 
-def _decoded(text: BundleText) -> str:
+def _decode(text: BundleText) -> str:
     try:
         return text.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -91,7 +91,7 @@ def _decoded(text: BundleText) -> str:
         raise ShapingError("parse_error", "not UTF-8", file=text.file, line=line) from None
 
 
-def _refused(complaints: list[Diagnostic]) -> BundleReading:
+def _refuse(complaints: list[Diagnostic]) -> BundleReading:
     return BundleReading(bundle=None, complaints=listed(complaints))
 
 
@@ -147,7 +147,7 @@ class BundleFile:
     def opened(cls, settings: BundleSettings, needs: BundleHooks = BundleHooks()) -> BundleFile:
         """Load the bundle. Raises StartRefused with a line for every error."""
         text = read_text(settings.path, name=settings.name)
-        reading = _checked(text, settings, needs)
+        reading = _check(text, settings, needs)
         if reading.bundle is None:
             raise StartRefused([str(entry) for entry in reading.errors])
         for entry in reading.warnings:
@@ -166,7 +166,7 @@ class BundleFile:
             if text.digest == self.bundle.digest:
                 self._rejected = ()
                 return Reload.UNCHANGED
-            reading = _checked(text, self.settings, self._needs)
+            reading = _check(text, self.settings, self._needs)
             if reading.bundle is None:
                 return self._reject(reading)
             self._take(reading.bundle, reading)
@@ -228,7 +228,7 @@ class BundleFile:
         return Reload.REJECTED
 
 
-def _checked(text: BundleText, settings: BundleSettings, needs: BundleHooks) -> BundleReading:
+def _check(text: BundleText, settings: BundleSettings, needs: BundleHooks) -> BundleReading:
     reading = bundle_of(
         text,
         production=settings.production,

@@ -128,7 +128,7 @@ class SecretResolver:
         `names` fill the placeholders of a path_prefix (`env`, `repo` …), for secrets in files.
         """
         if ref.is_managed:
-            value = self._managed(ref, names or {})
+            value = self._read_managed(ref, names or {})
         else:
             value = ref.value or (self._variable(ref.env) if ref.env else self._file(ref.file))
         if ref.masked:
@@ -179,7 +179,7 @@ class SecretResolver:
         self._files[path] = _FileRead(found.st_mtime_ns, found.st_size, value)
         return value
 
-    def _managed(self, ref: SecretRef, names: Mapping[str, str]) -> str:
+    def _read_managed(self, ref: SecretRef, names: Mapping[str, str]) -> str:
         with self._changing:
             manager = self._managers.get(ref.manager)
             if manager is None:

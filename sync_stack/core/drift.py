@@ -94,7 +94,7 @@ def compare(
         return Comparison()
     changes = list(_of_baseline(applied, live, sink, digest_key))
     if sink.whole_records:
-        changes += _added(ledger, applied, live, digest_key)
+        changes += _added_keys(ledger, applied, live, digest_key)
     foreign = set(live.foreign) | _of_next_sync(ledger, live, owner)
     return Comparison(
         changes=tuple(sorted(changes, key=lambda change: change.key)),
@@ -131,7 +131,7 @@ def _of_baseline(
             )
 
 
-def _added(
+def _added_keys(
     ledger: Ledger, applied: State, live: Live, digest_key: bytes
 ) -> Iterator[ObservedChange]:
     """Yield the keys in our whole records that are neither applied nor retained."""
@@ -181,10 +181,10 @@ def after_drift(
     counted = replace(state, clean_polls=0, last_poll_at=now, episodes=recent)
     if state.flapping or len(recent) < FLAPPING_EPISODES:
         return counted
-    return _calmed(replace(counted, flapping=True), poll_interval_s)
+    return _calm(replace(counted, flapping=True), poll_interval_s)
 
 
-def _calmed(state: HealState, poll_interval_s: float) -> HealState:
+def _calm(state: HealState, poll_interval_s: float) -> HealState:
     """Apply the long pause, from the last heal on, also if that was before the flapping."""
     if state.last_heal_at is None:
         return state

@@ -60,9 +60,9 @@ def resolve(rule: Rule, event: Event, *, default_branch: str) -> Resolution:
     if event.kind is EventKind.PULL_REQUEST:
         if not rule.env_as_pr or event.pr is None or (event.fork and not rule.pr_from_forks):
             return _none(PULL_REQUEST_IGNORED)
-        return _derived(Source.PULL_REQUEST, f"pr-{event.pr}")
+        return _derive(Source.PULL_REQUEST, f"pr-{event.pr}")
     if event.kind is EventKind.TAG:
-        return _derived(Source.TAG, slug(event.tag)) if rule.env_as_tags else _none()
+        return _derive(Source.TAG, slug(event.tag)) if rule.env_as_tags else _none()
     return _of_branch(rule, event.branch, default_branch)
 
 
@@ -76,7 +76,7 @@ def _of_branch(rule: Rule, branch: str, default_branch: str) -> Resolution:
     if rule.file_path_map and listened:
         return Resolution(source=Source.FILES)
     if rule.env_as_branch:
-        return _derived(Source.BRANCH, slug(branch))
+        return _derive(Source.BRANCH, slug(branch))
     return _of_any_branch(rule) if listened else _none()
 
 
@@ -97,7 +97,7 @@ def mapped_branch(branch_map: Mapping[str, str], branch: str) -> str:
     return branch_map[max(fitting, key=lambda p: (len(p), p))] if fitting else ""
 
 
-def _derived(source: Source, environment: str) -> Resolution:
+def _derive(source: Source, environment: str) -> Resolution:
     return Resolution(source=source, environment=environment) if environment else _none()
 
 

@@ -38,10 +38,10 @@ def is_literal(pattern: str) -> bool:
 
 def matches(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
     """Whether the whole text fits; `**/` also stands for no folder at all."""
-    return _compiled(pattern, ignore_case=ignore_case).fullmatch(text) is not None
+    return _compile(pattern, ignore_case=ignore_case).fullmatch(text) is not None
 
 
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
+def _compile(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
     parts = (_MEANING.get(part) or re.escape(part) for part in _PART.findall(pattern))
     return re.compile("".join(parts), re.DOTALL | (re.IGNORECASE if ignore_case else 0))

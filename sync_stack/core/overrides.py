@@ -80,7 +80,7 @@ def apply_overrides(rule: Rule, content: bytes | None) -> Overridden:
         read = read_json(content.removeprefix(b"\xef\xbb\xbf"), max_bytes=MAX_BYTES)
         given = msgspec.convert(read, dict[str, Any])
         allowed = {name: value for name, value in given.items() if _is_allowed(rule, name)}
-        merged, ignored = _merged(rule, msgspec.convert(allowed, RepositoryFile))
+        merged, ignored = _merge(rule, msgspec.convert(allowed, RepositoryFile))
     except (Unreadable, WrongType, msgspec.ValidationError) as error:
         return Overridden(rule=rule, warning=f"{FILE_NAME} is not used: {error}")
     return Overridden(rule=merged, ignored=tuple(sorted({*ignored, *(given.keys() - allowed)})))
@@ -94,7 +94,7 @@ def _is_allowed(rule: Rule, name: str) -> bool:
     return name in rule.allow_overrides
 
 
-def _merged(rule: Rule, file: RepositoryFile) -> tuple[Rule, list[str]]:
+def _merge(rule: Rule, file: RepositoryFile) -> tuple[Rule, list[str]]:
     if file.file_name is not UNSET and file.file_path_map is not UNSET:
         raise WrongType("file_name and file_path_map exclude each other")
     ignored: list[str] = []

@@ -91,7 +91,7 @@ def plan_apply(request: PlanRequest) -> Plan:
         - unchanged,
         unchanged=unchanged,
         pruned=owned.present(request.live, decision.going),
-        adopted=_adopted(request, owned, live),
+        adopted=_keys_to_adopt(request, owned, live),
         released=decision.released,
         would_prune=decision.would_prune,
         retained={key: name for key, name in (carried | kept).items() if key not in decision.held},
@@ -248,7 +248,9 @@ def _journal(
         yield JournalRecord(record=gone.record, previous=values, intended=None)
 
 
-def _adopted(request: PlanRequest, owned: OwnedKeys, live: Mapping[str, str]) -> frozenset[str]:
+def _keys_to_adopt(
+    request: PlanRequest, owned: OwnedKeys, live: Mapping[str, str]
+) -> frozenset[str]:
     """Return the live keys without an owner that Git now declares."""
     ours = owned.settled | {
         name for name, record in request.live.records.items() if request.owner.owns(record.mark)

@@ -92,10 +92,10 @@ class PruneDecision:
 
 def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
     """Decide on each owned key that is not desired. Raise PlanRefused (`prune_guard`)."""
-    held = _held(request)
+    held = _keys_to_hold(request)
     guarded = protected(owned.keys.keys() | request.live.values.keys(), request.prune.protection)
     surplus = frozenset(owned.keys.keys() - request.desired.keys() - held.keys())
-    released = _released(request, owned, surplus - guarded)
+    released = _keys_to_release(request, owned, surplus - guarded)
     candidates = surplus - guarded - released
     going = _going(request, owned, candidates)
     if not request.limits_waived:
@@ -112,11 +112,11 @@ def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
         would_prune=owned.present(request.live, candidates if would_go else ()),
         held=held,
         protected=guarded,
-        vacated=_vacated(request, owned),
+        vacated=_vacated_records(request, owned),
     )
 
 
-def _held(request: PlanRequest) -> dict[str, LedgerKey]:
+def _keys_to_hold(request: PlanRequest) -> dict[str, LedgerKey]:
     known = request.ledger.owned() if request.ledger else {}
     return {
         key: entry
@@ -129,7 +129,9 @@ def written_records(request: PlanRequest) -> frozenset[str]:
     return frozenset(key.record for key in request.desired.values())
 
 
-def _released(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -> frozenset[str]:
+def _keys_to_release(
+    request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]
+) -> frozenset[str]:
     """Return keys in records with another owner's marker, or without one where all have one."""
     ours = written_records(request)
     lost = {
@@ -154,7 +156,7 @@ def _going(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -
     return frozenset(key for key in candidates if owned.keys[key].record in rewritten)
 
 
-def _vacated(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
+def _vacated_records(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
     """Return our records whose keys are all desired elsewhere, as after a file was renamed."""
     if not request.prunes or request.prune.dry_run:
         return frozenset()

@@ -31,12 +31,14 @@ def _parts(template: str) -> list[re.Match[str]]:
     parts = list(_PART.finditer(template))
     for part in parts:
         if part[1] and part[1] not in NAMES:
-            raise BadTemplate(f"{part[0]} is unknown {_known()}")
+            raise BadTemplate(f"{part[0]} is unknown {_known_names()}")
         if part[0] in ("{", "}"):
             shown = template[part.start() : part.start() + 40]
-            raise BadTemplate(f'"{shown}": a brace stands around a name or is doubled {_known()}')
+            raise BadTemplate(
+                f'"{shown}": a brace stands around a name or is doubled {_known_names()}'
+            )
     return parts
 
 
-def _known() -> str:
+def _known_names() -> str:
     return "(known: " + ", ".join(f"{{{name}}}" for name in NAMES) + ")"

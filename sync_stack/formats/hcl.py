@@ -196,7 +196,7 @@ class _HclReader(Cursor):
         if not stop:
             self.fail(f"the heredoc has no {start[2][:80]} at its end")
         body = self.text[start.end() : stop.start()]
-        text = _TEMPLATE.sub(self.template, _unindented(body) if start[1] else body)
+        text = _TEMPLATE.sub(self.template, _unindent(body) if start[1] else body)
         self.at = stop.end()
         return text
 
@@ -222,7 +222,7 @@ class _HclReader(Cursor):
         self.source.fail(detail, self.at, code="unsupported_expression")
 
 
-def _unindented(body: str) -> str:
+def _unindent(body: str) -> str:
     lines = body.split("\n")
     indents = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()]
     return "\n".join(line[min(indents, default=0) :] for line in lines)

@@ -152,16 +152,16 @@ def read(source: Source) -> Tree:
 
 def render(tree: Tree) -> bytes:
     """Indented, members in the tree's order, one newline at the end."""
-    return f"{_written(tree, '')}\n".encode()
+    return f"{_write(tree, '')}\n".encode()
 
 
-def _written(tree: Tree, indent: str) -> str:
+def _write(tree: Tree, indent: str) -> str:
     inner = f"{indent}  "
     if tree.kind is Kind.MAP:
-        members = [f"{quoted(key)}: {_written(value, inner)}" for key, value in tree.pairs.items()]
+        members = [f"{quoted(key)}: {_write(value, inner)}" for key, value in tree.pairs.items()]
         return _block("{}", members, indent)
     if tree.kind is Kind.LIST:
-        return _block("[]", [_written(item, inner) for item in tree.items], indent)
+        return _block("[]", [_write(item, inner) for item in tree.items], indent)
     return written_scalar(tree)
 
 

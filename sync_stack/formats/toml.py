@@ -308,11 +308,11 @@ def string(match: re.Match[str]) -> str:
         if match[name] is not None:
             return str(match[name]) + (tail or "")
     if match["long"] is not None:
-        return _ESCAPE.sub(_unescaped, match["long"]) + match["tail"]
-    return _ESCAPE.sub(_unescaped, match["short"])
+        return _ESCAPE.sub(_unescape, match["long"]) + match["tail"]
+    return _ESCAPE.sub(_unescape, match["short"])
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     if match["fold"] is not None:
         return ""
     code = match["u"] or match["U"]

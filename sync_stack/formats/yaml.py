@@ -34,12 +34,12 @@ class _Trees:
         if depth > MAX_DEPTH:
             self.source.too_deep((node.line, node.column))
         if not node.anchored:
-            return self._made(node, depth)
+            return self._build_tree(node, depth)
         if id(node) not in self.known:
-            self.known[id(node)] = self._made(node, depth)
+            self.known[id(node)] = self._build_tree(node, depth)
         return self.known[id(node)]
 
-    def _made(self, node: Node, depth: int) -> Tree:
+    def _build_tree(self, node: Node, depth: int) -> Tree:
         place = (node.line, node.column)
         if node.items is not None:
             return self.source.list([self.of(item, depth + 1) for item in node.items], place)
@@ -54,13 +54,13 @@ class _Trees:
         for key, node in pairs:
             value = self.of(node, depth + 1)
             if key.plain and key.text == "<<":
-                merged = self._merged(value)
+                merged = self._merge(value)
             else:
                 name = self.source.key(key.text or "", made, (key.line, key.column))
                 made[name] = value
         return merged | made if merged else made
 
-    def _merged(self, value: Tree) -> dict[str, Tree]:
+    def _merge(self, value: Tree) -> dict[str, Tree]:
         """What `<<` brings: the members of a map or of a list of maps, earlier ones first."""
         sources = value.items if value.kind is Kind.LIST else (value,)
         merged: dict[str, Tree] = {}

@@ -24,7 +24,7 @@ class ClientAddresses:
 
     def key(self, peer: str, forwarded_for: Sequence[str]) -> str:
         """Return the address of the client, of IPv6 its /64; only trusted peers may name it."""
-        address = _parsed(peer)
+        address = _parse(peer)
         if address is None:
             return UNKNOWN
         if self._trusted and forwarded_for and self._is_trusted(address):
@@ -40,7 +40,7 @@ class ClientAddresses:
                 text = text[1:].partition("]")[0]
             elif text.count(":") == 1:
                 text = text.partition(":")[0]
-            address = _parsed(text)
+            address = _parse(text)
             if address is None:
                 return nearest
             nearest = address
@@ -53,7 +53,7 @@ class ClientAddresses:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> Address | None:
+def _parse(text: str) -> Address | None:
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -65,7 +65,7 @@ def _parsed(text: str) -> Address | None:
 
 @lru_cache(maxsize=4096)
 def _peer_key(text: str) -> str:
-    address = _parsed(text)
+    address = _parse(text)
     return UNKNOWN if address is None else _rate_limit_key(address)
 
 

@@ -154,10 +154,10 @@ class Forwarder:
                 sent.idempotency_key, sent.message, sent.traceparent, timeout_s
             )
             try:
-                return await self._measured(_STREAM, call)
+                return await self._measure(_STREAM, call)
             except StreamUnknown:
                 timeout_s = max(0.0, timeout_s - (time.monotonic() - started))
-        return await self._measured(_UNARY, self._call_unary(sent, timeout_s))
+        return await self._measure(_UNARY, self._call_unary(sent, timeout_s))
 
     async def _call_unary(self, sent: Outbound, timeout_s: float) -> Any:
         """Make a unary call: for large deliveries, and for all while the stream is unsupported."""
@@ -171,7 +171,7 @@ class Forwarder:
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error.code(), error.details() or "") from None
 
-    async def _measured(self, method: str, call: Awaitable[Any]) -> Any:
+    async def _measure(self, method: str, call: Awaitable[Any]) -> Any:
         started = time.monotonic()
         status = "CANCELLED"
         try:

@@ -78,11 +78,11 @@ async def read_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
 def parse_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
     escapes_colons = b"\\" in body and b"\\u003" in body  # the first test is far faster
     if escapes_colons or not _is_cheap(body, limit * MEMORY_FACTOR):
-        return _scanned(body, limit)
+        return _scan(body, limit)
     try:
         value = _object(body)
     except msgspec.ValidationError:  # a number that Python cannot hold
-        return _scanned(body, limit)
+        return _scan(body, limit)
     written = _encode.encode(value)
     if written != body and written.count(b":") != body.count(b":"):
         raise NotJson("an object has a duplicate key")
@@ -92,9 +92,9 @@ def parse_payload(body: bytes, *, limit: int) -> Mapping[str, Any]:
 def _object(body: bytes) -> dict[str, object]:
     """Raises NotJson, msgspec.ValidationError."""
     try:
-        usual: dict[str, object] = _decoded(body, _decode_usual)
+        usual: dict[str, object] = _decode_with(body, _decode_usual)
     except msgspec.ValidationError:  # deeper than usual, or no object
-        value = _decoded(body, _decode)
+        value = _decode_with(body, _decode)
         if not isinstance(value, dict):
             raise NotJson("the body must be a JSON object") from None
         _refuse_deep_value(value)
@@ -109,7 +109,7 @@ def _is_cheap(body: bytes, memory: int) -> bool:
     return 3 * len(body) + _VALUE_COST * values <= memory
 
 
-def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _decode_with(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Raises NotJson, and msgspec.ValidationError for JSON of another type."""
     try:
         return decoder.decode(body)
@@ -137,11 +137,11 @@ def _refuse_deep_value(value: dict[str, object]) -> None:
     raise NotJson(f"nested more than {MAX_DEPTH} levels deep")
 
 
-def _scanned(body: bytes, limit: int) -> Mapping[str, Any]:
+def _scan(body: bytes, limit: int) -> Mapping[str, Any]:
     _refuse_other_encodings(body)
     _refuse_deep_and_double(body)
     try:
-        members = _decoded(body, _decode_members)
+        members = _decode_with(body, _decode_members)
     except msgspec.ValidationError:
         raise NotJson("the body must be a JSON object") from None
     raw = {name: getattr(members, name) for name in _Members.__struct_fields__}
@@ -155,7 +155,7 @@ def _scanned(body: bytes, limit: int) -> Mapping[str, Any]:
 def _read_member(text: bytes, limit: int) -> Any:
     """Return the value of a member, or only True where decoding costs too much memory."""
     try:
-        return _decoded(text, _decode) if _is_cheap(text, limit) else True
+        return _decode_with(text, _decode) if _is_cheap(text, limit) else True
     except msgspec.ValidationError:
         return True
 
@@ -176,7 +176,7 @@ def _refuse_deep_and_double(body: bytes) -> None:
     for match in _TOKEN.finditer(body):
         if match[2] is not None:
             if open_objects:
-                open_objects[-1].append(hash(_unescaped(match[1])))
+                open_objects[-1].append(hash(_unescape(match[1])))
         elif match[1] is None:
             _track_bracket(match[0], open_objects)
 
@@ -190,10 +190,10 @@ def _track_bracket(bracket: bytes, open_objects: list[array[int]]) -> None:
         raise NotJson("an object has a duplicate key")
 
 
-def _unescaped(key: bytes) -> bytes:
+def _unescape(key: bytes) -> bytes:
     if b"\\" not in key:
         return key
-    return str(_decoded(b'"%b"' % key, _decode)).encode("utf-8", "surrogatepass")
+    return str(_decode_with(b'"%b"' % key, _decode)).encode("utf-8", "surrogatepass")
 
 
 def _parts(digests: array[int]) -> Iterator[list[int]]:

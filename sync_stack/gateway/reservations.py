@@ -82,7 +82,7 @@ class MemoryReplay:
 
     def accept(self, keys: Sequence[str], owner: str, window_s: float) -> None:
         """Mark what this owner reserved as accepted for the window."""
-        record = self._owned(keys, owner)
+        record = self._find_owned(keys, owner)
         if record is not None:
             record.owner, record.expires = "", self._clock() + window_s
             self._put(record)
@@ -90,7 +90,7 @@ class MemoryReplay:
 
     def release(self, keys: Sequence[str], owner: str) -> None:
         """Delete what this owner reserved."""
-        record = self._owned(keys, owner)
+        record = self._find_owned(keys, owner)
         if record is not None:
             self._drop(record)
             self._wake(keys)
@@ -106,7 +106,7 @@ class MemoryReplay:
             for key in keys:
                 self._stop_waiting(key, future)
 
-    def _owned(self, keys: Sequence[str], owner: str) -> _ReplayRecord | None:
+    def _find_owned(self, keys: Sequence[str], owner: str) -> _ReplayRecord | None:
         """Return the record of these keys if this owner reserved it."""
         record = self._records.get(keys[0])
         return record if record is not None and record.owner == owner else None
@@ -219,10 +219,10 @@ class RedisReplay:
             async with asyncio.timeout(TIMEOUT_S):
                 return int(await self._script(keys=list(keys), args=arguments))
         except (RedisError, OSError, TimeoutError) as error:
-            self._failed(error)
+            self._note_failure(error)
             return None
 
-    def _failed(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         self._on_error()
         now = self._clock()
         self._down_until = now + PAUSE_S

@@ -95,7 +95,7 @@ class WebhookStreams:
     async def call(self, key: str, message: bytes, traceparent: str, timeout_s: float) -> Any:
         """Return the ProcessWebhookResponse. Raises CallFailed, StreamUnknown."""
         loop = asyncio.get_running_loop()
-        parts = _framed(message, traceparent)
+        parts = _frame(message, traceparent)
         waiting = _PendingDelivery(key, parts, sum(map(len, parts)), loop.create_future())
         stream = self._stream()
         timer = loop.call_later(timeout_s, self._expire, waiting)
@@ -311,7 +311,7 @@ class _Stream:
                 waiting.result.set_exception(error)
 
 
-def _framed(message: bytes, traceparent: str) -> tuple[bytes, ...]:
+def _frame(message: bytes, traceparent: str) -> tuple[bytes, ...]:
     """Return a ForwardedWebhook as a member of a batch; concatenated members are a batch."""
     head = _REQUEST + _varint(len(message))
     tail = b""

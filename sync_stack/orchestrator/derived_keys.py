@@ -16,7 +16,7 @@ ID_LENGTH: Final = 16
 
 
 def digest_key() -> bytes:
-    return _derived(conf.secret_keys()[0], "partita/digest")
+    return _derive(conf.secret_keys()[0], "partita/digest")
 
 
 def digest_key_id() -> str:
@@ -26,13 +26,13 @@ def digest_key_id() -> str:
 
 def digest_key_of(name: str) -> bytes | None:
     """Return the key with that id, also of a fallback secret; None if it is unknown."""
-    keys = (_derived(secret, "partita/digest") for secret in conf.secret_keys())
+    keys = (_derive(secret, "partita/digest") for secret in conf.secret_keys())
     return next((key for key in keys if key_id(key) == name), None)
 
 
 def journal_keys() -> tuple[bytes, ...]:
     """Return the keys of journals: the first one encrypts, all of them decrypt."""
-    return tuple(_derived(secret, "partita/journal") for secret in conf.secret_keys())
+    return tuple(_derive(secret, "partita/journal") for secret in conf.secret_keys())
 
 
 def key_id(key: bytes) -> str:
@@ -40,6 +40,6 @@ def key_id(key: bytes) -> str:
 
 
 @lru_cache(maxsize=32)
-def _derived(secret: str, label: str) -> bytes:
+def _derive(secret: str, label: str) -> bytes:
     kdf = HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=label.encode())
     return kdf.derive(secret.encode())

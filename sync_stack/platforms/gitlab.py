@@ -65,7 +65,7 @@ class GitLab(GitPlatform):
 
     def verify_signature(self, platform: Platform, proof: Proof) -> SignatureVerdict:
         if proof.keys.signing:
-            return _signed(platform.git_scm_signature[0], proof)
+            return _verify(platform.git_scm_signature[0], proof)
         token = proof.headers.single(platform.git_scm_signature[-1])
         matched = token is not None and token_matches(proof.keys.secrets, token)
         return SignatureVerdict.VALID if matched else SignatureVerdict.INVALID
@@ -86,7 +86,7 @@ class GitLab(GitPlatform):
         return _EFFECTS.get(action, Effect.NONE)
 
 
-def _signed(header: str, proof: Proof) -> SignatureVerdict:
+def _verify(header: str, proof: Proof) -> SignatureVerdict:
     values = [proof.headers.single(name) for name in ("webhook-id", "webhook-timestamp", header)]
     if None in values:
         return SignatureVerdict.INVALID

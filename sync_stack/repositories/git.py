@@ -188,7 +188,7 @@ class Repositories:
         """
         self._check(source)
         _check_commit(commit)
-        self._surely(source, lambda: self._fetched(source, commit, ref))
+        self._surely(source, lambda: self._fetch(source, commit, ref))
 
     def tree(self, source: Source, commit: str) -> dict[str, TreeEntry]:
         """Path → entry, of the whole commit, which must have been fetched."""
@@ -247,7 +247,7 @@ class Repositories:
         path = self._cache.path(source)
         return (path / "HEAD").exists() and _has(Git(source, path), commit)
 
-    def _fetched(self, source: Source, commit: str, ref: str) -> None:
+    def _fetch(self, source: Source, commit: str, ref: str) -> None:
         with self._cache.locked(source) as path:
             git = Git(source, path)
             if _has(git, commit):
@@ -257,11 +257,11 @@ class Repositories:
             except GitError as error:
                 if error.code != "commit_not_found" or not ref:
                     raise
-                self._deepened(source, path, commit, ref)
+                self._deepen(source, path, commit, ref)
             if not _has(git, commit):
                 raise GitError("commit_not_found", f"the remote has no commit {commit}")
 
-    def _deepened(self, source: Source, path: Path, commit: str, ref: str) -> None:
+    def _deepen(self, source: Source, path: Path, commit: str, ref: str) -> None:
         """The server gives refs only: its history, further and further back."""
         git = Git(source, path)
         git.run("check-ref-format", ref)

@@ -112,16 +112,16 @@ class Git:
             tempfile.TemporaryFile() as errors,
             _nameless(b"") as headers,
         ):
-            environment = self._environment() | extra | _traced(headers)
+            environment = self._environment() | extra | _trace_environment(headers)
             environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
             where = [f"--git-dir={self._folder}"] if self._folder else []
             git = [shutil.which("git") or "/usr/bin/git", "--literal-pathspecs"]
             command = [*git, "--no-replace-objects", *where, *arguments]
-            program = _started(command, environment, errors)
+            program = _start(command, environment, errors)
             try:
-                output = _collected(program, stdin, limit, self._source.timeout_s)
+                output = _collect(program, stdin, limit, self._source.timeout_s)
             finally:
-                _ended(program)
+                _end(program)
             if program.returncode:
                 errors.seek(0)
                 told = errors.read(65_536).decode(errors="replace")
@@ -171,7 +171,7 @@ def _keys(source: Source) -> Iterator[dict[str, str]]:
         yield {"GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh"}
 
 
-def _traced(headers: str) -> dict[str, str]:
+def _trace_environment(headers: str) -> dict[str, str]:
     """Have git write the HTTP headers to `headers`: its messages hold the status only.
 
     git replaces the values of credentials, and writes no bodies.
@@ -180,7 +180,7 @@ def _traced(headers: str) -> dict[str, str]:
 
 
 def _retry_after(headers: Path) -> float | None:
-    """Return the seconds of the last Retry-After in a trace of `_traced`; None without one."""
+    """Return the seconds of the last Retry-After in a trace of git; None without one."""
     with headers.open("rb") as trace:
         trace.seek(max(0, trace.seek(0, os.SEEK_END) - 65_536))
         told = _RETRY_AFTER.findall(trace.read().decode(errors="replace"))
@@ -209,7 +209,7 @@ def _nameless(content: bytes) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _started(
+def _start(
     command: list[str], environment: dict[str, str], errors: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - our own arguments, no shell
@@ -222,9 +222,7 @@ def _started(
     )
 
 
-def _collected(
-    program: subprocess.Popen[bytes], stdin: bytes, limit: int, timeout_s: float
-) -> bytes:
+def _collect(program: subprocess.Popen[bytes], stdin: bytes, limit: int, timeout_s: float) -> bytes:
     """What it wrote until it ended. Raises GitError beyond the limit and the time."""
     assert program.stdin is not None
     assert program.stdout is not None
@@ -249,7 +247,7 @@ def _collected(
     raise GitError("git_timeout", f"git did not end within {timeout_s:g} s")
 
 
-def _ended(program: subprocess.Popen[bytes]) -> None:
+def _end(program: subprocess.Popen[bytes]) -> None:
     """Nothing of its session outlives it."""
     if program.poll() is None:
         with suppress(ProcessLookupError):

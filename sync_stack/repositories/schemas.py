@@ -82,7 +82,7 @@ class Schemas:
 
     def shelf(self, registry: Registry) -> Shelf:
         """Raises GitError when the registry cannot be read now."""
-        commit = self._known(registry) or self.refresh(registry)
+        commit = self._known_commit(registry) or self.refresh(registry)
         tree = self._repositories.tree(registry.source, commit)
         prefix = f"{registry.path}/" if registry.path else ""
         entries = {
@@ -108,7 +108,7 @@ class Schemas:
         self._remember(registry, commit)
         return commit
 
-    def _known(self, registry: Registry) -> str:
+    def _known_commit(self, registry: Registry) -> str:
         path = self._heads / registry.name
         try:
             age = self._clock() - path.stat().st_mtime

@@ -79,7 +79,7 @@ def prepare(folder: Path, now: datetime) -> Prepared:
     Raises StateFolderUnusable.
     """
     try:
-        with _locked(folder):
+        with _lock(folder):
             work = _Work(folder, now)
             work.run()
     except OSError as error:
@@ -102,9 +102,9 @@ class _Work:
         for path in (gateway, watcher, worker):
             path.mkdir(mode=0o700, exist_ok=True)
         authority = self._authority((self.folder, gateway, watcher))
-        self._signed(authority, self.folder, AUTO_SERVER, _SERVER_NAMES, CertificateUsage.SERVER)
-        self._signed(authority, gateway, AUTO_CLIENT, (GATEWAY,), CertificateUsage.CLIENT)
-        self._signed(authority, watcher, AUTO_CLIENT, (WATCHER,), CertificateUsage.CLIENT)
+        self._sign(authority, self.folder, AUTO_SERVER, _SERVER_NAMES, CertificateUsage.SERVER)
+        self._sign(authority, gateway, AUTO_CLIENT, (GATEWAY,), CertificateUsage.CLIENT)
+        self._sign(authority, watcher, AUTO_CLIENT, (WATCHER,), CertificateUsage.CLIENT)
         self._pair(gateway, AUTO_INBOUND, lambda: self_signed(_INBOUND_NAMES, self.now))
         self._secret(SECRET_KEY, (self.folder, watcher, worker))
         self._secret(TASK_API_KEY, (self.folder,))
@@ -126,7 +126,7 @@ class _Work:
         except TlsUnreadable as error:
             raise StateFolderUnusable(f"{self.folder / AUTHORITY[1]}: {error}") from None
 
-    def _signed(
+    def _sign(
         self,
         authority: Authority,
         where: Path,
@@ -144,7 +144,7 @@ class _Work:
         renew_before: timedelta = RENEW_BEFORE,
     ) -> TlsPair:
         files = TlsFiles(cert=where / names[0], key=where / names[1])
-        kept = self._kept(files, renew_before)
+        kept = self._find_kept(files, renew_before)
         if kept is not None:
             return kept
         pair = make()
@@ -152,7 +152,7 @@ class _Work:
         self._write(files.key, pair.key)
         return pair
 
-    def _kept(self, files: TlsFiles, renew_before: timedelta) -> TlsPair | None:
+    def _find_kept(self, files: TlsFiles, renew_before: timedelta) -> TlsPair | None:
         """None: there is no pair, or one of ours that is due or has lost its key."""
         if not files.cert.exists():
             if files.key.exists():
@@ -216,7 +216,7 @@ def _whole(files: TlsFiles) -> TlsPair | None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

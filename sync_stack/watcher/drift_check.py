@@ -119,7 +119,7 @@ class DriftChecker:
         try:
             return self._read(snapshot, digest_key)
         except (SinkError, SecretError) as error:
-            self._failed(ledger, error)
+            self._note_failure(ledger, error)
             return DriftCheckResult(outcome=CheckOutcome.FAILED, snapshot=snapshot)
 
     def _read(self, snapshot: DriftSnapshot, digest_key: bytes) -> DriftCheckResult:
@@ -142,7 +142,7 @@ class DriftChecker:
             foreign_listed=sink.capabilities.foreign_listing,
         )
 
-    def _failed(self, ledger: Ledger, error: SinkError | SecretError) -> None:
+    def _note_failure(self, ledger: Ledger, error: SinkError | SecretError) -> None:
         code = error.code if isinstance(error, SinkError) else "secret_unavailable"
         log.warning(
             "%s cannot be read: %s",
@@ -167,15 +167,15 @@ class DriftChecker:
                 )
                 self._set_status(check, TargetStatus.HEALING if ours else TargetStatus.SYNCING)
             case CheckOutcome.READ:
-                return self._compared(check, notified=notified)
+                return self._note_comparison(check, notified=notified)
             case _:
                 """Keep the last status."""
         return ""
 
-    def _compared(self, check: DriftCheckResult, *, notified: bool) -> str:
+    def _note_comparison(self, check: DriftCheckResult, *, notified: bool) -> str:
         row = drift.open_episode(check.ledger.unit_id)
         if check.comparison:
-            return self._drifted(check, row)
+            return self._note_drift(check, row)
         if not notified:  # a writer must not shorten pauses by many notifications
             heal_state = self.heal_states.of(check.ledger.unit_id)
             self.heal_states.put(check.ledger.unit_id, after_clean(heal_state, self.now()))
@@ -196,7 +196,7 @@ class DriftChecker:
         self._set_status(check, TargetStatus.INCONSISTENT if check.is_inconsistent else status)
         return row.id if row is not None and healing else ""
 
-    def _drifted(self, check: DriftCheckResult, row: Drift | None) -> str:
+    def _note_drift(self, check: DriftCheckResult, row: Drift | None) -> str:
         ledger, now = check.ledger, self.now()
         before = self.heal_states.of(ledger.unit_id)
         heal_state = after_drift(before, now, self.poll_interval_s, opened=row is None)

@@ -136,14 +136,14 @@ class HealStates:
         new = [name for name in unit_ids if name not in self._known]
         if not new:
             return
-        contents = self._tried(lambda store: store.load(new), {})
+        contents = self._try(lambda store: store.load(new), {})
         for name in new:
             heal_state = heal_state_of(contents.get(name, {}))
             self._known[name] = as_sane(heal_state, now, self._poll_interval_s)
 
     def put(self, unit_id: str, heal_state: HealState) -> None:
         self._known[unit_id] = heal_state
-        self._tried(lambda store: store.save(unit_id, content_of(heal_state)), None)
+        self._try(lambda store: store.save(unit_id, content_of(heal_state)), None)
 
     def forget(self) -> None:
         """Drop the states in memory, which another leader may have changed."""
@@ -155,7 +155,7 @@ class HealStates:
         if store is not None:
             store.close()
 
-    def _tried(self, act: Callable[[HealStateStore], Any], otherwise: Any) -> Any:
+    def _try(self, act: Callable[[HealStateStore], Any], otherwise: Any) -> Any:
         try:
             self._store = self._store or self._open()
             result = act(self._store)

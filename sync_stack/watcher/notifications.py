@@ -70,7 +70,7 @@ class ChangeNotifications:
                     heard = await self._hear(datasource, thread)
                     pause = FIRST_PAUSE_S if heard else LONGEST_PAUSE_S
                 except (SinkError, SecretError) as error:
-                    pause = self._failed(datasource, error)
+                    pause = self._note_failure(datasource, error)
                 await asyncio.sleep(pause)
 
     async def stop(self) -> None:
@@ -83,7 +83,7 @@ class ChangeNotifications:
         self._read_at.clear()
         self._checked_at.clear()
 
-    def _failed(self, datasource: str, error: Exception) -> float:
+    def _note_failure(self, datasource: str, error: Exception) -> float:
         """Log the first failure; return the seconds until the next try."""
         known = self._failures.get(datasource, 0)
         self._failures[datasource] = known + 1

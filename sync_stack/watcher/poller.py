@@ -199,7 +199,7 @@ class Poller:
         ended: list[HealResult | None] = []
 
         async def heal() -> None:
-            ended.append(await self._healed(drift_id))
+            ended.append(await self._heal_drift(drift_id))
 
         try:
             await keep_running("heals", heal)
@@ -212,7 +212,7 @@ class Poller:
             again = partial(self._check_again, datasource, unit_id)
             self._heals[f"again {unit_id}"] = asyncio.create_task(keep_running("heals", again))
 
-    async def _healed(self, drift_id: str) -> HealResult | None:
+    async def _heal_drift(self, drift_id: str) -> HealResult | None:
         while True:
             try:
                 return await self._healer.heal(drift_id)

@@ -259,7 +259,7 @@ async def test_every_loop_of_a_watcher_comes_back(
 
     for method in ("_resume", "cycle", "_retain"):
         monkeypatch.setattr(Poller, method, for_ever if method == "_retain" else at_once)
-    monkeypatch.setattr(Poller, "_healed", at_once)
+    monkeypatch.setattr(Poller, "_heal_drift", at_once)
     monkeypatch.setattr(ChangeNotifications, "listen", for_ever)
     loops = {
         "admin": broken(uvicorn.Server, "run"),
@@ -267,7 +267,7 @@ async def test_every_loop_of_a_watcher_comes_back(
         "poller": broken(Poller, "run"),
         "polls": broken(Poller, "_cycles"),
         "notices": broken(ChangeNotifications, "listen"),
-        "heals": broken(Poller, "_healed"),
+        "heals": broken(Poller, "_heal_drift"),
         "retention": broken(Poller, "_retain"),
         "ping": broken(watcher_process, "keep_pinging"),
         "channel-files": broken(OrchestratorChannel, "watch_files"),

@@ -107,7 +107,7 @@ class HttpControlPlane:
 
     async def discover_installation(self) -> str:
         """Register without jobs and return the installation's id. Raises as `register`."""
-        answer = await self._registered(self._registration.as_wire())
+        answer = await self._register(self._registration.as_wire())
         return self._note_installation(answer)
 
     async def register(
@@ -119,11 +119,11 @@ class HttpControlPlane:
         body = self._registration.as_wire() | {
             "activeJobs": [{"jobId": job.job_id, "attempt": job.attempt} for job in named]
         }
-        answer = await self._registered(body)
+        answer = await self._register(body)
         self._note_installation(answer)
         self._last_error = ""
         log.info("registered as %s", self._registration.agent_id)
-        return self._adopted(answer, active, named)
+        return self._adopt(answer, active, named)
 
     def _note_installation(self, answer: RegistrationAnswer) -> str:
         theirs = answer.installation_id
@@ -132,7 +132,7 @@ class HttpControlPlane:
         self.installation_id = theirs
         return theirs
 
-    async def _registered(self, body: Mapping[str, object]) -> RegistrationAnswer:
+    async def _register(self, body: Mapping[str, object]) -> RegistrationAnswer:
         try:
             return await self._client.register(body)
         except CredentialRefused as error:
@@ -148,10 +148,10 @@ class HttpControlPlane:
             self._last_error = sentence
             log.error(sentence)
 
-    def _adopted(
+    def _adopt(
         self, answer: RegistrationAnswer, active: Sequence[Job], named: Sequence[Job]
     ) -> RegistrationResult:
-        keep = tuple(self._kept(kept) for kept in answer.keep_jobs)
+        keep = tuple(self._adopted_job(kept) for kept in answer.keep_jobs)
         drop = set(answer.drop_jobs)
         for job in named:
             if job.job_id in drop:
@@ -167,7 +167,7 @@ class HttpControlPlane:
             lease_grace_s=_seconds(answer.lease_grace_ms),
         )
 
-    def _kept(self, kept: KeptJobAnswer) -> AdoptedJob:
+    def _adopted_job(self, kept: KeptJobAnswer) -> AdoptedJob:
         job = Job(job_id=kept.job_id, attempt=kept.attempt)
         spec = self._held.spec(job)
         if spec is None:

@@ -72,14 +72,14 @@ def copy_name(run_id: str, shell_id: str) -> str:
 
 
 def network_name(run_id: str, import_path: str = "") -> str:
-    return _scoped("partita-net", run_id, import_path)
+    return _scope("partita-net", run_id, import_path)
 
 
 def volume_name(run_id: str, import_path: str = "") -> str:
-    return _scoped("partita-ws", run_id, import_path)
+    return _scope("partita-ws", run_id, import_path)
 
 
-def _scoped(prefix: str, run_id: str, import_path: str) -> str:
+def _scope(prefix: str, run_id: str, import_path: str) -> str:
     return shortened("-".join(filter(None, (prefix, run_id, slug(import_path)))))
 
 

@@ -72,7 +72,7 @@ NO_PROBE_MESSAGE = "running, no readiness probe declared"
 def choose_probe(node: StepNode, *, image_has_health_check: bool) -> Probe:
     """Raises ValueError for an http probe of a node without any port."""
     if node.ready:
-        return _declared(node, node.ready)
+        return _probe_of(node, node.ready)
     if first := first_tcp_port(node):
         return TcpProbe(port=first)
     return ImageProbe() if image_has_health_check else StillRunning()
@@ -82,7 +82,7 @@ def first_tcp_port(node: StepNode) -> int | None:
     return next((port.number for port in node.ports if port.protocol == "tcp"), None)
 
 
-def _declared(node: StepNode, ready: Ready) -> Probe:
+def _probe_of(node: StepNode, ready: Ready) -> Probe:
     if ready.log is not None:
         return LogProbe(text=ready.log)
     if ready.command:

@@ -124,14 +124,14 @@ class StepSpec:
 def parse_step_spec(body: Mapping[str, Any]) -> StepSpec:
     """The JSON of a claim; unknown keys are ignored. Raises InvalidInput naming what is wrong."""
     try:
-        return _parsed(body)
+        return _parse(body)
     except KeyError as error:
         raise InvalidInput(f"step spec: {error.args[0]!r} is missing") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"step spec: {error}") from error
 
 
-def _parsed(body: Mapping[str, Any]) -> StepSpec:
+def _parse(body: Mapping[str, Any]) -> StepSpec:
     return StepSpec(
         job_id=str(body["jobId"]),
         attempt=int(body["attempt"]),

@@ -133,7 +133,7 @@ class LeaseKeeper:
     def _overdue(self) -> list[Job]:
         grace_s = self._lease_s if self.grace_s is None else self.grace_s
         limit = now_s() - self._lease_s - grace_s * _KILL_WITHIN_GRACE
-        return [job for job in self._held() if self._renewed_at.get(job, limit) < limit]
+        return [job for job in self._held_jobs() if self._renewed_at.get(job, limit) < limit]
 
     def _renew(self, jobs: Sequence[Job]) -> None:
         asked_at = now_s()
@@ -164,6 +164,6 @@ class LeaseKeeper:
         if directive is not None and directive.lease_grace_s is not None:
             self.grace_s = directive.lease_grace_s
 
-    def _held(self) -> list[Job]:
+    def _held_jobs(self) -> list[Job]:
         with self._lock:
             return list(self._renewed_at)

@@ -62,7 +62,7 @@ class ReadinessProber:
         """Return why the probe does not pass now; empty if it passes."""
         match probe:
             case HttpProbe() | TcpProbe():
-                return (await self._asked(probe, unit, headers)).missing(probe)
+                return (await self._ask(probe, unit, headers)).missing(probe)
             case CommandProbe():
                 code = await self._runtime.run_inside(unit, probe.argv, timeout_s=_TRY_S)
                 return f"its command ended with exit code {code}" if code else ""
@@ -70,14 +70,14 @@ class ReadinessProber:
                 healthy = await self._runtime.is_healthy(unit)
                 return "" if healthy else "the image's own health check does not pass"
 
-    async def _asked(
+    async def _ask(
         self, probe: HttpProbe | TcpProbe, unit: Unit, headers: Mapping[str, str]
     ) -> ProbeResponse:
         endpoint = await self._runtime.endpoint(unit, probe.port)
         if endpoint is None:
             return await self._runtime.probe_inside(unit, probe, headers)
         if isinstance(probe, TcpProbe):
-            return await _connected(endpoint, probe.port)
+            return await _connect(endpoint, probe.port)
         return await self._http(probe, endpoint, headers)
 
     async def _http(
@@ -103,7 +103,7 @@ def _words(error: httpx.HTTPError) -> str:
     return str(error) or type(error).__name__
 
 
-async def _connected(endpoint: tuple[str, int], port: int) -> ProbeResponse:
+async def _connect(endpoint: tuple[str, int], port: int) -> ProbeResponse:
     """Connect to the endpoint of the service's `port`, which may have another number."""
     try:
         async with asyncio.timeout(_TRY_S):

@@ -84,7 +84,7 @@ async def serve(attempt: StepAttempt) -> Completion:
         checks = undeclared and await attempt.context.runtime.has_health_check(attempt.running_unit)
         probe = choose_probe(node, image_has_health_check=checks)
         if failure := await _until_healthy(attempt, probe):
-            return await _failed(attempt, failure)
+            return await _fail(attempt, failure)
         if not attempt.stop_requested.done():
             message = NO_PROBE_MESSAGE if isinstance(probe, StillRunning) else ""
             await attempt.report("healthy", message)
@@ -92,7 +92,7 @@ async def serve(attempt: StepAttempt) -> Completion:
             mark.touch()
     ended = attempt.context.runtime.wait(attempt.running_unit)
     if await first_of(ended=ended, stop=attempt.stop_requested) == "ended":
-        return await _failed(attempt, await _service_ended(attempt))
+        return await _fail(attempt, await _service_ended(attempt))
     if attempt.stop_reason == DETACH:
         return Completion(job=attempt.job, status="succeeded")
     exit_code = await _stop(attempt)
@@ -165,7 +165,7 @@ async def _service_ended(attempt: StepAttempt) -> Failure:
     return service_ended(await attempt.context.runtime.wait(attempt.running_unit))
 
 
-async def _failed(attempt: StepAttempt, failure: Failure) -> Completion:
+async def _fail(attempt: StepAttempt, failure: Failure) -> Completion:
     exit_code = await _stop(attempt)
     missing = await _export_artifacts(attempt, succeeded=False)
     return Completion(
@@ -235,7 +235,7 @@ async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> b
         format=export.format,
         on=export.on,
         media_type=mimetypes.guess_type(file.path)[0] or "application/octet-stream",
-        body=await asyncio.to_thread(_masked, attempt, file.body),
+        body=await asyncio.to_thread(_mask, attempt, file.body),
     )
     try:
         await retry_until_answered(lambda: attempt.context.control_plane.store(attempt.job, upload))
@@ -245,7 +245,7 @@ async def _store(attempt: StepAttempt, export: Export, file: CollectedFile) -> b
     return True
 
 
-def _masked(attempt: StepAttempt, body: bytes) -> bytes:
+def _mask(attempt: StepAttempt, body: bytes) -> bytes:
     """Return a text with its secrets masked, and other content as it is."""
     try:
         text = body.decode()

@@ -92,16 +92,16 @@ class StepRun:
             run = serve if self.attempt.spec.is_service else run_to_completion
             return await run(self.attempt)
         except RuntimeFailure as failure:
-            return self._failed(failure.reason, failure)
+            return self._fail(failure.reason, failure)
         except (CommandInvalid, ValueError) as error:
-            return self._failed("internal_error", error)
+            return self._fail("internal_error", error)
         except (StaleJob, asyncio.CancelledError):
             raise
         except Exception as error:
             log.exception("the supervisor failed to run %s", self.attempt.job.job_id)
-            return self._failed("internal_error", error)
+            return self._fail("internal_error", error)
 
-    def _failed(self, reason: str, error: Exception) -> Completion:
+    def _fail(self, reason: str, error: Exception) -> Completion:
         exit_code = error.exit_code if isinstance(error, StartFailed) else None
         if exit_code is not None and self.attempt.spec.is_service:
             reason = "service_exited"

@@ -137,7 +137,7 @@ class Supervisor:
 
         Raises ControlPlaneUnavailable.
         """
-        found = await self._found()
+        found = await self._find_units()
         mine = [Job(job_id=job.job_id, attempt=job.attempt) for job in self._runs]
         active = list(dict.fromkeys([*found, *mine]))
         available = await self._runtime.ping()
@@ -148,7 +148,7 @@ class Supervisor:
         self._adopt(answer, found, asked_at)
         await self._drop(answer, found)
 
-    async def _found(self) -> dict[Job, Unit]:
+    async def _find_units(self) -> dict[Job, Unit]:
         try:
             units = await self._runtime.find(self._options.owner)
         except RuntimeFailure as failure:

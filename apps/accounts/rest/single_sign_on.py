@@ -73,7 +73,7 @@ class OidcLoginView(PublicView):
             httponly=True,
             samesite="Lax",
         )
-        return _unstored(response)
+        return _forbid_storing(response)
 
 
 class OidcCallbackView(PublicView):
@@ -95,7 +95,7 @@ class OidcCallbackView(PublicView):
             page = _front_end(configured, attempt)
             response = HttpResponseRedirect(failed_sign_in_url(error.problem_code, page))
         response.delete_cookie(configured.state_cookie, path=_COOKIE_PATH, samesite="Lax")
-        return _unstored(response)
+        return _forbid_storing(response)
 
     def _finish(self, request: Request, attempt: oidc.SignInAttempt | None) -> HttpResponseRedirect:
         configured = oidc.configured_provider()
@@ -132,6 +132,6 @@ def _front_end(configured: conf.OidcSettings, attempt: oidc.SignInAttempt | None
     return "" if is_cookie_flow else configured.frontend_callback_url
 
 
-def _unstored(response: HttpResponseRedirect) -> HttpResponseRedirect:
+def _forbid_storing(response: HttpResponseRedirect) -> HttpResponseRedirect:
     response["Cache-Control"] = "no-store"
     return response

@@ -67,7 +67,7 @@ class SecondFactorState:
 
 def second_factor_of(user_id: UUID) -> SecondFactorState:
     """Return whether sign-ins need a code, and how many recovery codes are left."""
-    if not _confirmed(user_id):
+    if not _find_confirmed(user_id):
         return SecondFactorState(is_on=False)
     left = RecoveryCode.objects.filter(user_id=user_id).count()
     return SecondFactorState(is_on=True, codes_left=left)
@@ -79,7 +79,7 @@ def begin_second_factor(principal: Principal) -> SecondFactorSetup:
     Raise Forbidden (session_required), InvalidInput when it is on already.
     """
     principal.require_session()
-    if _confirmed(principal.user_id):
+    if _find_confirmed(principal.user_id):
         raise InvalidInput("the second factor is on already")
     secret = new_secret()
     SecondFactor.objects.update_or_create(
@@ -139,7 +139,7 @@ def check_second_factor(user: User, code: str) -> None:
 
     Raise Unauthenticated (second_factor_required, second_factor_invalid), TooManyAttempts.
     """
-    if not _confirmed(user.pk):
+    if not _find_confirmed(user.pk):
         return
     if not code:
         raise Unauthenticated(
@@ -150,7 +150,7 @@ def check_second_factor(user: User, code: str) -> None:
 
 def _require_code(user_id: UUID, code: str) -> None:
     _count(user_id)
-    row = _confirmed(user_id)
+    row = _find_confirmed(user_id)
     if row is None:
         raise NotFound("the account has no second factor")
     normalized = normalized_code(code)
@@ -187,7 +187,7 @@ def _use_recovery_code(user_id: UUID, code: str) -> bool:
     return bool(rows.delete()[0])
 
 
-def _confirmed(user_id: UUID) -> SecondFactor | None:
+def _find_confirmed(user_id: UUID) -> SecondFactor | None:
     return SecondFactor.objects.filter(user_id=user_id, confirmed_at__isnull=False).first()
 
 

@@ -95,7 +95,7 @@ def _of_command(command: str, url: str, params: Sequence[str]) -> Sample:
         path=dict(zip(params, map(unquote, found.groups()), strict=False)) if found else {},
         query=dict(parse_qsl(query, keep_blank_values=True)),
         headers=headers,
-        body=_indented(body),
+        body=_indent(body),
     )
 
 
@@ -122,12 +122,14 @@ def _sample(exchange: Mapping[str, Any], always: Sample) -> Sample:
         name=exchange["name"],
         path={**always.path, **wanted.get("path", {})},
         query={**always.query, **wanted.get("query", {})},
-        headers=_merged(always.headers, exchange["requestHeaders"], wanted.get("header", {})),
-        body=_indented(body),
+        headers=_merge_headers(
+            always.headers, exchange["requestHeaders"], wanted.get("header", {})
+        ),
+        body=_indent(body),
     )
 
 
-def _merged(*headers: Mapping[str, str]) -> dict[str, str]:
+def _merge_headers(*headers: Mapping[str, str]) -> dict[str, str]:
     """Return the last value of each name, whose case does not count."""
     merged: dict[str, tuple[str, str]] = {}
     for name, value in (pair for each in headers for pair in each.items()):
@@ -135,7 +137,7 @@ def _merged(*headers: Mapping[str, str]) -> dict[str, str]:
     return dict(merged.values())
 
 
-def _indented(body: str) -> str:
+def _indent(body: str) -> str:
     try:
         return json.dumps(json.loads(body), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -244,7 +244,7 @@ def _bound_fields(
         yield BoundField(
             kind=_with_value(kind, value),
             name=f"{prefix}-{kind.key}",
-            value="" if is_secret and value == MASK else _shown(kind, value),
+            value="" if is_secret and value == MASK else _field_text(kind, value),
             error=error,
             is_set=is_set,
             is_cleared=is_set and value == "",
@@ -267,7 +267,7 @@ def _with_value(kind: FieldKind, value: Any) -> FieldKind:
     return replace(kind, options=(*kind.options, (str(value), str(value))))
 
 
-def _shown(kind: FieldKind, value: Any) -> Any:
+def _field_text(kind: FieldKind, value: Any) -> Any:
     if kind.kind == "list":
         return ", ".join(value or [])
     return "" if value is None else value

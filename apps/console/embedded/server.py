@@ -143,7 +143,7 @@ def listener(host: str, port: int) -> socket.socket:
     try:
         return bound_socket(host, port)
     except OSError as error:
-        raise _refused(error, host, port) from None
+        raise _port_taken(error, host, port) from None
 
 
 def listen(bound: socket.socket) -> None:
@@ -155,10 +155,10 @@ def listen(bound: socket.socket) -> None:
         bound.listen()
     except OSError as error:
         host, port = bound.getsockname()[:2]
-        raise _refused(error, host, port) from None
+        raise _port_taken(error, host, port) from None
 
 
-def _refused(error: OSError, host: str, port: int) -> PortTaken:
+def _port_taken(error: OSError, host: str, port: int) -> PortTaken:
     return PortTaken(
         f"cannot listen on {host}:{port} ({error.strerror}): {_advice(error, host, port)}"
     )

@@ -45,7 +45,7 @@ def case_of(expectation: Mapping[str, Any], calls: Sequence[MockCall], *, gap: s
         others = [call for call in wanted if call not in matching]
         text = _nearest(expectation, others)
     else:
-        text = "; ".join(_shown(call.entry) for call in matching[:_SHOWN_CALLS])
+        text = "; ".join(_describe_call(call.entry) for call in matching[:_SHOWN_CALLS])
         text = f"seen: {text}{', …' if len(matching) > _SHOWN_CALLS else ''}"
     return Case(
         name=name, classname=KIND, outcome="failure", message=f"{message}; {text}", kind=KIND
@@ -56,7 +56,7 @@ def _differences(expectation: Mapping[str, Any], entry: JournalEntry) -> Iterato
     """Yield how a call differs from what is expected."""
     operation = expectation.get("operation")
     if operation and operation != entry.operation_id:
-        known = f"operation is {_quoted(entry.operation_id)}, not {_quoted(operation)}"
+        known = f"operation is {_quote(entry.operation_id)}, not {_quote(operation)}"
         yield known if entry.operation_id else "it matches no operation"
     if expectation.get("method", entry.method) != entry.method:
         yield f"method is {entry.method}, not {expectation['method']}"
@@ -64,11 +64,11 @@ def _differences(expectation: Mapping[str, Any], entry: JournalEntry) -> Iterato
         yield f"path is {entry.path}, not {expectation['path']}"
     example = expectation.get("example")
     if example and example != entry.matched_example:
-        yield f"answered by {_answer(entry)}, not by example {_quoted(example)}"
+        yield f"answered by {_answer(entry)}, not by example {_quote(example)}"
     for name, value in expectation.get("headers", {}).items():
         found = entry.request_headers.get(name.lower())
         if found != value:
-            yield f"header {name} is {_quoted(found)}, not {_quoted(value)}"
+            yield f"header {name} is {_quote(found)}, not {_quote(value)}"
     if "body" in expectation:
         yield from _body_differences(expectation["body"], entry)
 
@@ -80,7 +80,7 @@ def _body_differences(wanted: Mapping[str, str], entry: JournalEntry) -> Iterato
         steps = parse_path(path)
         found = None if steps is None else text_of_value(value_at(body, steps))
         if found != value:
-            yield f"body.{path} is {_quoted(found)}, not {_quoted(value)}"
+            yield f"body.{path} is {_quote(found)}, not {_quote(value)}"
 
 
 def _has_path(template: str, path: str) -> bool:
@@ -94,16 +94,16 @@ def _nearest(expectation: Mapping[str, Any], calls: Sequence[MockCall]) -> str:
         return f"{mocks} got no{' other' if expectation['atLeast'] > 1 else ''} call"
     found = [(list(_differences(expectation, call.entry)), call) for call in calls]
     differences, nearest = min(found, key=lambda each: len(each[0]))
-    return f"nearest call: {_shown(nearest.entry)}: {'; '.join(differences)}"
+    return f"nearest call: {_describe_call(nearest.entry)}: {'; '.join(differences)}"
 
 
-def _shown(entry: JournalEntry) -> str:
+def _describe_call(entry: JournalEntry) -> str:
     return f"{entry.method} {entry.path[:_SHOWN_TEXT]} → {entry.status} ({_answer(entry)})"
 
 
 def _answer(entry: JournalEntry) -> str:
     if entry.matched_example:
-        return f"example {_quoted(entry.matched_example)}"
+        return f"example {_quote(entry.matched_example)}"
     return str(entry.outcome).replace("_", " ")
 
 
@@ -111,26 +111,26 @@ def _what(expectation: Mapping[str, Any]) -> str:
     """Return the calls that are expected, in words: `psp: createOrder with body.amount "5"`."""
     request = " ".join(expectation[key] for key in ("method", "path") if key in expectation)
     what = " ".join(filter(None, [expectation.get("operation", ""), request])) or "any call"
-    details = [f"example {_quoted(expectation['example'])}"] if "example" in expectation else []
+    details = [f"example {_quote(expectation['example'])}"] if "example" in expectation else []
     for name, value in expectation.get("headers", {}).items():
-        details.append(f"header {name} {_quoted(value)}")
+        details.append(f"header {name} {_quote(value)}")
     for path, value in expectation.get("body", {}).items():
-        details.append(f"body.{path} {_quoted(value)}")
+        details.append(f"body.{path} {_quote(value)}")
     with_details = f" with {', '.join(details)}" if details else ""
     return f"{', '.join(expectation['mocks'])}: {what}{with_details}"
 
 
 def _times(least: int, most: int | None) -> str:
     if most is None:
-        return f"at least {_counted(least)}"
+        return f"at least {_count_text(least)}"
     if least == most:
-        return f"exactly {_counted(least)}"
-    return f"{least} to {_counted(most)}" if least else f"at most {_counted(most)}"
+        return f"exactly {_count_text(least)}"
+    return f"{least} to {_count_text(most)}" if least else f"at most {_count_text(most)}"
 
 
-def _counted(times: int) -> str:
+def _count_text(times: int) -> str:
     return "once" if times == 1 else f"{times} times"
 
 
-def _quoted(text: str | None) -> str:
+def _quote(text: str | None) -> str:
     return "missing" if text is None else f'"{text[:_SHOWN_TEXT]}"'

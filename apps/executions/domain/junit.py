@@ -74,7 +74,7 @@ def read_summary(format_: str, body: bytes) -> TestSummaryBody:
     JUnit is counted from its cases. CTRF counts itself in `results.summary`, as the list of its
     tests may be short or missing; without a summary, and for more failures, the list counts.
     """
-    counted = _counted(read_cases(format_, body))
+    counted = _count_cases(read_cases(format_, body))
     own = _ctrf_results(body).get("summary") if format_ == "ctrf" else None
     if own is None:
         return counted
@@ -140,7 +140,7 @@ def _junit_case(element: ET.Element) -> Case:
     )
 
 
-def _counted(cases: Sequence[Case]) -> TestSummaryBody:
+def _count_cases(cases: Sequence[Case]) -> TestSummaryBody:
     outcomes = [case.outcome for case in cases]
     seconds = [case.seconds for case in cases if case.seconds is not None]
     summary: TestSummaryBody = {

@@ -100,7 +100,7 @@ class Replacement:
 def plan_of(topology: Sequence[Mapping[str, Any]]) -> RunPlan:
     """Return the plan of a wire topology (reference: control-plane 9), in its order."""
     indexes = {node["id"]: index for index, node in enumerate(topology)}
-    return RunPlan(tuple(_planned(node, indexes) for node in topology))
+    return RunPlan(tuple(_plan_node(node, indexes) for node in topology))
 
 
 def decide(
@@ -345,7 +345,7 @@ def _set_of(indexes: Iterable[int]) -> int:
     return reduce(or_, (1 << index for index in indexes), 0)
 
 
-def _planned(node: Mapping[str, Any], indexes: Mapping[str, int]) -> PlanNode:
+def _plan_node(node: Mapping[str, Any], indexes: Mapping[str, int]) -> PlanNode:
     triggers = tuple(node.get("onFailure", ()))
     needs = [need for need in node.get("after", ()) if need not in triggers]
     return PlanNode(

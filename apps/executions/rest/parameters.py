@@ -93,15 +93,15 @@ def line_filter(request: Request) -> LineFilter:
 
 def text(values: Mapping[str, str], name: str, *, longest: int = _TEXT_MAX) -> str:
     """Return the parameter or ""; raise InvalidParameter for text that cannot be stored."""
-    return _checked(name, values.get(name, ""), longest)
+    return _check_text(name, values.get(name, ""), longest)
 
 
 def texts(values: QueryDict, name: str) -> frozenset[str]:
     """Return every value of a repeatable parameter; raise InvalidParameter."""
-    return frozenset(_checked(name, value, _TEXT_MAX) for value in values.getlist(name))
+    return frozenset(_check_text(name, value, _TEXT_MAX) for value in values.getlist(name))
 
 
-def _checked(name: str, value: str, longest: int) -> str:
+def _check_text(name: str, value: str, longest: int) -> str:
     if len(value) > longest:
         raise InvalidParameter(f"{name} has more than {longest} characters")
     if _UNSTORABLE.search(value):

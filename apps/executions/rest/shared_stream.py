@@ -63,12 +63,12 @@ def shared_streams() -> dict[str, str]:
 @only_get
 async def shared(request: HttpRequest) -> HttpResponseBase:
     """Stream what every `stream` of the query streams; a refused one gets a frame that says why."""
-    principal, opens = await on_request_thread(lambda: _admitted(request))
+    principal, opens = await on_request_thread(lambda: _authorize(request))
     frames = streams.merge([make() for make in opens])
     return await streamed(request, frames, principal, "shared")
 
 
-def _admitted(request: HttpRequest) -> tuple[Principal, list[_Open]]:
+def _authorize(request: HttpRequest) -> tuple[Principal, list[_Open]]:
     principal = authenticate_stream(request, request.path)
     refuse_unknown_parameters(request.GET, {"stream", "token"})
     addresses = request.GET.getlist("stream")
@@ -79,7 +79,7 @@ def _admitted(request: HttpRequest) -> tuple[Principal, list[_Open]]:
 
 def _admitted_stream(principal: Principal, address: str) -> _Open:
     try:
-        return _opened(principal, address)
+        return _find_stream(principal, address)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
@@ -88,7 +88,7 @@ def _admitted_stream(principal: Principal, address: str) -> _Open:
         return lambda: frame
 
 
-def _opened(principal: Principal, address: str) -> _Open:
+def _find_stream(principal: Principal, address: str) -> _Open:
     """Return what opens the stream of a path with its query; raise PlatformError."""
     parts = urlsplit(address)
     query = QueryDict(parts.query)

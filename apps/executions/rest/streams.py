@@ -61,7 +61,7 @@ async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream the events of a run."""
     run_id = path["executionId"]
     after, principal = await on_request_thread(
-        lambda: _admitted(request, run_id, {"since", "token"})
+        lambda: _authorize(request, run_id, {"since", "token"})
     )
     return await streamed(request, event_frames(run_id, after), principal, "execution-events")
 
@@ -71,7 +71,7 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream the log lines of a run."""
     run_id = path["executionId"]
     after, principal = await on_request_thread(
-        lambda: _admitted(request, run_id, {"since", "token", "source"})
+        lambda: _authorize(request, run_id, {"since", "token", "source"})
     )
     frames = log_frames(run_id, after, texts(request.GET, "source"))
     return await streamed(request, frames, principal, "execution-logs")
@@ -81,7 +81,7 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
 async def probes(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream what the services of a run wait for that are not ready, whenever it has changed."""
     run_id = path["executionId"]
-    _, principal = await on_request_thread(lambda: _admitted(request, run_id, {"token"}))
+    _, principal = await on_request_thread(lambda: _authorize(request, run_id, {"token"}))
     return await streamed(request, probe_frames(run_id), principal, "execution-probes")
 
 
@@ -173,7 +173,7 @@ async def on_request_thread(work: Callable[[], T]) -> T:
     return await sync_to_async(partial(streams.then_disconnect, work))()
 
 
-def _admitted(request: HttpRequest, run_id: str, known: Collection[str]) -> tuple[int, Principal]:
+def _authorize(request: HttpRequest, run_id: str, known: Collection[str]) -> tuple[int, Principal]:
     principal = authenticate_stream(request, request.path)
     refuse_unknown_parameters(request.GET, known)
     api.get_execution(principal, run_id)

@@ -139,14 +139,14 @@ def edges_of(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, StepEdges]
 
 def _read_edges(snapshot_ids: set[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
     rows = Snapshot.objects.filter(pk__in=list(snapshot_ids)).values_list("pk", "document")
-    return {pk: step_edges(_unpacked(packed)["suite"]["topology"]) for pk, packed in rows}
+    return {pk: step_edges(_unpack(packed)["suite"]["topology"]) for pk, packed in rows}
 
 
 def _document(snapshot_id: UUID) -> dict[str, Any]:
-    return _unpacked(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
+    return _unpack(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
 
 
-def _unpacked(packed: bytes | memoryview) -> dict[str, Any]:
+def _unpack(packed: bytes | memoryview) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(zlib.decompress(packed))
     return document
 

@@ -85,15 +85,15 @@ def repeat_documents(rows: Iterable[StepRepeat], run_id: str) -> list[RepeatDocu
 
 def get_repeat(principal: Principal, run_id: str, repeat_id: str) -> StepRepeat:
     """Return the row with its run; raise ExecutionNotFound, RepeatNotFound."""
-    return _named(list_repeats(principal, run_id), repeat_id)
+    return _find_row(list_repeats(principal, run_id), repeat_id)
 
 
 def find_repeat(run_id: str, repeat_id: str) -> StepRepeat:
     """Return a repeat of a run of any workspace, for commands; raise as `get_repeat` does."""
-    return _named(StepRepeat.objects.filter(execution=find_run(all_runs(), run_id)), repeat_id)
+    return _find_row(StepRepeat.objects.filter(execution=find_run(all_runs(), run_id)), repeat_id)
 
 
-def _named(rows: QuerySet[StepRepeat, StepRepeat], repeat_id: str) -> StepRepeat:
+def _find_row(rows: QuerySet[StepRepeat, StepRepeat], repeat_id: str) -> StepRepeat:
     named = rows.select_related("execution").filter(repeat_id=repeat_id)
     row = named.first() if _REPEAT_ID.match(repeat_id) else None
     if row is None:

@@ -92,13 +92,13 @@ def matching_runs(
     principal: Principal, wanted: RunFilter, *, workspace_id: str | None = None
 ) -> QuerySet[Execution, Execution]:
     """Return the visible runs that match the filter, unordered."""
-    return _narrowed(visible_runs(principal, workspace_id=workspace_id), wanted)
+    return _filter_runs(visible_runs(principal, workspace_id=workspace_id), wanted)
 
 
 def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[RunSummary]:
     """Return the Summaries of the newest runs of all workspaces; `status` is a comma list."""
     statuses = frozenset(part.strip() for part in status.split(",") if part.strip())
-    rows = _narrowed(all_runs(), RunFilter(statuses=statuses, suite_id=suite_id))
+    rows = _filter_runs(all_runs(), RunFilter(statuses=statuses, suite_id=suite_id))
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 
@@ -108,7 +108,7 @@ def suite_runs(principal: Principal, suite_id: str, *, limit: int) -> list[RunSu
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 
-def _narrowed(
+def _filter_runs(
     runs: QuerySet[Execution, Execution], wanted: RunFilter
 ) -> QuerySet[Execution, Execution]:
     equal = {

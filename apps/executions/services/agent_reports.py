@@ -214,7 +214,7 @@ def _record_chunk(run: RunAggregate, index: int, chunk: LogChunk) -> Recorded:
     if fresh or position != row.position:
         step_transitions.keep_output(run, index, fresh)
         run.change_step(index, next_seq=row.next_seq + len(fresh), position=position)
-    return _recorded(row)
+    return _record_of(row)
 
 
 def _record_completion(
@@ -231,7 +231,7 @@ def _record_completion(
     _emit_artifacts(run, index)
     _warn_of_missing(run, index, completion.missing_artifacts)
     _complete(run, index, completion, missed=calls.failures if calls else "")
-    return _recorded(row)
+    return _record_of(row)
 
 
 def require_outcome(completion: Completion) -> None:
@@ -256,12 +256,12 @@ def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: 
     elif row.status == StepStatus.HEALTHY:
         _service_ended(run, index, completion)
     elif completion.outcome == "failed":
-        _failed(run, index, completion)
+        _fail_step(run, index, completion)
     else:
-        _succeeded(run, index, completion, missed=missed)
+        _end_well(run, index, completion, missed=missed)
 
 
-def _failed(run: RunAggregate, index: int, completion: Completion) -> None:
+def _fail_step(run: RunAggregate, index: int, completion: Completion) -> None:
     """Fail a step. If a service of it was replaced in this batch, a reset may come first."""
     reason = reason_of(completion.reason)
     # what the reports count says more than that test tools exit with 1
@@ -288,7 +288,7 @@ def _service_ended(run: RunAggregate, index: int, completion: Completion) -> Non
     )
 
 
-def _succeeded(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
+def _end_well(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
     """Let a step end well, unless a report has failures or calls of mocks were `missed`."""
     code = completion.exit_code
     if run.plan.nodes[index].kind == "service":
@@ -354,7 +354,7 @@ def _warn_of_missing(run: RunAggregate, index: int, missing: Sequence[MissingArt
         run.emit_step_event(index, "artifacts", text, level="warn")
 
 
-def _recorded(row: Step) -> Recorded:
+def _record_of(row: Step) -> Recorded:
     return Recorded(next_seq=row.next_seq, cancel_reason=row.cancel_reason)
 
 

@@ -58,7 +58,7 @@ def explain_env(suite_id: str, profile: str = "", step: str = "") -> StepEnviron
     Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid, TopologyInvalid, NotFound.
     """
     suite = find_suite(suite_id)
-    chosen = _chosen(suite.profiles, profile, suite.suite_id)
+    chosen = _choose_profile(suite.profiles, profile, suite.suite_id)
     chain = chain_of(suite.profiles, chosen) if chosen else []
     merged = merge_chain(suite.profiles, chosen) if chosen else None
     resolved = resolve_suite(suite, profile_env=merged.env if merged else {})
@@ -91,7 +91,7 @@ def explain_env(suite_id: str, profile: str = "", step: str = "") -> StepEnviron
     )
 
 
-def _chosen(profiles: Sequence[Profile], requested: str, suite_id: str) -> Profile | None:
+def _choose_profile(profiles: Sequence[Profile], requested: str, suite_id: str) -> Profile | None:
     if not requested:
         return default_profile(profiles)
     found = find_profile(profiles, requested)

@@ -113,7 +113,7 @@ def launch_once(
     principal.require(Role.RUNNER)
     if earlier := replayed(idempotency):
         return earlier
-    return launch_accepted(_checked(principal, request), idempotency)
+    return launch_accepted(_check_request(principal, request), idempotency)
 
 
 def launch_accepted(accepted: Accepted, idempotency: Idempotency | None) -> Launched:
@@ -129,7 +129,7 @@ def launch_accepted(accepted: Accepted, idempotency: Idempotency | None) -> Laun
     return Launched(summary=answer)
 
 
-def _checked(principal: Principal, request: LaunchRequest) -> Accepted:
+def _check_request(principal: Principal, request: LaunchRequest) -> Accepted:
     found = find_suite(request.suite_id)
     profile = select_profile(found.profiles, request.profile, suite_id=found.suite_id)
     refuse_unknown_providers(profile.secret_refs)

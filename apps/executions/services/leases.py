@@ -73,7 +73,7 @@ def renew(
     rows = _held_by(supervisor).filter(job_id__in=[job.job_id for job in jobs])
     held = {Job(job_id=step.job_id, attempt=step.attempt): step for step in rows}
     grace = lease_grace(supervisor)
-    results = [_renewed(held.get(job), grace) for job in jobs]
+    results = [_lease_answer(held.get(job), grace) for job in jobs]
     _store_usage((held[job], usage[job]) for job in jobs if job in held and job in usage)
     _store_probes(
         {held[job].pk: (held[job], probe) for job, probe in probes.items() if job in held}
@@ -84,7 +84,7 @@ def renew(
 def lease_grace(supervisor: SupervisorSession) -> timedelta:
     """Return how long after their end this supervisor can renew its leases at present."""
     mine = {(supervisor.agent_id, backend_id) for backend_id in supervisor.backends}
-    return conf.lease_owner_patience() if _awaited(mine) == mine else conf.lease_grace()
+    return conf.lease_owner_patience() if _find_irreplaceable(mine) == mine else conf.lease_grace()
 
 
 def adopt(supervisor: SupervisorSession, active: Sequence[Job]) -> Adopted:
@@ -105,7 +105,7 @@ def adopt(supervisor: SupervisorSession, active: Sequence[Job]) -> Adopted:
 def _adopt(supervisor: SupervisorSession, active: Set[Job]) -> list[tuple[RunAggregate, int]]:
     runs = _runs_of(_running().filter(agent_id=supervisor.agent_id))
     kept = []
-    for run, index in _held(runs, supervisor.agent_id):
+    for run, index in _jobs_of_agent(runs, supervisor.agent_id):
         row = run.step(index)
         if Job(job_id=row.job_id, attempt=row.attempt) in active:
             run.change_step(
@@ -130,7 +130,7 @@ def _adopt(supervisor: SupervisorSession, active: Set[Job]) -> list[tuple[RunAgg
 def expire_jobs_of(agent_id: str) -> None:
     """Expire the running jobs of a supervisor that was removed."""
     runs = _runs_of(_running().filter(agent_id=agent_id))
-    for run, index in _held(runs, agent_id):
+    for run, index in _jobs_of_agent(runs, agent_id):
         step_transitions.expire(run, index, f"{agent_id} was removed")
     _progress_and_save(runs.values())
 
@@ -143,7 +143,7 @@ def expire_leases() -> int:
     now = clock.now()
     late = _running().filter(lease_expires_at__lt=now - conf.lease_grace())
     rows = list(late.values_list("pk", "agent_id", "backend_id", "lease_expires_at"))
-    awaited = _awaited({(agent_id, backend_id) for _, agent_id, backend_id, _ in rows})
+    awaited = _find_irreplaceable({(agent_id, backend_id) for _, agent_id, backend_id, _ in rows})
     since = now - conf.lease_owner_patience()
     given_up = [
         pk for pk, *owner, end in rows if tuple(owner) not in awaited or (end and end < since)
@@ -153,7 +153,7 @@ def expire_leases() -> int:
     return lost
 
 
-def _awaited(owners: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+def _find_irreplaceable(owners: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """Return the (agent, backend) pairs that no other supervisor could replace now."""
     asked = set(owners)
     if not asked:
@@ -226,7 +226,7 @@ def _runs_of(steps: QuerySet[Step, Step]) -> dict[UUID, RunAggregate]:
     return load_runs(indexes, steps=indexes)
 
 
-def _held(runs: dict[UUID, RunAggregate], agent_id: str) -> list[tuple[RunAggregate, int]]:
+def _jobs_of_agent(runs: dict[UUID, RunAggregate], agent_id: str) -> list[tuple[RunAggregate, int]]:
     return [
         (run, index)
         for run in runs.values()
@@ -235,7 +235,7 @@ def _held(runs: dict[UUID, RunAggregate], agent_id: str) -> list[tuple[RunAggreg
     ]
 
 
-def _renewed(step: Step | None, grace: timedelta) -> Lease | StaleAttempt:
+def _lease_answer(step: Step | None, grace: timedelta) -> Lease | StaleAttempt:
     if step is None or step.lease_expires_at is None:
         return StaleAttempt()
     return Lease(

@@ -34,7 +34,7 @@ def raise_versions(execution_pks: Sequence[UUID]) -> list[Execution]:
     Another transaction that does the same waits here until this one is over.
     """
     if _is_postgresql():
-        return _fetched(Execution, _RAISE, execution_pks)
+        return _fetch_rows(Execution, _RAISE, execution_pks)
     Execution.objects.filter(pk__in=execution_pks).update(version=F("version") + 1)
     return list(Execution.objects.filter(pk__in=execution_pks, deleted_at=None))
 
@@ -43,7 +43,7 @@ def read_steps(step_pks: Sequence[UUID]) -> list[Step]:
     if not step_pks:
         return []
     if _is_postgresql():
-        return _fetched(Step, _READ, step_pks)
+        return _fetch_rows(Step, _READ, step_pks)
     return list(Step.objects.filter(pk__in=step_pks))
 
 
@@ -66,15 +66,15 @@ def _is_postgresql() -> bool:
     return connection.vendor == "postgresql"
 
 
-def _fetched(model: type[Row], statement: str, pks: Sequence[UUID]) -> list[Row]:
+def _fetch_rows(model: type[Row], statement: str, pks: Sequence[UUID]) -> list[Row]:
     text, names, conversions = _reading(model, statement)
     with connection.cursor() as cursor:
         cursor.execute(text, [list(pks)])
         rows = cursor.fetchall()
-    return [model.from_db(connection.alias, names, _converted(row, conversions)) for row in rows]
+    return [model.from_db(connection.alias, names, _convert_row(row, conversions)) for row in rows]
 
 
-def _converted(
+def _convert_row(
     row: Sequence[Any], conversions: Iterable[tuple[int, Callable[..., Any]]]
 ) -> list[Any]:
     values = list(row)

@@ -21,7 +21,7 @@ class SecretUnresolved(PlatformError):
 
 def resolve_secrets(references: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return variable → value for references {key, provider, ref}; raise SecretUnresolved."""
-    return {reference["key"]: _resolved(reference) for reference in references}
+    return {reference["key"]: _resolve(reference) for reference in references}
 
 
 def overriding(*, masked: bool = False) -> dict[str, str]:
@@ -40,7 +40,7 @@ def secret_overrides(env: Mapping[str, str]) -> set[str]:
     }
 
 
-def _resolved(reference: Mapping[str, str]) -> str:
+def _resolve(reference: Mapping[str, str]) -> str:
     try:
         return secret_value(reference["provider"], reference["ref"])
     except SecretUnreadable as error:

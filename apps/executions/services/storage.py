@@ -261,7 +261,7 @@ def releasable_runs(run_ids: Iterable[str]) -> list[str]:
 
 def remove_old_runs() -> int:
     """Remove deleted runs and runs older than the retention; return how many."""
-    if _expired().exists():
+    if _find_expired().exists():
         _mark_expired()
     removed = 0
     deleted = Execution.objects.filter(deleted_at__isnull=False).order_by("deleted_at")
@@ -273,11 +273,11 @@ def remove_old_runs() -> int:
 
 @unit_of_work
 def _mark_expired() -> None:
-    _expired().update(deleted_at=clock.now())
+    _find_expired().update(deleted_at=clock.now())
     nudge(OVERVIEW_NUDGE)
 
 
-def _expired() -> QuerySet[Execution, Execution]:
+def _find_expired() -> QuerySet[Execution, Execution]:
     before = clock.now() - conf.retention()
     over = Execution.objects.filter(status__in=_FINAL, finished_at__lt=before, deleted_at=None)
     return over.exclude(KEPT)

@@ -72,7 +72,7 @@ def trace_attempt(run: RunAggregate, index: int, status: str, reason: str) -> No
     A step that failed without a claim has a span from the time it was queued; one that ended
     otherwise without a claim has none.
     """
-    run_span = _traced(run.execution)
+    run_span = _span_of(run.execution)
     since = run.known_value(index, "started_at")
     if since is None and status == _FAILED:
         since = run.known_value(index, "queued_at")
@@ -101,7 +101,7 @@ def trace_attempt(run: RunAggregate, index: int, status: str, reason: str) -> No
 def trace_run(run: RunAggregate) -> None:
     """Record the span of the run, from its acceptance to now."""
     execution = run.execution
-    span = _traced(execution)
+    span = _span_of(execution)
     if span is None:
         return
     finished = telemetry.FinishedSpan(
@@ -123,6 +123,6 @@ def trace_run(run: RunAggregate) -> None:
     run.record_metric(partial(telemetry.record, finished))
 
 
-def _traced(execution: Execution) -> TraceContext | None:
+def _span_of(execution: Execution) -> TraceContext | None:
     """Return the span of the run, or None if spans are not exported."""
     return parse_traceparent(execution.traceparent) if telemetry.is_configured() else None

@@ -119,7 +119,7 @@ def _signer() -> signing.Signer:
 
 def write_cursor(request: Request, key: Sequence[Any]) -> str:
     """The cursor that `requested_page` reads back, for this path and these filters only."""
-    return _signer().sign_object([_binding(request), [_encoded(part) for part in key]])
+    return _signer().sign_object([_binding(request), [_encode(part) for part in key]])
 
 
 def _read_cursor(request: Request, text: str) -> list[Any]:
@@ -129,7 +129,7 @@ def _read_cursor(request: Request, text: str) -> list[Any]:
         raise InvalidCursor("the cursor was not made by this server") from None
     if binding != _binding(request):
         raise InvalidCursor("the cursor belongs to another list or filter")
-    return [_decoded(part) for part in key]
+    return [_decode(part) for part in key]
 
 
 def _binding(request: Request) -> str:
@@ -143,13 +143,13 @@ def _binding(request: Request) -> str:
     return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
 
 
-def _encoded(part: Any) -> Any:
+def _encode(part: Any) -> Any:
     if isinstance(part, datetime):
         return {"time": part.isoformat()}
     return {"uuid": str(part)} if isinstance(part, UUID) else part
 
 
-def _decoded(part: Any) -> Any:
+def _decode(part: Any) -> Any:
     if isinstance(part, dict):
         return UUID(part["uuid"]) if "uuid" in part else datetime.fromisoformat(part["time"])
     return part

@@ -37,7 +37,7 @@ async def published(
         scope = Scope(request, _EMPTY, "", engine.rng)
         if operation.dispatcher != "example":
             for _ in range(_draws(operation)):
-                yield await _drawn(engine, operation, request)
+                yield await _draw_answer(engine, operation, request)
             return
         await engine.looked_up(operation, tables, scope)
         found: list[Candidate | None] = [*tables.candidates.matches(request, scope.state)]
@@ -47,7 +47,9 @@ async def published(
         yield error_answer(error)
 
 
-async def _drawn(engine: Engine, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
+async def _draw_answer(
+    engine: Engine, operation: CompiledOperation, request: MockRequest
+) -> MockAnswer:
     scope = Scope(request, _EMPTY, "", engine.rng)
     found = await engine.looked_up(operation, operation.tables, scope)
     candidate = await engine.picked(operation, operation.tables, scope)

@@ -154,11 +154,11 @@ class CompiledOperation:
     def tables(self) -> OperationTables:
         problems = self.operation.mock.problems
         if problems:
-            return self._broken(problems)
+            return self._build_broken(problems)
         try:
             return self._tables(self.names)
         except (TemplateInvalid, PlatformError) as invalid:
-            return self._broken((str(invalid),))
+            return self._build_broken((str(invalid),))
 
     def _tables(self, names: Names) -> OperationTables:
         mock = self.operation.mock
@@ -234,7 +234,7 @@ class CompiledOperation:
             space.name.suite_id, space.key, self.surface.surface_id, self.operation.operation_id
         )
 
-    def _broken(self, problems: Sequence[str]) -> OperationTables:
+    def _build_broken(self, problems: Sequence[str]) -> OperationTables:
         """Return the tables of an operation whose metadata is wrong."""
         return OperationTables(
             pick=dispatchers["example"],

@@ -137,7 +137,7 @@ def parse_template(text: str, names: Names) -> list[str | Expression]:
     """Return the parts of a template, texts side by side joined; raise TemplateInvalid."""
     if "{{" not in text:
         return [text]
-    return _joined(_parts(text, names)) or [""]
+    return _join_texts(_parts(text, names)) or [""]
 
 
 def _parts(text: str, names: Names) -> Iterator[str | Expression]:
@@ -151,7 +151,7 @@ def _parts(text: str, names: Names) -> Iterator[str | Expression]:
     yield text[at:]
 
 
-def _joined(parts: Iterable[str | Expression]) -> list[str | Expression]:
+def _join_texts(parts: Iterable[str | Expression]) -> list[str | Expression]:
     """Return the parts with texts side by side as one; each text is copied once.
 
     Raise TemplateInvalid for texts that are too large even without a request.
@@ -285,7 +285,7 @@ class BodyTemplate:
             part.encode(errors="replace") if isinstance(part, str) else b"" for part in parts
         ]
         self._slots = [
-            (at, _escaped(each.text) if is_json else _encoded(each.text))
+            (at, _escape(each.text) if is_json else _encode(each.text))
             for at, each in enumerate(parts)
             if isinstance(each, Expression)
         ]
@@ -314,7 +314,7 @@ def _is_json(text: str) -> bool:
 
 
 def _json_parts(text: str, names: Names) -> list[str | Expression]:
-    parts = _joined(_parts_of_json(text, names))
+    parts = _join_texts(_parts_of_json(text, names))
     if sum(isinstance(part, Expression) for part in parts) > MAX_EXPRESSIONS:
         raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
     return parts
@@ -333,10 +333,10 @@ def _parts_of_json(text: str, names: Names) -> Iterator[str | Expression]:
     yield text[at:]
 
 
-def _escaped(text: Text) -> Callable[[Scope], bytes]:
+def _escape(text: Text) -> Callable[[Scope], bytes]:
     encode = msgspec.json.encode
     return lambda scope: encode(text(scope))[1:-1]
 
 
-def _encoded(text: Text) -> Callable[[Scope], bytes]:
+def _encode(text: Text) -> Callable[[Scope], bytes]:
     return lambda scope: text(scope).encode(errors="replace")

@@ -44,7 +44,7 @@ class NotOfType(PlatformError):
 def compile_node(node: ValueNode, names: Names, pointer: str = "") -> Value:
     """Return what makes a node's value; calls raise NotOfType. Raise TemplateInvalid."""
     if node.source is not None:
-        return _coerced(_made(node, names), node, pointer, _plain(node, names, pointer))
+        return _coerce(_compile_node(node, names), node, pointer, _plain(node, names, pointer))
     return _plain(node, names, pointer)
 
 
@@ -90,7 +90,7 @@ def escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _coerced(make: Value, node: ValueNode, pointer: str, default: Value) -> Value:
+def _coerce(make: Value, node: ValueNode, pointer: str, default: Value) -> Value:
     """Return a value of the node's type, `default` if a path leads to nothing."""
     kind = node.type
 
@@ -110,19 +110,19 @@ def _coerced(make: Value, node: ValueNode, pointer: str, default: Value) -> Valu
     return made
 
 
-def _made(node: ValueNode, names: Names) -> Value:
+def _compile_node(node: ValueNode, names: Names) -> Value:
     source = node.source
     if isinstance(source, Generator):
         return generator(source)
     if isinstance(source, Resolve):
-        return _resolved(source, names)
+        return _compile_resolve(source, names)
     if isinstance(source, Compose):
-        return _composed(source, names)
+        return _compile_compose(source, names)
     assert source is not None
     return TextTemplate(source.text, names).render
 
 
-def _resolved(source: Resolve, names: Names) -> Value:
+def _compile_resolve(source: Resolve, names: Names) -> Value:
     reader = compile_path(source.path, names)
     constant = reader if isinstance(reader, str) else None
     fallback = MISSING if source.fallback is None else source.fallback
@@ -139,11 +139,11 @@ def _resolved(source: Resolve, names: Names) -> Value:
     return resolved
 
 
-def _composed(source: Compose, names: Names) -> Value:
+def _compile_compose(source: Compose, names: Names) -> Value:
     parts: list[str | Value] = []
     for part in source.parts:
         if isinstance(part, Resolve):
-            parts.append(_resolved(part, names))
+            parts.append(_compile_resolve(part, names))
         else:
             parts.append(part if isinstance(part, str) else generator(part))
 

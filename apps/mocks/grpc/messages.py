@@ -66,7 +66,7 @@ class Codec:
         found = self._requests.get(content)
         if found is None:
             is_large = len(content) > LARGE or self._is_heavy(content)
-            found = await _converted(self._to_json, content, is_large=is_large)
+            found = await _convert(self._to_json, content, is_large=is_large)
             _keep(self._requests, content, found, len(found))
         return found
 
@@ -99,7 +99,7 @@ class Codec:
         """Return the messages of an answer: of a list, where the method streams, one for each."""
         found = self._answers.get(body)
         if found is None:
-            found = await _converted(self._to_messages, body, is_large=len(body) > LARGE)
+            found = await _convert(self._to_messages, body, is_large=len(body) > LARGE)
             _keep(self._answers, body, found, sum(map(len, found)))
         return found
 
@@ -142,7 +142,7 @@ def _is_well_known(message: Any) -> bool:
     return str(message.DESCRIPTOR.full_name).startswith("google.protobuf.")
 
 
-async def _converted(convert: Callable[[bytes], _T], content: bytes, *, is_large: bool) -> _T:
+async def _convert(convert: Callable[[bytes], _T], content: bytes, *, is_large: bool) -> _T:
     if not is_large:
         return convert(content)
     if not await _large_ones.acquire():

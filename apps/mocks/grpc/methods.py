@@ -80,10 +80,10 @@ class GrpcSpace:
         """Return a method; raise OperationNotFound."""
         found = self.methods.get(path)
         if found is None:
-            found = self.methods[path] = self._made(path)
+            found = self.methods[path] = self._build_method(path)
         return found
 
-    def _made(self, path: str) -> Method:
+    def _build_method(self, path: str) -> Method:
         proto = self.protos.methods.get(path)
         operation = self._operation(proto.full_name) if proto else None
         if proto is None or operation is None:
@@ -119,7 +119,7 @@ class Methods:
 
     def known(self, path: str, metadata: Metadata) -> Method | None:
         """Return a method of a space that is loaded and fresh, unless something must be checked."""
-        named, secret = _told(metadata)
+        named, secret = _read_metadata(metadata)
         now = time.monotonic()
         if not named:
             since, named = self._serving.get(_service_of(path), (0.0, ""))
@@ -134,16 +134,16 @@ class Methods:
 
     async def find(self, path: str, metadata: Metadata) -> Method:
         """Return the method of a call; raise a PlatformError that says what is missing."""
-        named = self._admitted(metadata) or await self._only_space(_service_of(path))
+        named = self._authorize(metadata) or await self._only_space(_service_of(path))
         space = await self.space(named)
         return space.method(path)
 
-    def _admitted(self, metadata: Metadata) -> str:
+    def _authorize(self, metadata: Metadata) -> str:
         """Return the space that metadata name, "" for the shared ones; raise SecretRequired.
 
         Without the secret nobody learns which shared spaces there are.
         """
-        named, secret = _told(metadata)
+        named, secret = _read_metadata(metadata)
         name = SpaceName.parse(named)
         if name is None or name.is_shared:
             self._access.require_secret(secret)
@@ -160,7 +160,7 @@ class Methods:
         known = self._known.get(text)
         if known is not None and known.space is live:
             return known
-        protos = await _compiled(live.compiled.content.files)
+        protos = await _compile(live.compiled.content.files)
         if len(self._known) >= MAX_KNOWN:
             self._forget_unused()
         made = self._known[text] = GrpcSpace(live, protos)
@@ -199,7 +199,7 @@ class Methods:
 
     async def spaces_for(self, metadata: Metadata) -> Sequence[GrpcSpace]:
         """Return the space that the metadata name, else every shared one."""
-        named = self._admitted(metadata)
+        named = self._authorize(metadata)
         return [await self.space(named)] if named else await self.shared_spaces()
 
     async def _only_space(self, service: str) -> str:
@@ -216,7 +216,7 @@ class Methods:
         return serving[0]
 
 
-async def _compiled(files: Mapping[str, bytes]) -> Protos:
+async def _compile(files: Mapping[str, bytes]) -> Protos:
     """Compile on a thread, one suite at a time: it may take long, and others need threads too."""
     if not await _compiling.acquire():
         raise CompilerBusy("too many suites wait for their protos to be compiled; try again")
@@ -242,7 +242,7 @@ def _ambiguous(service: str, serving: Sequence[str]) -> SpaceAmbiguous:
     )
 
 
-def _told(metadata: Metadata) -> tuple[str, dict[bytes, bytes]]:
+def _read_metadata(metadata: Metadata) -> tuple[str, dict[bytes, bytes]]:
     """Return the space that metadata name, and the shared secret as the gate reads it."""
     named, secret = "", {}
     for key, value in metadata:

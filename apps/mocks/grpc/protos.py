@@ -87,14 +87,14 @@ def compile_protos(files: Mapping[str, bytes]) -> Protos:
     digest = hashlib.sha256(json.dumps(sorted(texts.items())).encode()).hexdigest()
     with _compiling:
         if digest not in _kept:
-            _kept[digest] = _compiled(texts)
+            _kept[digest] = _compile(texts)
         _kept.move_to_end(digest)
         while len(_kept) > KEPT or sum(each.size for each in _kept.values()) > MAX_KEPT:
             _kept.popitem(last=False)
         return next(reversed(_kept.values()))
 
 
-def _compiled(texts: Mapping[str, str]) -> Protos:
+def _compile(texts: Mapping[str, str]) -> Protos:
     with tempfile.TemporaryDirectory(prefix="partita-protos-") as folder:
         ended = _run(texts, folder)
         problem = _read(Path(folder, "problems"), MAX_PROBLEM).decode(errors="replace").strip()
@@ -105,7 +105,7 @@ def _compiled(texts: Mapping[str, str]) -> Protos:
         return Protos(problem="the .proto files declare too much")
     if problem:
         logger.info("Protos of a suite do not all compile: %s", problem)
-    return _loaded(sets, problem)
+    return _load(sets, problem)
 
 
 def _run(texts: Mapping[str, str], folder: str) -> bool:
@@ -138,7 +138,7 @@ def _read(path: Path, limit: int) -> bytes:
         return b""
 
 
-def _loaded(sets: list[bytes], problem: str) -> Protos:
+def _load(sets: list[bytes], problem: str) -> Protos:
     pool = descriptor_pool.DescriptorPool()
     names: dict[str, None] = {}
     for file in _files(sets):

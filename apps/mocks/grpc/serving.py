@@ -214,7 +214,7 @@ class _Call:
 
     def _exchange(self, method: Method) -> HttpExchange:
         """Return the call as the journal and the metrics see one."""
-        headers = list(_encoded(self._metadata))
+        headers = list(_encode_metadata(self._metadata))
         scope = {"method": "POST", "path": self._path, "raw_path": self._path.encode(),
                  "headers": headers, "query_string": b""}  # fmt: skip
         exchange = HttpExchange(
@@ -265,7 +265,7 @@ async def abort(context: Any, ended: Ended) -> None:
     await context.abort(ended.status, ended.message, ended.trailing)
 
 
-def _encoded(metadata: Metadata) -> Iterator[tuple[bytes, bytes]]:
+def _encode_metadata(metadata: Metadata) -> Iterator[tuple[bytes, bytes]]:
     for key, value in metadata:
         yield key.encode(), value if isinstance(value, bytes) else value.encode()
 
@@ -280,5 +280,5 @@ class _NotedMetadata:
         self._own_cookies = own_cookies
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
-        headers = list(_encoded(self._metadata))
+        headers = list(_encode_metadata(self._metadata))
         return iter(noted_headers(headers, dict(headers), self._own_cookies))

@@ -50,9 +50,9 @@ class Weights:
                 raise MessageTooLarge(
                     f"the JSON of the request has more than {MAX_WEIGHT // 2**20} MiB"
                 )
-            waiting.extend(_held(each))
+            waiting.extend(_messages_in(each))
             if each.DESCRIPTOR.full_name == _ANY:
-                waiting.extend(self._unpacked(each))
+                waiting.extend(self._unpack(each))
         return total
 
     def _of_type(self, descriptor: Any) -> int:
@@ -65,7 +65,7 @@ class Weights:
             )
         return found
 
-    def _unpacked(self, packed: Any) -> Iterator[Any]:
+    def _unpack(self, packed: Any) -> Iterator[Any]:
         """Yield what an `Any` holds; what does not is told by the conversion."""
         try:
             kind = self._pool.FindMessageTypeByName(packed.type_url.rpartition("/")[2])
@@ -74,7 +74,7 @@ class Weights:
             return
 
 
-def _held(message: Any) -> Iterator[Any]:
+def _messages_in(message: Any) -> Iterator[Any]:
     for field, value in message.ListFields():
         if field.message_type is None:
             continue

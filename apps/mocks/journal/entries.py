@@ -83,11 +83,11 @@ def _shown_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
     """Return what a call was nearest to, without credentials among the values that were sent."""
     shown = dict(nearest)
     if "conditions" in shown:
-        shown["conditions"] = [_shown(each, mask) for each in shown["conditions"]]
+        shown["conditions"] = [_hide_secret(each, mask) for each in shown["conditions"]]
     return shown
 
 
-def _shown(condition: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+def _hide_secret(condition: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
     if "actual" not in condition:
         return dict(condition)
     names = _SECRET_HEADER if condition["from"] == "header" else _SECRET_NAME

@@ -70,7 +70,7 @@ class MemoryJournal:
                 ring.bytes += size
                 self._bytes += size
             if self._calls > self._most_calls or self._bytes > self._most_bytes:
-                self._bound(space)
+                self._drop_excess(space)
 
     async def entries(self, space: str) -> Sequence[JournalEntry]:
         return self.newest(space)
@@ -130,7 +130,7 @@ class MemoryJournal:
             ring.bytes -= size
             self._bytes -= size
 
-    def _bound(self, used: str) -> None:
+    def _drop_excess(self, used: str) -> None:
         """Drop the calls of the space that came first, then the oldest of the one in use."""
         self._rings.move_to_end(used)
         while self._calls > self._most_calls or self._bytes > self._most_bytes:

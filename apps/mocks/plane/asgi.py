@@ -157,7 +157,7 @@ class MockPlane:
         if kind == "ready":
             await self._say_ready(exchange, parts)
         else:
-            await self._simulate(exchange, await self._routed(exchange, parts))
+            await self._simulate(exchange, await self._find_route(exchange, parts))
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
         name = self._access.admitted(exchange.given, parts[3])
@@ -180,7 +180,7 @@ class MockPlane:
         await self._reply(exchange, answer, self._ready.prepared(operation).common)
         self._notes.note(exchange, answer, request)
 
-    async def _routed(self, exchange: HttpExchange, parts: list[str]) -> Route:
+    async def _find_route(self, exchange: HttpExchange, parts: list[str]) -> Route:
         """Find the operation of a path; raise what is missing."""
         space, surface = await self._surface(exchange, parts)
         rest = parts[5] if len(parts) == _PARTS else ""
@@ -193,7 +193,7 @@ class MockPlane:
             exchange.below = f"/{unquote(rest)}"
             operation = surface.find(unquote(rest), exchange.kind)
         if operation is None:
-            raise self._unmatched(exchange, surface)
+            raise self._operation_not_found(exchange, surface)
         if exchange.kind == "rest":
             self._routes.add(parts, space, surface)
         return Route(space, operation, params, exchange.below)
@@ -209,7 +209,9 @@ class MockPlane:
         exchange.space, exchange.surface_id = text, surface.surface.surface_id
         return space, surface
 
-    def _unmatched(self, exchange: HttpExchange, surface: CompiledSurface) -> PlatformError:
+    def _operation_not_found(
+        self, exchange: HttpExchange, surface: CompiledSurface
+    ) -> PlatformError:
         exchange.unmatched_of = surface
         shown = f"{exchange.method} {exchange.below}"[:300]
         return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
@@ -246,7 +248,7 @@ class MockPlane:
             operation = _operation_of(surface, unquote(parts[5]))
             if operation is None:
                 exchange.below = f"/{unquote(parts[5])}"
-                raise self._unmatched(exchange, surface)
+                raise self._operation_not_found(exchange, surface)
             exchange.operation = operation
             common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.given, exchange.receive)

@@ -189,7 +189,7 @@ async def _serve_socket(channels: Channels, exchange: HttpExchange, security: He
         with channels.counted(subscription):
             accept["headers"] = [*headers, *operation_headers(subscription.operation, [])]
             await exchange.send(accept)
-            closing = await _served(channels, subscription)
+            closing = await _serve(channels, subscription)
     except PlatformError as error:
         await exchange.send(accept)
         closing = _refusal(error)
@@ -197,7 +197,7 @@ async def _serve_socket(channels: Channels, exchange: HttpExchange, security: He
         await exchange.send(closing)
 
 
-async def _served(channels: Channels, subscription: Subscription) -> Message | None:
+async def _serve(channels: Channels, subscription: Subscription) -> Message | None:
     try:
         return await Socket(channels, subscription).run()
     except OSError:

@@ -43,7 +43,7 @@ class RequestHeaders(Mapping[str, str]):
     def __init__(self, headers: list[tuple[bytes, bytes]], own_cookies: frozenset[str]) -> None:
         raw = dict(headers)
         if len(raw) != len(headers):
-            raw = _joined(headers)
+            raw = _join_headers(headers)
         raw.pop(SECRET_HEADER, None)
         if b"cookie" in raw:
             cookies = foreign_cookies(raw.pop(b"cookie"), own_cookies)
@@ -68,7 +68,7 @@ class RequestHeaders(Mapping[str, str]):
         return len(self._raw)
 
 
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def _join_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     raw: dict[bytes, bytes] = {}
     for name, value in headers:
         raw[name] = raw[name] + _JOINED_BY.get(name, b", ") + value if name in raw else value

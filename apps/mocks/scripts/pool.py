@@ -82,13 +82,13 @@ class ScriptPool:
             if self._is_slow(source):
                 await held.enter_async_context(_slot(self._slow_ones))
             await held.enter_async_context(_slot(self._all))
-            answer = await self._asked(source, document)
+            answer = await self._ask(source, document)
         if "error" in answer:
             raise ScriptFailed(_detail(answer))
         name: str | None = answer["name"]
         return name
 
-    async def _asked(self, source: str, document: bytes) -> dict[str, Any]:
+    async def _ask(self, source: str, document: bytes) -> dict[str, Any]:
         process = await self._process()
         is_kept = False
         try:
@@ -115,7 +115,7 @@ class ScriptPool:
                     self._busy.add(process)
                     return process
                 process.kill()
-        process = await self._started()
+        process = await self._start_process()
         is_ready = False
         try:
             is_ready = await process.is_ready()
@@ -126,7 +126,7 @@ class ScriptPool:
             raise ScriptFailed("no process for scripts could be started")
         return process
 
-    async def _started(self) -> ScriptProcess:
+    async def _start_process(self) -> ScriptProcess:
         if self._closed.is_set():
             raise ScriptFailed("the server is ending")
         starting = asyncio.ensure_future(asyncio.to_thread(ScriptProcess, self._limits))

@@ -81,7 +81,7 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
     """
 
     async def explained() -> dict[str, Any]:
-        operation, request = located(await _loaded(name), call)
+        operation, request = located(await _load_space(name), call)
         engine = wiring.mock_parts().engine
         return await explain(engine, operation, request, defaults_only=defaults_only)
 
@@ -148,7 +148,7 @@ async def _owner(name: SpaceName, patch: StatePatch) -> str:
     if not patch.surface_id:
         detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
         raise RecordNotFound(detail)
-    space = await _loaded(name)
+    space = await _load_space(name)
     if patch.surface_id not in space.surfaces:
         raise SurfaceNotFound(patch.surface_id)
     return patch.surface_id
@@ -182,7 +182,7 @@ def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = 
     )
 
 
-async def _loaded(name: SpaceName) -> CompiledSpace:
+async def _load_space(name: SpaceName) -> CompiledSpace:
     space = await wiring.mock_parts().spaces.load_now(str(name))
     if space is not None:
         return space.compiled

@@ -55,10 +55,10 @@ def ask_ready(base_url: str, name: SpaceName, surface_id: str, *, within_s: floa
         return f"the mocks at {base_url} do not answer ({type(error).__name__})"
     if answer.status_code == _OK:
         return ""
-    return f"the surface {surface_id} is not served ({_said(answer)})"
+    return f"the surface {surface_id} is not served ({_detail_of(answer)})"
 
 
-def _said(answer: Response) -> str:
+def _detail_of(answer: Response) -> str:
     try:
         detail = answer.json().get("detail")
     except (ValueError, AttributeError):

@@ -59,7 +59,7 @@ class Command:
 
     def serve(self, options: argparse.Namespace) -> int:
         try:
-            files = self._found(options.suite)
+            files = self._find_files(options.suite)
         except PlatformError as error:
             return _unusable(error)
         try:
@@ -74,7 +74,7 @@ class Command:
                 return _unusable(error)
             return self._serve(served, bound, options)
 
-    def _found(self, text: str) -> ServedFiles:
+    def _find_files(self, text: str) -> ServedFiles:
         """Ask for the folder of suites, which takes settings, only where no file is meant."""
         place = Path(text)
         if place.exists():
@@ -94,7 +94,7 @@ class Command:
             if options.grpc_port is not None:
                 grpc_port = await plane.start_grpc(options.host, options.grpc_port)
                 if not grpc_port:
-                    return _cannot_listen(_taken(), options.host, options.grpc_port)
+                    return _cannot_listen(_address_in_use(), options.host, options.grpc_port)
             plane.start()
             served.start(reloaded)
             grpc = f"{options.host}:{grpc_port}" if grpc_port else ""
@@ -128,7 +128,7 @@ def _unusable(error: PlatformError) -> int:
     return NOT_FOUND if isinstance(error, NothingToServe) else ERROR
 
 
-def _taken() -> OSError:
+def _address_in_use() -> OSError:
     return OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 

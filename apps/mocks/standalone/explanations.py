@@ -71,7 +71,7 @@ class Explanations:
             return
         if exchange.method != "POST":
             raise MethodNotAllowed(_METHODS)
-        asked_for = _parsed(await read_body(exchange.given, exchange.receive))
+        asked_for = _parse(await read_body(exchange.given, exchange.receive))
         if asked_for.suite_id not in ("", self._suite_id):
             raise SuiteNotFound(asked_for.suite_id)
         call = ExplainedCall(
@@ -91,7 +91,7 @@ class Explanations:
         await exchange.reply(*http_responses.document(http_responses.SECURITY, explained))
 
 
-def _parsed(body: bytes) -> _Asked:
+def _parse(body: bytes) -> _Asked:
     try:
         return msgspec.json.decode(body, type=_Asked)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -70,11 +70,13 @@ class Output:
             self._line(f"gRPC on {facts.grpc}, with reflection")
         self._line(f"try: {_first_curl(surfaces)}")
         took = f"started in {facts.took_s * 1000:.0f} ms"
-        self._line(f"{_counted(reading)}; {took}, Ctrl-C ends it")
+        self._line(f"{_count(reading)}; {took}, Ctrl-C ends it")
         _list(reading.warnings)
 
     def call(self, entry: JournalEntry) -> None:
-        self._line(json.dumps(_call(entry), ensure_ascii=False) if self.as_json else _said(entry))
+        self._line(
+            json.dumps(_call(entry), ensure_ascii=False) if self.as_json else _describe(entry)
+        )
 
     def _line(self, text: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # `… | head` has read enough; go on serving
@@ -86,7 +88,7 @@ def _size(surface: Surface) -> str:
     return f"{len(surface.operations)} operation{'s' * (len(surface.operations) != 1)}"
 
 
-def _counted(reading: Reading) -> str:
+def _count(reading: Reading) -> str:
     warnings = len(reading.warnings)
     operations = reading.operations
     counted = f"{operations} operation{'s' * (operations != 1)}"
@@ -118,7 +120,7 @@ def _call(entry: JournalEntry) -> dict[str, Any]:
     return document | {key: value for key, value in optional.items() if value}
 
 
-def _said(entry: JournalEntry) -> str:
+def _describe(entry: JournalEntry) -> str:
     where = entry.operation_id or entry.surface_id or "-"
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
@@ -142,7 +144,7 @@ def _nearest(nearest: Mapping[str, Any]) -> str:
 
 
 def report_reload(reading: Reading) -> None:
-    report(f"reloaded: {_counted(reading)}")
+    report(f"reloaded: {_count(reading)}")
     _list(reading.warnings)
 
 

@@ -62,7 +62,7 @@ class MemoryState:
     ) -> bool:
         size = 0 if fields is None else record_size(key, fields)
         with self._lock:
-            kept = self._entered(space)
+            kept = self._enter(space)
             before = kept.records.get(key)
             if (before.version if before else 0) != version:
                 return False
@@ -83,7 +83,7 @@ class MemoryState:
             )
             kept.records.move_to_end(key)
             kept.bytes += size
-            self._bound(kept)
+            self._drop_excess(kept)
             self._bytes += kept.bytes - bytes_before
             while self._bytes > self._limits.total_bytes and len(self._spaces) > 1:
                 self._drop(next(iter(self._spaces)))
@@ -91,7 +91,7 @@ class MemoryState:
 
     async def draw(self, space: str, surface_id: str, operation_id: str) -> int:
         with self._lock:
-            counters = self._entered(space).counters
+            counters = self._enter(space).counters
             value = counters.get((surface_id, operation_id), 0)
             counters[surface_id, operation_id] = value + 1
             return value
@@ -116,23 +116,23 @@ class MemoryState:
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         with self._lock:
             found = self._spaces.get(space)
-            return 0 if found is None else self._emptied(found, surface_id, key)
+            return 0 if found is None else self._empty(found, surface_id, key)
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> bool:
         """Empty surfaces ("": the whole space) whose number of resets is new here."""
         with self._lock:
-            kept = self._entered(space)
+            kept = self._enter(space)
             for surface_id, number in resets.items():
                 if kept.resets.get(surface_id, 0) < number:
                     kept.resets[surface_id] = number
-                    self._emptied(kept, surface_id, "")
+                    self._empty(kept, surface_id, "")
         return True
 
     def clear(self) -> None:
         """Forget everything but the numbers of resets."""
         with self._lock:
             for space in self._spaces.values():
-                self._emptied(space, "", "")
+                self._empty(space, "", "")
 
     def forget(self, space: str) -> None:
         with self._lock:
@@ -142,13 +142,13 @@ class MemoryState:
     def _drop(self, space: str) -> None:
         self._bytes -= self._spaces.pop(space).bytes
 
-    def _emptied(self, space: _Space, surface_id: str, key: str) -> int:
+    def _empty(self, space: _Space, surface_id: str, key: str) -> int:
         bytes_before = space.bytes
-        removed = _emptied(space, surface_id, key)
+        removed = _empty(space, surface_id, key)
         self._bytes += space.bytes - bytes_before
         return removed
 
-    def _entered(self, space: str) -> _Space:
+    def _enter(self, space: str) -> _Space:
         now = self._monotonic()
         found = self._spaces.get(space)
         if found is None or self._is_idle(found):
@@ -170,14 +170,14 @@ class MemoryState:
                 return
             self._drop(oldest)
 
-    def _bound(self, space: _Space) -> None:
+    def _drop_excess(self, space: _Space) -> None:
         while len(space.records) > 1 and (
             len(space.records) > self._limits.records or space.bytes > self._limits.bytes
         ):
             space.remove(next(iter(space.records)))
 
 
-def _emptied(space: _Space, surface_id: str, key: str) -> int:
+def _empty(space: _Space, surface_id: str, key: str) -> int:
     keys = [
         each
         for each, record in space.records.items()

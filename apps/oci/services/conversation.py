@@ -152,7 +152,7 @@ class Conversation:
         """Send, and again after a pause where the answer says "later"."""
         for attempt in range(RETRIES):
             try:
-                answer = await self._redirected(sent, authorization)
+                answer = await self._follow_redirects(sent, authorization)
             except httpx.RemoteProtocolError as error:  # a kept connection that was just closed
                 if sent.method not in _REPEATABLE:
                     raise failure(error) from error
@@ -164,11 +164,11 @@ class Conversation:
 
     async def _last(self, sent: _Sent, authorization: str) -> Answer:
         try:
-            return await self._redirected(sent, authorization)
+            return await self._follow_redirects(sent, authorization)
         except httpx.RemoteProtocolError as error:
             raise failure(error) from error
 
-    async def _redirected(self, sent: _Sent, authorization: str) -> Answer:
+    async def _follow_redirects(self, sent: _Sent, authorization: str) -> Answer:
         for _ in range(MAX_REDIRECTS + 1):
             answer = await self._once(sent, authorization)
             if answer.status not in _REDIRECTS:
@@ -245,14 +245,14 @@ class _SignIn:
 
     async def _token(self, scope: str) -> str:
         if scope not in self._tokens:
-            self._tokens[scope] = asyncio.create_task(self._fetched(scope))
+            self._tokens[scope] = asyncio.create_task(self._fetch_token(scope))
         try:
             return f"Bearer {await asyncio.shield(self._tokens[scope])}"
         except RegistryFailure:
             self._tokens.pop(scope, None)
             raise
 
-    async def _fetched(self, scope: str) -> str:
+    async def _fetch_token(self, scope: str) -> str:
         assert self._challenge is not None
         sent = _Sent(
             method="GET",

@@ -57,10 +57,10 @@ def pull(reference: Reference | str) -> Package:
     asked = parse_reference(reference) if isinstance(reference, str) else reference
     if not asked.tag and not asked.digest:
         raise InvalidReference(f"{asked}: a tag or a digest is required")
-    if asked.digest and (found := _stored(asked, asked.digest)):
+    if asked.digest and (found := _find_stored(asked, asked.digest)):
         return found
     try:
-        pulled = _fetched(registry_for(asked), asked)
+        pulled = _fetch(registry_for(asked), asked)
     except RegistryFailure as error:
         if found := _last_known(asked):
             return found
@@ -71,7 +71,7 @@ def pull(reference: Reference | str) -> Package:
     return pulled.as_package(asked)
 
 
-def _fetched(registry: ImageRegistry, asked: Reference) -> PulledPackage | Package:
+def _fetch(registry: ImageRegistry, asked: Reference) -> PulledPackage | Package:
     """Return what the registry has, or the stored package of the same digest.
 
     The event loop stands still while the store is asked: it serves this call alone.
@@ -83,14 +83,14 @@ def _fetched(registry: ImageRegistry, asked: Reference) -> PulledPackage | Packa
             manifest = runner.run(
                 within(deadline, client.manifest(asked.path, asked.digest or asked.tag))
             )
-            if found := _stored(asked, manifest.digest):
+            if found := _find_stored(asked, manifest.digest):
                 return found
             return runner.run(within(deadline, pull_layer(client, asked.path, manifest)))
         finally:
             runner.run(client.aclose())
 
 
-def _stored(asked: Reference, digest: str) -> Package | None:
+def _find_stored(asked: Reference, digest: str) -> Package | None:
     return stored_package(digest, repository=asked.repository, tag=asked.tag)
 
 
@@ -99,7 +99,7 @@ def _last_known(asked: Reference) -> Package | None:
     known = find_repository(asked.repository)
     if asked.digest or known is None or known.version != asked.tag or not known.digest:
         return None
-    return _stored(asked, known.digest)
+    return _find_stored(asked, known.digest)
 
 
 def registry_for(reference: Reference) -> ImageRegistry:
@@ -122,11 +122,11 @@ async def pull_layer(client: RegistryClient, path: str, manifest: Manifest) -> P
 async def checked(manifest: Manifest, layer: bytes) -> PulledPackage:
     """Unpack a layer; raise PackageRefused."""
     if len(layer) > _ON_A_THREAD:
-        return await asyncio.to_thread(_unpacked, manifest, layer)
-    return _unpacked(manifest, layer)
+        return await asyncio.to_thread(_unpack, manifest, layer)
+    return _unpack(manifest, layer)
 
 
-def _unpacked(manifest: Manifest, layer: bytes) -> PulledPackage:
+def _unpack(manifest: Manifest, layer: bytes) -> PulledPackage:
     files = unpacked(layer)
     return PulledPackage(
         manifest=manifest, layer=layer, content_digest=content_digest(files), files=files

@@ -60,12 +60,12 @@ class RegistryClient:
         """Raise RegistryFailure unless the registry answers and lets us in."""
         answer = await self._http.send("GET", "/v2/", limit=_SMALL)
         if answer.status != HTTPStatus.OK:
-            raise _unexpected(answer)
+            raise _failure_of(answer)
 
     async def repositories(self) -> list[str]:
         """Return the names of `_catalog`; raise CatalogRefused, RegistryFailure."""
         try:
-            return await self._listed(
+            return await self._list_names(
                 f"/v2/_catalog?n={_PAGE}", "repositories", MAX_REPOSITORIES, "registry:catalog:*"
             )
         except RegistryFailure as error:
@@ -79,15 +79,15 @@ class RegistryClient:
 
     async def tags(self, path: str) -> list[str]:
         """Return the tags of a repository; those that are no tags are left out."""
-        found = await self._listed(f"/v2/{path}/tags/list", "tags", MAX_TAGS, pull_scope(path))
+        found = await self._list_names(f"/v2/{path}/tags/list", "tags", MAX_TAGS, pull_scope(path))
         return [tag for tag in found if TAG.match(tag)]
 
-    async def _listed(self, target: str, key: str, most: int, scope: str) -> list[str]:
+    async def _list_names(self, target: str, key: str, most: int, scope: str) -> list[str]:
         names: list[str] = []
         while target:
             answer = await self._http.send("GET", target, limit=_MAX_PAGE_BYTES, scope=scope)
             if answer.status != HTTPStatus.OK:
-                raise _unexpected(answer)
+                raise _failure_of(answer)
             page = _names(answer, key)
             names += page
             target = self._next(answer) if len(names) < most and page else ""
@@ -123,7 +123,7 @@ class RegistryClient:
         if answer.status == HTTPStatus.NOT_FOUND:
             return ""
         if answer.status != HTTPStatus.OK:
-            raise _unexpected(answer)
+            raise _failure_of(answer)
         digest = answer.header("docker-content-digest")
         if DIGEST.match(digest):
             return digest
@@ -131,7 +131,7 @@ class RegistryClient:
             "GET", target, limit=MAX_MANIFEST_BYTES, scope=scope, headers=_ACCEPT_ALL
         )
         if answer.status != HTTPStatus.OK:
-            raise _unexpected(answer)
+            raise _failure_of(answer)
         return digest_of(answer.body)
 
     async def manifest(self, path: str, tag_or_digest: str) -> Manifest:
@@ -151,7 +151,7 @@ class RegistryClient:
             mark = "@" if ":" in tag_or_digest else ":"
             raise PackageNotFound(f"the registry has no {path}{mark}{tag_or_digest}")
         if answer.status != HTTPStatus.OK:
-            raise _unexpected(answer)
+            raise _failure_of(answer)
         expected = tag_or_digest if DIGEST.match(tag_or_digest) else ""
         return read_manifest(
             answer.body, media_type=answer.header("content-type"), expected=expected
@@ -171,7 +171,7 @@ class RegistryClient:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise PackageNotFound(f"{path} has no layer {layer.digest} in its registry")
         if answer.status != HTTPStatus.OK:
-            raise _unexpected(answer)
+            raise _failure_of(answer)
         if len(answer.body) != layer.size:
             raise PackageRefused("size_mismatch", "the layer is smaller than its manifest says")
         if (found := digest_of(answer.body)) != layer.digest:
@@ -189,7 +189,7 @@ class RegistryClient:
         )
         location = begun.header("location")
         if begun.status != HTTPStatus.ACCEPTED or not location:
-            raise _unexpected(begun)
+            raise _failure_of(begun)
         ended = await self._http.send(
             "PUT",
             with_query(str(joined(self._http.base, location)), digest=digest),
@@ -199,7 +199,7 @@ class RegistryClient:
             body=content,
         )
         if ended.status != HTTPStatus.CREATED:
-            raise _unexpected(ended)
+            raise _failure_of(ended)
 
     async def push_manifest(self, path: str, tag_or_digest: str, content: bytes) -> None:
         answer = await self._http.send(
@@ -211,7 +211,7 @@ class RegistryClient:
             body=content,
         )
         if answer.status != HTTPStatus.CREATED:
-            raise _unexpected(answer)
+            raise _failure_of(answer)
 
 
 def pull_scope(path: str) -> str:
@@ -237,7 +237,7 @@ def _names(answer: Answer, key: str) -> list[str]:
     return found
 
 
-def _unexpected(answer: Answer) -> RegistryFailure:
+def _failure_of(answer: Answer) -> RegistryFailure:
     if answer.status == HTTPStatus.FORBIDDEN:
         return RegistryFailure("unauthorized", "the registry refuses access (403)", status=403)
     if answer.status == HTTPStatus.NOT_FOUND:

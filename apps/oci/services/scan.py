@@ -71,12 +71,12 @@ class Scan:
     def __iter__(self) -> Iterator[list[ScannedRepository]]:
         with asyncio.Runner() as runner:
             try:
-                self.names = runner.run(self._listed())
+                self.names = runner.run(self._list_repositories())
                 yield from self._batches(runner)
             finally:
                 runner.run(self._client.aclose())
 
-    async def _listed(self) -> list[str]:
+    async def _list_repositories(self) -> list[str]:
         """Return the repositories within the scope; raise RegistryFailure."""
         try:
             async with asyncio.timeout_at(self._loop_deadline()):
@@ -134,7 +134,7 @@ class Scan:
         self, names: Iterator[str], queue: asyncio.Queue[ScannedRepository | None]
     ) -> None:
         for name in names:
-            queue.put_nowait(await self._found(name))
+            queue.put_nowait(await self._scan_repository(name))
 
     async def _batch(
         self, queue: asyncio.Queue[ScannedRepository | None]
@@ -150,13 +150,13 @@ class Scan:
             size += len(scanned.pulled.layer) if scanned.pulled else 0
         return batch, False
 
-    async def _found(self, path: str) -> ScannedRepository:
+    async def _scan_repository(self, path: str) -> ScannedRepository:
         try:
             return await self._looked_at(path)
         except RegistryFailure as error:
-            return self._failed(ScannedRepository(path=path), error.code, error.detail)
+            return self._add_error(ScannedRepository(path=path), error.code, error.detail)
 
-    def _failed(self, scanned: ScannedRepository, code: str, detail: str) -> ScannedRepository:
+    def _add_error(self, scanned: ScannedRepository, code: str, detail: str) -> ScannedRepository:
         repository = f"{self._registry.host}/{scanned.path}"
         self.errors.append(RepositoryError(repository=repository, code=code, detail=detail))
         return replace(scanned, error_code=code, error_detail=detail)
@@ -165,7 +165,7 @@ class Scan:
         tags = await self._client.tags(path)
         version = chosen_tag(sorted_tags(tags))
         if not version:
-            return self._failed(
+            return self._add_error(
                 ScannedRepository(path=path), "no_tags", "the repository has no tags"
             )
         digest = ""
@@ -175,8 +175,8 @@ class Scan:
             if not self._is_trusted(path, version, frozenset(tags), known):
                 digest = await self._client.manifest_digest(path, version)
         if known is not None and digest and not self._is_open(known, digest):
-            return self._unchanged(path, tuple(tags), version, known)
-        return await self._pulled(ScannedRepository(path=path, tags=tuple(tags), version=version))
+            return self._copy_known(path, tuple(tags), version, known)
+        return await self._pull(ScannedRepository(path=path, tags=tuple(tags), version=version))
 
     def _is_trusted(self, path: str, version: str, tags: frozenset[str], known: Known) -> bool:
         """Return whether the digest of a version is taken as unchanged in this turn."""
@@ -194,7 +194,7 @@ class Scan:
             return True
         return digest not in self._stored and (known.pulled or known.error_code in _PASSING)
 
-    def _unchanged(
+    def _copy_known(
         self, path: str, tags: tuple[str, ...], version: str, known: Known
     ) -> ScannedRepository:
         scanned = ScannedRepository(
@@ -217,14 +217,14 @@ class Scan:
         """
         if code == _NO_LAYER and scanned.artifact_type not in LAYER_TYPES:
             return replace(scanned, error_code=code, error_detail=detail)
-        return self._failed(scanned, code, detail)
+        return self._add_error(scanned, code, detail)
 
-    async def _pulled(self, scanned: ScannedRepository) -> ScannedRepository:
+    async def _pull(self, scanned: ScannedRepository) -> ScannedRepository:
         """Return the repository with its manifest, and with its content where that is new."""
         try:
             manifest = await self._client.manifest(scanned.path, scanned.version)
         except (PackageRefused, PackageNotFound) as error:
-            return self._failed(scanned, _code(error), error.detail)
+            return self._add_error(scanned, _code(error), error.detail)
         scanned = replace(
             scanned,
             digest=manifest.digest,
@@ -239,7 +239,7 @@ class Scan:
         try:
             pulled = await self._content(scanned.path, manifest, manifest.layer)
         except (PackageRefused, PackageNotFound, RegistryFailure) as error:
-            return self._failed(scanned, _code(error), error.detail)
+            return self._add_error(scanned, _code(error), error.detail)
         return replace(scanned, pulled=pulled, is_stored=True)
 
     async def _content(self, path: str, manifest: Manifest, layer: Descriptor) -> PulledPackage:

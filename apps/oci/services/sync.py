@@ -70,7 +70,7 @@ def _sync(registry_id: str, *, turn: int | None) -> SyncResult:
     failed = RegistryFailure("internal_error", "the synchronization failed")
     failure: RegistryFailure | None = failed
     try:
-        errors = _synchronized(registry, holder, turn)
+        errors = _synchronize(registry, holder, turn)
         failure = _whole_failure(errors)
     except RegistryFailure as error:
         failure = error
@@ -140,7 +140,7 @@ def test_connection(registry_id: str) -> ConnectionReport:
     code = ""
     detail = "the registry answers and accepts the credentials"
     try:
-        asyncio.run(_asked(registry, began + TEST_S))
+        asyncio.run(_ping(registry, began + TEST_S))
     except CatalogRefused:
         detail = "the registry answers; it does not list its repositories"
     except RegistryFailure as error:
@@ -149,7 +149,7 @@ def test_connection(registry_id: str) -> ConnectionReport:
     return ConnectionReport(reachable=not code, code=code, detail=detail, duration_ms=took_ms)
 
 
-async def _asked(registry: ImageRegistry, deadline: float) -> None:
+async def _ping(registry: ImageRegistry, deadline: float) -> None:
     async with open_client(registry) as client:
         await within(deadline, client.ping())
 
@@ -259,14 +259,14 @@ def _whole_failure(errors: Sequence[RepositoryError]) -> RegistryFailure | None:
     return None
 
 
-def _synchronized(
+def _synchronize(
     registry: ImageRegistry, holder: str, turn: int | None
 ) -> tuple[RepositoryError, ...]:
     """Write what a scan finds, batch by batch; raise RegistryFailure, SyncInProgress."""
     from apps.oci.services.scan import Scan  # httpx is slow to import
 
     rows = {row.path: row for row in IndexedRepository.objects.filter(registry_id=_key(registry))}
-    known = {path: _known(row) for path, row in rows.items() if row.host == registry.host}
+    known = {path: _known_of(row) for path, row in rows.items() if row.host == registry.host}
     stored = stored_digests()
     scan = Scan(registry, known, stored, turn=turn)
     gone: set[str] = set()
@@ -280,7 +280,7 @@ def _synchronized(
     return tuple(scan.errors)
 
 
-def _known(row: IndexedRepository) -> Known:
+def _known_of(row: IndexedRepository) -> Known:
     return Known(
         digest=row.digest,
         version=row.version,

@@ -75,7 +75,7 @@ class CachedReads:
             until, value = self._kept.get(place, (0.0, None))
         if until > self._clock():
             return cast("T", value)
-        shared = self._shared(place)
+        shared = self._read_shared(place)
         result = cast("T", shared[0]) if shared else compute()
         if not shared:
             self._share(place, result)
@@ -90,7 +90,7 @@ class CachedReads:
             while len(self._kept) > MAX_ENTRIES:
                 self._kept.popitem(last=False)
 
-    def _shared(self, place: tuple[int, str]) -> tuple[object] | None:
+    def _read_shared(self, place: tuple[int, str]) -> tuple[object] | None:
         redis = shared_redis()
         if redis is None:
             return None

@@ -38,7 +38,7 @@ def changes_between(old: Wire, new: Wire) -> list[Change]:
     hidden = {secret.identity for wire in (old, new) for secret in secret_texts(wire)}
     keys = [*after, *(key for key in before if key not in after)]
     found = [
-        Change(key, _shown(before.get(key), key, hidden), _shown(after.get(key), key, hidden))
+        Change(key, _display(before.get(key), key, hidden), _display(after.get(key), key, hidden))
         for key in keys
         if before.get(key, "") != after.get(key, "")
         and not {before.get(key, ""), after.get(key, "")} <= _NOTHING
@@ -46,7 +46,7 @@ def changes_between(old: Wire, new: Wire) -> list[Change]:
     return (found + list(_moves(old, new)))[:MAX_CHANGES]
 
 
-def _shown(value: str | None, key: str, hidden: set[str]) -> str:
+def _display(value: str | None, key: str, hidden: set[str]) -> str:
     if not value:
         return ""
     if key in hidden:

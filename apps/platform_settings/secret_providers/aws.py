@@ -35,7 +35,7 @@ class AwsSecretsManager:
 
     def value(self, managers: SecretManagers, ref: str) -> str:
         located, region = secret_path(ref), managers.aws_region
-        fetch = partial(_asked, lambda: _client(region).get_secret_value(SecretId=located.path))
+        fetch = partial(_ask, lambda: _client(region).get_secret_value(SecretId=located.path))
         answer = manager_cache.read(("aws", region), located.path, fetch)
         if "SecretString" not in answer:
             raise NoSuchValue("the secret is binary; only text is supported")
@@ -43,11 +43,11 @@ class AwsSecretsManager:
 
     def check(self, managers: SecretManagers) -> str:
         region = managers.aws_region
-        _asked(lambda: _client(region).list_secrets(MaxResults=1))
+        _ask(lambda: _client(region).list_secrets(MaxResults=1))
         return f"AWS answers in {region or 'the region of the environment'}"
 
 
-def _asked(call: Callable[[], Any]) -> Any:
+def _ask(call: Callable[[], Any]) -> Any:
     from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
     try:

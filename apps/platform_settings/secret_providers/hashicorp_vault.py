@@ -39,13 +39,13 @@ class HashicorpVault:
             raise ManagerFailed(
                 "the path must name the mount of the engine and a secret, as in secret/name"
             )
-        fetch = partial(_asked, partial(read_secret, vault, located.path))
+        fetch = partial(_ask, partial(read_secret, vault, located.path))
         fields: Mapping[str, Any] = manager_cache.read(vault, located.path, fetch)
         return field_of(fields, located.field)
 
     def check(self, managers: SecretManagers) -> str:
         vault = _vault(managers)
-        _asked(partial(check_access, vault))
+        _ask(partial(check_access, vault))
         return f"{managers.vault_address} accepts the {'token' if vault.token else 'role'}"
 
 
@@ -67,7 +67,7 @@ def _vault(managers: SecretManagers) -> Vault:
     )
 
 
-def _asked(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def _ask(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return asyncio.run(call())
     except VaultAway as error:

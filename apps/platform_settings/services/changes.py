@@ -76,14 +76,14 @@ def replace_document(
     row = stored_settings()
     stored = row.wire if row else default_wire()
     check(stored, row.updated_at if row else None)
-    return _store(author, row, sealed(_checked(given, stored), stored))
+    return _store(author, row, sealed(_check_document(given, stored), stored))
 
 
 def preview(given: Mapping[str, Any]) -> list[Change]:
     """Return what a replacement would change; raise InvalidInput."""
     row = stored_settings()
     stored = row.wire if row else default_wire()
-    return changes_between(stored, sealed(_checked(given, stored), stored))
+    return changes_between(stored, sealed(_check_document(given, stored), stored))
 
 
 @unit_of_work
@@ -121,7 +121,7 @@ def record_sync(registry_id: str, *, succeeded: bool, error: str = "") -> None:
     raise_generation(TOPIC)
 
 
-def _checked(given: Mapping[str, Any], stored: Wire) -> Wire:
+def _check_document(given: Mapping[str, Any], stored: Wire) -> Wire:
     """Return the wire form with the stored secrets in place of masks; raise InvalidInput."""
     settable = settable_document(given)
     _refuse_large(settable)

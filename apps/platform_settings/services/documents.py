@@ -48,7 +48,7 @@ class SettingsChanged(PlatformError):
 def settings_document(principal: Principal) -> dict[str, Any]:
     """Return the settings as the caller may see them, with the keys that the platform tells."""
     snapshot = current()
-    document = _shown(snapshot.wire, snapshot.updated_at, for_admin=principal.is_admin)
+    document = _display(snapshot.wire, snapshot.updated_at, for_admin=principal.is_admin)
     if not principal.is_admin:
         own = str(principal.workspace_id)
         document["workspaces"] = [
@@ -88,7 +88,7 @@ def replace_settings(
     author = author_of(principal, origin)
 
     def check(stored: Wire, updated_at: datetime | None) -> None:
-        known = _settable_part(_shown(stored, updated_at, for_admin=True))
+        known = _settable_part(_display(stored, updated_at, for_admin=True))
         if if_match.strip() and not _names(if_match, known):
             raise SettingsChanged("the settings have changed since they were read")
 
@@ -121,13 +121,13 @@ def settings_history(principal: Principal, limit: int) -> list[PastChange]:
             time=row.time,
             origin=row.origin,
             author=row.user_name if principal.is_admin else row.user_name.partition(" <")[0],
-            changes=tuple(_told(Change(**each), principal, secret) for each in row.changes),
+            changes=tuple(_hide_change(Change(**each), principal, secret) for each in row.changes),
         )
         for row in last_changes(limit)
     ]
 
 
-def _told(change: Change, principal: Principal, secret: Set[str]) -> Change:
+def _hide_change(change: Change, principal: Principal, secret: Set[str]) -> Change:
     """Return a change as the caller may see it: what is a secret now was perhaps none then."""
     if change.key in secret:
         return Change(change.key, change.old and MASK, change.new and MASK)
@@ -147,7 +147,7 @@ def settings_in_file(name: str, content: bytes) -> Wire:
         raise InvalidInput(str(error), errors=error.faults) from None
 
 
-def _shown(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
+def _display(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
     document = masked(wire, for_admin=for_admin, unreadable=unreadable_secrets(wire))
     if updated_at is not None:
         document["updatedAt"] = rfc3339(updated_at)

@@ -39,7 +39,7 @@ def write_file() -> None:
     if not path.exists():
         return
     try:
-        with _locked(path.parent):
+        with _lock(path.parent):
             for _attempt in range(_ATTEMPTS):
                 if _written(path):
                     return
@@ -54,7 +54,7 @@ def replace_in_file(change: Callable[[str], str]) -> bool:
     Return False, and change nothing, when the stored settings changed meanwhile; raise OSError.
     """
     path = Path(os.path.realpath(conf.settings_file()))
-    with _locked(path.parent):
+    with _lock(path.parent):
         content, row = file_content(path), stored_settings()
         if content is None:
             return True
@@ -113,7 +113,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """One process at a time writes in this folder; a lock ends with its process."""
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -126,11 +126,11 @@ class LiveSettings:
         revision, self._read_at = stored_revision(), self._clock()
         if kept is not None and kept.revision == revision:
             return kept
-        self._kept = snapshot = _stored()
+        self._kept = snapshot = _read_stored()
         return snapshot
 
 
-def _stored() -> Snapshot:
+def _read_stored() -> Snapshot:
     row = stored_settings()
     if row is None:
         return Snapshot()

@@ -77,7 +77,7 @@ class SettingsFile:
             except OSError as error:
                 return _Seen(path, None, fault=f"{path.name}: {error.strerror}")
             if (path, content) != (self._seen.path, self._seen.content):
-                self._seen = _examined(path, content)
+                self._seen = _examine(path, content)
             return self._seen
 
     def agrees(self, snapshot: Snapshot) -> bool:
@@ -149,7 +149,7 @@ def _at(node: Node, pointer: str) -> Node:
     return node
 
 
-def _examined(path: Path, content: bytes | None) -> _Seen:
+def _examine(path: Path, content: bytes | None) -> _Seen:
     if content is None:
         return _Seen(path, None)
     digest = digest_of(content)

@@ -194,7 +194,7 @@ def _faults_of_yaml(draft: Draft, rules: DraftRules) -> Iterator[FieldError]:
         return
     root = read_yaml(text)
     if root.pairs is None:
-        yield _placed(draft, root.unreadable("a profile must be a mapping"))
+        yield _field_error(draft, root.unreadable("a profile must be a mapping"))
         return
     yield from _faults_of_variables(draft, root, rules)
     yield from _faults_of_references(draft, root, rules)
@@ -206,7 +206,7 @@ def _faults_of_variables(draft: Draft, root: Node, rules: DraftRules) -> Iterato
         env = holder.get("env")
         for name, _ in (env and env.pairs) or ():
             if rules.is_built_in(name.text or ""):
-                yield _placed(draft, name.unreadable(f"{name.text} is set by the platform"))
+                yield _field_error(draft, name.unreadable(f"{name.text} is set by the platform"))
 
 
 def _faults_of_references(draft: Draft, root: Node, rules: DraftRules) -> Iterator[FieldError]:
@@ -215,7 +215,7 @@ def _faults_of_references(draft: Draft, root: Node, rules: DraftRules) -> Iterat
         given = {name.text or "": value.text or "" for name, value in item.pairs or ()}
         for key, detail in _reference_faults(given, rules):
             place = item.get(key) or item
-            yield _placed(draft, place.unreadable(detail))
+            yield _field_error(draft, place.unreadable(detail))
     if len(draft.secret_refs) > MAX_SECRET_REFS:
         yield _fault("secretRefs", f"has at most {MAX_SECRET_REFS} entries")
     for index, given_ref in enumerate(draft.secret_refs[:MAX_SECRET_REFS]):
@@ -265,7 +265,7 @@ def _refuse_duplicate(draft: Draft, current: ProfileSet, own_id: str) -> None:
             raise ProfileDuplicate(detail, errors=[fault])
 
 
-def _placed(draft: Draft, error: Unreadable) -> FieldError:
+def _field_error(draft: Draft, error: Unreadable) -> FieldError:
     return FieldError(
         pointer="/yaml",
         code="invalid_value",

@@ -45,17 +45,17 @@ def explained_chain(profiles: Sequence[Profile], profile: Profile) -> list[Expla
 
 def env_layers(chain: Iterable[Profile]) -> list[Layer]:
     """Return what each profile says of every step, without what later ones unset."""
-    return _settled(Layer(link.file_name, link.env) for link in chain)
+    return _drop_unset(Layer(link.file_name, link.env) for link in chain)
 
 
 def service_layers(chain: Iterable[Profile], step: str) -> list[Layer]:
     """Return what each profile says of one step, without what later ones unset."""
-    return _settled(
+    return _drop_unset(
         Layer(f"{link.file_name} services.{step}", link.services.get(step, {})) for link in chain
     )
 
 
-def _settled(layers: Iterable[Layer]) -> list[Layer]:
+def _drop_unset(layers: Iterable[Layer]) -> list[Layer]:
     found: list[tuple[str, dict[str, str | None]]] = []
     for layer in layers:
         unset = [key for key, value in layer.values.items() if value is None]

@@ -21,7 +21,7 @@ def with_key(text: str, key: str, value: str | bool | None) -> str:  # noqa: FBT
 
     The text must be a readable mapping.
     """
-    spelled = _spelled(value)
+    spelled = _spell(value)
     root = read_yaml(text)
     for made in _candidates(text, root, key, spelled):
         if made is not None and _differs_only_in(key, text, made, value):
@@ -29,7 +29,7 @@ def with_key(text: str, key: str, value: str | bool | None) -> str:  # noqa: FBT
     raise NotEditable(f'set "{key}" to {spelled} in the YAML: it cannot be changed there')
 
 
-def _spelled(value: str | bool | None) -> str:  # noqa: FBT001
+def _spell(value: str | bool | None) -> str:  # noqa: FBT001
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return value if _PLAIN.match(value) else json.dumps(value)
@@ -39,20 +39,20 @@ def _candidates(text: str, root: Node, key: str, spelled: str) -> list[str | Non
     pairs = root.pairs or []
     known = next((pair for pair in pairs if pair[0].text == key), None)
     if known is not None:
-        return [_replaced(text, known, spelled)]
+        return [_replace_scalar(text, known, spelled)]
     lines = text.splitlines(keepends=True)
     entry = f"{key}: {spelled}"
     first = lines[root.line - 1] if lines else ""
     if first[root.column - 1 : root.column] == "{":
         inside = f"{entry}, " if pairs else entry
-        return [_spliced(lines, root.line, root.column + 1, inside, length=0)]
+        return [_splice(lines, root.line, root.column + 1, inside, length=0)]
     indent = " " * (root.column - 1)
-    after = _spliced(lines, root.line + 1, 1, f"{indent}{entry}\n", length=0)
-    before = _spliced(lines, root.line, 1, f"{indent}{entry}\n", length=0)
+    after = _splice(lines, root.line + 1, 1, f"{indent}{entry}\n", length=0)
+    before = _splice(lines, root.line, 1, f"{indent}{entry}\n", length=0)
     return [after, before]
 
 
-def _replaced(text: str, pair: tuple[Node, Node], spelled: str) -> str | None:
+def _replace_scalar(text: str, pair: tuple[Node, Node], spelled: str) -> str | None:
     """Return the text with another scalar, whose old source is found by trying its ends."""
     name, value = pair
     if value.text is None or value.anchored:
@@ -61,14 +61,14 @@ def _replaced(text: str, pair: tuple[Node, Node], spelled: str) -> str | None:
     if value.text == "" and value.plain:  # nothing stands behind the colon
         line = lines[name.line - 1]
         colon = line.find(":", name.column - 1 + len(name.text or ""))
-        return _spliced(lines, name.line, colon + 2, f" {spelled}", length=0)
+        return _splice(lines, name.line, colon + 2, f" {spelled}", length=0)
     source = lines[value.line - 1][value.column - 1 :]
     quoted = re.match(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\n]|\'\')*\'', source)
     length = quoted.end() if quoted and not value.plain else len(value.text)
-    return _spliced(lines, value.line, value.column, spelled, length=length)
+    return _splice(lines, value.line, value.column, spelled, length=length)
 
 
-def _spliced(lines: list[str], line: int, column: int, new: str, *, length: int) -> str:
+def _splice(lines: list[str], line: int, column: int, new: str, *, length: int) -> str:
     if line > len(lines):
         end = "" if not lines or lines[-1].endswith("\n") else "\n"
         return "".join(lines) + end + new

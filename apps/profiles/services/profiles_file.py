@@ -45,7 +45,7 @@ def import_profiles_file() -> None:
         return
     digest = _sha256(content)
     if not is_known_content(digest):
-        _import(_parsed(path, content), digest)
+        _import(_parse(path, content), digest)
         _log.info("%s was imported", path.name)
 
 
@@ -74,7 +74,7 @@ def file_problem() -> str:
     try:
         content = _content(path)
         if content is not None and not is_known_content(_sha256(content)):
-            _parsed(path, content)
+            _parse(path, content)
     except (OSError, ProfilesFileInvalid) as error:
         return f"the stored profiles stay in force: {_reason(error)}"
     return ""
@@ -102,13 +102,13 @@ def _write(path: Path) -> None:
     if content is None and not stored:
         return
     if content is not None and not is_known_content(_sha256(content)):
-        _parsed(path, content)
+        _parse(path, content)
         raise _invalid(path, "somebody changed it; the next change takes it over")
     before = (content or b"").decode()
     after = updated_text(before, stored)
     if after == before:
         return
-    if _comparable(_parsed(path, after.encode())) != _comparable(stored):
+    if _comparable(_parse(path, after.encode())) != _comparable(stored):
         raise _invalid(path, "these profiles cannot be written as YAML")
     _remember(_sha256(after.encode()))
     _replace_file(path, after.encode())
@@ -148,7 +148,7 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _parsed(path: Path, content: bytes) -> dict[str, StoredProfiles]:
+def _parse(path: Path, content: bytes) -> dict[str, StoredProfiles]:
     if len(content) > conf.MAX_FILE_BYTES:
         raise _invalid(path, f"is larger than {conf.MAX_FILE_BYTES} bytes")
     try:

@@ -197,7 +197,7 @@ def _delete(edit: Edit, profile_id: str) -> Written:
         records[profile_id] = Record(profile_id=profile_id, seed_sha256=sha256_of(seed.text))
     stored = current.stored
     default_id = "" if stored.default_id == profile_id else stored.default_id
-    return _stored(edit, current, profile_id, records.values(), default_id)
+    return _store(edit, current, profile_id, records.values(), default_id)
 
 
 @unit_of_work
@@ -245,10 +245,10 @@ def _put(edit: Edit, current: ProfileSet, record: Record, *, is_default: bool) -
     elif default_id == record.profile_id:
         default_id = ""
     records = _records(current) | {record.profile_id: record}
-    return _stored(edit, current, record.profile_id, records.values(), default_id)
+    return _store(edit, current, record.profile_id, records.values(), default_id)
 
 
-def _stored(
+def _store(
     edit: Edit, current: ProfileSet, profile_id: str, records: Iterable[Record], default_id: str
 ) -> Written:
     before = _records(current)
@@ -256,7 +256,9 @@ def _stored(
     made: list[Record] = []
     for each in records:
         agreed = (
-            each if each.is_tombstone else _flagged(each, is_default=each.profile_id == default_id)
+            each
+            if each.is_tombstone
+            else _set_default_flag(each, is_default=each.profile_id == default_id)
         )
         if agreed != before.get(each.profile_id):
             agreed = replace(
@@ -271,7 +273,7 @@ def _stored(
     return Written(profile_id=profile_id, profiles=profile_set(edit.seeds, after))
 
 
-def _flagged(record: Record, *, is_default: bool) -> Record:
+def _set_default_flag(record: Record, *, is_default: bool) -> Record:
     read = read_profile(record.yaml, path=record.file_name, taken=set())
     if read.problem is not None:
         return record

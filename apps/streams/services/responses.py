@@ -171,7 +171,7 @@ async def sse_response(
     partials of equal parts, share the result. `stream` is the name in metrics.
     """
     release = await _acquire(user_key, stream)
-    return EventStream(_guarded(frames, recheck, release), release)
+    return EventStream(_guard(frames, recheck, release), release)
 
 
 async def guarded(
@@ -179,7 +179,7 @@ async def guarded(
 ) -> tuple[AsyncGenerator[bytes], Callable[[], None]]:
     """Return `frames` under the rules of `sse_response`, and what releases the stream's place."""
     release = await _acquire(user_key, stream)
-    return _guarded(frames, recheck, release), release
+    return _guard(frames, recheck, release), release
 
 
 async def _acquire(user_key: str, stream: str) -> Callable[[], None]:
@@ -198,7 +198,7 @@ async def _acquire(user_key: str, stream: str) -> Callable[[], None]:
         return taken.pop_all().close
 
 
-async def _guarded(
+async def _guard(
     frames: AsyncGenerator[bytes], recheck: Recheck | None, release: Callable[[], None]
 ) -> AsyncGenerator[bytes]:
     _end_request_thread()

@@ -127,7 +127,7 @@ def dependencies_of(package: Package) -> Dependencies:
             )
             return Dependencies(problem=problem)
     entries, locks = found.get("dependencies", {}), found.get("locks", {})
-    warnings += _outdated(entries, locks, package.first_of(*LOCK_FILES) or "")
+    warnings += _warn_outdated(entries, locks, package.first_of(*LOCK_FILES) or "")
     return Dependencies(entries=entries, locks=locks, modules=modules, warnings=tuple(warnings))
 
 
@@ -165,7 +165,7 @@ def pin_of(dependencies: Dependencies, alias: str) -> Pin:
         digest=digest,
         profile=entry.profile or lock.profile,
         inputs={**lock.inputs, **entry.inputs},
-        resolved=lock.resolved or _completed(entry.ref, named, version, digest),
+        resolved=lock.resolved or _complete(entry.ref, named, version, digest),
         locked=lock is not _NO_LOCK,
     )
 
@@ -195,13 +195,13 @@ def _refuse_latest(*versions: str) -> None:
         )
 
 
-def _completed(ref: str, named: SuiteReference, version: str, digest: str) -> str:
+def _complete(ref: str, named: SuiteReference, version: str, digest: str) -> str:
     if digest:
         return f"{named.repository}@{digest}"
     return f"{named.repository}:{version}" if version else ref
 
 
-def _outdated(
+def _warn_outdated(
     entries: Mapping[str, DeclaredDependency], locks: Mapping[str, DeclaredDependency], path: str
 ) -> list[PackageWarning]:
     """Return a warning for each lock that is not used: its entry has another ref, or is gone."""
@@ -246,9 +246,11 @@ class _FileReader:
         if listed is None or listed.is_null:
             return {}
         self._mapping(listed, "modules")
-        return {label.text or "": self._pinned(label, value) for label, value in listed.pairs or []}
+        return {
+            label.text or "": self._read_pin(label, value) for label, value in listed.pairs or []
+        }
 
-    def _pinned(self, label: Node, value: Node) -> str:
+    def _read_pin(self, label: Node, value: Node) -> str:
         match = MODULE_LABEL.match(label.text or "")
         if match is None:
             raise label.unreadable(f'"{label.text}" is not a label such as "@scope/module"')
@@ -265,9 +267,7 @@ class _FileReader:
         locks = "resolved" in keys
         if value.text is not None and not value.is_null:
             return (
-                DeclaredDependency(resolved=value.text)
-                if locks
-                else self._checked(value, value.text)
+                DeclaredDependency(resolved=value.text) if locks else self._check(value, value.text)
             )
         self._mapping(value, f"{alias.text}")
         self._warn_of_unknown(value, keys, f"{alias.text}.")
@@ -275,9 +275,9 @@ class _FileReader:
         entry = DeclaredDependency(**texts, inputs=self._inputs(value))
         if entry.digest and not _is_digest(entry.digest):
             raise value.unreadable(f"{alias.text}.digest must be sha256: and 64 hex digits")
-        return entry if locks else replace(entry, ref=self._checked(value, entry.ref).ref)
+        return entry if locks else replace(entry, ref=self._check(value, entry.ref).ref)
 
-    def _checked(self, place: Node, ref: str) -> DeclaredDependency:
+    def _check(self, place: Node, ref: str) -> DeclaredDependency:
         if not ref:
             raise place.unreadable("a dependency requires ref")
         named = parsed_reference(ref)

@@ -69,10 +69,15 @@ def flatten(
     mocks = {path: _inside(each, "mock") for path, each in imports.items()}
     flat: list[ResolvedNode] = []
     for node in nodes:
-        after, on_failure = _expanded(node["after"], leaves), _expanded(node["onFailure"], everyone)
+        after, on_failure = (
+            _expand_ids(node["after"], leaves),
+            _expand_ids(node["onFailure"], everyone),
+        )
         if node["id"] in imports:
             imported = imports[node["id"]]
-            flat += [_imported(each, imported, after, env_prefixes) for each in imported.topology]
+            flat += [
+                _import_node(each, imported, after, env_prefixes) for each in imported.topology
+            ]
         else:
             own = _with_mocks(node, mocks, positions.get(node["id"], {}))
             flat.append(_with_edges(own, after, on_failure))
@@ -100,7 +105,7 @@ def _leaves(topology: Sequence[ResolvedNode], path: str) -> list[str]:
     return [f"{path}/{node['id']}" for node in regular if node["id"] not in needed]
 
 
-def _expanded(ids: Iterable[str], imported: Mapping[str, Sequence[str]]) -> list[str]:
+def _expand_ids(ids: Iterable[str], imported: Mapping[str, Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(each for one in ids for each in imported.get(one, (one,))))
 
 
@@ -116,13 +121,13 @@ def _with_mocks(
     """Return a node that names the mocks of imported suites in place of these."""
     changed: dict[str, object] = {}
     if "resetMocks" in node:
-        changed["resetMocks"] = _expanded(node["resetMocks"], mocks)
+        changed["resetMocks"] = _expand_ids(node["resetMocks"], mocks)
     if "expectCalls" in node:
         changed["expectCalls"] = [
-            {**each, "mocks": _expanded(each["mocks"], mocks)} for each in node["expectCalls"]
+            {**each, "mocks": _expand_ids(each["mocks"], mocks)} for each in node["expectCalls"]
         ]
         for each in node["expectCalls"]:
-            if not _expanded(each["mocks"], mocks):
+            if not _expand_ids(each["mocks"], mocks):
                 message = f'"{node["id"]}" expects calls of {each["mocks"][0]}, which has no mocks'
                 raise TopologyProblem("expect_calls_invalid", message, **at)
     return cast("ResolvedNode", {**node, **changed}) if changed else node
@@ -146,7 +151,7 @@ def _with_edges(node: ResolvedNode, after: list[str], on_failure: list[str]) -> 
     return {**node, "after": after, "onFailure": on_failure, "dependsOn": depends_on}
 
 
-def _imported(
+def _import_node(
     node: ResolvedNode, imported: ExpandedImport, after: Sequence[str], env_prefixes: Sequence[str]
 ) -> ResolvedNode:
     """Return a node of an imported suite as a node of the suite that imports it.

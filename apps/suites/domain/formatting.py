@@ -59,7 +59,7 @@ class _Printer:
                 yield from self._comment(comment, before)
             waiting = []
             yield from self._blank(line, len(self._levels) - 1, before)
-            yield from self._printed(line)
+            yield from self._print_line(line)
         for comment in waiting:
             yield from self._comment(comment, self._levels)
 
@@ -86,7 +86,7 @@ class _Printer:
         self._is_first = False
         yield from [""] * max(count, 0)
 
-    def _printed(self, line: Line) -> Iterator[str]:
+    def _print_line(self, line: Line) -> Iterator[str]:
         indent = STEP * (len(self._levels) - 1)
         made = _layout(line.items, indent)
         made[0] = " " * indent + made[0]
@@ -135,7 +135,7 @@ def _laid_out(items: Sequence[Item], indent: int, room: int) -> list[str]:
     for item in items:
         made[-1] += _space(previous, item, items)
         if isinstance(item, Bracket) and any(item is each for each in opened):
-            first, *rest = _opened(item, indent)
+            first, *rest = _open_bracket(item, indent)
             made[-1] += first
             made += rest
         else:
@@ -154,7 +154,7 @@ def _must_open(bracket: Bracket) -> bool:
     )
 
 
-def _opened(bracket: Bracket, indent: int) -> list[str]:
+def _open_bracket(bracket: Bracket, indent: int) -> list[str]:
     """Return a bracket with one element a line."""
     inner = indent + STEP
     behind = f"  {_comment_text(bracket.after_opening)}" if bracket.after_opening else ""

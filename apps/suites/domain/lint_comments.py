@@ -30,7 +30,7 @@ def without_ignored(package: Package, found: Iterable[Diagnostic]) -> list[Diagn
             used.add((*place, each.code))
         else:
             kept.append(each)
-    return [*kept, *_unused(comments, used)]
+    return [*kept, *_find_unused(comments, used)]
 
 
 def _comments(package: Package, path: str) -> Iterator[tuple[tuple[str, int], tuple[str, ...]]]:
@@ -44,7 +44,7 @@ def _comments(package: Package, path: str) -> Iterator[tuple[tuple[str, int], tu
             yield (path, number + 1 if alone else number), codes
 
 
-def _unused(
+def _find_unused(
     comments: dict[tuple[str, int], tuple[str, ...]], used: set[tuple[str, int, str]]
 ) -> Iterator[Diagnostic]:
     for (path, line), codes in comments.items():

@@ -99,13 +99,13 @@ class _Reader:
                     self.current, self.blank = Line(column=column, blank_before=self.blank), 0
                 self._take(token, self.current)
             else:
-                yield from self._ended(token, column)
+                yield from self._end_line(token, column)
         if self.open:
             raise UnreadableText(self.open[-1][1], "a bracket is not closed")
         if self.current is not None:
             yield self.current
 
-    def _ended(self, token: Token, column: int) -> Iterator[Line]:
+    def _end_line(self, token: Token, column: int) -> Iterator[Line]:
         """Yield the line that a newline ends, or a comment on a line of its own."""
         if token.kind == "comment" and self.current is not None:
             self.current.comment = token.text

@@ -71,7 +71,7 @@ def resolve_nodes(
     nodes: list[ResolvedNode] = []
     for index, call in enumerate(recorded):
         try:
-            nodes.append(_resolved(call, index, ids, kinds))
+            nodes.append(_resolve_node(call, index, ids, kinds))
         except TopologyProblem as problem:
             problems.append(problem)
     if not problems:
@@ -120,7 +120,7 @@ def _bad_ids(ids: Sequence[str], recorded: Sequence[RecordedNode]) -> Iterator[T
         seen[slug(node_id)] = node_id
 
 
-def _resolved(
+def _resolve_node(
     call: RecordedNode, index: int, ids: Sequence[str], kinds: Mapping[str, str]
 ) -> ResolvedNode:
     after = _references(call, call.get("after", []), index, ids)

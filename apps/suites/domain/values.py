@@ -155,7 +155,7 @@ def duration_ms(value: object, where: str, *, high_ms: int, zero: bool = False) 
         wrong_type(where, 'a duration such as "30s" or seconds as a number', value)
     if zero and (value == 0 or (isinstance(value, str) and _ZERO.match(value))):
         return 0
-    milliseconds: int = _parsed(parse_duration_ms, value, where)
+    milliseconds: int = _parse(parse_duration_ms, value, where)
     if milliseconds > high_ms:
         invalid(where, f"{value!r} is longer than the limit of {shown(high_ms / 1000)}")
     return max(1, milliseconds)
@@ -211,7 +211,7 @@ def command(value: object, where: str) -> list[str]:
     if not isinstance(value, str | list):
         wrong_type(where, "a list of strings or a string", value)
     words = (
-        _parsed(shlex.split, text(value, where), where)
+        _parse(shlex.split, text(value, where), where)
         if isinstance(value, str)
         else texts(value, where)
     )
@@ -261,7 +261,7 @@ def resources(value: object, where: str, *, max_cpu: float, max_memory: int) -> 
 def _cpu(value: object, where: str, limit: float) -> float:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         wrong_type(where, 'a number of CPUs or a string such as "500m"', value)
-    cpus: float = _parsed(parse_cpu, value, where)
+    cpus: float = _parse(parse_cpu, value, where)
     if cpus > limit:
         invalid(where, f"{value} is above the limit of {limit:g}")
     return cpus
@@ -270,7 +270,7 @@ def _cpu(value: object, where: str, limit: float) -> float:
 def _memory(value: object, where: str, limit: int) -> int:
     if not isinstance(value, str | int) or isinstance(value, bool):
         wrong_type(where, 'a size such as "512Mi"', value)
-    size: int = _parsed(parse_bytes, value, where)
+    size: int = _parse(parse_bytes, value, where)
     if not 0 < size <= limit:
         invalid(where, f"{value} is not between 1 byte and the limit of {limit // 2**20} MiB")
     return size
@@ -319,7 +319,7 @@ def _export_path(value: object, where: str) -> str:
     return path
 
 
-def _parsed(parse: Callable[[Any], Any], value: object, where: str) -> Any:
+def _parse(parse: Callable[[Any], Any], value: object, where: str) -> Any:
     try:
         return parse(value)
     except (ValueError, OverflowError) as error:

@@ -101,10 +101,10 @@ class ModuleLoader:
                 '"@partita/runtime"',
             )
         if match[2] == RUNTIME:
-            return self._checked(label, self._prelude, wanted, self._names)
+            return self._check_symbols(label, self._prelude, wanted, self._names)
         if match[2] in BUILT_IN_MODULES:
             names = public_names(_text_of_ours(match[2]))
-            return self._checked(label, self._built_in(match[2]), wanted, names)
+            return self._check_symbols(label, self._built_in(match[2]), wanted, names)
         if label in self._packages:
             return self._package(label, wanted)
         known = ", ".join((RUNTIME, *BUILT_IN_MODULES, *sorted(self._packages)))
@@ -114,7 +114,7 @@ class ModuleLoader:
             f"suite pins none (`partita suite lock` pins those of registries); known: {known}",
         )
 
-    def _checked(
+    def _check_symbols(
         self,
         label: str,
         module: FrozenModule,
@@ -195,7 +195,7 @@ class ModuleLoader:
                 cycle = " -> ".join([*files[files.index(path) :], path])
                 raise TopologyProblem("eval_error", f"{label}: files load each other: {cycle}")
             with self._in_progress(label, path):
-                self._files[key] = self._evaluated(label, path)
+                self._files[key] = self._evaluate(label, path)
         return self._files[key]
 
     @contextmanager
@@ -206,7 +206,7 @@ class ModuleLoader:
         finally:
             self._loading.pop()
 
-    def _evaluated(self, label: str, path: str) -> FrozenModule:
+    def _evaluate(self, label: str, path: str) -> FrozenModule:
         source = SuiteSource(self._packages[label]["files"][path], name=f"{label}/{path}")
         raised: list[TopologyProblem] = []
 

@@ -50,14 +50,14 @@ def run_evaluator(
     run. An answer with `killed` may be another on a quieter machine.
     """
     if len(source.encode()) > MAX_SOURCE:
-        return _refused("suite.star is larger than 1 MiB")
+        return _refuse("suite.star is larger than 1 MiB")
     request = _request(source, env=env, rules=rules, modules=modules or {}, lints=False)
     if _kept and (known := _kept[0].find(request)):
         return known
     with _slots:
         answer: EvaluationAnswer | str = _answer(request)
     if isinstance(answer, str):
-        return _refused(answer, killed=True)
+        return _refuse(answer, killed=True)
     for kept in _kept:
         kept.keep(request, answer)
     return answer
@@ -134,7 +134,7 @@ def _answer(request: EvaluationRequest) -> Any:
     return json.loads(ended.stdout)
 
 
-def _refused(message: str, *, killed: bool = False) -> EvaluationAnswer:
+def _refuse(message: str, *, killed: bool = False) -> EvaluationAnswer:
     return {
         "nodes": [],
         "bound": {},

@@ -68,12 +68,12 @@ def register_suite(principal: Principal, text: SuiteText) -> DefinitionDocument:
     files = _files_of(text)
     if any(suite.suite_id == text.suite_id for suite in library.suites()):
         raise _exists(text.suite_id)
-    suite = _checked(text.suite_id, files)
+    suite = _check(text.suite_id, files)
     try:
         _store(principal, suite)
     except IntegrityError:
         raise _exists(text.suite_id) from None
-    return library.evaluate(_listed(text.suite_id)).definition
+    return library.evaluate(_find_listed(text.suite_id)).definition
 
 
 def remove_suite(principal: Principal, suite_id: str) -> None:
@@ -132,7 +132,7 @@ def _error(pointer: str, detail: str) -> FieldError:
     return FieldError(pointer=pointer, code="invalid_value", detail=detail)
 
 
-def _checked(suite_id: str, files: Mapping[str, bytes]) -> Suite:
+def _check(suite_id: str, files: Mapping[str, bytes]) -> Suite:
     """Return the suite if it resolves under its default profile; wait for its evaluation."""
     path, reason = broken_files_rule(files)
     package = Package(
@@ -174,7 +174,7 @@ def _remove(suite_id: str, registered_as: str) -> bool:
     return bool(removed)
 
 
-def _listed(suite_id: str) -> Suite:
+def _find_listed(suite_id: str) -> Suite:
     found = next((each for each in library.suites() if each.suite_id == suite_id), None)
     if found is None:
         raise SuiteNotFound(f"{suite_id} was removed meanwhile")

@@ -57,15 +57,15 @@ class RegisteredSource:
 def _read(suite_id: str, key: str) -> Package:
     row = RegisteredSuite.objects.filter(suite_id=key).first()
     if row is None:
-        return _broken(suite_id, "the suite was removed meanwhile")
+        return _broken_package(suite_id, "the suite was removed meanwhile")
     try:
         files = unpack(bytes(row.files))
     except ArchiveRefused as refused:
-        return _broken(suite_id, f"the stored files cannot be read: {refused.reason}")
+        return _broken_package(suite_id, f"the stored files cannot be read: {refused.reason}")
     if content_digest(files) != row.digest:
-        return _broken(suite_id, f"the stored files are not those of {row.digest}")
+        return _broken_package(suite_id, f"the stored files are not those of {row.digest}")
     return Package(suite_id=suite_id, files=files, origin=_ORIGIN)
 
 
-def _broken(suite_id: str, problem: str) -> Package:
+def _broken_package(suite_id: str, problem: str) -> Package:
     return Package(suite_id=suite_id, files={}, problem=problem, origin=_ORIGIN)

@@ -45,7 +45,7 @@ class RegistrySource:
         found = [
             each
             for row, also in _packages(oci.list_repositories())
-            if (each := self._sourced(row, named.get(row.registry_id, ""), also)) is not None
+            if (each := self._source_row(row, named.get(row.registry_id, ""), also)) is not None
         ]
         if not connection.in_atomic_block:  # it may see what is never committed
             self._kept = number, found
@@ -67,7 +67,7 @@ class RegistrySource:
             if row is None or not row.version:
                 return None
             wanted = oci.parse_reference(f"{wanted.repository}:{row.version}")
-        return _pulled(wanted)
+        return _pull(wanted)
 
     def _repository_called(self, suite_id: str) -> str:
         """Return the repository that has or would get this id.
@@ -79,18 +79,18 @@ class RegistrySource:
                 return row.repository
         return ""
 
-    def _sourced(
+    def _source_row(
         self, row: oci.Repository, provider: str, also: tuple[str, ...]
     ) -> SourcedSuite | None:
         if row.artifact_type == oci.MODULE_TYPE:
             return None
         if not row.pulled:
             is_refused = row.error_code == "package_invalid"
-            return _refused(row, row.error_detail) if is_refused else None
+            return _refuse(row, row.error_detail) if is_refused else None
         try:
             ids = (row.suite_id,) if row.suite_id else self._ids(row)
         except PlatformError as error:  # stored bytes that have changed: of this suite alone
-            return _refused(row, error.detail)
+            return _refuse(row, error.detail)
         if not ids:
             return None
         assign = None if row.suite_id else partial(oci.assign_suite_id, row.repository)
@@ -114,7 +114,7 @@ class RegistrySource:
         return self._candidates[place]
 
 
-def _pulled(wanted: oci.Reference) -> SourcedSuite:
+def _pull(wanted: oci.Reference) -> SourcedSuite:
     package = oci.pull(wanted)
     row = oci.find_repository(wanted.repository)
     known = (row.suite_id,) if row and row.suite_id else ()
@@ -148,13 +148,13 @@ def _read(suite_id: str, row: oci.Repository, also: tuple[str, ...]) -> Package:
     try:
         package = oci.stored_package(row.digest)
     except PlatformError as error:
-        return _broken(suite_id, row, error.detail)
+        return _broken_package(suite_id, row, error.detail)
     if package is None:
-        return _broken(suite_id, row, "the stored package was removed meanwhile")
+        return _broken_package(suite_id, row, "the stored package was removed meanwhile")
     return package_of(suite_id, row.repository, row.version, package, also)
 
 
-def _refused(row: oci.Repository, reason: str) -> SourcedSuite | None:
+def _refuse(row: oci.Repository, reason: str) -> SourcedSuite | None:
     """Return a suite with the reason why it cannot be had, if it was or says it is one."""
     if not row.suite_id and row.artifact_type != oci.SUITE_TYPE:
         return None
@@ -163,11 +163,11 @@ def _refused(row: oci.Repository, reason: str) -> SourcedSuite | None:
         key=row.repository,
         ids=(row.suite_id, slug(row.repository)) if row.suite_id else ids_of(row.repository, None),
         stamp=lambda: (row.digest, row.version, problem),
-        read=lambda suite_id: _broken(suite_id, row, problem),
+        read=lambda suite_id: _broken_package(suite_id, row, problem),
     )
 
 
-def _broken(suite_id: str, row: oci.Repository, problem: str) -> Package:
+def _broken_package(suite_id: str, row: oci.Repository, problem: str) -> Package:
     origin = Origin(
         source=REGISTRY,
         provider=provider_of(row.repository),

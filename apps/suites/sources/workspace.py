@@ -28,7 +28,9 @@ class WorkspaceSource:
         folders = workspace.suite_folders(conf.suites_dir())
         for gone in set(self._states) - set(folders.values()):
             self._states.pop(gone, None)
-        return [_sourced(suite_id, _Look(at, self._states)) for suite_id, at in folders.items()]
+        return [
+            _source_folder(suite_id, _Look(at, self._states)) for suite_id, at in folders.items()
+        ]
 
     def token(self) -> Hashable:
         """Change when a folder comes or goes, or the root is another one."""
@@ -63,7 +65,7 @@ class _Look:
         return is_unchanged(self._state)
 
 
-def _sourced(suite_id: str, look: _Look) -> SourcedSuite:
+def _source_folder(suite_id: str, look: _Look) -> SourcedSuite:
     return SourcedSuite(
         key=look.folder,
         ids=(suite_id,),

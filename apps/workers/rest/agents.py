@@ -90,7 +90,7 @@ class RegisterView(StrictAPIView):
             "heartbeatIntervalMs": HEARTBEAT_MS,
             "leaseMs": round(conf.lease_s() * 1000),
             "leaseGraceMs": round(conf.lease_grace_s() * 1000),
-            **_adopted(adopted),
+            **_adoption_document(adopted),
         }
         return Response(answer, status=201, headers=credentials.UNCACHED)
 
@@ -129,7 +129,7 @@ def _registration(body: Mapping[str, Any]) -> agents.Registration:
     )
 
 
-def _adopted(adopted: Adopted) -> dict[str, object]:
+def _adoption_document(adopted: Adopted) -> dict[str, object]:
     keep = [
         {
             "jobId": kept.job.job_id,

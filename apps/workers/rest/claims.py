@@ -101,7 +101,7 @@ def _work_nudges() -> Iterator[asyncio.Event]:
 
 async def _claim(agent: Agent, claim_now: Callable[[], StepSpecBody | None]) -> StepSpecBody | None:
     """Claim a step; if the client disconnects meanwhile, release it."""
-    claiming = _submitted(claim_now)
+    claiming = _submit(claim_now)
     try:
         return await asyncio.shield(asyncio.wrap_future(claiming))
     except asyncio.CancelledError:
@@ -120,13 +120,13 @@ def _release(agent: Agent, claiming: Future[StepSpecBody | None]) -> None:
     spec = None if claiming.exception() else claiming.result()
     if spec is not None:
         unread = Completion(job=job_of(spec), status="canceled")
-        _submitted(partial(record, supervisor_of(agent), unread))
+        _submit(partial(record, supervisor_of(agent), unread))
 
 
 async def _on_thread(work: Callable[[], T]) -> T:
-    return await asyncio.wrap_future(_submitted(work))
+    return await asyncio.wrap_future(_submit(work))
 
 
-def _submitted(work: Callable[[], T]) -> Future[T]:
+def _submit(work: Callable[[], T]) -> Future[T]:
     """Run the work on a thread, in the context of this request."""
     return _threads.submit(contextvars.copy_context().run, then_disconnect, work)

@@ -207,17 +207,17 @@ class Bundle:
 
     def platform(self, name: str) -> Platform:
         """Raise KeyError for an unknown name, as all of these."""
-        return _named(self.platforms, name)
+        return _find_named(self.platforms, name)
 
     def datasource(self, name: str) -> Datasource:
-        return _named(self.datasources, name)
+        return _find_named(self.datasources, name)
 
     def secret_manager(self, name: str) -> SecretManager:
-        return _named(self.secret_managers, name)
+        return _find_named(self.secret_managers, name)
 
     def rule(self, name: str) -> Rule:
         """Raise KeyError for a disabled rule, too."""
-        return _named(self.rules, name)
+        return _find_named(self.rules, name)
 
     def find_rule(self, name: str) -> Rule | None:
         """Return a rule in use; None for a disabled or unknown one."""
@@ -231,7 +231,7 @@ class Bundle:
 TOP: Final = table_of("bundle", Bundle)
 
 
-def _named(entries: tuple[Entry, ...], name: str) -> Entry:
+def _find_named(entries: tuple[Entry, ...], name: str) -> Entry:
     for entry in entries:
         if entry.name == name:
             return entry

@@ -58,7 +58,7 @@ def read_secret(located: LocatedValue) -> SecretRef:
     if form == "value":
         return _plain(member)
     if form == "ref":
-        return _managed(member, located.location)
+        return _read_reference(member, located.location)
     text = member.text if member.kind is Kind.STRING else ""
     if form == "env" and not _VARIABLE.fullmatch(text):
         raise member.error("bad_secret", "expected the name of an environment variable")
@@ -84,7 +84,7 @@ def _plain(located: LocatedValue) -> SecretRef:
     return SecretRef(value=located.text, location=located.location)
 
 
-def _managed(located: LocatedValue, location: Location) -> SecretRef:
+def _read_reference(located: LocatedValue, location: Location) -> SecretRef:
     if located.kind is Kind.STRING:
         path, _sign, key = located.text.rpartition("#")
     else:

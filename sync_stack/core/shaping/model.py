@@ -111,12 +111,12 @@ class Shaped:
     def complete(self, fetched: Mapping[SecretRef, str]) -> dict[str, str]:
         """Every key with its value. Raises ShapingError for a secret not fetched or too long."""
         return {
-            key: self.values[key] if found.secret is None else _fetched(key, found, fetched)
+            key: self.values[key] if found.secret is None else _fetched_value(key, found, fetched)
             for key, found in self.keys.items()
         }
 
 
-def _fetched(key: str, found: ShapedKey, fetched: Mapping[SecretRef, str]) -> str:
+def _fetched_value(key: str, found: ShapedKey, fetched: Mapping[SecretRef, str]) -> str:
     if found.secret is None or found.secret not in fetched:
         raise unavailable(key)
     text = fetched[found.secret]

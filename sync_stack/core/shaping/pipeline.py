@@ -98,17 +98,17 @@ def _of_blocks(tree: Tree, blocks: dict[str, Tree], current: str) -> Sliced:
     merged = replace(tree, pairs=scalars)
     chosen = [blocks[name] for name in dict.fromkeys((DEFAULT, current)) if name in blocks]
     for block in chosen:
-        merged = _merged(merged, block)
+        merged = _merge(merged, block)
     return Sliced(tree=merged, env_absent=not chosen and not scalars)
 
 
-def _merged(under: Tree, over: Tree) -> Tree:
+def _merge(under: Tree, over: Tree) -> Tree:
     """Maps member by member, anything else whole."""
     if under.kind is not Kind.MAP or over.kind is not Kind.MAP:
         return over
     pairs = dict(under.pairs)
     for key, value in over.pairs.items():
-        pairs[key] = _merged(pairs[key], value) if key in pairs else value
+        pairs[key] = _merge(pairs[key], value) if key in pairs else value
     return replace(over, pairs=pairs)
 
 
@@ -164,7 +164,7 @@ _UNMARKED: Final = Marks()
 
 def shape(files: Sequence[SourceFile], rules: ShapingRules) -> Shaped:
     """Return the settings of one target from all of its files. Raise ShapingError."""
-    prepared = [_prepared(file, rules) for file in files]
+    prepared = [_prepare(file, rules) for file in files]
     present = [file for file in prepared if not file.shaped.env_absent]
     leaves: dict[str, Leaf] = {}
     if present or not prepared:
@@ -192,7 +192,7 @@ class _Prepared:
     warnings: tuple[Diagnostic, ...]
 
 
-def _prepared(source: SourceFile, rules: ShapingRules) -> _Prepared:
+def _prepare(source: SourceFile, rules: ShapingRules) -> _Prepared:
     sliced = Sliced(tree=take_root(source.tree, rules.root_key, file=source.file))
     if rules.env_slice is not EnvSlice.OFF:
         sliced = slice_environment(

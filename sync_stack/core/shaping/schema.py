@@ -84,7 +84,7 @@ def check_schema(
         return _unusable(file, schema.reason, strict=strict, secrets=secrets)
     marked = any(word in schema.text for word in SECRET_WORDS)
     try:
-        diagnostics, marks = _checked(schema, tree, file)
+        diagnostics, marks = _check(schema, tree, file)
     except SchemaUnusable as error:
         return _unusable(schema.file, str(error), strict=strict, secrets=marked)
     if not diagnostics:
@@ -95,7 +95,7 @@ def check_schema(
     return Checked(validation="warn", marks=marks, warnings=tuple(diagnostics[:MAX_WARNINGS]))
 
 
-def _checked(schema: Schema, tree: Tree, file: str) -> tuple[list[Diagnostic], Marks]:
+def _check(schema: Schema, tree: Tree, file: str) -> tuple[list[Diagnostic], Marks]:
     if not schema.is_cue:
         return check_json(schema.text, tree, schema_file=schema.file, file=file)
     return check_cue(

@@ -109,11 +109,11 @@ def _diagnostic(error: ValidationError, tree: Tree, file: str) -> Diagnostic:
         path=dotted(path),
         code="schema_invalid",
         severity="warning",
-        message=_said(error),
+        message=_describe(error),
     )
 
 
-def _said(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     """Return what the schema demands, never the value itself."""
     demanded = json.dumps(error.validator_value, ensure_ascii=False)
     if error.validator == "required":

@@ -98,7 +98,7 @@ class Orchestrator(OrchestratorServicer):
                         bound = f"{MAX_BATCH} deliveries and {MAX_BATCH_BYTES} bytes"
                         detail = f"a batch holds at most {bound}"
                         await call.abort(context, "INVALID_ARGUMENT", detail)
-                    await context.write(await self._stored(batch))
+                    await context.write(await self._store(batch))
             finally:
                 self._streams -= 1
                 batches.close()
@@ -107,7 +107,7 @@ class Orchestrator(OrchestratorServicer):
         """Ask gateways to end their streams; what they have sent is still stored."""
         self._draining.set()
 
-    async def _stored(self, batch: Any) -> Any:
+    async def _store(self, batch: Any) -> Any:
         """Store the deliveries of a batch in one transaction; return the result of each."""
         bundle, begun = self.bundle(), time.perf_counter()
         spans = [CallSpan("ProcessWebhooks", each.traceparent) for each in batch.webhooks]

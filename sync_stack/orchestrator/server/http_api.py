@@ -270,7 +270,7 @@ class HttpApi:
         """Return the response of a route; errors become problem documents."""
         close_old_connections()
         try:
-            return self._routed(request, route)
+            return self._route(request, route)
         except PlatformError as error:
             allow = {"Allow": "GET, HEAD"} if error.problem_code == "method_not_allowed" else {}
             return problem(error, request, **allow)
@@ -279,7 +279,7 @@ class HttpApi:
             unusable = PlatformError("the store cannot be used", code="datastore_unavailable")
             return problem(unusable, request)
 
-    def _routed(self, request: ApiRequest, route: str) -> ApiResponse:
+    def _route(self, request: ApiRequest, route: str) -> ApiResponse:
         if not route:
             raise PlatformError("the path does not exist", code="not_found")
         if request.method == "OPTIONS" and self._cors(request):

@@ -189,7 +189,9 @@ class StoredMetrics:
             labels = dict(pair.split("=", 1) for pair in pairs)
             stored[name].append(_Stored(labels, row.value, row.seconds))
         for name, (description, names) in _COUNTERS.items():
-            yield _counter(name, description, names, stored[name], self._expected(name, names))
+            yield _counter(
+                name, description, names, stored[name], self._expected_labels(name, names)
+            )
         for name, (description, label) in _HISTOGRAMS.items():
             yield _histogram(name, description, label, stored[name])
         depth = GaugeMetricFamily("orch_task_queue_depth", "Tasks by state.", labels=["state"])
@@ -205,7 +207,7 @@ class StoredMetrics:
             "orch_stale_targets", "Targets that cannot follow Git.", value=ledgers.count_stale()
         )
 
-    def _expected(self, name: str, labels: tuple[str, ...]) -> Collection[tuple[str, ...]]:
+    def _expected_labels(self, name: str, labels: tuple[str, ...]) -> Collection[tuple[str, ...]]:
         """Return the label values that start at zero: closed lists, and those of the bundle."""
         if labels == ("datasource",):
             return [(each,) for each in sorted(self._datasources)]

@@ -160,13 +160,13 @@ class OrchestratorProcess:
             checks=self._checks,
             metrics=self.metrics,
         )
-        listener = _bound(address_of(conf.http_addr()))
+        listener = _bind(address_of(conf.http_addr()))
         self.http_port = listener.getsockname()[1]
         server = HttpThread("http", api, listener)
         server.start()
         return server
 
-    def _queued(self) -> int:
+    def _count_queued(self) -> int:
         """Return the messages in the broker; 0 if unknown: some tasks are then published twice."""
         if self.workers is not None or self.publish.failing:
             return 0
@@ -193,7 +193,7 @@ class OrchestratorProcess:
 
     def _wake(self) -> None:
         self._wake_s = WAKE_S
-        sweeps.wake(self.publish, self._queued)
+        sweeps.wake(self.publish, self._count_queued)
         self._wake_s = sweeps.until_due(WAKE_S)
 
     def _sweep(self, name: str, wait: Callable[[], bool], act: Callable[[], Any]) -> None:
@@ -268,7 +268,7 @@ def _git_cache() -> str:
     return "ok"
 
 
-def _bound(address: tuple[str, int]) -> socket.socket:
+def _bind(address: tuple[str, int]) -> socket.socket:
     host, port = address
     try:
         bound = bound_socket(host, port)

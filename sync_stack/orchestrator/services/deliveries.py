@@ -71,14 +71,14 @@ def accept_deliveries(
     published.
     """
     try:
-        return _accepted(deliveries, bundle, publish)
+        return _accept(deliveries, bundle, publish)
     except DataError:  # one of them holds what the store cannot: only that one is refused
         if len(deliveries) == 1:
             return [_unstorable()]
     return [accept_deliveries([delivery], bundle, publish)[0] for delivery in deliveries]
 
 
-def _accepted(
+def _accept(
     deliveries: Sequence[WebhookDelivery], bundle: Bundle, publish: Callable[[Sequence[str]], None]
 ) -> list[Created | DeliveryRefused]:
     read = [_new_task_or_refusal(delivery, bundle) for delivery in deliveries]

@@ -32,7 +32,7 @@ def store(records: Iterable[JournalRecord], *, task_id: str) -> str:
             journal=name,
             number=number,
             task_id=task_id,
-            content=_sealed(text[start : start + CHUNK_BYTES], f"{name}:{number}"),
+            content=_seal(text[start : start + CHUNK_BYTES], f"{name}:{number}"),
         )
     return name
 
@@ -42,7 +42,7 @@ def load(name: str) -> tuple[JournalRecord, ...]:
     chunks = list(JournalChunk.objects.filter(journal=name).order_by("number"))
     if not chunks:
         raise TaskError("restore_failed", "the journal of an earlier attempt is gone")
-    text = b"".join(_opened(bytes(chunk.content), chunk.id) for chunk in chunks)
+    text = b"".join(_unseal(bytes(chunk.content), chunk.id) for chunk in chunks)
     try:
         return tuple(JournalRecord(**entry) for entry in json.loads(zlib.decompress(text)))
     except (zlib.error, ValueError):
@@ -68,12 +68,12 @@ def tasks_of(names: Sequence[str]) -> dict[str, str]:
     return dict(rows.values_list("journal", "task_id"))
 
 
-def _sealed(text: bytes, name: str) -> bytes:
+def _seal(text: bytes, name: str) -> bytes:
     nonce = os.urandom(_NONCE)
     return nonce + AESGCM(derived_keys.journal_keys()[0]).encrypt(nonce, text, name.encode())
 
 
-def _opened(content: bytes, name: str) -> bytes:
+def _unseal(content: bytes, name: str) -> bytes:
     for key in derived_keys.journal_keys():
         try:
             return AESGCM(key).decrypt(content[:_NONCE], content[_NONCE:], name.encode())

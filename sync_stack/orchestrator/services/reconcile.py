@@ -61,7 +61,7 @@ def reconcile(ports: Ports) -> int:
     created = 0
     for record in known.values():
         created += _check_record(current, record)
-    for rule, repo, ref in _unrecorded(current, known):
+    for rule, repo, ref in _unrecorded_branches(current, known):
         created += _trigger(current, rule, repo, ref, "unrecorded")
     return created
 
@@ -106,7 +106,7 @@ def _pauses(record: RecordedRef) -> bool:
     return ended is not None and clock.now() < ended + timedelta(seconds=pause)
 
 
-def _unrecorded(
+def _unrecorded_branches(
     current: ReconcilePass, known: dict[str, RecordedRef]
 ) -> Iterator[tuple[Rule, str, str]]:
     """Yield default and mapped branches without a record, of repositories named literally."""
@@ -115,13 +115,13 @@ def _unrecorded(
             if not is_literal(repo) or not is_for(rule, repo):
                 continue
             remote = current.remote(rule, repo)
-            for ref in _expected(rule, remote) if remote else ():
+            for ref in _expected_refs(rule, remote) if remote else ():
                 name = identity.RefName(rule=rule.name, repo=repo, ref=ref)
                 if name.hash not in known:
                     yield rule, repo, ref
 
 
-def _expected(rule: Rule, remote: Remote) -> list[str]:
+def _expected_refs(rule: Rule, remote: Remote) -> list[str]:
     names = {remote.head_branch, *(name for name in rule.branch_map if is_literal(name))}
     return [f"refs/heads/{name}" for name in sorted(names) if f"refs/heads/{name}" in remote.refs]
 

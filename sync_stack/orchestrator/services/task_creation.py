@@ -72,7 +72,7 @@ def create_tasks(
         rows = _new_rows(news, known)
         if task_transitions.add(list(rows.values())):
             fresh = {row.id for row in rows.values()} | tried
-            created = [_created(rows, known, new.idempotency_key, fresh) for new in news]
+            created = [_result_of(rows, known, new.idempotency_key, fresh) for new in news]
             own = [each.task.id for each in created if each and not each.duplicate]
             if own:
                 publish(own)
@@ -99,7 +99,7 @@ def _new_rows(news: Sequence[NewTask], known: Mapping[str, Task]) -> dict[str, T
     }
 
 
-def _created(
+def _result_of(
     rows: Mapping[str, Task], known: Mapping[str, Task], key: str, fresh: set[str]
 ) -> Created | None:
     """Return the result of a key; a second delivery of a batch with one key is a duplicate too."""

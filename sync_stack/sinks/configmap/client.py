@@ -117,7 +117,7 @@ class Cluster:
         path = f"{_path(namespace)}?{query}&resourceVersion={version}"
         patience = httpx.Timeout(WATCH_S + _LATE_S, connect=self._client.timeout.connect)
         with (
-            _translated(),
+            _translate_errors(),
             self._client.stream("GET", path, headers=self._headers(), timeout=patience) as answer,
         ):
             if answer.status_code == httpx.codes.GONE:
@@ -143,7 +143,7 @@ class Cluster:
         self, method: str, path: str, namespace: str, body: Mapping[str, Any] | None = None
     ) -> httpx.Response:
         """200, 201, 404 and 409 come back; everything else is raised."""
-        with _translated():
+        with _translate_errors():
             answer = self._client.request(method, path, json=body, headers=self._headers())
         self._note(answer)
         resource = "namespaces" if path == "/api/v1/namespaces" else "configmaps"
@@ -207,7 +207,7 @@ def _refuse(answer: httpx.Response, act: str) -> None:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except httpx.TimeoutException:
@@ -281,7 +281,7 @@ class ConfigMapChanges:
         for namespace in self._watches.keys() - namespaces:
             self._watches.pop(namespace).ended.set()
         ids: set[str] = set()
-        for namespace, name in self._heard(timeout_s):
+        for namespace, name in self._hear(timeout_s):
             ids |= {
                 place_id
                 for place, place_id in places.items()
@@ -295,7 +295,7 @@ class ConfigMapChanges:
             watch.ended.set()
         self._watches.clear()
 
-    def _heard(self, timeout_s: float) -> list[tuple[str, str]]:
+    def _hear(self, timeout_s: float) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         try:
             told = self._told.get(timeout=timeout_s)

@@ -159,19 +159,19 @@ class FileStore:
             self.root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             try:
-                folder = _opened(stack, os.open(self.root, os.O_RDONLY | os.O_DIRECTORY))
+                folder = _close_with(stack, os.open(self.root, os.O_RDONLY | os.O_DIRECTORY))
                 for part in path.split("/")[:-1]:
                     if create:
                         with contextlib.suppress(FileExistsError):
                             os.mkdir(part, _FOLDER_MODE, dir_fd=folder)
-                    folder = _opened(stack, os.open(part, _FOLDER, dir_fd=folder))
+                    folder = _close_with(stack, os.open(part, _FOLDER, dir_fd=folder))
             except FileNotFoundError:
                 yield None
                 return
             yield folder
 
 
-def _opened(stack: contextlib.ExitStack, handle: int) -> int:
+def _close_with(stack: contextlib.ExitStack, handle: int) -> int:
     stack.callback(os.close, handle)
     return handle
 

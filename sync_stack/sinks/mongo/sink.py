@@ -98,7 +98,7 @@ class MongoSink:
                 deadline.check()
                 page = {"_id": {"$in": names[start : start + _PAGE]}}
                 found |= dict(map(record_of, documents.find(page)))
-            for document in documents.find(_owned(owner)):
+            for document in documents.find(_owner_filter(owner)):
                 deadline.check()
                 found.update([record_of(document)])
             others = documents.count_documents({METADATA: {"$exists": False}}, limit=_MAX_COUNTED)
@@ -113,7 +113,7 @@ class MongoSink:
             try:
                 documents.bulk_write(operations, ordered=False)
             except errors.BulkWriteError as error:
-                raise _refused(documents, error, mark.generation) from None
+                raise _refusal(documents, error, mark.generation) from None
 
     def _operation(self, put: Put, mark: TargetMarker) -> UpdateOne | ReplaceOne[Document]:
         wanted = admits(put, mark.generation, whole=self._whole)
@@ -146,14 +146,14 @@ class MongoSink:
         names = [gone.record for gone in deletes]
         wanted = {
             "_id": {"$in": names},
-            **_owned(owner),
+            **_owner_filter(owner),
             f"{METADATA}.generation": {"$lte": generation},
         }
         with translated():
             self._collection(destination).delete_many(wanted)
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
-        older = {**_owned(owner), f"{METADATA}.generation": {"$lt": generation}}
+        older = {**_owner_filter(owner), f"{METADATA}.generation": {"$lt": generation}}
         with translated():
             self._collection(destination).update_many(
                 older, {"$set": {f"{METADATA}.generation": generation}}
@@ -171,7 +171,7 @@ class MongoSink:
         self._indexed.add(name)
 
 
-def _owned(owner: Owner) -> Document:
+def _owner_filter(owner: Owner) -> Document:
     return {
         f"{METADATA}.rule": {"$in": sorted({owner.rule, *owner.former_rules})},
         f"{METADATA}.repo": owner.repo,
@@ -179,7 +179,7 @@ def _owned(owner: Owner) -> Document:
     }
 
 
-def _refused(documents: Any, error: errors.BulkWriteError, generation: int) -> SinkError:
+def _refusal(documents: Any, error: errors.BulkWriteError, generation: int) -> SinkError:
     """A duplicate key: the filter kept the upsert from a document that is there."""
     failures = (error.details or {}).get("writeErrors", [])
     if not failures or any(failure.get("code") != _DUPLICATE for failure in failures):

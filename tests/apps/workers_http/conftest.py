@@ -49,10 +49,10 @@ class Server:
             return answer(*self.answers[what])
         if what == "register":
             self.tokens += 1
-            return answer(201, self._registered())
+            return answer(201, self._register())
         return answer(200, {"status": "recorded", "nextSeq": 0, "releaseRuns": []})
 
-    def _registered(self) -> dict[str, Any]:
+    def _register(self) -> dict[str, Any]:
         return {
             "agentToken": f"token-{self.tokens}",
             "installationId": "installation",

@@ -13,7 +13,7 @@ from readers import Unreadable
 from readers.json import read_json
 from sync_stack.core.bundle.model import Rate
 from sync_stack.gateway.client_address import ClientAddresses
-from sync_stack.gateway.payloads import NotJson, _scanned, parse_payload
+from sync_stack.gateway.payloads import NotJson, _scan, parse_payload
 from sync_stack.gateway.rate_limits import (
     MAX_ENTRIES,
     Admission,
@@ -161,7 +161,7 @@ def test_both_ways_of_reading_agree_with_a_strict_reader(value, rng: random.Rand
 
 
 def _fully_scanned(body: bytes, *, limit: int):
-    return _scanned(body, limit)
+    return _scan(body, limit)
 
 
 def _is_object(body: bytes, read) -> bool:

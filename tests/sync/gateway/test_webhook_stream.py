@@ -21,7 +21,7 @@ from sync_stack.gateway.webhook_stream import (
     CallFailed,
     StreamUnknown,
     WebhookStreams,
-    _framed,
+    _frame,
     _Stream,
 )
 from sync_stack.rpc.channel import OrchestratorChannel
@@ -115,7 +115,7 @@ def test_what_is_written_by_hand_is_the_batch_of_the_proto(size, traceparent):
     for _ in range(2):
         expected.webhooks.add(request=request, traceparent=traceparent)
 
-    written = b"".join(_framed(message, traceparent) * 2)
+    written = b"".join(_frame(message, traceparent) * 2)
     assert ProcessWebhookBatch.FromString(written) == expected
 
 

@@ -26,16 +26,16 @@ def collect(client: docker.APIClient, unit_id: str, path: str) -> Collected:
     """
     working = "" if path.startswith("/") else inspected(unit_id)(client).config.working_dir or "/"
     for search in searches(path, CONTAINER_FOLDERS, working=working):
-        found = _found(client, unit_id, search)
+        found = _find_files(client, unit_id, search)
         if found.files or found.skipped:
             return found
     shared = search_shared(path, CONTAINER_FOLDERS)
-    if shared and _found(client, unit_id, shared).files:
+    if shared and _find_files(client, unit_id, shared).files:
         return Collected(hint=shared_hint(path))
     return Collected()
 
 
-def _found(client: docker.APIClient, unit_id: str, search: Search) -> Collected:
+def _find_files(client: docker.APIClient, unit_id: str, search: Search) -> Collected:
     try:
         stream, _ = client.get_archive(unit_id, search.folder)
     except docker.errors.NotFound:

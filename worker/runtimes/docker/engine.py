@@ -100,13 +100,13 @@ def address_of(url: str, *, certificate: str = "", key: str = "") -> EngineAddre
     Raises AddressInvalid.
     """
     url = f"unix://{url}" if url.startswith("/") else url
-    parts = _checked(url)
+    parts = _check_url(url)
     if parts.scheme in _SOCKETS or not (certificate or key or parts.scheme == "https"):
         return EngineAddress(url=url)
     return EngineAddress(url=url, tls=_context(certificate, key))
 
 
-def _checked(url: str) -> SplitResult:
+def _check_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         place = parts.path if parts.scheme in _SOCKETS else parts.hostname

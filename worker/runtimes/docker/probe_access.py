@@ -205,13 +205,13 @@ class ProbeHelpers:
     async def _make(self, run_id: str, unit: Unit) -> str:
         await self._images.ensure(self._image, pulling=_ignore_pull)
         name = ownership.helper_name(run_id)
-        if known := await self._engine.call(lambda client: self._found(client, name)):
+        if known := await self._engine.call(lambda client: self._find_helper(client, name)):
             return known
         return await self._engine.call(
-            lambda client: _started(client, self._image, name, run_id, unit)
+            lambda client: _start_helper(client, self._image, name, run_id, unit)
         )
 
-    def _found(self, client: docker.APIClient, name: str) -> str:
+    def _find_helper(self, client: docker.APIClient, name: str) -> str:
         """Return the helper of an earlier process; empty if none runs."""
         try:
             known = client.inspect_container(name)
@@ -298,7 +298,7 @@ async def _ignore_pull(image: str) -> None:
     del image
 
 
-def _started(client: docker.APIClient, image: str, name: str, run_id: str, unit: Unit) -> str:
+def _start_helper(client: docker.APIClient, image: str, name: str, run_id: str, unit: Unit) -> str:
     """Start the helper, with the run's labels only, so that it is not a unit."""
     created = client.create_container(
         image=image,

@@ -30,19 +30,19 @@ def collect(folder: UnitFolder, path: str) -> Collected:
         artifacts=str(folder.artifacts.resolve()),
     )
     roots = (folders.artifacts, folders.step, folders.workspace)
-    for search in searches(_translated(path, folders), folders):
+    for search in searches(_translate(path, folders), folders):
         if not any(PurePosixPath(search.folder).is_relative_to(root) for root in roots):
             raise PathRefused(f"export path {path!r} is outside the step's directories")
-        found = _found(search)
+        found = _find_files(search)
         if found.files or found.skipped:
             return found
     shared = search_shared(path, folders)
-    if shared and _found(shared).files:
+    if shared and _find_files(shared).files:
         return Collected(hint=shared_hint(path))
     return Collected()
 
 
-def _translated(path: str, folders: Folders) -> str:
+def _translate(path: str, folders: Folders) -> str:
     """Return a `/partita/…` path, as suites write it for containers, as it is on this host."""
     there = CONTAINER_FOLDERS
     roots = {
@@ -56,7 +56,7 @@ def _translated(path: str, folders: Folders) -> str:
     return path
 
 
-def _found(search: Search) -> Collected:
+def _find_files(search: Search) -> Collected:
     files: list[CollectedFile] = []
     skipped: list[str] = []
     for path in _regular_files(search.folder):

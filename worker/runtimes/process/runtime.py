@@ -178,7 +178,7 @@ class ProcessRuntime(Runtime):
     async def wait(self, unit: Unit) -> UnitExit:
         folder = _existing(unit)
         while folder.unit().state is UnitState.RUNNING:
-            await _gone(folder)
+            await _wait_gone(folder)
         code = folder.exit_code()
         return UnitExit(exit_code=KILLED if code is None else code)
 
@@ -337,7 +337,7 @@ def _listens(folder: UnitFolder, port: int) -> bool:
     return False
 
 
-async def _gone(folder: UnitFolder) -> None:
+async def _wait_gone(folder: UnitFolder) -> None:
     """Wait until the wrapper ends."""
     wrapper = folder.wrapper()
     if wrapper is None:

@@ -95,7 +95,7 @@ def diff_file(options: dict[str, Any]) -> int:
 
 
 def sync_registries(options: dict[str, Any]) -> int:
-    found = [(each, oci.sync_registry(each)) for each in _wanted(options)]
+    found = [(each, oci.sync_registry(each)) for each in _registry_ids(options)]
     if options["output"] == "json":
         documents = [
             {
@@ -126,7 +126,7 @@ def sync_registries(options: dict[str, Any]) -> int:
 
 
 def test_registries(options: dict[str, Any]) -> int:
-    found = [(each, oci.test_connection(each)) for each in _wanted(options)]
+    found = [(each, oci.test_connection(each)) for each in _registry_ids(options)]
     if options["output"] == "json":
         documents = [
             {
@@ -148,7 +148,7 @@ def test_registries(options: dict[str, Any]) -> int:
     return ExitCode.OK if all(each.reachable for _, each in found) else ExitCode.UNAVAILABLE
 
 
-def _wanted(options: dict[str, Any]) -> Sequence[str]:
+def _registry_ids(options: dict[str, Any]) -> Sequence[str]:
     operator()  # the store is usable and has an administrator
     if options["registry"]:
         return [settings.get_registry(options["registry"]).registry_id]

@@ -59,14 +59,14 @@ def _document(origin: Origin) -> dict[str, object]:
         "line": origin.line,
         "delivery_id": origin.delivery_id,
         "healed_by": origin.healed_by,
-        "applied": origin.applied and _signed(origin.applied),
-        "changed": origin.changed and _signed(origin.changed),
+        "applied": origin.applied and _signature_document(origin.applied),
+        "changed": origin.changed and _signature_document(origin.changed),
         "problem": origin.problem,
     }
     return made | {name: value for name, value in facts.items() if value}
 
 
-def _signed(signature: Signature) -> dict[str, str]:
+def _signature_document(signature: Signature) -> dict[str, str]:
     return {
         "commit": signature.commit,
         "author": signature.name,

@@ -74,7 +74,7 @@ def apply_targets(
     try:
         planned, idle = _plan_all(attempt, ref_state, targets, tree)
     except TargetFailed as failure:
-        raise _failed(ref_state, targets, failure, failure.planned) from failure
+        raise _failure_of(ref_state, targets, failure, failure.planned) from failure
     if ref_state.rule.dry_run:
         outcome = results.outcome_of_plan(ref_state, planned, idle)
         return attempt.finish_rule_sync(ref_state.sync, outcome)
@@ -94,7 +94,9 @@ def clean_up(attempt: Attempt, ref_state: RefState, targets: Sequence[Target]) -
             older = finish_intent(attempt, ref_state, target)
             request, plan = cleanup_request(attempt, ref_state, target)
         except KNOWN_ERRORS as error:
-            raise _failed(ref_state, targets, TargetFailed(target, task_error(error))) from error
+            raise _failure_of(
+                ref_state, targets, TargetFailed(target, task_error(error))
+            ) from error
         planned.append(results.without_files(target, request, plan, older))
     if planned and not ref_state.rule.dry_run:
         _write_all(attempt, ref_state, planned)
@@ -195,7 +197,7 @@ def _write_all(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPl
         failure = TargetFailed(current.target, task_error(error))
         if failure.error.code != "stale_generation":
             _restore_all(attempt, ref_state, planned, failure)
-        raise _failed(ref_state, [each.target for each in planned], failure, planned) from error
+        raise _failure_of(ref_state, [each.target for each in planned], failure, planned) from error
 
 
 def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
@@ -245,7 +247,7 @@ def _restore_all(
         attempt.heartbeat.restoring = False
 
 
-def _failed(
+def _failure_of(
     ref_state: RefState,
     targets: Sequence[Target],
     failure: TargetFailed,

@@ -42,18 +42,18 @@ def task_error(error: Exception) -> TaskError:
             found = error
         case ShapingError():
             facts = {"line": error.line, "column": error.column, "retryable": error.retryable}
-            found = _masked(error.code, error.detail, file=error.file, **facts)
+            found = _masked_error(error.code, error.detail, file=error.file, **facts)
         case SinkError():
-            found = _masked(error.code, error.detail, retry_after_s=error.retry_after_s)
+            found = _masked_error(error.code, error.detail, retry_after_s=error.retry_after_s)
         case PlanRefused():
-            found = _masked(error.code, error.detail, keys=error.keys)
+            found = _masked_error(error.code, error.detail, keys=error.keys)
         case GitError():
-            found = _masked(
+            found = _masked_error(
                 error.code, error.detail, file=error.file, retry_after_s=error.retry_after_s
             )
         case SecretError():
             is_absent = isinstance(error, SecretAbsent)
-            found = _masked("secret_unavailable", str(error), retryable=not is_absent)
+            found = _masked_error("secret_unavailable", str(error), retryable=not is_absent)
         case StoreError():
             found = TaskError("store_unavailable", type(error).__name__)
         case _:
@@ -61,7 +61,7 @@ def task_error(error: Exception) -> TaskError:
     return found
 
 
-def _masked(code: str, detail: str, **facts: Any) -> TaskError:
+def _masked_error(code: str, detail: str, **facts: Any) -> TaskError:
     return TaskError(code, known_secrets.mask(detail), **facts)
 
 
@@ -111,7 +111,7 @@ def failed_outcome(
 def outcome_of_apply(
     ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
 ) -> RuleSyncOutcome:
-    targets = [_applied(ref_state, each) for each in planned]
+    targets = [_applied_outcome(ref_state, each) for each in planned]
     messages = ["completed" if t.outcome == "applied" else "no_changes" for t in targets]
     return _with_idle(ref_state, planned, idle, targets, messages)
 
@@ -119,12 +119,12 @@ def outcome_of_apply(
 def outcome_of_plan(
     ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
 ) -> RuleSyncOutcome:
-    targets = [_planned(ref_state, each) for each in planned]
+    targets = [_planned_outcome(ref_state, each) for each in planned]
     return _with_idle(ref_state, planned, idle, targets, ["dry_run_complete"] * len(targets))
 
 
 def outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> RuleSyncOutcome:
-    targets = [_applied(ref_state, each) for each in planned]
+    targets = [_applied_outcome(ref_state, each) for each in planned]
     if ref_state.rule.dry_run:
         targets = [replace(target, **_PLANNED) for target in targets]
         return outcome("dry_run_complete", ref_state, targets)
@@ -142,10 +142,10 @@ def with_plans(
     The target that failed gets the counts of the plan that a guard stopped.
     """
     plans = {
-        (each.target.destination.id, each.target.place.env): _planned(ref_state, each)
+        (each.target.destination.id, each.target.place.env): _planned_outcome(ref_state, each)
         for each in planned
     }
-    counts = {**_counts(stopped), "would_prune": _deleted(stopped)} if stopped else {}
+    counts = {**_counts(stopped), "would_prune": _keys_to_delete(stopped)} if stopped else {}
     return [
         replace(target, **counts)
         if target.error
@@ -163,7 +163,7 @@ def _counts(plan: Plan) -> dict[str, int]:
     }
 
 
-def _deleted(plan: Plan) -> tuple[str, ...]:
+def _keys_to_delete(plan: Plan) -> tuple[str, ...]:
     """Return the keys that the plan would delete."""
     return tuple(sorted(plan.pruned | plan.would_prune)[:MAX_LISTED])
 
@@ -240,7 +240,7 @@ def _target(ref_state: RefState, target: Target) -> TargetOutcome:
     )
 
 
-def _applied(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
+def _applied_outcome(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
     plan = planned.plan
     changed = plan.written or plan.pruned
     warnings = [*ref_state.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS]
@@ -256,9 +256,9 @@ def _applied(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
     )
 
 
-def _planned(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
-    applied = _applied(ref_state, planned)
-    return replace(applied, **_PLANNED, would_prune=_deleted(planned.plan))
+def _planned_outcome(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
+    applied = _applied_outcome(ref_state, planned)
+    return replace(applied, **_PLANNED, would_prune=_keys_to_delete(planned.plan))
 
 
 def _files(planned: TargetPlan) -> list[FileOutcome]:

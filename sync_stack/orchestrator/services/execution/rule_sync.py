@@ -129,7 +129,7 @@ def _prepare(attempt: Attempt, sync: RuleSync) -> Work:
     if found.word:
         return Work(ref_state=ref_state, status=found.word)
     if ref_state.gone or ref_state.closed:
-        return _gone(attempt, sync, ref_state, found)
+        return _clean_up_gone(attempt, sync, ref_state, found)
     tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
     mark_read(sync)
     files = target_files(ref_state.rule, found, tree)
@@ -139,7 +139,9 @@ def _prepare(attempt: Attempt, sync: RuleSync) -> Work:
     )
 
 
-def _gone(attempt: Attempt, sync: RuleSync, ref_state: RefState, found: Resolution) -> Work:
+def _clean_up_gone(
+    attempt: Attempt, sync: RuleSync, ref_state: RefState, found: Resolution
+) -> Work:
     """Return the clean-up for a ref that is gone or a pull request that is closed.
 
     A closed pull request whose branch still exists is ignored, because nothing was deleted.

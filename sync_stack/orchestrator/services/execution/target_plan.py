@@ -163,7 +163,7 @@ def desired_keys(
             file=found.file,
             secret=found.secret is not None,
         )
-        for name, key, found in _cased(target, shaped)
+        for name, key, found in _fold_case(target, shaped)
     }
 
 
@@ -173,7 +173,7 @@ def logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
     return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)
 
 
-def _cased(target: Target, shaped: Shaped) -> list[tuple[str, str, Any]]:
+def _fold_case(target: Target, shaped: Shaped) -> list[tuple[str, str, Any]]:
     """Return (name in the sink, key, shaped key) of each key. Raises TaskError(key_conflict)."""
     cased = _CASES[target.sink.capabilities.key_case]
     names: dict[str, str] = {}
@@ -234,7 +234,7 @@ def _request(
         mode=rule.sync_mode,
         prune=rule.prune,
         missing_files=target.files.missing,
-        taken=_taken(target),
+        taken=_owners_of_records(target),
         approved=attempt.approved(target.destination.id, target.place.env),
         adopt=rule.adopt,
         heal=attempt.task.kind == "heal",
@@ -253,7 +253,7 @@ def cleanup_request(
     return request, plan_apply(request)
 
 
-def _taken(target: Target) -> dict[str, str]:
+def _owners_of_records(target: Target) -> dict[str, str]:
     """Return record → owner for all other targets of the destination."""
     own = target.ledger.unit_id if target.ledger else ""
     others = ledgers.at_destination(target.destination.id, other_than=own)

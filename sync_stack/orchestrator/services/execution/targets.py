@@ -107,7 +107,7 @@ def target_files(
 ) -> tuple[TargetFiles, ...]:
     """Return the files of each environment, sorted by environment. Raises TaskError."""
     by_env: dict[str, dict[str, bool]] = {}
-    for path, env in _tracked(rule, found, tree):
+    for path, env in _tracked_files(rule, found, tree):
         by_env.setdefault(env, {})[path] = path in tree
     targets = []
     for env, paths in sorted(by_env.items()):
@@ -127,14 +127,14 @@ def _check(rule: Rule, target: TargetFiles) -> None:
         raise TaskError("file_missing", "the file does not exist in this commit", file=name)
 
 
-def _tracked(
+def _tracked_files(
     rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
 ) -> Iterable[tuple[str, str]]:
     """Return path and environment of every file, of literal paths even if the tree lacks them."""
     if rule.file_name:
         return [(rule.file_name, found.environment)]
     if rule.file_path_map:
-        return _mapped(rule, found, tree)
+        return _mapped_files(rule, found, tree)
     return [
         (path, found.environment)
         for path in tree
@@ -142,7 +142,7 @@ def _tracked(
     ]
 
 
-def _mapped(
+def _mapped_files(
     rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
 ) -> Iterable[tuple[str, str]]:
     """Yield the files of a map: by environment only those of a named environment, by path all."""

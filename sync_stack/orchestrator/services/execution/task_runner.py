@@ -204,15 +204,15 @@ def _run(attempt: Attempt, sync: RuleSync) -> TaskError | None:
     try:
         act(attempt, sync)
     except RuleSyncFailed as failure:
-        return _failed(attempt, sync, failure.error, failure.targets)
+        return _store_failure(attempt, sync, failure.error, failure.targets)
     except KNOWN_ERRORS as error:
-        return _failed(attempt, sync, task_error(error), [])
+        return _store_failure(attempt, sync, task_error(error), [])
     if _leaves_records(attempt):
         mark_success(sync)
     return None
 
 
-def _failed(
+def _store_failure(
     attempt: Attempt, sync: RuleSync, error: TaskError, targets: Sequence[TargetOutcome]
 ) -> TaskError:
     """Store a failed outcome: a permanent one ends the rule sync, another one is only shown."""
