@@ -42,6 +42,7 @@ class StepRun:
         self._dropped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._gives_up = False
         self._may_have_started = False
+        self._left_to_people = False  # the ended unit is, whoever has the job now
         attempt.log.sending.add_done_callback(self._when_reporting_ends)
 
     @property
@@ -49,7 +50,7 @@ class StepRun:
         return self.attempt.spec.execution_id
 
     def drop(self) -> None:
-        """Remove the unit and report nothing: another supervisor has the job."""
+        """Remove the unit and report nothing: another supervisor has the job, or it is over."""
         set_once(self._dropped)
 
     def give_up(self) -> None:
@@ -75,8 +76,10 @@ class StepRun:
 
     async def _run(self) -> None:
         outcome = await self._outcome()
+        stays = self._unit_stays(outcome)
+        self._left_to_people = stays and self.attempt.stop_reason != DETACH
         await self._complete(outcome)
-        if not self._unit_stays(outcome):
+        if not stays:
             await self._remove()
 
     def _unit_stays(self, outcome: Completion) -> bool:
@@ -163,9 +166,13 @@ class StepRun:
             log.info("%s already belongs to another supervisor: %s", job.job_id, error)
 
     async def _remove(self) -> None:
+        """Remove the unit, unless it has ended and is left to people.
+
+        While the answer to its completion is on the way, a renewal hears that the job is not ours.
+        """
         attempt = self.attempt
         unit = attempt.unit or self._found
-        if unit is None:
+        if unit is None or self._left_to_people:
             return
         try:
             await attempt.context.runtime.remove(unit)

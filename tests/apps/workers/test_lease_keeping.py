@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernel.agent_protocol import Job, JobDirective, ProbeProgress, StepUsage
+from kernel.agent_protocol import Completion, Job, JobDirective, ProbeProgress, StepUsage
 from tests.apps.workers.conftest import Stage
 from worker.domain.control_plane import ControlPlaneUnavailable
 from worker.supervisor import lease_keeper
@@ -203,3 +203,27 @@ def test_a_job_is_given_up_well_before_another_may_have_it(
     plane.now = 1000.0 + 51
     keeper.expire()
     assert expired == [job]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_renewal_beside_the_completion_removes_nothing_that_is_kept(
+    stage: Stage, *, is_kept: bool
+) -> None:
+    """The job is over for the control plane while its answer to the completion is on the way."""
+    async with stage.supervisor():
+        complete = stage.last.complete
+
+        async def complete_and_answer_late(completion: Completion) -> None:
+            await complete(completion)
+            stage.last.wake()  # all leases are renewed
+            await asyncio.Event().wait()
+
+        stage.last.complete = complete_and_answer_late  # type: ignore[method-assign]
+        job = await stage.add("exit:3", keepUnits=is_kept)
+        await stage.store.outcome(job)
+        beats = len(stage.store.beats)
+        await stage.store.until(
+            lambda: any(not beat.running_jobs for beat in stage.store.beats[beats:])
+        )
+
+        assert len(stage.runtime.units) == is_kept
