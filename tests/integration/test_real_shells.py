@@ -122,7 +122,9 @@ def test_over_the_websocket(up: Up, run: dict[str, Any], api: httpx.Client):
 
 def test_the_end_of_the_environment_ends_its_shells(up: Up, api: httpx.Client):
     run = fail(up)
-    opened = api.post(f"/executions/{run['id']}/shells", json={"stepId": "store"}).json()
+    answer = api.post(f"/executions/{run['id']}/shells", json={"stepId": "store"})
+    assert answer.status_code == 201, answer.text
+    opened = answer.json()
     path = f"/executions/{run['id']}/shells"
 
     def newest() -> dict[str, Any]:
