@@ -26,7 +26,7 @@ WITHOUT_STORE = {
     "apps/mocks/scripts/pool.py: ScriptProcess": "a child process",
     "apps/mocks/wiring.py: close": "ends scripts and the journal in Redis",
     "apps/mocks/wiring.py: stop": "ends a thread",
-    "apps/oci/services/packages.py: _unpacked": "bytes only",
+    "apps/oci/services/packages.py: _unpack": "bytes only",
     "apps/operations/lifespan.py: close": "ends a thread",
     "apps/operations/lifespan.py: join": "ends a thread",
     "apps/operations/lifespan.py: shutdown": "ends a listener",

@@ -136,9 +136,7 @@ def succeed(run: RunAggregate, index: int, text: str, *, exit_code: int | None =
     if run.plan.nodes[index].kind == "service":
         _change_status(run, index, StepEvent.ENDED_WELL, deadline=None)
     else:
-        _change_status(
-            run, index, StepEvent.ENDED_WELL, exit_code=exit_code, **_columns_at_end(run)
-        )
+        _change_status(run, index, StepEvent.ENDED_WELL, exit_code=exit_code, **_at_end(run))
         _change_job(run, index, JobEvent.SUCCEEDED)
     run.emit_step_event(index, "healthy", text)
 
@@ -150,7 +148,7 @@ def fail(
     if _may_retry_step(run, index, reason):
         _retry(run, index, reason, detail)
         return
-    facts = {"reason": reason, "detail": detail, "exit_code": exit_code, **_columns_at_end(run)}
+    facts = {"reason": reason, "detail": detail, "exit_code": exit_code, **_at_end(run)}
     _change_status(run, index, StepEvent.FAILED, **facts)
     if run.job_states[index] is not JobState.NONE:
         _change_job(run, index, JobEvent.FAILED)
@@ -167,9 +165,7 @@ def record_cause(run: RunAggregate, index: int, reason: StepReason) -> None:
 def skip(run: RunAggregate, index: int, why: Skip) -> None:
     """Skip a step that is pending, or queued and not claimed; cancel the job of the latter."""
     cause = [] if why.because is None else chain_from(run.step(why.because))
-    _change_status(
-        run, index, StepEvent.SKIPPED, reason=why.reason, cause=cause, **_columns_at_end(run)
-    )
+    _change_status(run, index, StepEvent.SKIPPED, reason=why.reason, cause=cause, **_at_end(run))
     if run.job_states[index] is JobState.PENDING:
         _change_job(run, index, JobEvent.CANCELED)
     level = "info" if why.reason in _EXPECTED else "warn"
@@ -179,9 +175,7 @@ def skip(run: RunAggregate, index: int, why: Skip) -> None:
 
 
 def cancel(run: RunAggregate, index: int, text: str = "canceled") -> None:
-    _change_status(
-        run, index, StepEvent.CANCELED, reason=StepReason.CANCELED, **_columns_at_end(run)
-    )
+    _change_status(run, index, StepEvent.CANCELED, reason=StepReason.CANCELED, **_at_end(run))
     if run.job_states[index] is not JobState.NONE:
         _change_job(run, index, JobEvent.CANCELED)
     run.emit_step_event(index, "canceled", text, level="warn", reason=str(StepReason.CANCELED))
@@ -189,7 +183,7 @@ def cancel(run: RunAggregate, index: int, text: str = "canceled") -> None:
 
 def close_service(run: RunAggregate, index: int) -> None:
     """Close the job of a service that was stopped at the end of the run; it stays healthy."""
-    run.change_step(index, **_columns_at_end(run))
+    run.change_step(index, **_at_end(run))
     _change_job(run, index, JobEvent.SUCCEEDED)
     _record_end(run, index, "")
 
@@ -301,7 +295,7 @@ def _change_job(run: RunAggregate, index: int, event: JobEvent) -> None:
     run.change_step(index, job_state=advance_job(run.job_states[index], event))
 
 
-def _columns_at_end(run: RunAggregate) -> dict[str, datetime | None]:
+def _at_end(run: RunAggregate) -> dict[str, datetime | None]:
     return {"finished_at": run.now, "deadline": None, "lease_expires_at": None}
 
 
