@@ -12,14 +12,12 @@ import math
 import re
 import secrets
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,6 +25,7 @@ from typing import Final
 import httpx
 
 from bench.report import is_quick, publish
+from bench.stand import busy_processes
 from tests.support.processes import until
 from tests.support.up import Up
 
@@ -55,18 +54,6 @@ class Answer:
     status: int
     seconds: float
     run_id: str
-
-
-@contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """Keep the cores busy meanwhile."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def make_accounts(up: Up, count: int) -> list[str]:

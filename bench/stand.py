@@ -50,6 +50,12 @@ class Child:
         self.tell(**question)
         return self._answer()
 
+    def finish(self) -> dict[str, Any]:
+        """Close its standard input and return what it answers at its end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._answer()
+
     def tell(self, **question: Any) -> None:
         assert self._process.stdin is not None
         print(json.dumps(question), file=self._process.stdin, flush=True)
@@ -133,3 +139,15 @@ def runner(settings: Mapping[str, str], folder: Path) -> Iterator[Child]:
     command = [sys.executable, "-m", "bench.runner"]
     with Child(command, settings, folder / "runner.log") as child:
         yield child
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep the cores busy meanwhile."""
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

@@ -27,6 +27,7 @@ from apps.executions.domain.events import (
     jobs_nudge,
     logs_topic,
     probes_nudge,
+    work_nudge,
 )
 from apps.executions.domain.junit import REPORT_FORMATS
 from apps.executions.domain.kept_environments import KeepBody, KeptRun, NotKept, keep_nudge
@@ -345,4 +346,5 @@ __all__ = [
     "take_repeats",
     "timeline",
     "usage_by_job",
+    "work_nudge",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.stand import ROOT
 
 PREFECT_3 = ("prefect>=3,<4", "fastapi<0.120")  # it needs an older FastAPI than it says
+DBOS_2 = ("dbos>=2,<3", "psycopg[binary]")
 STOCK_DJANGO = (
     "django>=5.2,<5.3", "djangorestframework>=3.16", "djangorestframework-simplejwt>=5.5",
     "django-cors-headers>=4.9", "django-prometheus>=2.4", "whitenoise>=6.11",

@@ -9,23 +9,20 @@ The tables go to bench/RESULTS.md.
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.report import publish
 from tests.faults.engine_watch import EngineWatch
-from tests.faults.rounds import SEED, Moment, crash_during_shop, moments
+from tests.faults.rounds import SEED, Row, moments, play_rounds
 from tests.support.cluster import Cluster
 from tests.support.parts import address
 
 VICTIMS = ("web", "runner", "celery", "worker")
 PARTS = ("web", "celery", "runner", "worker")
-A_ROUND = 2  # moments in one run
 OTHERS = (
     "tests.faults.away",
     "tests.faults.restarts",
@@ -35,33 +32,10 @@ OTHERS = (
     "tests.faults.sync_real",
     "tests.faults.environment_histories",
     "tests.faults.environment_kills",
+    "tests.faults.fleet_losses",
     "tests.faults.cue_agreement",
     "tests.faults.properties",
 )
-
-
-@dataclass
-class Row:
-    """How one victim's rounds went."""
-
-    victim: str
-    moments: int
-    seconds: list[float] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    def cells(self) -> list[object]:
-        runs = len(self.seconds) + len(self.wrong)
-        middle = round(statistics.median(self.seconds), 1) if self.seconds else ""
-        longest = round(max(self.seconds), 1) if self.seconds else ""
-        return [
-            self.victim,
-            self.moments,
-            runs,
-            len(self.seconds),
-            len(self.wrong),
-            middle,
-            longest,
-        ]
 
 
 def main() -> int:
@@ -102,22 +76,9 @@ def _rows(folder: Path, options: argparse.Namespace) -> list[Row]:
         Cluster(folder / "cluster", parts=PARTS, postgres=postgres) as cluster,
     ):
         return [
-            _row(cluster, watch, victim, moments(victim, options.moments, seed=options.seed))
+            play_rounds(cluster, watch, victim, moments(victim, options.moments, seed=options.seed))
             for victim in victims
         ]
-
-
-def _row(cluster: Cluster, watch: EngineWatch, victim: str, drawn: Sequence[Moment]) -> Row:
-    row = Row(victim, len(drawn))
-    for first in range(0, len(drawn), A_ROUND):
-        try:
-            took_s = crash_during_shop(cluster, watch, victim, drawn[first : first + A_ROUND])
-        except AssertionError as error:
-            print(f"WRONG: {error}", flush=True)
-            row.wrong.append(f"{victim}, moments {first + 1} and on: {error}")
-        else:
-            row.seconds.append(took_s)
-    return row
 
 
 def _publish(rows: Sequence[Row], seed: int) -> None:

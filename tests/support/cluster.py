@@ -9,7 +9,9 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +34,8 @@ agents:
   - {agentId: local, name: Local, type: local, default: true, routingTags: []}
   - {agentId: edge, name: Edge, type: remote-agent, routingTags: []}
 """
-
+# the name of its host and a program follow
+_ON_HOST: Final = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 
 # holds the run RUN inside a transaction
 LOCKING: Final = """
@@ -175,8 +178,13 @@ class Cluster:
         process.start()
         return process
 
-    def add(self, name: str, kind: str | None = None, **environment: str) -> Process:
-        """Start one more process: `kind` is web, celery, runner, worker or shell."""
+    def add(
+        self, name: str, kind: str | None = None, *, host: str = "", **environment: str
+    ) -> Process:
+        """Start one more process: `kind` is web, celery, runner, worker or shell.
+
+        With `host` it sees that host name, and is a runner of another host.
+        """
         kind = kind or name
         port = environment.get("PORT", str(self.port))
         commands = {
@@ -190,7 +198,19 @@ class Cluster:
             "shell": [sys.executable, "manage.py", "shell", "-c", LOCKING],
         }  # fmt: skip
         settings = self._of_a_worker(name) if kind == "worker" else self.environment
-        return self._run(name, commands[kind], settings | environment)
+        command = [*_ON_HOST, host, *commands[kind]] if host else commands[kind]
+        return self._run(name, command, settings | environment)
+
+    def crash(self, name: str, *, away_s: float) -> None:
+        """kill -9 of a process, which is back after `away_s`.
+
+        PostgreSQL gets SIGQUIT, at which it ends without a checkpoint and recovers as from a crash:
+        of a killed postmaster the other processes remain for a while, and it cannot start beside.
+        """
+        process = self.processes[name]
+        process.kill(signal.SIGQUIT if name == "postgres" else signal.SIGKILL)
+        time.sleep(away_s)
+        process.start()
 
     def _of_a_worker(self, name: str) -> dict[str, str]:
         """It stands elsewhere: nothing of the store, and no secret but the shared one."""

@@ -15,7 +15,8 @@ from kernel.agent_protocol import LogLine
 from kernel.clock import mmss
 
 OVERVIEW_NUDGE: Final = "overview"
-WORK_NUDGE: Final = "work"
+WORK_NUDGE: Final = "work"  # every claim that waits looks for steps
+_UNBOUND: Final = "work-unbound"
 RUN_SOURCE: Final = "execution"
 # Events that may come several times in one attempt; all others come once by the state machine.
 REPEATABLE: Final = frozenset(
@@ -64,6 +65,14 @@ def events_topic(run_id: str) -> str:
 
 def logs_topic(run_id: str) -> str:
     return f"execution-logs:{run_id}"
+
+
+def work_nudge(agent_id: str) -> str:
+    """Return the nudge for steps of the runs that are bound to this supervisor.
+
+    Empty: of runs that are not bound yet. One claim of those alike needs to look for them.
+    """
+    return f"{WORK_NUDGE}:{agent_id}" if agent_id else _UNBOUND
 
 
 def jobs_nudge(agent_id: str) -> str:

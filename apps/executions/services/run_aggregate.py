@@ -23,7 +23,6 @@ from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
     REPEATABLE,
     RUN_SOURCE,
-    WORK_NUDGE,
     EventRecord,
     event_id,
     event_records,
@@ -31,6 +30,7 @@ from apps.executions.domain.events import (
     line_records,
     logs_topic,
     timestamps,
+    work_nudge,
 )
 from apps.executions.domain.plan import RunPlan
 from apps.executions.domain.retry_rules import StepFailure
@@ -280,7 +280,8 @@ class RunAggregate:
         # robust: an update that raises fails no commit; Django cannot log the name of a partial
         transaction.on_commit(lambda: [update() for update in updates], robust=True)
         if any(self.job_states[index] is JobState.PENDING for index in self.queued_now):
-            self.nudge(WORK_NUDGE)  # steps claimed within this unit of work need none
+            # steps claimed within this unit of work need none
+            self.nudge(work_nudge(self.execution.bound_agent_id))
         for name, after_s in self._nudges.items():
             if after_s:
                 transaction.on_commit(partial(_nudge_later, name, after_s))

@@ -61,7 +61,10 @@ class InProcessControlPlane:
         )
         self._bridge = FutureBridge()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="store")
-        self._unsubscribe = [listen(executions.WORK_NUDGE, self._batcher.work_may_wait)]
+        nudges = [executions.work_nudge(each) for each in ("", supervisor.agent_id)]
+        self._unsubscribe = [
+            listen(name, self._batcher.work_may_wait) for name in (executions.WORK_NUDGE, *nudges)
+        ]
         self._batcher.start()
 
     async def register(

@@ -1,6 +1,7 @@
 """`POST /api/v1/agent-control/claims/next`: claim a step, or none after a while.
 
-A waiting request holds neither a thread nor a connection to the store; a nudge wakes it.
+A waiting request holds neither a thread nor a connection to the store. A step that follows what the
+worker completes comes with that completion; a nudge tells of others.
 
 (reference: control-plane 15.1, 15.2)
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,8 +24,9 @@ from apps.executions import api as executions
 from apps.operations.api import is_draining
 from apps.streams.api import listen, then_disconnect
 from apps.workers.rest import inputs, schemas
+from apps.workers.rest.claim_turns import claim_turns
 from apps.workers.rest.credentials import UNCACHED, AgentCredentialInvalid, AgentView
-from apps.workers.services.remote_workers import claim, record, supervisor_of
+from apps.workers.services.remote_workers import WaitingClaim, record, supervisor_of
 from kernel.agent_protocol import Completion, StepSpecBody, job_of
 
 T = TypeVar("T")
@@ -46,8 +48,7 @@ class ClaimView(AgentView):
     async def post(self, request: HttpRequest) -> HttpResponse:
         """The next step for this agent; 204 when there is none within `waitSeconds`."""
         body = await _on_thread(lambda: self.own_body(inputs.ClaimInput))
-        claim_now = partial(_claim_now, self.agent, body["startAhead"])
-        spec = await _next_step(self.agent, claim_now, body["waitSeconds"])
+        spec = await _next_step(self.agent, body["startAhead"], body["waitSeconds"])
         if spec is None:
             return HttpResponse(status=204)
         return JsonResponse(spec, headers=UNCACHED)
@@ -67,36 +68,58 @@ class ClaimView(AgentView):
         return HttpResponseNotAllowed(_ALLOWED.split(", "))
 
 
-async def _next_step(
-    agent: Agent, claim_now: Callable[[], StepSpecBody | None], wait_s: float
-) -> StepSpecBody | None:
-    """Claim a step within `wait_s`; a draining server does not wait."""
+async def _next_step(agent: Agent, starts_ahead: int, wait_s: float) -> StepSpecBody | None:
+    """Claim a step within `wait_s`; a draining server does not wait.
+
+    If the client disconnects meanwhile, the step is released.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    with _work_nudges() as nudged:
-        while True:
-            nudged.clear()
-            spec = await _claim(agent, claim_now)
-            left = deadline - loop.time()
-            if spec is not None or left <= 0 or is_draining():
-                return spec
-            with suppress(TimeoutError):
-                await asyncio.wait_for(nudged.wait(), min(POLL_INTERVAL_S, left))
+    with _work_nudges(agent) as (nudged, wake), claim_turns.waiting(_kind(agent), wake) as turn:
+        claim = WaitingClaim(supervisor_of(agent), starts_ahead=starts_ahead, wake=wake)
+        try:
+            while True:
+                nudged.clear()
+                is_its_turn = turn.has_come
+                waits = loop.time() < deadline and not is_draining()
+                spec = await _claim(agent, partial(_claim_now, agent, claim, waits=waits))
+                if spec is not None or not waits:
+                    return spec
+                if is_its_turn:
+                    claim_turns.take_part(turn)
+                left = max(0.0, deadline - loop.time())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(nudged.wait(), min(POLL_INTERVAL_S, left))
+        except BaseException:
+            _submit(claim.leave).add_done_callback(partial(_release, agent))
+            raise
+
+
+def _kind(agent: Agent) -> Hashable:
+    """Return what is the same for workers that may claim the same steps of new runs."""
+    labels = tuple(sorted(agent.labels.items()))
+    return agent.backends, agent.capabilities, labels, agent.draining
 
 
 @contextmanager
-def _work_nudges() -> Iterator[asyncio.Event]:
+def _work_nudges(agent: Agent) -> Iterator[tuple[asyncio.Event, Callable[[], None]]]:
+    """Yield an event, set when a step may wait for this agent, and what sets it.
+
+    Steps of runs that are not bound yet are told of by turns.
+    """
     loop, nudged = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:
         with suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(nudged.set)
 
-    unsubscribe = listen(executions.WORK_NUDGE, wake)
+    names = (executions.WORK_NUDGE, executions.work_nudge(agent.agent_id))
+    unsubscribe = [listen(name, wake) for name in names]
     try:
-        yield nudged
+        yield nudged, wake
     finally:
-        unsubscribe()
+        for each in unsubscribe:
+            each()
 
 
 async def _claim(agent: Agent, claim_now: Callable[[], StepSpecBody | None]) -> StepSpecBody | None:
@@ -109,11 +132,13 @@ async def _claim(agent: Agent, claim_now: Callable[[], StepSpecBody | None]) -> 
         raise
 
 
-def _claim_now(agent: Agent, starts_ahead: int) -> StepSpecBody | None:
+def _claim_now(agent: Agent, claim: WaitingClaim, *, waits: bool) -> StepSpecBody | None:
     """Claim a step. Raises AgentCredentialInvalid if the agent has registered again."""
+    if spec := claim.take():
+        return spec
     if get_agent(agent.agent_id).incarnation != agent.incarnation:
         raise AgentCredentialInvalid
-    return claim(supervisor_of(agent), starts_ahead=starts_ahead)
+    return claim.claim(waits=waits)
 
 
 def _release(agent: Agent, claiming: Future[StepSpecBody | None]) -> None:

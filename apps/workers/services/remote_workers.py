@@ -2,14 +2,16 @@
 
 Concurrent reports and claims of one worker share a transaction: the thread that holds the worker's
 lock also sends the requests that arrived during the previous transaction; their threads then find
-the answers. Different workers do not wait for one another. (reference: control-plane 15)
+the answers. Different workers do not wait for one another. A claim that waits goes with the next
+completions of its worker, so that a step follows the one before it within one transaction
+(decision 0063). (reference: control-plane 15)
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -59,17 +61,6 @@ def record(supervisor: executions.SupervisorSession, report: Report) -> executio
     return answer
 
 
-def claim(
-    supervisor: executions.SupervisorSession, *, starts_ahead: int = 0
-) -> StepSpecBody | None:
-    """Return the spec of one step, or None if there is none for this supervisor now.
-
-    With it come up to `starts_ahead` specs of steps that may come next.
-    """
-    answer = _batcher_of(supervisor).answer(_PendingRequest(None, starts_ahead))
-    return answer if isinstance(answer, dict) else None
-
-
 @dataclass(eq=False, slots=True)
 class _PendingRequest:
     """A report or a claim (`report` None); the thread that sends the batch answers it."""
@@ -90,6 +81,7 @@ class _Batcher:
         self._supervisor = supervisor
         self._store = threading.Lock()
         self._waiting: deque[_PendingRequest] = deque()
+        self._claims: list[WaitingClaim] = []
 
     def answer(self, mine: _PendingRequest) -> executions.Recorded | StepSpecBody | None:
         self._waiting.append(mine)
@@ -99,6 +91,20 @@ class _Batcher:
         if isinstance(mine.answer, Exception):
             raise mine.answer
         return mine.answer
+
+    def keep(self, claim: WaitingClaim) -> None:
+        """Let the claim wait for completions, unless its client has left."""
+        with self._store:
+            if not claim.has_left:
+                self._claims.append(claim)
+
+    def take_back(self, claim: WaitingClaim) -> StepSpecBody | None:
+        """Let the claim wait no longer, and return the step that it got meanwhile."""
+        with self._store:
+            if claim in self._claims:
+                self._claims.remove(claim)
+            spec, claim.given = claim.given, None
+            return spec
 
     def _send(self, batch: Sequence[_PendingRequest]) -> None:
         try:
@@ -112,13 +118,14 @@ class _Batcher:
         chunks = _of(batch, LogChunk)
         completions = _of(batch, Completion)
         claims = [request for request in batch if request.report is None]
-        starts_ahead = max((each.starts_ahead for each in claims), default=0)
+        kept = list(self._claims) if completions else []
+        wishes = [each.starts_ahead for each in claims] + [each.starts_ahead for each in kept]
         answer = executions.record_reports(
-            replace(self._supervisor, starts_ahead=starts_ahead),
+            replace(self._supervisor, starts_ahead=max(wishes, default=0)),
             states=_reports(states),
             chunks=_reports(chunks),
             completions=_reports(completions),
-            claims=len(claims),
+            claims=len(claims) + len(kept),
         )
         answers: list[executions.Recorded | PlatformError] = [
             *answer.states,
@@ -130,6 +137,51 @@ class _Batcher:
         specs = iter(answer.claimed)
         for request in claims:
             request.resolve(next(specs, None))
+        for claim, spec in zip(kept, specs, strict=False):
+            self._claims.remove(claim)
+            claim.give(spec)
+
+
+class WaitingClaim:
+    """A claim of one client, which may wait; `wake` is called once it has got a step.
+
+    The specs of up to `starts_ahead` steps that may come next come with the step.
+    """
+
+    def __init__(
+        self,
+        supervisor: executions.SupervisorSession,
+        *,
+        starts_ahead: int = 0,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._batcher = _batcher_of(supervisor)
+        self._wake = wake
+        self.starts_ahead = starts_ahead
+        self.given: StepSpecBody | None = None
+        self.has_left = False
+
+    def give(self, spec: StepSpecBody) -> None:
+        self.given = spec
+        self._wake()
+
+    def take(self) -> StepSpecBody | None:
+        """Return the step that came with a completion; the claim does not wait any longer."""
+        return self._batcher.take_back(self)
+
+    def claim(self, *, waits: bool) -> StepSpecBody | None:
+        """Return the spec of one step, or None if there is none now; then it may wait."""
+        answer = self._batcher.answer(_PendingRequest(None, self.starts_ahead))
+        if isinstance(answer, dict):
+            return answer
+        if waits:
+            self._batcher.keep(self)
+        return None
+
+    def leave(self) -> StepSpecBody | None:
+        """End the claim of a client that has left; return the step that nobody will read."""
+        self.has_left = True
+        return self.take()
 
 
 def _of(batch: Sequence[_PendingRequest], kind: type[Report]) -> list[_PendingRequest]:

@@ -15,7 +15,8 @@ from django.db import connection
 
 from apps.executions import api as executions
 from apps.operations.domain import lifecycle
-from apps.workers.rest import claims
+from apps.streams import api as streams
+from apps.workers.rest import claim_turns, claims
 from apps.workers.services import remote_workers
 from platform_site.asgi import application
 from tests.apps.executions.runs import booted_run, let_retries_be_due, node
@@ -48,7 +49,7 @@ def test_a_waiting_worker_has_the_step_within_a_second_of_the_launch(worker):
 
 @pytest.mark.timed
 def test_without_a_nudge_it_looks_each_second(worker, monkeypatch):
-    monkeypatch.setattr(claims, "listen", lambda name, callback: lambda: None)
+    lose_nudges(monkeypatch)
     waiting = InThread(lambda: (worker.claim(wait_s=20), time.monotonic()))
     waiting_since(0.3)
     booted_run(node("a"))
@@ -175,14 +176,14 @@ async def test_a_step_that_was_claimed_for_a_client_that_has_gone_is_given_back(
     worker, monkeypatch
 ):
     entered, go_on = threading.Event(), threading.Event()
-    claim = remote_workers.claim
+    claim = remote_workers.WaitingClaim.claim
 
-    def slow_claim(supervisor: executions.SupervisorSession, *, starts_ahead: int) -> object:
+    def slow_claim(waiting: remote_workers.WaitingClaim, *, waits: bool) -> object:
         entered.set()
         go_on.wait(30)
-        return claim(supervisor, starts_ahead=starts_ahead)
+        return claim(waiting, waits=waits)
 
-    monkeypatch.setattr(claims, "claim", slow_claim)
+    monkeypatch.setattr(remote_workers.WaitingClaim, "claim", slow_claim)
     run = await on_thread(lambda: booted_run(node("a", kind="test")))
     poll = Poll(worker, wait_s=20)
     await poll.start()
@@ -190,9 +191,76 @@ async def test_a_step_that_was_claimed_for_a_client_that_has_gone_is_given_back(
     await poll.leave()
     go_on.set()
 
-    monkeypatch.setattr(claims, "claim", claim)
+    monkeypatch.setattr(remote_workers.WaitingClaim, "claim", claim)
     step = await on_thread(lambda: until(lambda: run.step("a"), lambda row: row.attempt == 2))
     assert (step.status, step.job_state, step.requeues) == ("queued", "pending", 0)
+
+
+@pytest.mark.timed
+def test_a_waiting_claim_comes_with_the_completion_before_it(worker, monkeypatch):
+    """Decision 0063: it needs neither a nudge nor a look of its own."""
+    lose_nudges(monkeypatch)
+    monkeypatch.setattr(claims, "POLL_INTERVAL_S", 30.0)
+    booted_run(node("a"), node("b", after=["a"]))
+    worker.claim()
+    waiting = InThread(lambda: worker.claim(wait_s=20))
+    waiting_since(0.5)
+
+    worker.complete("a", exitCode=0)
+
+    assert waiting.result()["node"]["id"] == "b"
+
+
+async def test_a_step_that_came_with_a_completion_for_a_client_that_has_gone_is_given_back(
+    worker, monkeypatch
+):
+    run = await on_thread(lambda: booted_run(node("a"), node("b", after=["a"], kind="test")))
+    await on_thread(worker.claim)
+    poll = Poll(worker, wait_s=20)
+    await poll.start()
+    await asyncio.to_thread(until, waiting_claims, len)
+    monkeypatch.setattr(remote_workers.WaitingClaim, "give", lose_wake)
+
+    await on_thread(lambda: worker.complete("a", exitCode=0))
+    await poll.leave()
+
+    step = await on_thread(lambda: until(lambda: run.step("b"), lambda row: row.attempt == 2))
+    assert (step.status, step.job_state, step.requeues) == ("queued", "pending", 0)
+
+
+def lose_nudges(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (claims, claim_turns):
+        monkeypatch.setattr(module, "listen", lambda name, callback: lambda: None)
+    monkeypatch.setattr(claims, "claim_turns", claim_turns.ClaimTurns())
+
+
+def waiting_claims() -> list[remote_workers.WaitingClaim]:
+    batchers = list(remote_workers._batchers.values())
+    return [claim for batcher in batchers for claim in batcher._claims]
+
+
+def lose_wake(claim: remote_workers.WaitingClaim, spec: Any) -> None:
+    """The client leaves before its request goes on."""
+    claim.given = spec
+
+
+def test_a_step_that_waits_nudges_the_supervisor_of_its_run_alone(worker):
+    """Others have nothing to look for."""
+    heard: list[str] = []
+    nudges = [executions.work_nudge(each) for each in ("", "edge-1", "edge-2")]
+    names = [executions.WORK_NUDGE, *nudges]
+    unsubscribe = [streams.listen(name, partial(heard.append, name)) for name in names]
+
+    booted_run(node("a"), node("b", after=["a"]))
+    of_a_new_run = set(heard)
+    worker.claim()
+    heard.clear()
+    worker.complete("a", exitCode=0)
+
+    for each in unsubscribe:
+        each()
+    assert of_a_new_run == {executions.work_nudge("")}
+    assert heard == [executions.work_nudge("edge-1")]
 
 
 class Poll:
