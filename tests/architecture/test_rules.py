@@ -139,6 +139,7 @@ ENDING_WITH_ITS_CALLER = {
     "apps/workers/served_shell.py: _pass_output": "awaited by its session, which it ends",
     "apps/workers/served_shell.py: _watch": "awaited by its session, which it ends",
     "worker/control_plane/http.py: _poll": "one claim, awaited by who asked for it",
+    "worker/runtimes/kubernetes/pod_gate.py: _beat": "without it the gate ends, and a pod starts",
     "worker/supervisor/step_log.py: _send_all": "awaited by its attempt, which it fails",
     "sync_stack/gateway/webhook_stream.py: _read": "counted, who waits is told, another opens",
     "sync_stack/gateway/webhook_stream.py: _write": "counted, its end ends the reader",

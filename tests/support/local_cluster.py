@@ -81,10 +81,12 @@ class LocalCluster(ClusterApi):
         super().__init__()
         self.faults = faults
         self.pods: dict[str, LocalPod] = {}
+        self.image_variables: dict[str, str] = {}
         self._folder = folder
         self._history: list[tuple[int, str, Object]] = []
         self._news = asyncio.Event()
         self._deletions: set[asyncio.Task[None]] = set()
+        self._denial, self._free = "", 0
 
     @asynccontextmanager
     async def serve(self, port: int) -> AsyncGenerator[None]:
@@ -105,7 +107,9 @@ class LocalCluster(ClusterApi):
 
     async def _application(self, scope: Message, receive: Receive, send: Send) -> None:
         with contextlib.suppress(asyncio.CancelledError):
-            if scope["type"] == "websocket":
+            if scope["type"] == "websocket" and scope["path"].endswith("/attach"):
+                await self._attach(scope, receive, send)
+            elif scope["type"] == "websocket":
                 await self._exec(scope, receive, send)
             else:
                 await self._answer(scope, receive, send)
@@ -134,7 +138,13 @@ class LocalCluster(ClusterApi):
 
     # Objects
 
+    def deny_pods(self, words: str, *, while_there_are: int = 0) -> None:
+        """Refuse to create pods in these words, as long as there are so many; "": no more."""
+        self._denial, self._free = words, while_there_are
+
     def _create(self, kind: str, body: Object) -> httpx.Response:
+        if kind == "pods" and self._denial and len(self.pods) >= self._free:
+            return refusal(403, "Forbidden", self._denial)
         body["metadata"]["creationTimestamp"] = now_text()
         self.status = {"phase": "Pending"}
         answer = super()._create(kind, body)
@@ -142,7 +152,11 @@ class LocalCluster(ClusterApi):
             name = body["metadata"]["name"]
             self._note("ADDED", self.objects["pods"][name])
             self.pods[name] = LocalPod(
-                body, self._folder, self._secret, lambda status: self._update(name, status)
+                body,
+                self._folder,
+                self._secret,
+                lambda status: self._update(name, status),
+                image_variables=self.image_variables,
             )
         return answer
 
@@ -164,7 +178,7 @@ class LocalCluster(ClusterApi):
     def _named(self, request: httpx.Request, kind: str, name: str) -> httpx.Response:
         found = self.objects.get(kind, {}).get(name)
         if request.method == "PATCH" and found:
-            found["metadata"] |= json.loads(request.content)["metadata"]
+            self._merge(kind, name, found, json.loads(request.content)["metadata"])
         answer = super()._named(request, kind, name)
         if request.method == "DELETE" and answer.is_success and kind == "pods" and found:
             self._number += 1
@@ -175,6 +189,15 @@ class LocalCluster(ClusterApi):
             deletion.add_done_callback(self._deletions.discard)
             self._collect_owned(found["metadata"]["uid"])
         return answer
+
+    def _merge(self, kind: str, name: str, found: Object, changes: Object) -> None:
+        self._number += 1
+        about = {**found["metadata"], **changes, "resourceVersion": str(self._number)}
+        if notes := changes.get("annotations"):
+            about["annotations"] = found["metadata"].get("annotations", {}) | notes
+        self.objects[kind][name] = {**found, "metadata": about}
+        if kind == "pods":
+            self._note("MODIFIED", self.objects[kind][name])
 
     def _collect_owned(self, uid: str) -> None:
         secrets = self.objects.get("secrets", {})
@@ -256,10 +279,31 @@ class LocalCluster(ClusterApi):
             return
         await self._carry(pod, process, receive, send)
 
+    async def _attach(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Carry what a client writes to the stdin of a step, which closes with the client."""
+        await receive()  # websocket.connect
+        pod = self.pods.get(scope["path"].removeprefix(f"{_PREFIX}pods/").removesuffix("/attach"))
+        stdin = pod.take_stdin() if pod else None
+        if pod is None or stdin is None:
+            await _refuse(send, 404 if pod is None else 400, "the container cannot be attached to")
+            return
+        await send({"type": "websocket.accept", "subprotocol": _PROTOCOL})
+        typing = asyncio.create_task(_type(stdin, receive))
+        ending = asyncio.create_task(pod.step_ended.wait())
+        try:
+            await asyncio.wait({typing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                await send({"type": "websocket.close", "code": 1000})
+        finally:
+            stdin.close()
+            for task in (typing, ending):
+                task.cancel()
+            await asyncio.gather(typing, ending, return_exceptions=True)
+
     async def _carry(
         self, pod: LocalPod, process: asyncio.subprocess.Process, receive: Receive, send: Send
     ) -> None:
-        typing = asyncio.create_task(_type(process, receive))
+        typing = asyncio.create_task(_type(process.stdin, receive))
         pumps = asyncio.gather(
             _pump(process.stdout, _STDOUT, send), _pump(process.stderr, _STDERR, send)
         )
@@ -300,13 +344,13 @@ async def _pump(stream: asyncio.StreamReader | None, channel: int, send: Send) -
         await _send(send, channel, data)
 
 
-async def _type(process: asyncio.subprocess.Process, receive: Receive) -> None:
+async def _type(stdin: asyncio.StreamWriter | None, receive: Receive) -> None:
     """Pass on the input until the client goes away."""
     while (message := await receive())["type"] == "websocket.receive":
-        if process.stdin:
+        if stdin:
             with contextlib.suppress(ConnectionError):
-                process.stdin.write(message["bytes"][1:])
-                await process.stdin.drain()
+                stdin.write(message["bytes"][1:])
+                await stdin.drain()
 
 
 def _result(code: int) -> bytes:

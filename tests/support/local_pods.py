@@ -2,6 +2,7 @@
 
 Paths under /partita are replaced by those of the folder, in commands, variables and archives. The
 programs that the keeper runs to find the step's processes are acted for: there are no cgroups here.
+So is the busybox of the helper image, by bash and the programs of this host.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ Object = dict[str, Any]
 _PATH: Final = re.compile(r"(?<![\w./-])/partita(?![\w.-])")
 _FOLDERS: Final = ("step", "artifacts", "workspace", "marks", "archive")
 _LINE: Final = 2**20
+_BUSYBOX: Final = """#!/usr/bin/perl
+exit 0 unless @ARGV;
+$ARGV[0] = "bash" if $ARGV[0] eq "sh";
+exec @ARGV;
+"""
 _STOPPED: Final = 137
 _CANNOT_START: Final = 128
 
@@ -81,14 +87,21 @@ class LocalPod:
         root: Path,
         secret: Callable[[str], Mapping[str, bytes]],
         changed: Callable[[Object], None],
+        *,
+        image_variables: Mapping[str, str],
     ) -> None:
         self.log = ContainerLog()
         self._spec = body["spec"]
-        self._root = root / body["metadata"]["name"]
+        name = body["metadata"]["name"]
+        before = len(list(root.glob(f"{name}*")))  # a pod may take the name of a deleted one
+        self._root = root / f"{name}{before or ''}"
         self._secret = secret
         self._changed = changed
+        self._image_variables = image_variables
         self._states: dict[str, Object] = {}
         self._step: asyncio.subprocess.Process | None = None
+        self._stdin: asyncio.StreamWriter | None = None
+        self.step_ended = asyncio.Event()
         self._running: set[asyncio.subprocess.Process] = set()
         self._task = asyncio.create_task(self._run(), name=body["metadata"]["name"])
 
@@ -110,7 +123,12 @@ class LocalPod:
         await self._run_step()
 
     def _make_folders(self) -> None:
-        for name in _FOLDERS:
+        (self._root / "bin").mkdir(parents=True)
+        busybox = self._root / "bin" / "busybox"
+        busybox.write_text(_BUSYBOX)
+        busybox.chmod(0o755)
+        has_tools = any(each["name"] == "tools" for each in self._spec["volumes"])
+        for name in (*_FOLDERS, *(("tools",) if has_tools else ())):
             (self._root / "partita" / name).mkdir(parents=True)
         for volume in self._spec["volumes"]:
             if "secret" in volume:
@@ -122,23 +140,37 @@ class LocalPod:
         argv = self._words([*container.get("command", ()), *container.get("args", ())])
         began = now_text()
         try:
-            process = await self._spawn(argv, self._variables(), self._cwd(container))
+            stdin = (
+                asyncio.subprocess.PIPE if container.get("stdin") else asyncio.subprocess.DEVNULL
+            )
+            process = await self._spawn(argv, self._variables(), self._cwd(container), stdin=stdin)
         except OSError as error:
             words = f'exec: "{argv[0]}": stat {argv[0]}: {os.strerror(error.errno or 0).lower()}'
             ended = {"exitCode": _CANNOT_START, "reason": "StartError", "message": words}
             self._end_step({**ended, "startedAt": began})
             return
-        self._step = process
+        self._step, self._stdin = process, process.stdin
         self._set(STEP_CONTAINER, {"running": {"startedAt": began}})
         readers = [self._read(stream) for stream in (process.stdout, process.stderr) if stream]
         reading = asyncio.gather(*readers)
         code = await self._end_of(process)
         await reading
         reason = "Completed" if code == 0 else "Error"
-        self._end_step({"exitCode": code, "reason": reason, "startedAt": began})
+        ended = {"exitCode": code, "reason": reason, "startedAt": began}
+        self._end_step({**ended, "message": self._termination_message()})
+
+    def _termination_message(self) -> str:
+        path = self._root / "termination-log"
+        return path.read_text() if path.exists() else ""
+
+    def take_stdin(self) -> asyncio.StreamWriter | None:
+        """Return the stdin of the step, for one client; None if it runs not or was taken."""
+        stdin, self._stdin = self._stdin, None
+        return stdin
 
     def _end_step(self, ended: Object) -> None:
-        self._step = None
+        self._step = self._stdin = None
+        self.step_ended.set()
         self._set(STEP_CONTAINER, {"terminated": {**ended, "finishedAt": now_text()}})
         self.log.end()
 
@@ -173,6 +205,8 @@ class LocalPod:
 
     def _local(self, text: str) -> str:
         found = _PATH.sub(f"{self._root}/partita", text)
+        found = found.replace(" /bin/busybox ", f" {self._root}/bin/busybox ")
+        found = found.replace("/dev/termination-log", f"{self._root}/termination-log")
         return found.replace(" -C / ", f" -C {self._root} ")
 
     def _cwd(self, container: Object) -> str:
@@ -180,7 +214,7 @@ class LocalPod:
 
     def _variables(self) -> dict[str, str]:
         container = next(each for each in self._spec["containers"] if each["name"] != KEEPER)
-        found: dict[str, str] = {}
+        found = dict(self._image_variables)
         for source in container["envFrom"]:
             values = self._secret(source["secretRef"]["name"])
             found |= {key: self._local(value.decode()) for key, value in values.items()}

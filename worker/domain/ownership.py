@@ -21,9 +21,10 @@ JOB_ID: Final = "partita.job_id"
 MEMORY_LIMIT: Final = "partita.memory_limit_bytes"  # of a container; lists do not tell it
 SHELL: Final = "partita.shell"  # the id of the shell that a copy of a unit was made for
 GATE: Final = "partita.gate"  # of a unit that was started ahead; its program waits for a release
+RELEASED_AT: Final = "partita.released_at"  # of a pod that was started ahead
 _STANDBY: Final = "-standby"
 _AHEAD: Final = "-ahead"
-_OF_STEP: Final = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT, GATE)
+_OF_STEP: Final = (STEP, STEP_KIND, ATTEMPT, STARTED_AT, JOB_ID, MEMORY_LIMIT, GATE, RELEASED_AT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

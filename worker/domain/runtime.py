@@ -39,6 +39,8 @@ FILE_LIMIT: Final = 10 * 2**20
 WORKSPACE: Final = "/partita/workspace"  # in a container; shared by the steps of a suite
 STEP_DIRECTORY: Final = "/partita/step"
 ARTIFACTS: Final = "/partita/artifacts"
+TOOLS: Final = "/partita/tools"
+BUSYBOX: Final = f"{TOOLS}/busybox"  # static: it runs in every image
 CANNOT_EXECUTE: Final = 126  # the exit code of shells
 Progress = Callable[[str], Awaitable[None]]
 

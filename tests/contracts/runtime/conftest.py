@@ -134,7 +134,7 @@ def _options(name: str, path: Path) -> RuntimeOptions:
     return RuntimeOptions(state_dir=path, installation_id=steps.INSTALLATION, cluster=cluster)
 
 
-def _plugin(name: str) -> Callable[[Path], Driver]:
+def plugin_driver(name: str) -> Callable[[Path], Driver]:
     def make(path: Path) -> Driver:
         options = _options(name, path)
         return Driver(
@@ -169,7 +169,10 @@ def local_cluster_driver(
     params=[
         pytest.param(_fake, id="fake"),
         pytest.param(local_cluster_driver, id="kubernetes-local"),
-        *(pytest.param(_plugin(name), id=name, marks=_MARKS.get(name, ())) for name in runtimes),
+        *(
+            pytest.param(plugin_driver(name), id=name, marks=_MARKS.get(name, ()))
+            for name in runtimes
+        ),
     ]
 )
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Driver]:

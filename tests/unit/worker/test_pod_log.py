@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import AsyncGenerator
 
 import pytest
 
-from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader
+from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader, take_until
 
 SIXTEEN_KIB = 16 * 1024
 
@@ -169,3 +171,36 @@ def test_lines_before_a_sentence_of_the_kubelet_are_taken() -> None:
     found += reader.feed(log.since(reader.restart()))
 
     assert [each.data for each in found] == [b"a\n", b"b\n"]
+
+
+async def test_a_stream_is_left_when_its_step_has_ended() -> None:
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    closed = []
+
+    async def lines() -> AsyncGenerator[str]:
+        try:
+            yield "one"
+            ended.set_result(None)
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def end() -> None:
+        await ended
+
+    over = asyncio.create_task(end())
+    taken = [each async for each in take_until(over, lines())]
+
+    assert (taken, closed) == (["one"], [True])
+
+
+async def test_a_stream_that_ends_by_itself_is_read_to_its_end() -> None:
+    async def lines() -> AsyncGenerator[str]:
+        yield "one"
+        yield "two"
+
+    over = asyncio.create_task(asyncio.Event().wait())
+    taken = [each async for each in take_until(over, lines())]
+    over.cancel()
+
+    assert taken == ["one", "two"]

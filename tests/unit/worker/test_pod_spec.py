@@ -19,7 +19,7 @@ from worker.domain.launch import LaunchRules, launch_of
 from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import CONTAINER_FOLDERS, Launch
 from worker.domain.step_spec import parse_step_spec
-from worker.runtimes.kubernetes import pod_spec
+from worker.runtimes.kubernetes import pod_scripts, pod_spec
 from worker.runtimes.kubernetes.pod_spec import NameRefused, PodExtras, PodRules
 
 RULES = PodRules(helper_image="busybox:1.36")
@@ -156,7 +156,7 @@ def fill(claim: Path, *, still: int = 3) -> subprocess.Popen[bytes]:
         as_the_kubelet_expands(each) for each in made["spec"]["initContainers"][0]["command"]
     ]
     script = command[2].replace("/partita", f"{claim}/partita").replace("-C /", f"-C {claim}")
-    script = script.replace(f"-ge {pod_spec._STILL_TRIES}", f"-ge {still}")
+    script = script.replace(f"-ge {pod_scripts._STILL_TRIES}", f"-ge {still}")
     return subprocess.Popen([*command[:2], script, *command[3:]])
 
 
@@ -197,7 +197,7 @@ def test_scripts_of_the_platform_keep_their_dollars() -> None:
 
     script = spec["initContainers"][0]["command"][2]
 
-    assert as_the_kubelet_expands(script) == pod_spec._FILL
+    assert as_the_kubelet_expands(script) == pod_scripts.FILL
 
 
 def test_variables_are_in_a_secret_and_not_in_the_pod() -> None:
@@ -259,3 +259,27 @@ def test_the_service_of_a_node_outlives_an_attempt() -> None:
         (5432, "TCP"),
         (53, "UDP"),
     ]
+
+
+def test_a_gate_replaces_the_program_and_gets_a_static_busybox() -> None:
+    made = launch(node={"commands": ["echo $X"]})
+    words = pod_spec.program_words(made.program)
+    cold = pod(made)["spec"]["containers"][0]
+    extras = PodExtras(hosts={}, gate=("/partita/tools/busybox", "sh", *words), secrets="other")
+
+    gated: Any = pod_spec.pod(made, RULES, extras)
+
+    step = gated["spec"]["containers"][0]
+    assert gated["metadata"]["annotations"]["partita.gate"] == "true"
+    assert step["command"] == ["/partita/tools/busybox", "sh", *cold["command"]]
+    assert (step["stdin"], step["stdinOnce"]) == (True, True)
+    assert "args" not in step
+    assert step["envFrom"] == [{"secretRef": {"name": "other-env"}}]
+    tools = {"name": "tools", "mountPath": "/partita/tools"}
+    others = gated["spec"]["initContainers"][0], gated["spec"]["containers"][1]
+    assert all(tools in each["volumeMounts"] for each in (step, *others))
+    assert "stdin" not in cold
+
+
+def test_the_program_of_an_image_alone_is_not_known() -> None:
+    assert pod_spec.program_words(launch(node={"command": ["true"]}).program) == ()

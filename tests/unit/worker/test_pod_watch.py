@@ -15,7 +15,7 @@ import pytest
 from kernel.cluster_access import ClusterAccess
 from worker.runtimes.kubernetes import pod_watch
 from worker.runtimes.kubernetes.client import ClusterClient
-from worker.runtimes.kubernetes.objects import Pod
+from worker.runtimes.kubernetes.objects import Meta, Pod
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 
 NAMES = [f"pod-{number}" for number in range(5)]
@@ -201,3 +201,22 @@ async def test_a_pod_that_is_gone_is_none_and_remembered_as_it_was() -> None:
     assert last.name == "pod-0"
     await watch.close()
     await client.close()
+
+
+def test_news_of_a_deleted_pod_do_not_hide_the_one_that_has_its_name_now() -> None:
+    def event(kind: str, uid: str, version: str) -> bytes:
+        about = {"name": "a", "uid": uid, "resourceVersion": version}
+        return json.dumps({"type": kind, "object": {"metadata": about}}).encode()
+
+    watch = PodWatch(ScriptedApi(1).client(), "x=y")
+    watch._apply(event("ADDED", "first", "3"))
+    watch.note(Pod(metadata=Meta(name="a", uid="second", resource_version="7")))
+
+    for kind, version in (("MODIFIED", "4"), ("DELETED", "5")):
+        watch._apply(event(kind, "first", version))
+
+    known = watch.get("a")
+    assert known is not None
+    assert known.metadata.uid == "second"
+    watch._apply(event("DELETED", "second", "8"))
+    assert watch.get("a") is None

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from worker.domain.runtime import RuntimeUnavailable
+from worker.domain.runtime import BUSYBOX, RuntimeUnavailable
 from worker.domain.shells import KILL_MARKED, MARK
 from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.engine import APIError, Engine, NotFound
 from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
-from worker.runtimes.docker.toolbox import BUSYBOX, Toolbox
+from worker.runtimes.docker.toolbox import Toolbox
 
 log = logging.getLogger("partita.workers")
 SHELLS: Final = ("/bin/sh", "/usr/bin/sh")

@@ -1,58 +1,24 @@
 """The gate of a container that was started ahead: its program waits for a release.
 
-The container's first program is a static busybox, which waits for a word on its stdin and then
-becomes the program of the step: the same process, with the same arguments, variables and directory,
-so that the engine sees no difference from then on. The stdin is a connection of this process. If
-that breaks, or this process ends, the gate ends without having run anything (decision 0060).
+The container's first program waits for a word on its stdin, which is a connection of this process.
+If that breaks, or this process ends, the gate ends without having run anything (decision 0060).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
+from worker.domain.gate_program import NOT_RELEASED, RELEASE, are_passed_on, gate_command
 from worker.domain.runtime import Launch
 from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.engine import EngineAddress
 from worker.runtimes.docker.images import ImageConfiguration
-from worker.runtimes.docker.toolbox import BUSYBOX
 
-_RELEASE: Final = b"release\n"
 _CONNECT_S: Final = 10.0
-# What the engine would refuse to start is left to the engine: a program that is not there, and one
-# that is neither binary nor script, which a shell would read as a script of its own. `exec -a`
-# keeps the program's name as it was written. What the shell adds to the variables is removed.
-_SCRIPT: Final = f"""\
-exec 3>&2 2>/dev/null
-case $1 in
-*/*) __gate=$1 ;;
-*)
-  __gate=
-  IFS=:
-  for __folder in $PATH; do
-    if [ -f "$__folder/$1" ] && [ -x "$__folder/$1" ]; then __gate=$__folder/$1; break; fi
-  done
-  unset IFS
-  ;;
-esac
-[ -f "$__gate" ] && [ -x "$__gate" ] || exit 127
-case $({BUSYBOX} head -c 4 "$__gate") in "#!"*|?ELF*) ;; *) exit 126 ;; esac
-(exec -a true {BUSYBOX}) || exit 126
-read -r __word && [ "$__word" = release ] || exit 125
-unset SHLVL PWD OLDPWD
-__name=$1
-shift
-exec 2>&3 3>&-
-exec -a "$__name" "$__gate" "$@" </dev/null
-"""
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # a shell passes on no others
-_OF_SHELL: Final = re.compile(
-    r"(IFS|PWD|OLDPWD|SHLVL|OPTIND|LINENO|FUNCNAME|RANDOM|EPOCH(SECONDS|REALTIME)|PS[0-9]"
-    r"|MAIL(PATH)?|ATTY|HISTFILESIZE|__(gate|folder|word|name))\Z"
-)
+_WAIT: Final = f'read -r __word && [ "$__word" = release ] || exit {NOT_RELEASED}'
 
 
 def gated_program(launch: Launch, image: ImageConfiguration) -> tuple[str, ...] | None:
@@ -64,13 +30,9 @@ def gated_program(launch: Launch, image: ImageConfiguration) -> tuple[str, ...] 
     entrypoint = program.entrypoint or image.entrypoint
     own_command = () if program.entrypoint else image.command
     argv = (*entrypoint, *(program.arguments or own_command))
-    if not argv or not all(map(_is_passed_on, (*launch.environment, *image.variables))):
+    if not argv or not are_passed_on((*launch.environment, *image.variables)):
         return None
-    return (BUSYBOX, "sh", "-c", _SCRIPT, "gate", *argv)
-
-
-def _is_passed_on(variable: str) -> bool:
-    return bool(_NAME.match(variable)) and not _OF_SHELL.match(variable)
+    return gate_command(argv, _WAIT)
 
 
 def container_changes(argv: Iterable[str]) -> Mapping[str, Any]:
@@ -103,7 +65,7 @@ class ReleaseGate:
 
     async def release(self) -> None:
         """Let the program run. Raises OSError."""
-        self._writer.write(_RELEASE)
+        self._writer.write(RELEASE)
         await self._writer.drain()
         self.close()
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.domain.runtime import (
+    BUSYBOX,
     RuntimeOptions,
     RuntimeUnavailable,
     ShellUnavailable,
@@ -24,7 +25,7 @@ from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanatio
 from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
 from worker.runtimes.docker.marked_processes import MarkedProcesses
 from worker.runtimes.docker.run_environment import filters
-from worker.runtimes.docker.toolbox import APPLETS, BUSYBOX, Toolbox
+from worker.runtimes.docker.toolbox import APPLETS, Toolbox
 
 _BASH_IF_THERE: Final = 'command -v bash >/dev/null 2>&1 && exec bash; exec "$0"'
 _CONNECT_S: Final = 20.0

@@ -15,13 +15,11 @@ from typing import Any, Final
 
 import docker
 
-from worker.domain.runtime import ImageMissing, ShellUnavailable
+from worker.domain.runtime import BUSYBOX, TOOLS, ImageMissing, ShellUnavailable
 from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
 from worker.runtimes.docker.images import Images
 
-TOOLS: Final = "/partita/tools"
 APPLETS: Final = f"{TOOLS}/bin"  # behind the image's own programs in PATH
-BUSYBOX: Final = f"{TOOLS}/busybox"
 _PROGRAMS: Final = "/bin/."  # with the dot, a link at /bin is followed
 _ARCHIVE_LIMIT: Final = 32 * 2**20
 _ELF_64: Final = 2

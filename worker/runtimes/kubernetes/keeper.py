@@ -16,7 +16,7 @@ from worker.domain.tar_files import take_files
 from worker.runtimes.kubernetes.client import ClusterClient
 from worker.runtimes.kubernetes.exec_stream import ExecResult
 from worker.runtimes.kubernetes.objects import FILLER, KEEPER
-from worker.runtimes.kubernetes.pod_spec import ARCHIVE, ARCHIVE_KEY, MARKS
+from worker.runtimes.kubernetes.pod_scripts import ARCHIVE, ARCHIVE_KEY, GATE_READY, MARKS
 
 _ARCHIVE_LIMIT: Final = 512 * 2**20  # bytes read of one folder, whatever matches in it
 _IN_MEMORY: Final = 8 * 2**20
@@ -37,6 +37,13 @@ _CHANGES: Final = f"""cd {WORKSPACE} && find . -type f -newer {MARKS}/filled > {
 [ ! -s {MARKS}/changed ] || tr '\\n' '\\0' < {MARKS}/changed | xargs -0 tar -cf - | gzip"""
 _PACK: Final = f'[ -e "$1/$2" ] || exit {_NO_FOLDER}; exec tar -cf - -C "$1" -- "$2"'
 _FEED: Final = f"""head -c $1 > {ARCHIVE}/new && mv {ARCHIVE}/new {ARCHIVE}/{ARCHIVE_KEY}"""
+
+_ADD: Final = f"""umask 0; head -c $1 | gzip -dc | tar -xf - -C / && touch {MARKS}/filled"""
+
+_UNTIL_READY: Final = f"""tries=0
+until [ -e {GATE_READY} ]; do
+  tries=$((tries+1)); [ $tries -lt 100 ] || exit 1; sleep 0.1
+done"""
 
 
 class TooLarge(Exception):
@@ -69,6 +76,21 @@ async def feed(client: ClusterClient, pod: str, archive: bytes) -> None:
     result = await client.run(pod, FILLER, argv, stdin=archive, limit_s=TRANSFER_S)
     if result.exit_code:
         raise ExecFailed(f"the files could not be copied: {_last_line(result)}")
+
+
+async def add_files(client: ClusterClient, pod: str, archive: bytes) -> None:
+    """Add an archive for `/` to the directories of a pod that is filled already."""
+    argv = ["sh", "-c", _ADD, "sh", str(len(archive))]
+    result = await client.run(pod, KEEPER, argv, stdin=archive, limit_s=TRANSFER_S)
+    if result.exit_code:
+        raise ExecFailed(f"files could not be added: {_last_line(result)}")
+
+
+async def wait_for_gate(client: ClusterClient, pod: str) -> None:
+    """Return when the gate of a pod waits for its release. Raises ExecFailed if it ends before."""
+    result = await client.run(pod, KEEPER, ["sh", "-c", _UNTIL_READY])
+    if result.exit_code:
+        raise ExecFailed("the program cannot be started behind a gate")
 
 
 async def usage(client: ClusterClient, pod: str) -> ProcessUsage:

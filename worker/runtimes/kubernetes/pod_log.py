@@ -8,9 +8,12 @@ lines of the two streams are a little out of order, and Kubernetes leaves out ea
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from kernel.clock import rfc3339
 from worker.domain.masked_output import LINE_LIMIT
@@ -22,6 +25,26 @@ _STAMP_LIMIT: Final = 64
 _STAMP: Final = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*\Z")
 _SENTENCE_LIMIT: Final = 300
 _SECONDS: Final = 4  # whose lines are counted: two streams are out of order by less
+
+
+T = TypeVar("T")
+
+
+async def take_until(over: asyncio.Task[Any], parts: AsyncGenerator[T]) -> AsyncGenerator[T]:
+    """Yield the parts of a stream until it ends, or until `over` is done."""
+    async with aclosing(parts):
+        while True:
+            coming = asyncio.ensure_future(anext(parts, None))
+            try:
+                await asyncio.wait({coming, over}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not coming.done():
+                    coming.cancel()
+                    await asyncio.gather(coming, return_exceptions=True)
+            part = None if coming.cancelled() else coming.result()
+            if part is None:
+                return
+            yield part
 
 
 class NotALog(Exception):

@@ -19,14 +19,26 @@ from typing import Final
 from kernel.ids import shortened, slug
 from worker.domain import ownership
 from worker.domain.pull_credentials import PullCredentials
-from worker.domain.runtime import ARTIFACTS, STEP_DIRECTORY, WORKSPACE, Launch, UnitProgram
+from worker.domain.runtime import (
+    ARTIFACTS,
+    STEP_DIRECTORY,
+    TOOLS,
+    WORKSPACE,
+    Launch,
+    UnitProgram,
+)
 from worker.runtimes.kubernetes.objects import FILLER, KEEPER, STEP_CONTAINER
+from worker.runtimes.kubernetes.pod_scripts import (
+    ARCHIVE,
+    ARCHIVE_KEY,
+    CLAIM_STATE,
+    FILL,
+    IN_STEP,
+    KEEP,
+    MARKS,
+)
 
 Body = dict[str, object]
-ARCHIVE: Final = "/partita/archive"
-MARKS: Final = "/partita/marks"
-CLAIM_STATE: Final = "/partita/claim-state"  # of a shared directory on a claim: lock, filled
-ARCHIVE_KEY: Final = "files.tgz"
 CHANGES_KEY: Final = "changes.tgz"
 # What a step requests of its limits: most use less, and a suite must fit on small nodes.
 _CPU_REQUESTED: Final = 0.1
@@ -41,7 +53,6 @@ _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?
 _HOST_NAME: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z"
 )
-_STILL_TRIES: Final = 250  # tenths of a second and more: some beats of a node that is slow
 _SECRET_KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}\Z")
 _SELECTED: Final = (
     ownership.MANAGED,
@@ -54,31 +65,6 @@ _SELECTED: Final = (
     ROLE,
     WORKSPACE_NAME,
 )
-# One filler at a time fills a directory on a claim: the one that made the newest lock, as long as
-# its beat goes on. When a beat stands still, whoever waits makes the lock with the next number.
-_FILL: Final = f"""set -e; umask 0
-until [ -e {ARCHIVE}/{ARCHIVE_KEY} ]; do sleep 0.1; done
-extract() {{ gzip -dc {ARCHIVE}/{ARCHIVE_KEY} | tar -xf - -C / "$@"; }}
-if [ -d {CLAIM_STATE} ]; then
-  extract partita/step partita/artifacts
-  if [ "$1" = fills ]; then
-    number=1 still=0 last=none
-    until [ -e {CLAIM_STATE}/filled ]; do
-      lock={CLAIM_STATE}/lock.$number
-      if mkdir $lock 2>/dev/null; then
-        (while date +%s > $lock/beat; do sleep 2; done) & trap "kill $!" EXIT
-        extract partita/workspace; touch {CLAIM_STATE}/filled
-        break
-      fi
-      sleep 0.1; beat=$(cat $lock/beat 2>/dev/null || true)
-      if [ "$beat" != "$last" ]; then still=0 last=$beat; else still=$((still+1)); fi
-      if [ $still -ge {_STILL_TRIES} ]; then number=$((number+1)) still=0 last=none; fi
-    done
-  elif [ ! -e {CLAIM_STATE}/filled ]; then chmod 777 {WORKSPACE}; fi
-else extract; fi
-touch {MARKS}/filled"""
-_KEEP: Final = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
-_IN_STEP: Final = f'[ "$PWD" != / ] || cd {STEP_DIRECTORY}; exec "$@"'
 
 
 class NameRefused(ValueError):
@@ -102,13 +88,17 @@ class PodExtras:
     """What the pod of a launch gets beside it.
 
     `hosts`: name → address. `has_files`: the suite has some for the shared directory.
-    `is_fed`: the archive comes by exec, because it is too large for a Secret.
+    `is_fed`: the archive comes by exec, because it is too large for a Secret. `gate`: what the
+    container starts instead of its program, if it is started ahead. `secrets`: the first part of
+    the names of its Secrets, by default the name of the pod.
     """
 
     hosts: Mapping[str, str]
     has_files: bool = False
     is_fed: bool = False
     has_pull_secret: bool = False
+    gate: Sequence[str] = ()
+    secrets: str = ""
 
 
 def label_value(text: str) -> str:
@@ -138,7 +128,9 @@ def pod(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
         launch.name,
         labels,
         **{NETWORKS: json.dumps(launch.networks), WORKSPACE_NAME: launch.workspace.name},
+        **({ownership.GATE: "true"} if extras.gate else {}),
     )
+    secrets = extras.secrets or launch.name
     spec: Body = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -148,15 +140,15 @@ def pod(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "hostAliases": _host_aliases(extras.hosts),
         "initContainers": [_filler(launch, rules, extras)],
-        "containers": [_step(launch, rules), _keeper(launch, rules)],
-        "volumes": _volumes(launch, rules, extras),
+        "containers": [_step(launch, rules, extras), _keeper(launch, rules, extras)],
+        "volumes": _volumes(secrets, rules, extras),
     }
     if extras.has_pull_secret:
-        spec["imagePullSecrets"] = [{"name": secret_name(launch.name, "pull")}]
+        spec["imagePullSecrets"] = [{"name": secret_name(secrets, "pull")}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
-def _step(launch: Launch, rules: PodRules) -> Body:
+def _step(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
     limits = _resources(launch)
     requested = _resources(launch, cpu=_CPU_REQUESTED, memory=_MEMORY_REQUESTED)
     security: Body = {"allowPrivilegeEscalation": False}
@@ -166,7 +158,7 @@ def _step(launch: Launch, rules: PodRules) -> Body:
         "name": STEP_CONTAINER,
         "image": launch.image,
         "imagePullPolicy": rules.pull_policy,
-        "envFrom": [{"secretRef": {"name": secret_name(launch.name, "env")}}],
+        "envFrom": [{"secretRef": {"name": secret_name(extras.secrets or launch.name, "env")}}],
         "resources": {"requests": requested, "limits": limits},
         "securityContext": security,
         "volumeMounts": _mounts(launch, rules),
@@ -175,7 +167,25 @@ def _step(launch: Launch, rules: PodRules) -> Body:
             for port in launch.ports
         ],
     }
-    return made | _program(launch.program)
+    made |= _program(launch.program)
+    return _put_gate(made, extras.gate) if extras.gate else made
+
+
+def _put_gate(container: Body, gate: Sequence[str]) -> Body:
+    """Return the container with a gate before its program; it ends with who attaches to it."""
+    mounts = [*container["volumeMounts"], _tools_mount()]  # type: ignore[misc]
+    kept = {name: value for name, value in container.items() if name != "args"}
+    changes = {"command": _literal(gate), "stdin": True, "stdinOnce": True, "volumeMounts": mounts}
+    return kept | changes
+
+
+def _tools_mount() -> Body:
+    return {"name": "tools", "mountPath": TOOLS}
+
+
+def program_words(program: UnitProgram) -> tuple[str, ...]:
+    """Return what the container of a program starts; empty if that is known to its image alone."""
+    return _command(program) + program.arguments if program.entrypoint else ()
 
 
 def _resources(launch: Launch, *, cpu: float = 1, memory: float = 1) -> Body:
@@ -189,14 +199,19 @@ def _resources(launch: Launch, *, cpu: float = 1, memory: float = 1) -> Body:
 def _program(program: UnitProgram) -> Body:
     made: Body = {}
     if program.entrypoint:
-        made["command"] = _literal(program.entrypoint)
-        if program.starts_in == "image-or-step":  # its shell alone knows the image's directory
-            made["command"] = _literal(("sh", "-c", _IN_STEP, "sh", *program.entrypoint))
+        made["command"] = _literal(_command(program))
     if program.arguments:
         made["args"] = _literal(program.arguments)
     if program.starts_in == "step":
         made["workingDir"] = STEP_DIRECTORY
     return made
+
+
+def _command(program: UnitProgram) -> tuple[str, ...]:
+    entrypoint = program.entrypoint or ()
+    if program.starts_in == "image-or-step":  # its shell alone knows the image's directory
+        return ("sh", "-c", IN_STEP, "sh", *entrypoint)
+    return entrypoint
 
 
 def _literal(words: Sequence[str]) -> list[str]:
@@ -205,16 +220,16 @@ def _literal(words: Sequence[str]) -> list[str]:
 
 
 def _filler(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
-    mounts = _own_mounts(launch, rules)
+    mounts = _own_mounts(launch, rules, extras)
     mounts.append({"name": "archive", "mountPath": ARCHIVE})
     if rules.claim:
         mounts.append(_claim_mount(f"{launch.workspace.name}.state", CLAIM_STATE))
-    script = ["sh", "-c", _FILL, "sh", "fills" if extras.has_files else "has-none"]
+    script = ["sh", "-c", FILL, "sh", "fills" if extras.has_files else "has-none"]
     return _helper(FILLER, script, rules, mounts)
 
 
-def _keeper(launch: Launch, rules: PodRules) -> Body:
-    return _helper(KEEPER, ["sh", "-c", _KEEP], rules, _own_mounts(launch, rules))
+def _keeper(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
+    return _helper(KEEPER, ["sh", "-c", KEEP], rules, _own_mounts(launch, rules, extras))
 
 
 def _helper(name: str, command: list[str], rules: PodRules, mounts: list[Body]) -> Body:
@@ -235,8 +250,9 @@ def _helper(name: str, command: list[str], rules: PodRules, mounts: list[Body]) 
     }
 
 
-def _own_mounts(launch: Launch, rules: PodRules) -> list[Body]:
-    return [*_mounts(launch, rules), {"name": "marks", "mountPath": MARKS}]
+def _own_mounts(launch: Launch, rules: PodRules, extras: PodExtras) -> list[Body]:
+    tools = [_tools_mount()] if extras.gate else []
+    return [*_mounts(launch, rules), {"name": "marks", "mountPath": MARKS}, *tools]
 
 
 def _mounts(launch: Launch, rules: PodRules) -> list[Body]:
@@ -255,11 +271,12 @@ def _claim_mount(folder: str, path: str) -> Body:
     return {"name": "workspace", "mountPath": path, "subPath": folder}
 
 
-def _volumes(launch: Launch, rules: PodRules, extras: PodExtras) -> list[Body]:
+def _volumes(secrets: str, rules: PodRules, extras: PodExtras) -> list[Body]:
     archive: Body = {"emptyDir": {}}
     if not extras.is_fed:
-        archive = {"secret": {"secretName": secret_name(launch.name, "files")}}
-    empty: list[Body] = [{"name": name, "emptyDir": {}} for name in ("step", "artifacts", "marks")]
+        archive = {"secret": {"secretName": secret_name(secrets, "files")}}
+    names = ("step", "artifacts", "marks", *(("tools",) if extras.gate else ()))
+    empty: list[Body] = [{"name": name, "emptyDir": {}} for name in names]
     return [*empty, _workspace_volume(rules), {"name": "archive", **archive}]
 
 

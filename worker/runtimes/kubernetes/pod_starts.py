@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import socket
-from collections.abc import Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from worker.domain import ownership
-from worker.domain.archives import unit_archive
-from worker.domain.launch import GATEWAY_HOST
 from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
     ImageMissing,
@@ -20,8 +18,6 @@ from worker.domain.runtime import (
     RuntimeFailure,
     RuntimeOptions,
     StartFailed,
-    Unit,
-    UnitState,
 )
 from worker.runtimes.kubernetes import keeper, pod_spec, reasons
 from worker.runtimes.kubernetes.client import (
@@ -32,13 +28,15 @@ from worker.runtimes.kubernetes.client import (
     StreamBroken,
 )
 from worker.runtimes.kubernetes.objects import FILLER, AnyObject, EventList, Pod
-from worker.runtimes.kubernetes.pod_spec import NETWORKS, PodExtras, PodRules
+from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
+from worker.runtimes.kubernetes.pod_spec import PodExtras, PodRules
+from worker.runtimes.kubernetes.pod_units import has_started, is_gated
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem
-from worker.runtimes.kubernetes.resources import ClusterResources, cluster_time
-from worker.runtimes.kubernetes.shared_directory import SharedDirectories
+from worker.runtimes.kubernetes.resources import ClusterResources
 
 PENDING_S: Final = 600.0  # how long a pod may wait for a node, an image or a quota
+NO_PLACE: Final = frozenset({"unschedulable", "quota_exceeded"})
 CREDENTIALS_S: Final = 10.0
 _LOOK_EVERY_S: Final = 2.0
 _LOOKS_PER_READ: Final = 5
@@ -46,11 +44,17 @@ _FED: Final = "partita.fed"
 
 
 class StartProgress:
-    """Reports what a start waits for, whenever that changes, and that its image is pulled."""
+    """Reports what a start waits for, whenever that changes, and that its image is pulled.
 
-    def __init__(self, pulling: Progress, waiting: Progress) -> None:
+    `make_room` is called while no place for the pod is there.
+    """
+
+    def __init__(
+        self, pulling: Progress, waiting: Progress, make_room: Callable[[], Awaitable[None]]
+    ) -> None:
         self._pulling = pulling
         self._waiting = waiting
+        self._make_room = make_room
         self._reported = ""
         self._has_pulled = False
         self.last_problem: PodProblem | None = None
@@ -58,8 +62,10 @@ class StartProgress:
     async def note(self, problem: PodProblem | None) -> None:
         """Report the problem, None: there is none any more. Raises it if waiting cannot help."""
         if problem and problem.is_final:
-            raise _failure(problem)
+            raise failure_of(problem)
         self.last_problem = problem or self.last_problem
+        if problem and problem.reason in NO_PLACE:
+            await self._make_room()
         sentence = problem.sentence if problem else ""
         if sentence != self._reported:
             self._reported = sentence
@@ -79,7 +85,7 @@ class PodStarts:
         client: ClusterClient,
         pods: PodWatch,
         resources: ClusterResources,
-        shared: SharedDirectories,
+        contents: ContentReader,
         options: RuntimeOptions,
         *,
         pending_s: float = PENDING_S,
@@ -87,14 +93,14 @@ class PodStarts:
         self._client = client
         self._pods = pods
         self._resources = resources
-        self._shared = shared
+        self._contents = contents
         self._credentials = options.credentials
         self._installation_id = options.installation_id
         self._pending_s = pending_s
         self._rules = rules_of(options)
 
-    async def prepare(self, launch: Launch, progress: StartProgress) -> None:
-        """Create the pod and wait until its program runs. Raises RuntimeFailure.
+    async def start(self, launch: Launch, progress: StartProgress) -> Pod:
+        """Return the started pod of the launch, which may exist. Raises RuntimeFailure.
 
         The pod is deleted if that fails or is canceled.
         """
@@ -102,22 +108,15 @@ class PodStarts:
             raise ImageMissing(
                 "no image is declared, and none belongs to the step's file or commands"
             )
-        await self._wait_for_start(launch, progress)
-
-    async def start(self, launch: Launch) -> Pod:
-        """Return the started pod of the launch, which may exist. Raises RuntimeFailure."""
-        return await self._wait_for_start(launch, StartProgress(_ignore, _ignore))
-
-    async def _wait_for_start(self, launch: Launch, progress: StartProgress) -> Pod:
         limit = asyncio.timeout(self._pending_s)
         try:
             async with limit:
                 await self._ensure(launch, progress)
                 return await self._until_started(launch, progress)
         except BaseException as error:
-            await self._discard(launch)
+            await self.discard(launch)
             if isinstance(error, TimeoutError) and limit.expired():
-                raise _failure(self._too_late(progress.last_problem)) from None
+                raise failure_of(self._too_late(progress.last_problem)) from None
             raise
 
     def _too_late(self, problem: PodProblem | None) -> PodProblem:
@@ -126,7 +125,7 @@ class PodStarts:
             return PodProblem(reason="runtime_unavailable", sentence=waited)
         return PodProblem(reason=problem.reason, sentence=f"{waited}: {problem.sentence}")
 
-    async def _discard(self, launch: Launch) -> None:
+    async def discard(self, launch: Launch) -> None:
         """Delete the pod if it is ours; what cannot be deleted now goes with the run."""
         with contextlib.suppress(RuntimeFailure, ClusterError):
             await self._resources.delete_owned_pod(launch.name)
@@ -136,53 +135,86 @@ class PodStarts:
         """Create the pod with its Secrets and Service, unless it exists."""
         if await self._exists(launch.name):
             return
-        if launch.attempt > 1:
-            await self._remove_earlier(launch)
-        await self._shared.note(launch)
-        extras, secrets = await self._extras(launch)
-        for body in secrets:
-            await self._create("secrets", body)
+        await self.remove_earlier(launch)
+        await self._contents.shared.note(launch)
+        await self._make(launch, await self._contents.read(launch), progress)
+
+    async def _make(
+        self,
+        launch: Launch,
+        contents: PodContents,
+        progress: StartProgress,
+        gate: Sequence[str] = (),
+    ) -> None:
+        extras, made_before = await self._extras(launch, contents, gate)
+        for secret in made_before:
+            await self._create("secrets", secret)
         if launch.kind == "service" and launch.ports:
             await self._create("services", pod_spec.service(launch))
         body = pod_spec.pod(launch, self._rules, extras)
         if extras.is_fed:
             body["metadata"]["annotations"][_FED] = "true"  # type: ignore[index]
         made = await self._create_pod(launch.name, body, progress)
-        for secret in secrets:
+        for secret in made_before:
             await self._own("secrets", secret, made)
+
+    async def start_at_gate(
+        self, launch: Launch, contents: PodContents, gate: Sequence[str], progress: StartProgress
+    ) -> Pod:
+        """Start the pod of a launch with the program `gate`. Raises RuntimeFailure.
+
+        The pod is deleted if that fails or is canceled.
+        """
+        if await self._exists(launch.name):
+            raise RuntimeFailure(f"{launch.name} has been started already")
+        try:
+            async with asyncio.timeout(self._pending_s):
+                await self._make(launch, contents, progress, gate)
+                return await self._until_started(launch, progress)
+        except BaseException as error:
+            await asyncio.shield(self.discard(launch))
+            if isinstance(error, TimeoutError):
+                raise RuntimeFailure(f"{launch.name} did not reach its gate") from None
+            raise
 
     async def _exists(self, name: str) -> bool:
         """Return whether the pod exists. Raises RuntimeFailure if it is another owner's."""
         known = await self._pods.read(name)
         if known and not ownership.is_owned(known.metadata.annotations, self._installation_id):
             raise RuntimeFailure(f"a pod {name} of another owner exists")
+        if known and is_gated(known):  # its runner ended before it opened the gate
+            await self.remove_gated(known)
+            return False
         return known is not None
 
-    async def _extras(self, launch: Launch) -> tuple[PodExtras, list[pod_spec.Body]]:
-        archive, has_files = await self._archive(launch)
-        credentials, hosts = await asyncio.gather(
-            self._credentials_of(launch.image), self._hosts(launch)
+    async def remove_gated(self, pod: Pod) -> None:
+        """Remove a pod that waits at a gate which nobody opens any more."""
+        await self._resources.delete("pods", pod.name, uid=pod.metadata.uid)
+        self._pods.forget(pod.name)
+
+    async def _extras(
+        self, launch: Launch, contents: PodContents, gate: Sequence[str]
+    ) -> tuple[PodExtras, list[pod_spec.Body]]:
+        archive, credentials = await asyncio.gather(
+            contents.archive(), self._credentials_of(launch.image)
         )
         is_fed = len(archive) > pod_spec.SECRET_LIMIT
-        secrets = [pod_spec.environment_secret(launch)]
-        if not is_fed:
-            secrets.append(pod_spec.files_secret(launch, archive))
-        if credentials:
-            secrets.append(pod_spec.pull_secret(launch, credentials))
         extras = PodExtras(
-            hosts=hosts,
-            has_files=has_files,
+            hosts=contents.hosts,
+            has_files=bool(contents.content),
             is_fed=is_fed,
             has_pull_secret=credentials is not None,
+            gate=gate,
+            # a pod that takes the place of one that was started ahead finds none of its Secrets
+            secrets=f"{launch.name}-{secrets.token_hex(4)}" if gate else launch.name,
         )
-        return extras, secrets
-
-    async def _archive(self, launch: Launch) -> tuple[bytes, bool]:
-        """Return the files of the pod, and whether the suite has any."""
-        content = await launch.workspace.fetch()
-        own = content if launch.step_files is None else launch.step_files
-        changes = await self._shared.changes(launch.run_id, launch.workspace.name)
-        return await asyncio.to_thread(unit_archive, content, own, changes), bool(content)
+        named = replace(launch, name=extras.secrets)
+        made = [pod_spec.environment_secret(named)]
+        if not is_fed:
+            made.append(pod_spec.files_secret(named, archive))
+        if credentials:
+            made.append(pod_spec.pull_secret(named, credentials))
+        return extras, made
 
     async def _create(self, kind: str, body: pod_spec.Body) -> None:
         with contextlib.suppress(Exists):  # of a start that was interrupted
@@ -214,7 +246,10 @@ class PodStarts:
         with contextlib.suppress(ClusterError):
             await self._client.patch(kind, name, pod_spec.owned_by(made.name, made.metadata.uid))
 
-    async def _remove_earlier(self, launch: Launch) -> None:
+    async def remove_earlier(self, launch: Launch) -> None:
+        """Remove the pods of earlier attempts of the step."""
+        if launch.attempt == 1:
+            return
         of_step = {ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id}
         for pod in await self._resources.pods(**of_step):
             if int(pod.metadata.annotations.get(ownership.ATTEMPT, 0)) < launch.attempt:
@@ -231,19 +266,6 @@ class PodStarts:
                 f"the credentials of the registry of image {image} could not be read within "
                 f"{CREDENTIALS_S:g} s"
             ) from None
-
-    async def _hosts(self, launch: Launch) -> dict[str, str]:
-        """Return the names of the run's other units in the networks of the launch, and of us."""
-        hosts: dict[str, str] = {}
-        for pod in await self._resources.pods(**{ownership.RUN_ID: launch.run_id}):
-            if not pod.status.pod_ip or pod.is_going or pod.name == launch.name:
-                continue
-            for network, names in _networks(pod).items():
-                if network in launch.networks:
-                    hosts |= dict.fromkeys(names, pod.status.pod_ip)
-        if address := await asyncio.to_thread(_own_address, self._client.server.host):
-            hosts[GATEWAY_HOST] = address
-        return hosts
 
     async def _until_started(self, launch: Launch, progress: StartProgress) -> Pod:
         """Wait for the program and report what it waits for. Raises RuntimeFailure."""
@@ -300,8 +322,8 @@ class PodStarts:
     async def _feed(self, launch: Launch) -> bool:
         """Bring the files into the pod; return False if its container cannot be reached yet."""
         try:
-            archive, _ = await self._archive(launch)
-            await keeper.feed(self._client, launch.name, archive)
+            contents = await self._contents.read(launch)
+            await keeper.feed(self._client, launch.name, await contents.archive())
         except StreamBroken:
             return False
         return True
@@ -315,36 +337,12 @@ def rules_of(options: RuntimeOptions) -> PodRules:
     )
 
 
-def has_started(pod: Pod) -> bool:
-    return bool(pod.step.running or pod.step.terminated)
-
-
-def unit_of(pod: Pod) -> Unit:
-    step = pod.step
-    state = UnitState.RUNNING if step.running else UnitState.CREATED
-    begun = step.running.started_at if step.running else None
-    if step.terminated:
-        state, begun = UnitState.ENDED, step.terminated.started_at
-    return Unit(
-        id=pod.name,
-        name=pod.name,
-        state=state,
-        labels=pod.metadata.annotations,
-        started_at=cluster_time(begun),
-    )
-
-
 def _waits_for_files(pod: Pod) -> bool:
     is_fed = _FED in pod.metadata.annotations
     return is_fed and pod.state_of(FILLER).running is not None
 
 
-def _networks(pod: Pod) -> Mapping[str, list[str]]:
-    found: Mapping[str, list[str]] = json.loads(pod.metadata.annotations.get(NETWORKS, "{}"))
-    return found
-
-
-def _failure(problem: PodProblem) -> RuntimeFailure:
+def failure_of(problem: PodProblem) -> RuntimeFailure:
     if problem.reason == ImageMissing.reason:
         return ImageMissing(problem.sentence)
     return PodFailed(problem)
@@ -354,16 +352,6 @@ def _start_failed(message: str) -> StartFailed:
     return StartFailed(message, 126 if "permission denied" in message else 127)
 
 
-def _own_address(host: str) -> str:
-    """Return this host's address on the way to the cluster; empty if there is no way."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
-            way.connect((host, 9))
-            return str(way.getsockname()[0])
-    except OSError:
-        return ""
-
-
-async def _ignore(text: str) -> None:
-    """Report nothing: it was reported while the launch was prepared."""
+async def ignore_progress(text: str) -> None:
+    """Report nothing."""
     del text

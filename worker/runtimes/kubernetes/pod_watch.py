@@ -163,6 +163,9 @@ class PodWatch:
         if event.type == "BOOKMARK":
             return msgspec.json.decode(event.object, type=AnyObject).metadata.resource_version
         pod = msgspec.json.decode(event.object, type=Pod)
+        known = self._pods.get(pod.name)
+        if known and _version(pod) < _version(known):  # of an earlier pod with this name, or older
+            return pod.metadata.resource_version
         if event.type == "DELETED":
             self._pods[pod.name] = pod
             self.forget(pod.name)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from worker.domain.runtime import RuntimeFailure
+from worker.domain import ownership
+from worker.domain.gate_program import NOT_RELEASED
+from worker.domain.runtime import CANNOT_EXECUTE, RuntimeFailure
 from worker.runtimes.kubernetes.objects import (
     KEEPER,
     STEP_CONTAINER,
@@ -20,6 +22,7 @@ from worker.runtimes.kubernetes.objects import (
     PodCondition,
     Terminated,
 )
+from worker.runtimes.kubernetes.pod_scripts import GATE_ENDED
 
 _IMAGE_FINAL: Final = frozenset(
     {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -55,6 +58,7 @@ _LOST: Final = (  # reasons of a pod or of its DisruptionTarget, the step's reas
 )
 _CONFIG: Final = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _START: Final = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+_OF_GATE: Final = (NOT_RELEASED, CANNOT_EXECUTE)
 _QUOTA: Final = "exceeded quota"
 _WEBHOOK: Final = re.compile(r'admission webhook "([^"]+)" denied the request:? ?(.*)', re.DOTALL)
 _MESSAGE_LIMIT: Final = 600
@@ -135,6 +139,16 @@ def start_failure(pod: Pod) -> Terminated | None:
     """Return the end of a step whose program could not be started."""
     ended = pod.step.terminated
     return ended if ended and ended.reason in _START else None
+
+
+def gate_problem(pod: Pod) -> PodProblem | None:
+    """Return why a released program never ran; None if it did."""
+    ended = pod.step.terminated
+    is_gate = ownership.GATE in pod.metadata.annotations
+    if not (is_gate and ended and ended.exit_code in _OF_GATE and GATE_ENDED in ended.message):
+        return None
+    sentence = "the pod was started ahead, and its release did not reach it: nothing has run"
+    return PodProblem(reason="runtime_unavailable", sentence=sentence)
 
 
 def lost_problem(pod: Pod) -> PodProblem | None:

@@ -170,11 +170,19 @@ def pod_resource(pod: Pod) -> RuntimeResource:
         image=pod.image,
         state="exited" if step.terminated else "running" if step.running else "created",
         status=pod.status.phase,
-        started_at=cluster_time(step.running.started_at if step.running else None)
-        or cluster_time(step.terminated.started_at if step.terminated else None),
+        started_at=started_at(pod),
         exit_code=step.terminated.exit_code if step.terminated else None,
         memory_limit_bytes=int(limit) if limit.isdecimal() else None,
     )
+
+
+def started_at(pod: Pod) -> datetime | None:
+    """Return when the program of the step began: behind a gate, when that was opened."""
+    notes = pod.metadata.annotations
+    if ownership.GATE in notes:
+        return cluster_time(notes.get(ownership.RELEASED_AT))
+    state = pod.step.running or pod.step.terminated
+    return cluster_time(state.started_at if state else None)
 
 
 def service_resource(meta: Meta) -> RuntimeResource:
@@ -193,7 +201,7 @@ def _created_at(meta: Meta) -> datetime:
 
 
 def cluster_time(text: str | None) -> datetime | None:
-    """Return a time of the cluster, which is in whole seconds."""
+    """Return a time of the cluster, which is in whole seconds, or one that we noted there."""
     try:
         return clock.parse_rfc3339(text) if text else None
     except ValueError:

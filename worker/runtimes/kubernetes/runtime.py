@@ -44,17 +44,19 @@ from worker.runtimes.kubernetes.client import (
     StreamSilent,
 )
 from worker.runtimes.kubernetes.objects import STEP_CONTAINER, AnyList, Pod
-from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader
+from worker.runtimes.kubernetes.pod_contents import ContentReader
+from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader, take_until
 from worker.runtimes.kubernetes.pod_shells import PodShells
 from worker.runtimes.kubernetes.pod_starts import (
     PENDING_S,
     PodStarts,
     StartProgress,
-    has_started,
+    ignore_progress,
     rules_of,
-    unit_of,
 )
+from worker.runtimes.kubernetes.pod_units import has_started, is_gated, unit_of
 from worker.runtimes.kubernetes.pod_watch import PodWatch
+from worker.runtimes.kubernetes.pods_ahead import PodsAhead
 from worker.runtimes.kubernetes.resources import ClusterResources
 from worker.runtimes.kubernetes.shared_directory import SharedDirectories
 
@@ -73,6 +75,7 @@ class KubernetesRuntime(Runtime):
     shared = True
     opens_shells = True
     separates_streams = False
+    starts_ahead = True
 
     def __init__(
         self,
@@ -97,14 +100,11 @@ class KubernetesRuntime(Runtime):
         self._resources = ClusterResources(self._client, options.installation_id)
         self._pods = PodWatch(self._client, self._resources.selector)
         self._shared = SharedDirectories(self._client, options.installation_id, rules_of(options))
+        contents = ContentReader(self._client.server.host, self._resources, self._shared)
         self._starts = PodStarts(
-            self._client,
-            self._pods,
-            self._resources,
-            self._shared,
-            options,
-            pending_s=pending_s,
+            self._client, self._pods, self._resources, contents, options, pending_s=pending_s
         )
+        self._ahead = PodsAhead(self._client, self._pods, contents, self._starts)
         self._shells = PodShells(self._client, self._pods, options.state_dir)
         self._cpu = CpuMeter()
 
@@ -117,17 +117,31 @@ class KubernetesRuntime(Runtime):
         return True
 
     async def close(self) -> None:
+        await self._ahead.close()
         await self._pods.close()
         await self._client.close()
 
     async def prepare(self, launch: Launch, *, pulling: Progress, waiting: Progress) -> None:
         """Create the pod and wait until its program runs; delete it if that is canceled."""
         with _cluster_errors():
-            await self._starts.prepare(launch, StartProgress(pulling, waiting))
+            await self._start(launch, pulling, waiting)
 
     async def start(self, launch: Launch) -> Unit:
         with _cluster_errors():
-            return unit_of(await self._starts.start(launch))
+            return unit_of(await self._start(launch, ignore_progress, ignore_progress))
+
+    async def _start(self, launch: Launch, pulling: Progress, waiting: Progress) -> Pod:
+        progress = StartProgress(pulling, waiting, self._ahead.make_room)
+        released = await self._ahead.release(launch, progress)
+        return released or await self._starts.start(launch, progress)
+
+    async def start_ahead(self, launch: Launch) -> bool:
+        with _cluster_errors():
+            return await self._ahead.start(launch)
+
+    async def remove_ahead(self, run_id: str, step_id: str) -> None:
+        with _cluster_errors():
+            await self._ahead.remove(run_id, step_id)
 
     async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         reader = PodLogReader(after)
@@ -145,16 +159,22 @@ class KubernetesRuntime(Runtime):
     async def _follow(
         self, unit: Unit, reader: PodLogReader
     ) -> AsyncGenerator[Sequence[OutputRecord]]:
-        """Yield the records until the step has ended."""
-        while True:
-            async for records in self._records(unit, reader, follow=True):
-                yield records
-            pod = await self._pods.read(unit.name)
-            if pod is None:
-                raise self._loss(unit)
-            if pod.step.terminated:
-                return
-            await asyncio.sleep(_PAUSE_S)
+        """Yield the records until the step has ended; a kubelet ends its log up to 1 s later."""
+        ending = self._pods.until(unit.name, lambda pod: pod.step.terminated is not None)
+        ended = asyncio.create_task(ending, name=f"wait for the end of {unit.name}")
+        try:
+            while True:
+                async for records in take_until(ended, self._records(unit, reader, follow=True)):
+                    yield records
+                pod = await self._pods.read(unit.name)
+                if pod is None:
+                    raise self._loss(unit)
+                if pod.step.terminated:
+                    return
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            ended.cancel()
+            await asyncio.gather(ended, return_exceptions=True)
 
     async def _records(
         self, unit: Unit, reader: PodLogReader, *, follow: bool
@@ -199,7 +219,7 @@ class KubernetesRuntime(Runtime):
         ended = pod.step.terminated
         if ended is None:
             raise self._loss(unit)
-        if lost := reasons.lost_problem(pod):
+        if lost := reasons.lost_problem(pod) or reasons.gate_problem(pod):
             raise reasons.PodFailed(lost)
         if not reasons.keeper_ended(pod):
             await self._repeat(unit, lambda: self._shared.keep(pod), limit_s=COLLECT_S)
@@ -319,9 +339,11 @@ class KubernetesRuntime(Runtime):
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
         with _cluster_errors():
             pods = await self._resources.pods(**{ownership.ORCHESTRATOR: owner.orchestrator_id})
-        for pod in pods:
+            await self._ahead.remove_strays(pods)
+        units = [pod for pod in pods if not is_gated(pod)]
+        for pod in units:
             self._pods.note(pod)
-        return [unit_of(pod) for pod in pods if not pod.is_going]
+        return [unit_of(pod) for pod in units if not pod.is_going]
 
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
         with _cluster_errors():
@@ -329,6 +351,7 @@ class KubernetesRuntime(Runtime):
 
     async def release(self, run_id: str, owner: UnitOwner) -> RemovedResources:
         with _cluster_errors():
+            await self._ahead.keep_off(run_id)
             removed = await self._resources.release(run_id)
             if problem := await self._shared.remove(run_id, owner):
                 return replace(removed, leftovers=(*removed.leftovers, problem))

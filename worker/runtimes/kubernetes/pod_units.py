@@ -1,0 +1,32 @@
+"""Pods as the units that they are: a pod that waits at its gate is none yet."""
+
+from __future__ import annotations
+
+from worker.domain import ownership
+from worker.domain.runtime import Unit, UnitState
+from worker.runtimes.kubernetes.objects import Pod
+from worker.runtimes.kubernetes.resources import started_at
+
+
+def is_gated(pod: Pod) -> bool:
+    """Return whether the pod was started ahead and has not been released."""
+    notes = pod.metadata.annotations
+    return ownership.GATE in notes and ownership.RELEASED_AT not in notes
+
+
+def has_started(pod: Pod) -> bool:
+    return bool(pod.step.running or pod.step.terminated)
+
+
+def unit_of(pod: Pod) -> Unit:
+    step = pod.step
+    state = UnitState.RUNNING if step.running else UnitState.CREATED
+    if step.terminated:
+        state = UnitState.ENDED
+    return Unit(
+        id=pod.name,
+        name=pod.name,
+        state=state,
+        labels=pod.metadata.annotations,
+        started_at=started_at(pod),
+    )
