@@ -47,6 +47,8 @@ RUN python -m compileall -q -j 0 /app
 COPY examples/oci-suites examples/oci-suites
 COPY examples/oci-modules examples/oci-modules
 USER 10001:10001
+# What the container's command serves is asked; one that serves nothing is healthy while it runs. Kubernetes has probes instead.
+HEALTHCHECK --interval=15s --timeout=10s --start-period=2m --retries=5 CMD ["python", "-m", "kernel.container_health"]
 CMD ["python", "manage.py", "help"]
 
 FROM ${BASE} AS cue-none

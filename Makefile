@@ -64,7 +64,7 @@ test-fast: $(VENV)/.development  ## pure and service tests only: no server, unde
 test-cluster: $(VENV)/.development  ## the tests on a real Kubernetes: one that it starts, or that of TEST_KUBECONFIG
 	@$(PY) -m tests.support.run --cluster
 
-kubernetes: $(VENV)/.development  ## build the Kubernetes that test-cluster starts: once, 8 minutes (needs Go)
+kubernetes: $(VENV)/.development  ## build the Kubernetes that test-cluster starts: once, 10 minutes (needs Go)
 	@$(PY) -m tests.support.kubernetes build
 
 faults: $(VENV)/.development  ## 20 random crashes a victim with real leases; the table goes to bench/RESULTS.md

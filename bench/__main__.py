@@ -1,7 +1,8 @@
 """`python -m bench [NAME …] [--quick]`: run the benchmarks, each in a process of its own.
 
 Those of the configuration sync (`sync_…`) are shorter with `--quick`. They find their servers as
-the tests do: `make bench` starts them.
+the tests do: `make bench` starts them. `kubernetes` runs only when it is named, on a cluster that
+`python -m tests.support.run --bench kubernetes` starts.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ NAMES = (
     "tabs",
     "frames",
     "launch_load",
+    "fleet",
     "inventory",
     "kept",
     "again",
@@ -34,6 +36,7 @@ NAMES = (
     "sync_large",
     "sync_watch",
 )
+ON_A_CLUSTER = ("kubernetes",)  # only when it is named: most machines have none
 
 
 def main() -> int:
@@ -43,8 +46,9 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="shorter, where a benchmark can be")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(NAMES):
-        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(NAMES)}")
+    known = (*NAMES, *ON_A_CLUSTER)
+    if unknown := set(options.names) - set(known):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     quick = ["--quick"] if options.quick else []
     wanted = options.names or NAMES
     return max(_run([sys.executable, "-m", f"bench.{name}", *quick]) for name in wanted)

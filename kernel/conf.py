@@ -1,8 +1,9 @@
-"""The environment of a kubeconfig's exec plug-in."""
+"""The environment as exec plug-ins of a kubeconfig and the health check of a container see it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 _NAMES: Final = frozenset(
@@ -22,3 +23,8 @@ def plugin_environment() -> dict[str, str]:
         for name, value in os.environ.items()  # noqa: TID251
         if name in _NAMES or name.startswith(_PREFIXES)
     }
+
+
+def container_environment() -> Mapping[str, str]:
+    """Return the variables of this process, which a check has from its container's definition."""
+    return os.environ  # noqa: TID251 - the check reads no settings

@@ -26,6 +26,7 @@ _VERSIONS: Final = frozenset(
 PLUGIN_S: Final = 10.0  # how long a plug-in may take
 _EARLY: Final = timedelta(seconds=10)
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_RUN_BY_HAND: Final = "run it as the user of this process to see what it says"
 
 
 class AccessRefused(Exception):
@@ -55,19 +56,25 @@ class ExecPlugin:
         refuse_foreign(kubeconfig)
         version = config["apiVersion"]
         if version not in _VERSIONS:
-            raise AccessRefused("the exec plug-in's apiVersion must be v1 or v1beta1")
+            raise AccessRefused(
+                f"the exec plug-in's apiVersion must be one of {', '.join(sorted(_VERSIONS))}"
+            )
         self._version = str(version)
-        command = str(config["command"])
-        if "/" in command:
-            command = str(Path(kubeconfig.parent, command))
+        self.name = str(config["command"])
+        is_path = "/" in self.name
+        command = str(Path(kubeconfig.parent, self.name)) if is_path else self.name
         self._command = [command, *map(str, config.get("args") or ())]
+        self._hint = str(config.get("installHint") or f"install {self.name}, or write its path")
         self._variables = {str(e["name"]): str(e["value"]) for e in config.get("env") or ()}
         self._cluster = dict(cluster) if config.get("provideClusterInfo") is True else None
         self._lock = threading.Lock()
         self._credential: ExecCredential | None = None
 
     def credential(self) -> ExecCredential:
-        """Return the credential; run the plug-in if there is none or it expires."""
+        """Return the credential; run the plug-in if there is none or it expires.
+
+        Raises AccessRefused, AccessTimeout.
+        """
         with self._lock:
             known = self._credential
             if known is None or (known.expires_at and clock.now() >= known.expires_at - _EARLY):
@@ -97,23 +104,35 @@ class ExecPlugin:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            message = f"the exec plug-in did not end within {PLUGIN_S:g} s"
-            raise AccessTimeout(message) from None
+            raise AccessTimeout(
+                f"the exec plug-in {self.name} did not end within {PLUGIN_S:g} s: it may wait for "
+                "somebody to sign in; do so first"
+            ) from None
+        except FileNotFoundError:
+            message = f"the exec plug-in {self.name} is not there: {self._hint}"
+            raise AccessRefused(message) from None
         except (OSError, ValueError) as error:
-            message = f"the exec plug-in could not be started: {type(error).__name__}"
+            message = f"the exec plug-in {self.name} cannot be started: {type(error).__name__}"
             raise AccessRefused(message) from None
         if ended.returncode:
-            raise AccessRefused(f"the exec plug-in ended with code {ended.returncode}")
+            raise AccessRefused(
+                f"the exec plug-in {self.name} ended with code {ended.returncode}: {_RUN_BY_HAND}"
+            )
         return ended.stdout
 
     def _parse(self, printed: bytes) -> ExecCredential:
         try:
             found = _credential(json.loads(printed), self._version)
         except (ValueError, LookupError, TypeError, AttributeError):
-            message = "the exec plug-in did not print an ExecCredential of its apiVersion"
-            raise AccessRefused(message) from None
+            raise AccessRefused(
+                f"the exec plug-in {self.name} did not print an ExecCredential of {self._version}, "
+                f"the apiVersion in the kubeconfig: {_RUN_BY_HAND}"
+            ) from None
         if not found.token and not (found.certificate and found.key):
-            raise AccessRefused("the exec plug-in printed neither token nor certificate")
+            raise AccessRefused(
+                f"the exec plug-in {self.name} printed neither a token nor a certificate with its "
+                f"key: {_RUN_BY_HAND}"
+            )
         return found
 
 
@@ -144,5 +163,6 @@ def refuse_foreign(kubeconfig: Path) -> None:
         found = place.stat()
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & _OTHERS_WRITE:
             raise AccessRefused(
-                "an exec plug-in is not run from a kubeconfig that others may write"
+                "an exec plug-in is not run from a kubeconfig that others may write: "
+                f"take that right away (chmod go-w {place})"
             )

@@ -11,12 +11,17 @@ from tests.support import installation
 from tests.support.installation import Installation
 from tests.support.processes import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+# the image is built before the first test; on two busy cores an installation takes minutes
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(2400)]
+
+
+@pytest.fixture(scope="module")
+def image() -> None:
+    installation.need_images()
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Iterator[Installation]:
-    installation.need_images()
+def installed(image: None, tmp_path: Path) -> Iterator[Installation]:
     made = Installation(tmp_path / "volumes")
     try:
         made.prepare()
@@ -35,8 +40,7 @@ def test_partita_comes_up_healthy_and_runs_hello(installed: Installation, way: s
     assert "25 of 25" in checked
     assert "missing" not in checked
     with installed.client() as client:
-        ready = client.get("/system/readyz").json()
-        assert ready["status"] == "ready", ready
+        installed.wait_for_readiness(client)
         run = installed.run(client, "hello")
 
     steps = {step["id"]: (step["status"], step.get("detail")) for step in run["steps"]}
@@ -44,6 +48,8 @@ def test_partita_comes_up_healthy_and_runs_hello(installed: Installation, way: s
     assert run["backendKind"] == "kubernetes"
     until(
         lambda: not installed.kubectl("get", "pods", "-l", "partita.managed=true", "-o", "name"),
-        within_s=60,
+        within_s=120,
         what="the run left no pod",
+        each_s=1,
     )
+    assert installed.restarts() == {}, installed.account()  # no probe gave up a process that lived

@@ -19,16 +19,17 @@ import httpx
 import pytest
 import yaml
 
-from kernel.version import VERSION
+from tests.support import images
 from tests.support.cluster_commands import kubectl
+from tests.support.kubernetes.cluster import SOCKET, import_from_docker
 from tests.support.manifests import CHART, STORES, need_program
-from tests.support.parts import need_cluster
+from tests.support.parts import need, need_cluster
 from tests.support.processes import until
 
-IMAGE: Final = f"partita:{VERSION}"
 POSTGRES: Final = ("partita/postgres", "15")  # of examples/images
 CLAIM: Final = "partita-shared"
-START_S: Final = 300
+_SLOW: Final = httpx.Timeout(30)
+START_S: Final = 600  # two stores, a migration and four processes of ours on two busy cores
 _VOLUMES: Final = (  # folder, owner, claim, mode
     ("postgres", 70, "data-partita-postgres-0", "ReadWriteOnce"),
     ("redis", 999, "data-partita-redis-0", "ReadWriteOnce"),
@@ -37,7 +38,15 @@ _VOLUMES: Final = (  # folder, owner, claim, mode
 
 
 def need_images() -> None:
-    """Skip the test if no node has the images that it needs."""
+    """Build the images and give them to our own cluster; of another one, its nodes must have them.
+
+    Without them the test is skipped.
+    """
+    socket = Path(need_cluster()).parent / SOCKET
+    if socket.exists():
+        needed = [images.partita_image(), images.image(":".join(POSTGRES))]
+        import_from_docker(socket, need("TEST_DOCKER_HOST", "a Docker engine"), needed)
+        return
     nodes = json.loads(kubectl("get", "nodes", "--output", "json"))["items"]
     known = " ".join(
         name
@@ -45,7 +54,7 @@ def need_images() -> None:
         for image in node["status"].get("images", ())
         for name in image.get("names") or ()
     )
-    for image in (IMAGE, ":".join(POSTGRES)):
+    for image in (images.PARTITA, ":".join(POSTGRES)):
         if image not in known:
             pytest.skip(f"needs the image {image} on the nodes of the cluster")
 
@@ -164,10 +173,12 @@ class Installation:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
             try:
                 assert forward.stdout is not None
-                words = forward.stdout.readline().split()  # Forwarding from 127.0.0.1:41234 -> 8090
-                url = f"http://{words[2]}"
+                said = forward.stdout.readline()  # Forwarding from 127.0.0.1:41234 -> 8090
+                assert said.startswith("Forwarding"), self.account()
+                url = f"http://{said.split()[2]}"
                 headers = {"Authorization": f"Bearer {self._sign_in(url)}"}
-                with httpx.Client(base_url=f"{url}/api/v1", headers=headers) as made:
+                address = f"{url}/api/v1"
+                with httpx.Client(base_url=address, headers=headers, timeout=_SLOW) as made:
                     yield made
             finally:
                 forward.terminate()
@@ -177,10 +188,33 @@ class Installation:
         body = {"email": "admin@partita.local", "password": self.password}
 
         def sign_in() -> str | None:
-            answer = httpx.post(f"{url}/api/v1/auth/sign-in", json=body)
+            answer = httpx.post(f"{url}/api/v1/auth/sign-in", json=body, timeout=_SLOW)
             return str(answer.json()["token"]) if answer.status_code == 200 else None
 
-        return until(sign_in, within_s=40, what="the administrator signs in", each_s=4)
+        return until(sign_in, within_s=120, what="the administrator signs in", each_s=4)
+
+    def wait_for_readiness(self, client: httpx.Client) -> None:
+        """Return once `/readyz` says ready: on a busy node a probe of a subsystem may be late."""
+
+        def is_ready() -> bool:
+            return bool(client.get("/system/readyz").json()["status"] == "ready")
+
+        until(
+            is_ready,
+            within_s=60,
+            what=lambda: f"ready: {client.get('/system/readyz').text}",
+            each_s=2,
+        )
+
+    def restarts(self) -> dict[str, int]:
+        """Return how often a container of a pod was started again, where it was."""
+        pods = json.loads(self.kubectl("get", "pods", "--output", "json"))["items"]
+        return {
+            pod["metadata"]["name"]: status["restartCount"]
+            for pod in pods
+            for status in pod["status"].get("containerStatuses", ())
+            if status["restartCount"]
+        }
 
     def run(self, client: httpx.Client, suite: str) -> dict[str, Any]:
         """Launch a suite, and return the run at its end."""
@@ -196,10 +230,10 @@ class Installation:
             found: dict[str, Any] = client.get(f"/executions/{run_id}").json()
             return found if found["status"] in ("Healthy", "Failed", "Canceled") else None
 
-        run_id = until(launch, within_s=60, what=lambda: f"a backend\n{self.account()}", each_s=1)
-        return until(ended, within_s=240, what=lambda: f"the end\n{self.account()}", each_s=1)
+        run_id = until(launch, within_s=180, what=lambda: f"a backend\n{self.account()}", each_s=1)
+        return until(ended, within_s=480, what=lambda: f"the end\n{self.account()}", each_s=1)
 
     def remove(self) -> None:
-        kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=120s")
+        kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=300s")
         names = [f"{self.namespace}-{name}" for name, *_ in _VOLUMES]
         kubectl("delete", "persistentvolume", "--ignore-not-found", "--timeout=60s", *names)

@@ -47,6 +47,8 @@ CLUSTER_TESTS = [
     "tests/integration/test_real_shells.py",
     "tests/integration/test_repeats.py",
     "tests/integration/test_cluster_rights.py",
+    "tests/integration/test_cluster_access.py",
+    "tests/unit/deployment/test_chart.py",
     "tests/integration/test_cluster_installation.py",
 ]
 CLUSTER_IMAGES = ("busybox:1.36", "redis:7-alpine", "python:3.12-alpine")
@@ -77,7 +79,7 @@ def main() -> int:
     _handle_signals()
     if options.fast:
         return _run_fast()
-    if options.cluster and (code := _missing_cluster()):
+    if _needs_cluster(options) and (code := _missing_cluster()):
         return code
     wanted = packages.PROGRAMS | (packages.BENCH_PROGRAMS if options.bench else {})
     if absent := packages.install_missing(wanted):
@@ -89,11 +91,15 @@ def main() -> int:
         cue_oracle.binaries()  # built once, before the tests wait for them
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="partita-test-")))
-        environment = _start_servers(stack, folder, has_cluster=options.cluster)
+        environment = _start_servers(stack, folder, has_cluster=_needs_cluster(options))
         seed = environment.setdefault("PARTITA_FAULT_SEED", str(random.randrange(10**6)))
         print(f"PARTITA_FAULT_SEED={seed}", flush=True)
         code = _run_rounds(_rounds(options, environment), environment)
         return max(code, _say_times(folder))
+
+
+def _needs_cluster(options: argparse.Namespace) -> bool:
+    return options.cluster or (options.bench and "kubernetes" in options.rest)
 
 
 def _start_servers(stack: ExitStack, folder: Path, *, has_cluster: bool) -> dict[str, str]:
@@ -133,11 +139,13 @@ def _run_fast() -> int:
 def _missing_cluster() -> int:
     """Say what a cluster of our own lacks and return 1; 0 when it can start, or one is named."""
     if os.environ.get("TEST_KUBECONFIG") or not (missing := programs.list_missing()):
+        for name in programs.list_optional():
+            print(f"missing {name}: tests of the Helm chart need it ({programs.BUILD_COMMAND})")
         return 0
     print(
-        f"the tests' own Kubernetes is not complete: {', '.join(missing)}. Build it (once, about 8 "
-        f"minutes of CPU): {programs.BUILD_COMMAND}; or set TEST_KUBECONFIG to the kubeconfig of a "
-        f"cluster that this host reaches and whose nodes have {', '.join(CLUSTER_IMAGES)}",
+        f"the tests' own Kubernetes is not complete: {', '.join(missing)}. Build it (once, about "
+        f"10 minutes of CPU): {programs.BUILD_COMMAND}; or set TEST_KUBECONFIG to the kubeconfig "
+        f"of a cluster that this host reaches and whose nodes have {', '.join(CLUSTER_IMAGES)}",
         file=sys.stderr,
     )
     return 1

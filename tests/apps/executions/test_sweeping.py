@@ -97,7 +97,7 @@ def test_a_renewed_lease_that_lapses_is_no_lost_claim(worker: Worker):
 
 def test_supervisors_are_woken_for_work_and_for_what_must_stop(worker: Worker):
     woken: list[str] = []
-    listen("work", lambda: woken.append("work"))
+    listen("work-unbound", lambda: woken.append("work"))
     listen("jobs:runner-1", lambda: woken.append("jobs"))
     run = booted_run(node("a"))
     assert woken == ["work"]

@@ -171,5 +171,6 @@ def test_what_a_failing_plugin_says_is_not_told(plugin, opened) -> None:
     with pytest.raises(SinkError) as refused:
         plugin.unit(opened).sync(ABC)
 
-    assert str(refused.value).endswith("the exec plug-in ended with code 3")
+    assert "the exec plug-in ./get-token ended with code 3: run it as" in str(refused.value)
+    assert "a-secret" not in str(refused.value)
     assert not plugin.api.requests

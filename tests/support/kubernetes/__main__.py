@@ -1,6 +1,6 @@
 """A cluster by hand.
 
-python -m tests.support.kubernetes build    build what it needs: once, about 8 minutes of CPU
+python -m tests.support.kubernetes build    build what it needs: once, about 10 minutes of CPU
 python -m tests.support.kubernetes check    say whether it can start; else exit 1
 python -m tests.support.kubernetes up       start it until Ctrl-C; says where its kubeconfig is
 """
@@ -31,6 +31,8 @@ def main() -> int:
         command = programs.BUILD_COMMAND
         print(f"the tests' Kubernetes is not complete: {', '.join(missing)} ({command})")
         return 1
+    for name in programs.list_optional():
+        print(f"without {name}, whose tests are skipped ({programs.BUILD_COMMAND})")
     if what != "up":
         print(f"the tests' Kubernetes {programs.KUBERNETES} is in {programs.FOLDER}")
         return 0

@@ -26,9 +26,11 @@ from tests.support.kubernetes.host_parts import (
     write_settings,
 )
 from tests.support.kubernetes.pause_image import pack_image
-from tests.support.kubernetes.programs import KUBE
+from tests.support.kubernetes.programs import HELM, KUBE
 
 START_S: Final = 60
+IMPORT_S: Final = 300
+SOCKET: Final = "containerd.sock"  # beside the kubeconfig
 
 
 class KubernetesCluster:
@@ -40,6 +42,7 @@ class KubernetesCluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kubeconfig = folder / "admin.conf"
+        self.socket = folder / SOCKET
         self._settings: list[str] = []
 
     def __enter__(self) -> KubernetesCluster:
@@ -178,14 +181,17 @@ class KubernetesCluster:
         self.kubectl("apply", "-f", "-", text=json.dumps(both))
 
     def _ctr(self, *words: str, data: bytes = b"") -> bytes:
-        command = ["ctr", "-a", f"{self.folder}/containerd.sock", "-n", "k8s.io", *words]
         return subprocess.run(
-            command, input=data, capture_output=True, check=True, timeout=120
+            [*_ctr_words(self.socket), *words],
+            input=data,
+            capture_output=True,
+            check=True,
+            timeout=120,
         ).stdout
 
     def _remove_containers(self) -> None:
         """End what the kubelet left running, and the network namespaces of pods."""
-        if not (self.folder / "containerd.sock").exists():
+        if not self.socket.exists():
             return
         for _ in range(5):
             try:
@@ -226,17 +232,35 @@ def _has_ended(pid: int) -> bool:
 
 @contextmanager
 def kubernetes(folder: Path, docker_host: str, images: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Start a cluster with these images of the Docker engine; how tests find it and kubectl."""
-    programs = folder / "cluster-bin"
-    programs.mkdir()
-    (programs / "kubectl").write_text(f'#!/bin/sh\nexec {KUBE} kubectl "$@"\n')
-    (programs / "kubectl").chmod(0o755)
+    """Start a cluster with these images of the Docker engine; how tests find it and its clients."""
+    clients = folder / "cluster-bin"
+    clients.mkdir()
+    (clients / "kubectl").write_text(f'#!/bin/sh\nexec {KUBE} kubectl "$@"\n')
+    (clients / "kubectl").chmod(0o755)
+    if HELM.exists():
+        (clients / "helm").symlink_to(HELM)
     with KubernetesCluster(folder / "k") as cluster:
-        saved = subprocess.run(
-            ["docker", "-H", docker_host, "save", *images], check=True, capture_output=True
-        )
-        cluster.import_images(saved.stdout)
+        import_from_docker(cluster.socket, docker_host, images)
         yield {
             "TEST_KUBECONFIG": str(cluster.kubeconfig),
-            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PATH": f"{clients}:{os.environ['PATH']}",
         }
+
+
+def import_from_docker(socket: Path, docker_host: str, images: Sequence[str]) -> None:
+    """Give the node whose containerd has this socket images of a Docker engine.
+
+    Nothing of them is held in memory. Raises CalledProcessError.
+    """
+    save = ["docker", "-H", docker_host, "save", *images]
+    with subprocess.Popen(save, stdout=subprocess.PIPE) as saving:
+        subprocess.run(
+            [*_ctr_words(socket), "images", "import", "-"],
+            stdin=saving.stdout, check=True, capture_output=True, timeout=IMPORT_S,
+        )  # fmt: skip
+    if saving.returncode:
+        raise subprocess.CalledProcessError(saving.returncode, save)
+
+
+def _ctr_words(socket: Path) -> list[str]:
+    return ["ctr", "-a", str(socket), "-n", "k8s.io"]

@@ -15,11 +15,14 @@ from tests.support import packages
 
 KUBERNETES: Final = "1.34.4"
 COREDNS: Final = "github.com/coredns/coredns@v1.12.4"
+HELM_MODULE: Final = "helm.sh/helm/v3/cmd/helm@v3.19.5"  # made with the same minor of Kubernetes
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
 FOLDER: Final = Path(os.environ.get("KUBERNETES_HOME", CACHE / "partita" / "kubernetes"))
-KUBE: Final = FOLDER / "bin" / "kube"  # API server, scheduler, kubelet, …, by its first argument
-DNS: Final = FOLDER / "bin" / "coredns"
-PAUSE: Final = FOLDER / "bin" / "pause"
+BIN: Final = FOLDER / "bin"
+KUBE: Final = BIN / "kube"  # API server, scheduler, kubelet, …, by its first argument
+DNS: Final = BIN / "coredns"
+PAUSE: Final = BIN / "pause"
+HELM: Final = BIN / "helm"  # for tests of the chart; a cluster starts without it
 BUILD_COMMAND: Final = "make kubernetes"
 DEBIAN: Final = {
     "etcd": "etcd-server",
@@ -40,8 +43,13 @@ def list_missing() -> list[str]:
     return [*built, *absent, *plugins]
 
 
+def list_optional() -> list[str]:
+    """Return what is missing without which a cluster starts and some tests are skipped."""
+    return [] if HELM.exists() or shutil.which("helm") else ["helm"]
+
+
 def build() -> None:
-    """Build what is missing: about 8 minutes of CPU, and 8 GB of caches that are removed.
+    """Build what is missing: about 10 minutes of CPU, and 8 GB of caches that are removed.
 
     Raises subprocess.CalledProcessError; what a build printed is on the terminal.
     """
@@ -59,8 +67,10 @@ def build() -> None:
     try:
         if not KUBE.exists() or not PAUSE.exists():
             _build_kubernetes({**os.environ, **known, "GOFLAGS": "-mod=mod -buildvcs=false"})
-        if not DNS.exists():
-            _run(["go", "install", COREDNS], FOLDER, {**os.environ, **known})
+        for program, module in ((DNS, COREDNS), (HELM, HELM_MODULE)):
+            if not program.exists():
+                install = ["nice", "-n", "15", "go", "install", "-p", "2", module]
+                _run(install, FOLDER, {**os.environ, **known})
     finally:
         _run(["chmod", "-R", "u+w", str(FOLDER)], FOLDER, os.environ)  # Go makes its modules so
         shutil.rmtree(caches, ignore_errors=True)

@@ -273,6 +273,7 @@ def test_the_image_has_several_stages_a_user_and_no_secret():
         "cue-${CUE}",
         "control-plane",
     }
+    assert 'CMD ["python", "-m", "kernel.container_health"]' in text.split("HEALTHCHECK ")[1]
     assert text.index("compileall") < text.index("COPY examples/")  # of suites, nothing is compiled
     copied = re.findall(r"^COPY (?!--from)(\S+) ", text, re.MULTILINE)
     for path in copied:

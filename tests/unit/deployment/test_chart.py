@@ -7,7 +7,7 @@ import pytest
 from tests.support import manifests
 from tests.support.manifests import BASE, STORES
 
-pytestmark = pytest.mark.slow  # two programs
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]  # two programs, which a cluster's build has
 
 
 @pytest.mark.parametrize(("folder", "stores"), [(BASE, "false"), (STORES, "true")])

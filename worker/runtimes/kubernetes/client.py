@@ -35,6 +35,7 @@ Body = Mapping[str, object]
 CALL_S: Final = 15.0
 EXEC_S: Final = 15.0  # a program that only looks or signals
 _CLOSE_S: Final = 2.0
+_PONG_S: Final = 90.0  # a busy API server answers late; what it closes or breaks is known at once
 PAGE: Final = 500
 _JSON: Final = "application/json"
 _ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -73,6 +74,10 @@ class StreamSilent(StreamBroken):
 
 class _NoAnswer(Exception):
     """The API server cannot be reached or is busy, or another change came first."""
+
+
+class _CredentialRefused(_NoAnswer):
+    """The API server let us not in; a token that is renewed may be let in later."""
 
 
 class ClusterClient:
@@ -200,8 +205,7 @@ class ClusterClient:
                 return await once()
             except _NoAnswer as error:
                 if now() >= give_up:
-                    message = f"the cluster's API server does not answer: {error}"
-                    raise RuntimeUnavailable(message) from error
+                    raise RuntimeUnavailable(_silence(error)) from error
             except AccessRefused as error:
                 raise RuntimeUnavailable(str(error)) from error
             await asyncio.sleep(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
@@ -218,7 +222,8 @@ class ClusterClient:
         message, reason = _message(answer)
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             await asyncio.to_thread(self._access.refused)
-            raise _NoAnswer("the credential is refused")
+            sent = answer.request.headers.get("Authorization", "")
+            raise _CredentialRefused(self._access.refusal(sent.removeprefix("Bearer ")))
         if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
             raise Gone(message)
         if answer.status_code == httpx.codes.CONFLICT:
@@ -312,7 +317,7 @@ class ClusterClient:
         take: Callable[[bytes], None] | None,
     ) -> ExecResult:
         streams = ("stdout", "stderr", *(("stdin",) if stdin else ()))
-        connecting = await self._exec_connection(pod, container, argv, streams)
+        connecting = await self._connection(pod, "exec", container, streams, argv)
         async with connecting as connection:
             return await ExecStream(connection, take).run(stdin)
 
@@ -320,20 +325,28 @@ class ClusterClient:
         self, pod: str, container: str, argv: Sequence[str]
     ) -> ClientConnection:
         """Run a program on a terminal. Raises Gone, RequestDenied, StreamBroken."""
+        return await self._open(pod, "exec", container, ("stdin", "stdout", "tty"), argv)
+
+    async def attach_stdin(self, pod: str, container: str) -> ClientConnection:
+        """Attach to the stdin of a container. Raises Gone, RequestDenied, StreamBroken."""
+        return await self._open(pod, "attach", container, ("stdin",))
+
+    async def _open(
+        self, pod: str, part: str, container: str, streams: Sequence[str], argv: Sequence[str] = ()
+    ) -> ClientConnection:
         try:
-            streams = ("stdin", "stdout", "tty")
-            return await (await self._exec_connection(pod, container, argv, streams))
+            return await (await self._connection(pod, part, container, streams, argv))
         except InvalidStatus as error:
             raise _exec_refusal(error) from error
         except (WebSocketException, OSError, TimeoutError, AccessRefused) as error:
-            raise StreamBroken(f"exec in {pod}: {str(error) or type(error).__name__}") from error
+            raise StreamBroken(f"{part} in {pod}: {str(error) or type(error).__name__}") from error
 
-    async def _exec_connection(
-        self, pod: str, container: str, argv: Sequence[str], streams: Sequence[str]
+    async def _connection(
+        self, pod: str, part: str, container: str, streams: Sequence[str], argv: Sequence[str]
     ) -> connect:
         query = [("container", container), *((stream, "true") for stream in streams)]
         query += [("command", word) for word in argv]
-        url = self.server.join(self.path("pods", pod, "exec")).copy_with(params=query)
+        url = self.server.join(self.path("pods", pod, part)).copy_with(params=query)
         address = str(url.copy_with(scheme="wss" if url.scheme == "https" else "ws"))
         return connect(
             address,
@@ -344,6 +357,7 @@ class ClusterClient:
             max_size=None,
             open_timeout=CALL_S,
             close_timeout=_CLOSE_S,
+            ping_timeout=_PONG_S,
             proxy=None,
         )
 
@@ -354,6 +368,18 @@ def _exec_refusal(error: InvalidStatus) -> ClusterError:
     if code == httpx.codes.NOT_FOUND:
         return Gone(body)
     return StreamBroken(body) if code in _BUSY else RequestDenied(body, code)
+
+
+def _silence(error: _NoAnswer) -> str:
+    """Return why there was no answer in time, for people."""
+    if isinstance(error, _CredentialRefused):
+        return str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return (
+            "the API server's certificate is not trusted: the certificate authority of the "
+            f"backend or the kubeconfig is not that of the cluster, or is missing ({error})"
+        )
+    return f"the cluster's API server does not answer: {error}"
 
 
 def _message(answer: httpx.Response) -> tuple[str, str]:

@@ -1,7 +1,8 @@
-"""Shells in pods: an exec where the step runs, else a container beside the ended one.
+"""Shells in pods: an exec where the step runs, else a container beside it.
 
-A container that has ended runs nothing. Its pod still does, by the keeper, and takes a further
-("ephemeral") container of the step's image with the step's variables and directories.
+A container that has ended runs nothing, and one of an image without `sh` has no shell. The pod
+takes a further ("ephemeral") container with the step's variables and directories: of the step's
+image, or of the helper image if that has no `sh`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from worker.runtimes.kubernetes.client import (
     RequestDenied,
     StreamBroken,
 )
-from worker.runtimes.kubernetes.objects import STEP_CONTAINER, Pod
+from worker.runtimes.kubernetes.objects import KEEPER, STEP_CONTAINER, Pod
 from worker.runtimes.kubernetes.pod_spec import Body
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.terminal import PodTerminal
@@ -42,6 +43,11 @@ NOTICE: Final = (
     "This is a new container beside the ended step: its image, its variables, and the files of its "
     "directories (/partita/…) as it left them. Files that it changed elsewhere are gone."
 )
+HELPER_NOTICE: Final = (
+    "The image of the step has no `sh`: this is a container of the helper image beside it, with "
+    "its variables and the files of its directories (/partita/…). Its processes are in /proc, and "
+    "what else its container holds is below /proc/PID/root while it runs, as far as rights allow."
+)
 _START_S: Final = 60.0
 _HAS_SHELL: Final = 44
 _ENTER: Final = f"""printf '\\001'; [ "$PWD" != / ] || cd {STEP_DIRECTORY}
@@ -50,9 +56,11 @@ export TERM="$1" {MARK}="$2"; shift 2
 command -v bash >/dev/null 2>&1 && exec bash
 exec sh"""
 _WAIT: Final = 'trap "exit 0" TERM HUP; while :; do sleep 3600 & wait $!; done'
-_NO_SHELL: Final = (
-    "the image of the step has no `sh`, which a shell on Kubernetes needs: use an image with one"
-)
+_NO_SHELL: Final = "neither the image of the step nor the helper image has a `sh`"
+
+
+class _ShellMissing(Exception):
+    """The image of a container has no `sh`."""
 
 
 class PodShells:
@@ -67,32 +75,57 @@ class PodShells:
     async def open(self, pod: Pod, request: ShellRequest) -> Shell:
         """Raises ShellUnavailable, UnitLost, RuntimeUnavailable."""
         self._open.add(request.shell_id)
-        has_ended = not pod.step.running
-        container = container_name(request.shell_id) if has_ended else STEP_CONTAINER
         try:
             with _cluster_errors(pod):
-                if has_ended:
-                    await self._add_container(pod, container, request)
-                shell = await self._enter(
-                    pod, container, request, notice=NOTICE if has_ended else ""
-                )
+                return await self._open_somewhere(pod, request)
         except BaseException:
-            await self._end(pod.name, container, request.shell_id)
+            self._open.discard(request.shell_id)
             raise
-        return shell
+
+    async def _open_somewhere(self, pod: Pod, request: ShellRequest) -> PodTerminal:
+        """Open it in the step, or beside it. Raises ClusterError, ShellUnavailable."""
+        beside = container_name(request.shell_id)
+        with contextlib.suppress(_ShellMissing):
+            if pod.step.running:
+                return await self._enter(pod, STEP_CONTAINER, request, notice="")
+            await self._add_container(pod, beside, request, image_of=STEP_CONTAINER)
+            return await self._enter(pod, beside, request, notice=NOTICE)
+        helper = f"{beside}-helper"
+        try:
+            await self._add_container(pod, helper, request, image_of=KEEPER)
+            return await self._enter(pod, helper, request, notice=HELPER_NOTICE)
+        except _ShellMissing:
+            raise ShellUnavailable(_NO_SHELL) from None
 
     async def _enter(
         self, pod: Pod, container: str, request: ShellRequest, *, notice: str
     ) -> PodTerminal:
-        """Start the program on a terminal. Raises ClusterError, ShellUnavailable."""
+        """Start the program on a terminal; end what it began if that fails.
+
+        Raises ClusterError, _ShellMissing, ShellUnavailable.
+        """
+        try:
+            await self._require_shell(pod, container)
+            self._record(pod, container, request.shell_id)
+            return await self._start(pod, container, request, notice=notice)
+        except _ShellMissing:  # nothing was begun
+            raise
+        except BaseException:
+            await self._end(pod.name, container, request.shell_id)
+            raise
+
+    async def _require_shell(self, pod: Pod, container: str) -> None:
+        """Raises _ShellMissing if the container has no `sh`; ClusterError."""
         tried = await self._client.run(pod.name, container, ["sh", "-c", f"exit {_HAS_SHELL}"])
         if tried.exit_code != _HAS_SHELL:
-            raise ShellUnavailable(_NO_SHELL)
-        self._record(pod, container, request.shell_id)
+            raise _ShellMissing
+
+    async def _start(
+        self, pod: Pod, container: str, request: ShellRequest, *, notice: str
+    ) -> PodTerminal:
         argv = ["sh", "-c", _ENTER, "sh", TERMINAL, request.shell_id, *request.command]
-        connection = await self._client.open_terminal(pod.name, container, argv)
         shell = PodTerminal(
-            connection,
+            await self._client.open_terminal(pod.name, container, argv),
             notice=notice,
             end=lambda: self._end(pod.name, container, request.shell_id),
         )
@@ -104,16 +137,27 @@ class PodShells:
             raise StreamBroken("the program did not start in time") from None
         return shell
 
-    async def _add_container(self, pod: Pod, name: str, request: ShellRequest) -> None:
-        """Start a container beside the ended one. Raises ClusterError, ShellUnavailable."""
+    async def _add_container(
+        self, pod: Pod, name: str, request: ShellRequest, *, image_of: str
+    ) -> None:
+        """Start a container beside the step. Raises ClusterError, _ShellMissing, ShellUnavailable.
+
+        `image_of`: the container of the pod whose image it has.
+        """
         if reasons.keeper_ended(pod) or pod.is_going:
             raise ShellUnavailable("the pod of the step has ended: run the step again")
         body = await self._client.get("pods", pod.name, dict)
         spec = body["spec"]
-        added = [*spec.get("ephemeralContainers", ()), beside_step(spec, name, request.shell_id)]
-        change = {"spec": {"ephemeralContainers": added}}
+        made = beside_step(spec, name, request.shell_id, image_of=image_of)
+        change = {"spec": {"ephemeralContainers": [*spec.get("ephemeralContainers", ()), made]}}
         await self._client.patch("pods", pod.name, change, part="ephemeralcontainers")
-        await self._until_running(pod, name)
+        try:
+            await self._until_running(pod, name)
+        except _ShellMissing:  # it never ran
+            raise
+        except BaseException:
+            await self._end(pod.name, name, request.shell_id)
+            raise
 
     async def _until_running(self, pod: Pod, name: str) -> None:
         def is_over(each: Pod) -> bool:
@@ -130,10 +174,9 @@ class PodShells:
         if found is None:
             raise UnitLost(f"the pod {pod.name} is gone")
         if ended := found.state_of(name).terminated:
-            is_shell_missing = "no such file" in ended.message or "not found" in ended.message
-            raise ShellUnavailable(
-                _NO_SHELL if is_shell_missing else ended.message or "the shell ended at once"
-            )
+            if "no such file" in ended.message or "not found" in ended.message:
+                raise _ShellMissing
+            raise ShellUnavailable(ended.message or "the shell ended at once")
 
     # The end
 
@@ -189,15 +232,17 @@ def container_name(shell_id: str) -> str:
     return f"shell-{hashlib.sha256(shell_id.encode()).hexdigest()[:16]}"
 
 
-def beside_step(spec: Mapping[str, Any], name: str, shell_id: str) -> Body:
-    """Return the container beside an ended step: its image, variables and directories.
+def beside_step(spec: Mapping[str, Any], name: str, shell_id: str, *, image_of: str) -> Body:
+    """Return a container beside the step, of the image of a container: its variables, directories.
 
     A directory on a claim is left out: such containers mount no part of a volume.
     """
-    step = next(each for each in spec["containers"] if each["name"] == STEP_CONTAINER)
-    taken = ("image", "envFrom", "securityContext", "workingDir")
+    containers = {each["name"]: each for each in spec["containers"]}
+    step = containers[STEP_CONTAINER]
+    taken = ("envFrom", "securityContext", "workingDir")
     return {
         "name": name,
+        "image": containers[image_of]["image"],
         **{key: step[key] for key in taken if key in step},
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", _WAIT],

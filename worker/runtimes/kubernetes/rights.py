@@ -35,7 +35,8 @@ _VERBS: Final = {
     "pods/log": ("get", "list"),
     "events": ("get", "list"),
     "pods/exec": ("get", "create"),
-    "pods/ephemeralcontainers": ("patch",),  # for shells in steps that have ended
+    "pods/attach": ("get", "create"),  # for pods that are started ahead
+    "pods/ephemeralcontainers": ("patch",),  # for shells in ended steps and images without sh
 }
 
 
