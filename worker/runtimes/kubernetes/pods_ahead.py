@@ -81,6 +81,15 @@ async def _make_no_room() -> None:
     """Do nothing: what is started ahead gives way itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A pod on its way to its gate, or at it; `pod`: its name."""
+
+    pod: str
+    task: asyncio.Task[_GatedPod]
+    progress: _ProgressAhead
+
+
 class PodsAhead:
     """What this process has started ahead in one namespace."""
 
@@ -91,7 +100,7 @@ class PodsAhead:
         self._pods = pods
         self._contents = contents
         self._starts = starts
-        self._started: dict[_Key, tuple[asyncio.Task[_GatedPod], _ProgressAhead]] = {}
+        self._started: dict[_Key, _Start] = {}
         self._released: dict[str, PodGate] = {}  # whose connections are still open, by pod
         self._kept_off: dict[str, None] = {}  # runs that were released
         self._unusable: set[str] = set()  # images in which busybox does not run
@@ -105,7 +114,7 @@ class PodsAhead:
             return False
         progress = _ProgressAhead()
         task = asyncio.create_task(self._start(launch, progress), name=f"start {launch.name} ahead")
-        self._started[key] = task, progress
+        self._started[key] = _Start(launch.name, task, progress)
         try:
             await asyncio.shield(task)
         except _FAILURES as error:
@@ -121,7 +130,7 @@ class PodsAhead:
         return True
 
     def _forget(self, key: _Key, task: asyncio.Task[_GatedPod]) -> None:
-        if key in self._started and self._started[key][0] is task:
+        if key in self._started and self._started[key].task is task:
             del self._started[key]
 
     def _may_start(self, launch: Launch) -> bool:
@@ -182,18 +191,17 @@ class PodsAhead:
         What waits for another launch of the step is removed, and one that is about to be started
         is waited for.
         """
-        entry = self._started.pop((launch.run_id, launch.step_id), None)
-        if entry is None:
+        start = self._started.pop((launch.run_id, launch.step_id), None)
+        if start is None:
             return None
-        task, ahead = entry
-        ahead.hand_over(progress)
+        start.progress.hand_over(progress)
         try:
-            waiting = await asyncio.shield(task)
+            waiting = await asyncio.shield(start.task)
         except _FAILURES as error:
             log.info("%s was not started ahead: %s", launch.name, error)
             return None
         except asyncio.CancelledError:
-            await asyncio.shield(self._end(task))
+            await asyncio.shield(self._end(start.task))
             raise
         released: Pod | None = None
         try:
@@ -245,9 +253,8 @@ class PodsAhead:
 
     async def remove(self, run_id: str, step_id: str) -> None:
         """Remove what waits for a step."""
-        entry = self._started.pop((run_id, step_id), None)
-        if entry:
-            await self._end(entry[0])
+        if start := self._started.pop((run_id, step_id), None):
+            await self._end(start.task)
 
     async def _end(self, task: asyncio.Task[_GatedPod]) -> None:
         """Remove the pod of a start, which removes it itself if it has not reached its gate."""
@@ -268,9 +275,9 @@ class PodsAhead:
 
     async def remove_strays(self, pods: Iterable[Pod]) -> None:
         """Remove what other processes of this supervisor have left at its gate."""
-        ours = {task.get_name() for task, _ in self._started.values()}
+        ours = {start.pod for start in self._started.values()}
         for pod in pods:
-            if is_gated(pod) and not pod.is_going and f"start {pod.name} ahead" not in ours:
+            if is_gated(pod) and not pod.is_going and pod.name not in ours:
                 await self._starts.remove_gated(pod)
 
     async def keep_off(self, run_id: str) -> None:
