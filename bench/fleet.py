@@ -21,16 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import psycopg
 
 from bench import stand
 from bench.fleet_launcher import SUITE
 from bench.fleet_workers import BACKEND
 from bench.report import end_in_order, is_quick, publish
-from tests.support.cluster import SHARED_SECRET, Cluster
+from tests.support.cluster import SHARED_SECRET, Cluster, is_ready
 from tests.support.processes import until
-from tests.support.servers import free_port
 
 RUNS: Final = 1000
 QUICK_RUNS: Final = 40
@@ -38,7 +36,6 @@ STEPS: Final = 8
 WORKERS: Final = 20
 PROCESSES: Final = 2  # that the workers share
 ACTIVE: Final = 40  # runs at once
-SECOND_HOST: Final = "partita-second"
 LATE_MS: Final = 100.0
 MEDIAN_MS: Final = 20.0
 SOURCE: Final = """load("@partita/runtime", "task")
@@ -90,12 +87,8 @@ class Fleet:
 
     def __init__(self, cluster: Cluster, folder: Path, stack: ExitStack) -> None:
         self._dsn = cluster.environment["POSTGRES_DSN"]
-        port = str(free_port())
-        urls = [cluster.url, f"http://127.0.0.1:{port}"]
-        cluster.add("web-2", "web", PORT=port, PUBLIC_API_URL=urls[1])
-        data = str(folder / "data-runner-2")
-        cluster.add("runner-2", "runner", host=SECOND_HOST, DATA_DIR=data)
-        until(lambda: _is_ready(urls[1]), within_s=120, what=cluster.processes["web-2"].tail)
+        urls = [cluster.url, cluster.add_control_plane()]
+        until(lambda: is_ready(urls[1]), within_s=120, what=cluster.processes["web-2"].tail)
         self._workers = [
             stand.Child(
                 [
@@ -140,13 +133,6 @@ class Fleet:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             row = connection.execute(query, (name,)).fetchone()
         return int(row[0]) if row else 0
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=5).status_code == httpx.codes.OK
-    except httpx.TransportError:
-        return False
 
 
 @contextmanager

@@ -16,14 +16,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from itertools import pairwise
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from bench import stand
 from bench.report import end_in_order, is_quick, publish
+from bench.step_chains import IMAGE, Way, partita
 from worker.domain.cluster_options import ClusterOptions
 from worker.domain.runtime import RuntimeOptions
 from worker.runtimes.kubernetes.access import open_access
@@ -34,46 +33,7 @@ from worker.runtimes.kubernetes.pod_watch import PodWatch
 STEPS: Final = {0: 4, 2: 3} if is_quick() else {0: 20, 2: 8}  # own time in s → of a chain
 AHEAD: Final = (0, 2)
 GOAL_S: Final = {0: 2.5, 2: 0.3}  # START_AHEAD → s over the own time of a step
-IMAGE: Final = "busybox:1.36"
 LABEL: Final = "partita-bench"
-SUITE: Final = """load("@partita/runtime", "task")
-
-before = []
-for n in range({steps}):
-    words = ["sleep {own}"]
-    before = [task.run("step-%d" % n, image = "{image}", commands = words, after = before)]
-"""
-Way = Callable[[int], list[float]]  # the steps' own time → what each took, but for the first
-
-
-def chain_of(child: stand.Child) -> Way:
-    def measure(own_s: int) -> list[float]:
-        ended = child.ask(suite=f"chain-{own_s}")
-        assert ended["status"] == "Healthy", ended
-        ends = child.ask(steps=ended["runId"])["ended"]
-        assert len(ends) == STEPS[own_s]
-        return [after - before for before, after in pairwise(ends)]
-
-    return measure
-
-
-@contextmanager
-def partita(folder: Path, ahead: int, kubeconfig: str) -> Iterator[Way]:
-    folder.mkdir()
-    for own_s, steps in STEPS.items():
-        source = SUITE.format(steps=steps, image=IMAGE, own=own_s)
-        stand.suite(folder / "suites", f"chain-{own_s}", source)
-    settings = stand.environment(
-        folder,
-        dsn=(dsn := os.environ.get("TEST_POSTGRES_DSN", "")),
-        KUBECONFIG=kubeconfig,
-        BENCH_RUNTIME="kubernetes",
-        START_AHEAD=str(ahead),
-    )
-    with stand.runner(settings, folder) as child:
-        yield chain_of(child)
-    if dsn:
-        stand.drop_database(settings, dsn)
 
 
 def floor_of(kubeconfig: str) -> Way:
@@ -129,7 +89,14 @@ def measure(kubeconfig: str) -> list[list[object]]:
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as name, ExitStack() as open_ways:
         ways: dict[str, Way] = {
             f"Partita, START_AHEAD={ahead}": open_ways.enter_context(
-                partita(Path(name) / str(ahead), ahead, kubeconfig)
+                partita(
+                    Path(name) / str(ahead),
+                    ahead,
+                    STEPS,
+                    'commands = ["sleep {own}"]',
+                    KUBECONFIG=kubeconfig,
+                    BENCH_RUNTIME="kubernetes",
+                )
             )
             for ahead in AHEAD
         }

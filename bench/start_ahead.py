@@ -17,57 +17,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
 from pathlib import Path
 
 from bench import stand
 from bench.docker_steps import options_of_a_step
 from bench.report import end_in_order, is_quick, publish
+from bench.step_chains import IMAGE, Way, partita
 
 CHAIN = 4 if is_quick() else 10
 ROUNDS = 1 if is_quick() else 3
 OWN_S = (0, 1)
 AHEAD = (0, 2)
 GOAL_S = 0.3
-IMAGE = "busybox:1.36"
-SUITE = """load("@partita/runtime", "task")
-
-before = []
-for n in range({steps}):
-    words = ["sleep", "{own}"]
-    before = [task.run("step-%d" % n, image = "{image}", command = words, after = before)]
-"""
-Way = Callable[[int], list[float]]  # the steps' own time → what each took
-
-
-def chain_of(child: stand.Child) -> Way:
-    def measure(own_s: int) -> list[float]:
-        ended = child.ask(suite=f"chain-{own_s}")
-        assert ended["status"] == "Healthy", ended
-        ends = child.ask(steps=ended["runId"])["ended"]
-        assert len(ends) == CHAIN
-        return [after - before for before, after in pairwise(ends)]
-
-    return measure
-
-
-@contextmanager
-def partita(folder: Path, ahead: int) -> Iterator[Way]:
-    folder.mkdir()
-    for own_s in OWN_S:
-        source = SUITE.format(steps=CHAIN, image=IMAGE, own=own_s)
-        stand.suite(folder / "suites", f"chain-{own_s}", source)
-    settings = stand.environment(
-        folder,
-        dsn=(dsn := os.environ.get("TEST_POSTGRES_DSN", "")),
-        DOCKER_HOST=stand.docker_host(),
-        BENCH_RUNTIME="docker",
-        START_AHEAD=str(ahead),
-    )
-    with stand.runner(settings, folder) as child:
-        yield chain_of(child)
-    if dsn:
-        stand.drop_database(settings, dsn)
 
 
 @contextmanager
@@ -110,7 +71,14 @@ def measure() -> list[list[object]]:
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as name, ExitStack() as open_ways:
         ways: dict[str, Way] = {
             f"Partita, START_AHEAD={ahead}": open_ways.enter_context(
-                partita(Path(name) / str(ahead), ahead)
+                partita(
+                    Path(name) / str(ahead),
+                    ahead,
+                    dict.fromkeys(OWN_S, CHAIN),
+                    'command = ["sleep", "{own}"]',
+                    DOCKER_HOST=stand.docker_host(),
+                    BENCH_RUNTIME="docker",
+                )
             )
             for ahead in AHEAD
         }

@@ -24,12 +24,10 @@ import httpx
 from bench.report import end_in_order, publish
 from tests.faults.engine_watch import EngineWatch
 from tests.faults.rounds import SEED, Json, Row, moments, play_rounds
-from tests.support.cluster import Cluster
+from tests.support.cluster import SECOND_HOST, Cluster, is_ready
 from tests.support.parts import address
 from tests.support.processes import until
-from tests.support.servers import free_port
 
-SECOND_HOST: Final = "partita-second"
 # the backends of a round's runs: `local` is of both runners, `edge` of both workers
 VICTIMS: Final[Mapping[str, Sequence[str]]] = {
     "web": ("local", "edge"),
@@ -82,21 +80,17 @@ class Fleet(Cluster):
         self._exits.close()
 
     def _double(self) -> None:
-        port = str(free_port())
-        second = f"http://127.0.0.1:{port}"
+        second = self.add_control_plane()
+        self._addresses = (self.url, second)
         other = httpx.Client(base_url=f"{second}/api/v1", headers=self.client.headers, timeout=30)
-        self._sites = [self.client, self._exits.enter_context(other)]
-        self._turns = cycle(self._sites)
-        self.add("web-2", "web", PORT=port, PUBLIC_API_URL=second)
-        folder = str(self.folder / "data-runner-2")
-        self.add("runner-2", "runner", host=SECOND_HOST, DATA_DIR=folder)
+        self._turns = cycle([self.client, self._exits.enter_context(other)])
         self.add("worker-2", "worker", AGENT_CONTROL_PLANE_URL=second)
         self.wait_whole()
 
     def wait_whole(self) -> None:
         """Wait until both web processes are ready and all supervisors are online."""
         until(
-            lambda: all(map(_is_ready, self._sites)) and self._online() == set(AGENTS.values()),
+            lambda: all(map(is_ready, self._addresses)) and self._online() == set(AGENTS.values()),
             within_s=WHOLE_S,
             what=lambda: f"the fleet is whole; online: {self._online()}",
         )
@@ -119,13 +113,6 @@ def note_held(row: Row, details: Sequence[Json]) -> None:
     row.held += sum(
         any(step.get("agentId", "") == agent for step in each["steps"]) for each in details
     )
-
-
-def _is_ready(site: httpx.Client) -> bool:
-    try:
-        return site.get(site.base_url.copy_with(path="/readyz")).status_code == httpx.codes.OK
-    except httpx.TransportError:
-        return False
 
 
 def main() -> int:

@@ -21,7 +21,7 @@ import pytest
 
 from apps.health.services import KEPT_S
 from tests.integration.test_every_route import QUERIES, ROWS
-from tests.support.cluster import ADMIN, SHARED_SECRET, Cluster
+from tests.support.cluster import ADMIN, SHARED_SECRET, Cluster, is_ready
 from tests.support.processes import until
 from tests.support.timing import slowness
 
@@ -214,7 +214,7 @@ def test_every_route_says_within_two_seconds_that_the_store_is_away(
 
     assert mistakes(answers, LIMIT_S * slowness()) == []
     assert "Traceback" not in on_postgres.processes["web"].text()
-    until(on_postgres._is_ready, within_s=30, what="it is ready again")
+    until(lambda: is_ready(on_postgres.url), within_s=30, what="it is ready again")
     again = httpx.get(
         f"{on_postgres.url}/api/v1/executions",
         headers={"Authorization": f"Bearer {visitor.token}"},

@@ -16,7 +16,7 @@ from tests.integration.test_store_away import (
     says_away,
     visitor_of,
 )
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, is_ready
 from tests.support.processes import until
 from tests.support.timing import slowness
 
@@ -43,4 +43,4 @@ def test_a_lock_on_sqlite_that_never_ends_is_said(tmp_path: Path):
         assert says_away(answers["POST /api/v1/auth/sign-in"][0])
         assert says_away(answers["POST /api/v1/auth/sign-up"][0])
         assert answers["GET /api/v1/executions"][0].status_code == 200
-        until(cluster._is_ready, within_s=30, what="it is ready again")
+        until(lambda: is_ready(cluster.url), within_s=30, what="it is ready again")

@@ -34,6 +34,7 @@ agents:
   - {agentId: local, name: Local, type: local, default: true, routingTags: []}
   - {agentId: edge, name: Edge, type: remote-agent, routingTags: []}
 """
+SECOND_HOST: Final = "partita-second"
 # the name of its host and a program follow
 _ON_HOST: Final = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
 
@@ -201,6 +202,15 @@ class Cluster:
         command = [*_ON_HOST, host, *commands[kind]] if host else commands[kind]
         return self._run(name, command, settings | environment)
 
+    def add_control_plane(self) -> str:
+        """Start `web-2` and, on a host of its own, `runner-2`; return the URL of the former."""
+        port = str(servers.free_port())
+        url = f"http://127.0.0.1:{port}"
+        self.add("web-2", "web", PORT=port, PUBLIC_API_URL=url)
+        data = str(self.folder / "data-runner-2")
+        self.add("runner-2", "runner", host=SECOND_HOST, DATA_DIR=data)
+        return url
+
     def crash(self, name: str, *, away_s: float) -> None:
         """kill -9 of a process, which is back after `away_s`.
 
@@ -227,7 +237,7 @@ class Cluster:
         """Wait until the site is ready and, with a runner, a launch finds a backend."""
         if "web" in self.processes:
             until(
-                self._is_ready,
+                lambda: is_ready(self.url),
                 within_s=START_S,
                 what=lambda: "web: " + self.processes["web"].tail(),
             )
@@ -239,12 +249,6 @@ class Cluster:
         """Return whether the runner is online and its engine answered the last time."""
         suites = self.client.get("/executions/launch-suites").json()["suites"]
         return any(backend["available"] for suite in suites for backend in suite["backends"])
-
-    def _is_ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
-        except httpx.TransportError:
-            return False
 
     @property
     def client(self) -> httpx.Client:
@@ -317,6 +321,14 @@ class Cluster:
         """Every stored log record {id, executionId, line}, by the download route."""
         answer = self.get(f"/executions/{run_id}/logs/download", format="ndjson")
         return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def is_ready(url: str) -> bool:
+    """Return whether the web process at this address is ready."""
+    try:
+        return httpx.get(f"{url}/readyz", timeout=5).status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False
 
 
 def _answers(dsn: str) -> bool:
