@@ -139,14 +139,6 @@ def test_the_scheme_can_be_chosen(root: Reader):
     assert page.evaluate(background) == "rgb(18, 18, 18)"
 
 
-@pytest.fixture
-def restarted(server: Server) -> None:  # noqa: F811
-    """A server that does not remember the content types of a store that was emptied since."""
-    server.kill()
-    server.start()
-
-
-@pytest.mark.usefixtures("restarted")  # before a page is open
 def test_an_agent_is_drained_on_a_phone(root: Reader):
     page = root.page
     page.set_viewport_size({"width": 390, "height": 844})
