@@ -7,11 +7,19 @@ filter, which the ORM never does: every lookup by a unique field then reads the 
 
 from __future__ import annotations
 
+from ctypes import util
 from typing import Any
 
 from django.db.models import Field, Index, Model
-from django_mongodb_backend import base, schema
 from pymongo import ASCENDING, IndexModel
+
+# The backend looks for GDAL under twelve names, three times, each by the linker and the compiler:
+# half a second of every command. Nothing here stores geometry.
+find_library, util.find_library = util.find_library, lambda name: None
+try:
+    from django_mongodb_backend import base, schema
+finally:
+    util.find_library = find_library
 
 
 class SchemaEditor(schema.DatabaseSchemaEditor):  # type: ignore[misc]  # untyped
