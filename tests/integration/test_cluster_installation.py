@@ -10,6 +10,7 @@ import pytest
 from tests.support import installation
 from tests.support.installation import Installation
 from tests.support.processes import until
+from worker.runtimes.kubernetes.rights import RIGHTS
 
 # the image is built before the first test; on two busy cores an installation takes minutes
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(2400)]
@@ -37,7 +38,7 @@ def test_partita_comes_up_healthy_and_runs_hello(installed: Installation, way: s
     installed.wait_ready()
 
     checked = installed.kubectl("exec", "partita-runner-0", "--", "partita", "check_cluster")
-    assert "25 of 25" in checked
+    assert f"{len(RIGHTS)} of {len(RIGHTS)}" in checked
     assert "missing" not in checked
     with installed.client() as client:
         installed.wait_for_readiness(client)
