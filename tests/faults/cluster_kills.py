@@ -47,10 +47,10 @@ def main() -> int:
         ) as site,
     ):
         site.add("worker", LOCAL_RUNTIME="kubernetes", KUBECONFIG=parts.need_cluster())
-        rows = [
-            _play(site, victim, moments(victim, options.moments, seed=options.seed))
-            for victim in options.victim or (*COMPONENTS, *OURS)
-        ]
+        rows = []
+        for victim in options.victim or (*COMPONENTS, *OURS):
+            rows.append(_play(site, victim, moments(victim, options.moments, seed=options.seed)))
+            print(*rows[-1], sep=" | ", flush=True)
     wrong = sum(int(str(row[4])) for row in rows)
     if options.publish:
         _publish(rows, wrong, options.seed)
