@@ -52,7 +52,8 @@ class Words(list[str]):
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_starts, "_LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(pod_starts, "_TRY_EVERY_S", 0.02)
+    monkeypatch.setattr(pod_starts, "_LOOK_AFTER_S", (0.02,))
 
 
 async def test_a_quota_that_is_short_is_reported_until_it_is_raised(tmp_path: Path) -> None:
@@ -111,4 +112,19 @@ async def test_what_was_waited_for_last_is_the_failure_when_the_time_is_over(
 
     assert failure.value.reason == "unschedulable"
     assert len(words) == 1
+    await runtime.close()
+
+
+async def test_a_pod_that_waits_long_is_asked_for_its_events_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_starts, "_LOOK_AFTER_S", (0.01, 0.02, 60.0))
+    api, words = ClusterApi(status=dict(BACK_OFF)), Words()
+    runtime = api.runtime(tmp_path, pending_s=1.0)
+
+    with pytest.raises(RuntimeFailure):
+        await runtime.prepare(launch(), pulling=ignore_pull, waiting=words.take)
+
+    asked = [each for each in api.requests if each.url.path.endswith("/events")]
+    assert 1 <= len(asked) <= 2, "one request for each of the two looks"
     await runtime.close()

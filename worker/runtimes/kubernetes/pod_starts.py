@@ -27,7 +27,7 @@ from worker.runtimes.kubernetes.client import (
     RequestDenied,
     StreamBroken,
 )
-from worker.runtimes.kubernetes.objects import FILLER, AnyObject, EventList, Pod
+from worker.runtimes.kubernetes.objects import FILLER, AnyObject, ClusterEvent, EventList, Pod
 from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
 from worker.runtimes.kubernetes.pod_spec import PodExtras, PodRules
 from worker.runtimes.kubernetes.pod_units import has_started, is_gated
@@ -38,8 +38,9 @@ from worker.runtimes.kubernetes.resources import ClusterResources
 PENDING_S: Final = 600.0  # how long a pod may wait for a node, an image or a quota
 NO_PLACE: Final = frozenset({"unschedulable", "quota_exceeded"})
 CREDENTIALS_S: Final = 10.0
-_LOOK_EVERY_S: Final = 2.0
-_LOOKS_PER_READ: Final = 5
+_TRY_EVERY_S: Final = 2.0  # to create a pod that a quota refuses
+_LOOK_AFTER_S: Final = (2.0, 3.0, 5.0, 10.0)  # the last one again and again
+_LOOKS_WITHOUT_READ: Final = 2
 _FED: Final = "partita.fed"
 
 
@@ -236,7 +237,7 @@ class PodStarts:
                 await progress.note(None)
                 self._pods.note(made)
                 return made
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_TRY_EVERY_S)
 
     async def _own(self, kind: str, body: pod_spec.Body, made: Pod | None) -> None:
         """Let the object go with its pod; without that it goes with the run."""
@@ -271,8 +272,8 @@ class PodStarts:
         """Wait for the program and report what it waits for. Raises RuntimeFailure."""
         fed, looks = False, 0
         while True:
+            pod = await self._next_state(launch.name, fed=fed, looks=looks)
             looks += 1
-            pod = await self._next_state(launch.name, fed=fed, reads=not looks % _LOOKS_PER_READ)
             if pod is None:
                 raise PodFailed(reasons.deleted_problem(self._pods.last_seen(launch.name)))
             if failed := reasons.start_failure(pod):
@@ -281,14 +282,12 @@ class PodStarts:
                 return pod
             if not fed and _waits_for_files(pod):
                 fed = await self._feed(launch)
-            if pod.step.waiting and await self._pulls(pod, launch.image):
-                await progress.note_pull(launch.image)
-            await progress.note(await self._problem(pod))
+            await self._report(pod, launch.image, progress)
 
-    async def _next_state(self, name: str, *, fed: bool, reads: bool) -> Pod | None:
+    async def _next_state(self, name: str, *, fed: bool, looks: int) -> Pod | None:
         """Return the pod when there is something to do about it, or after a while.
 
-        `reads`: then read it, in case the watch is silent.
+        `looks`: how many there were; a later one reads the pod, in case the watch is silent.
         """
 
         def is_news(pod: Pod) -> bool:
@@ -299,20 +298,21 @@ class PodStarts:
             )
 
         try:
-            async with asyncio.timeout(_LOOK_EVERY_S):
+            async with asyncio.timeout(_LOOK_AFTER_S[min(looks, len(_LOOK_AFTER_S) - 1)]):
                 return await self._pods.until(name, is_news)
         except TimeoutError:
-            known = None if reads else self._pods.get(name)
+            known = self._pods.get(name) if looks < _LOOKS_WITHOUT_READ else None
             return known or await self._pods.read(name)
 
-    async def _problem(self, pod: Pod) -> PodProblem | None:
-        return reasons.pending_problem(pod) or reasons.pending_problem(
-            pod, (await self._events(pod)).items
-        )
-
-    async def _pulls(self, pod: Pod, image: str) -> bool:
-        events = (await self._events(pod)).items
-        return any(each.reason == "Pulling" and f'"{image}"' in each.message for each in events)
+    async def _report(self, pod: Pod, image: str, progress: StartProgress) -> None:
+        """Report what the pod waits for; its events are asked for what it does not say itself."""
+        problem, waits = reasons.pending_problem(pod), pod.step.waiting is not None
+        if waits or problem is None:
+            events = (await self._events(pod)).items
+            if waits and _pulls(events, image):
+                await progress.note_pull(image)
+            problem = problem or reasons.pending_problem(pod, events)
+        await progress.note(problem)
 
     async def _events(self, pod: Pod) -> EventList:
         return await self._client.list_page(
@@ -335,6 +335,10 @@ def rules_of(options: RuntimeOptions) -> PodRules:
         pull_policy=options.pull_policy,
         claim=options.cluster.claim,
     )
+
+
+def _pulls(events: Sequence[ClusterEvent], image: str) -> bool:
+    return any(each.reason == "Pulling" and f'"{image}"' in each.message for each in events)
 
 
 def _waits_for_files(pod: Pod) -> bool:
