@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import httpx
@@ -41,6 +41,8 @@ class ScriptedApi:
         self.oldest = 0
         self.calm = False  # nothing goes wrong any more
         self.lists = 0
+        self.reads = 0
+        self.while_listing: Callable[[], None] = lambda: None
 
     def client(self) -> ClusterClient:
         access = ClusterAccess(
@@ -77,7 +79,10 @@ class ScriptedApi:
         if request.url.path.endswith("/pods"):
             self.lists += 1
             meta = {"resourceVersion": str(self.version)}
-            return httpx.Response(200, json={"metadata": meta, "items": [*self.pods.values()]})
+            answer = httpx.Response(200, json={"metadata": meta, "items": [*self.pods.values()]})
+            self.while_listing()
+            return answer
+        self.reads += 1
         found = self.pods.get(request.url.path.rpartition("/")[2])
         return httpx.Response(200, json=found) if found else httpx.Response(404, json={"code": 404})
 
@@ -145,8 +150,8 @@ async def test_the_watch_ends_up_with_what_there_is(
     await client.close()
 
 
-def _known(watch: PodWatch) -> dict[str, str]:
-    found = {name: watch.get(name) for name in [*NAMES, "last"]}
+def _known(watch: PodWatch, names: Sequence[str] = (*NAMES, "last")) -> dict[str, str]:
+    found = {name: watch.get(name) for name in names}
     return {name: pod.status.message for name, pod in found.items() if pod}
 
 
@@ -171,6 +176,57 @@ async def test_a_pod_that_is_waited_for_is_read_though_the_watch_is_silent(
     async with asyncio.timeout(5):
         assert await ending
     await watch.close()
+    await client.close()
+
+
+async def test_where_many_pods_are_waited_for_a_list_reads_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_watch, "READ_EVERY_S", 0.2)
+    api = ScriptedApi(0)
+    api.calm = True
+    names = [f"pod-{number}" for number in range(40)]
+    for name in names:
+        api.version += 1
+        api.pods[name] = {"metadata": api._meta(name)}
+    client = api.client()
+    watch = PodWatch(client, "partita.managed=true")
+    ending = [asyncio.create_task(watch.until(name, _is_changed)) for name in names]
+    for _ in range(1_000):
+        if len(_known(watch, names)) == len(names):
+            break
+        await asyncio.sleep(0.01)
+    before = api.reads
+
+    gone, *changed = names
+    del api.pods[gone]
+    for name in changed:
+        api.version += 1
+        api.pods[name] = {"metadata": api._meta(name), "status": CHANGED}
+
+    async with asyncio.timeout(10):
+        ended = await asyncio.gather(*ending)
+    assert [pod.name for pod in ended if pod] == changed
+    assert api.reads - before <= pod_watch.READ_ALONE
+    assert api.lists <= 3
+    await watch.close()
+    await client.close()
+
+
+@pytest.mark.parametrize("reading", ["_list", "_read_all"])
+async def test_a_pod_that_comes_while_all_are_listed_is_not_forgotten(reading: str) -> None:
+    api = ScriptedApi(0)
+    api.calm = True
+    api.change("pod-0")
+    client = api.client()
+    watch = PodWatch(client, "partita.managed=true")
+    late = Pod(metadata=Meta(name="late", uid="u", resource_version="9"))
+    api.while_listing = lambda: watch.note(late)
+
+    await getattr(watch, reading)()
+
+    assert watch.get("late") == late
+    assert watch.get("pod-0") is not None
     await client.close()
 
 

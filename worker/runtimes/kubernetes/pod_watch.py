@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
@@ -21,6 +22,7 @@ WATCH_S: Final = 60
 _LATE_S: Final = 10.0
 _PAUSE_S: Final = 0.3
 READ_EVERY_S: Final = 10.0  # a pod that is waited for is read again, in case the watch is silent
+READ_ALONE: Final = 5  # where more pods are waited for, one list reads them all
 _GONE: Final = 410
 _REMEMBERED: Final = 2_000
 
@@ -28,7 +30,7 @@ _REMEMBERED: Final = 2_000
 class PodWatch:
     """Keeps the newest state of each pod and wakes whoever waits for it.
 
-    The watch only saves waiting: a pod that is waited for is also read every READ_EVERY_S.
+    The watch only saves waiting: pods that are waited for are also read every READ_EVERY_S.
     """
 
     def __init__(self, client: ClusterClient, selector: str) -> None:
@@ -38,6 +40,8 @@ class PodWatch:
         self._last: dict[str, Pod] = {}  # deleted pods as they were, for the reason of their end
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None  # all pods
+        self._read_at = 0.0
 
     def start(self) -> None:
         """Begin to watch, unless that has begun."""
@@ -46,9 +50,10 @@ class PodWatch:
             self._task = asyncio.create_task(following, name="watch pods")
 
     async def close(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._reading) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def get(self, name: str) -> Pod | None:
         return self._pods.get(name)
@@ -90,14 +95,43 @@ class PodWatch:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(READ_EVERY_S):
                         await event.wait()
-                fresh = event.is_set()
+                if not event.is_set():
+                    await self._read_again(name)
                 event.clear()
-                pod = self._pods.get(name) if fresh else await self.read(name)
+                pod = self._pods.get(name)
             return pod
         finally:
             self._waiting[name].discard(event)
             if not self._waiting[name]:
                 del self._waiting[name]
+
+    async def _read_again(self, name: str) -> None:
+        """Read the pod; where many are waited for, all of them, but not for each one.
+
+        Raises RuntimeUnavailable.
+        """
+        if len(self._waiting) <= READ_ALONE:
+            await self.read(name)
+            return
+        if self._reading is None or self._reading.done():
+            if time.monotonic() - self._read_at < READ_EVERY_S / 2:
+                return
+            self._read_at = time.monotonic()
+            self._reading = asyncio.create_task(self._read_all(), name="read pods")
+        await asyncio.shield(self._reading)
+
+    async def _read_all(self) -> None:
+        """Take over what has changed unnoticed; a pod that came meanwhile is not in the list."""
+        before = dict(self._pods)
+        try:
+            pods, _ = await list_pods(self._client, self._selector)
+        except Gone:
+            return  # the pages of the list took too long: the next one may not
+        for pod in pods:
+            self.note(pod)
+        for name in before.keys() - {pod.name for pod in pods}:
+            if self._pods.get(name) is before[name]:
+                self.forget(name)
 
     async def read(self, name: str) -> Pod | None:
         """Read the pod; return None if it is gone. Raises RuntimeUnavailable."""
@@ -125,9 +159,9 @@ class PodWatch:
                     await asyncio.sleep(_PAUSE_S)
 
     async def _list(self) -> str:
+        known = set(self._pods)  # who comes meanwhile may not be in the list
         pods, version = await list_pods(self._client, self._selector)
-        found = {pod.name: pod for pod in pods}
-        for name in self._pods.keys() - found.keys():
+        for name in known - {pod.name for pod in pods}:
             self.forget(name)
         for pod in pods:
             self._set(pod)
