@@ -1,8 +1,8 @@
 """`python -m bench [NAME …] [--quick]`: run the benchmarks, each in a process of its own.
 
 Those of the configuration sync (`sync_…`) are shorter with `--quick`. They find their servers as
-the tests do: `make bench` starts them. `kubernetes` runs only when it is named, on a cluster that
-`python -m tests.support.run --bench kubernetes` starts.
+the tests do: `make bench` starts them. Those of ON_A_CLUSTER run only when they are named, on a
+cluster that `python -m tests.support.run --bench kubernetes` starts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = (
     "sync_large",
     "sync_watch",
 )
-ON_A_CLUSTER = ("kubernetes",)  # only when it is named: most machines have none
+ON_A_CLUSTER = frozenset({"kubernetes", "kubernetes_pods"})  # only when named: most have none
 
 
 def main() -> int:
@@ -46,7 +46,7 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="shorter, where a benchmark can be")
     options = parser.parse_args()
-    known = (*NAMES, *ON_A_CLUSTER)
+    known = (*NAMES, *sorted(ON_A_CLUSTER))
     if unknown := set(options.names) - set(known):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}")
     quick = ["--quick"] if options.quick else []

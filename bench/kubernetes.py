@@ -47,11 +47,11 @@ def floor_of(kubeconfig: str) -> Way:
 
 async def _run_pods(kubeconfig: str, own_s: int, count: int) -> list[float]:
     taken = []
-    async with _cluster(kubeconfig) as (client, pods):
+    async with open_cluster(kubeconfig) as (client, pods):
         for _ in range(count):
             began = time.perf_counter()
             name = f"bench-{secrets.token_hex(4)}"
-            await client.create("pods", _pod(name, own_s), Pod)
+            await client.create("pods", bare_pod(name, own_s), Pod)
             await pods.until(name, lambda pod: pod.step.terminated is not None)
             taken.append(time.perf_counter() - began)
             await client.delete("pods", name)
@@ -59,7 +59,7 @@ async def _run_pods(kubeconfig: str, own_s: int, count: int) -> list[float]:
 
 
 @asynccontextmanager
-async def _cluster(kubeconfig: str) -> AsyncGenerator[tuple[ClusterClient, PodWatch]]:
+async def open_cluster(kubeconfig: str) -> AsyncGenerator[tuple[ClusterClient, PodWatch]]:
     options = RuntimeOptions(
         state_dir=Path(), installation_id="bench", cluster=ClusterOptions(kubeconfig=kubeconfig)
     )
@@ -72,7 +72,7 @@ async def _cluster(kubeconfig: str) -> AsyncGenerator[tuple[ClusterClient, PodWa
         yield client, pods
 
 
-def _pod(name: str, own_s: int) -> dict[str, object]:
+def bare_pod(name: str, own_s: int) -> dict[str, object]:
     command = ["sh", "-c", f"sleep {own_s}"]
     container = {"name": STEP_CONTAINER, "image": IMAGE, "command": command}
     spec = {

@@ -67,7 +67,7 @@ def test_running_steps_show_what_they_use_and_keep_it(up: Up):
     kept = usages(up.wait_for(run_id, "Healthy"))
 
     assert shown["busy"]["cpuPercent"] > shown["idle"]["cpuPercent"]
-    assert kept["busy"]["cpuPercent"] > 10
+    assert kept["busy"]["cpuPercent"] > shown["idle"]["cpuPercent"], "however little it got"
     for figures in kept.values():
         assert 10_000 < figures["memoryBytes"] <= figures["memoryPeakBytes"] < 2**30
 

@@ -27,6 +27,7 @@ from threading import Lock
 
 import pytest
 
+from bench.__main__ import ON_A_CLUSTER
 from tests.support import cue_oracle, packages, servers, timing
 from tests.support.kubernetes import programs
 from tests.support.kubernetes.cluster import kubernetes
@@ -99,7 +100,7 @@ def main() -> int:
 
 
 def _needs_cluster(options: argparse.Namespace) -> bool:
-    return options.cluster or (options.bench and "kubernetes" in options.rest)
+    return options.cluster or (options.bench and not ON_A_CLUSTER.isdisjoint(options.rest))
 
 
 def _start_servers(stack: ExitStack, folder: Path, *, has_cluster: bool) -> dict[str, str]:
@@ -139,8 +140,8 @@ def _run_fast() -> int:
 def _missing_cluster() -> int:
     """Say what a cluster of our own lacks and return 1; 0 when it can start, or one is named."""
     if os.environ.get("TEST_KUBECONFIG") or not (missing := programs.list_missing()):
-        for name in programs.list_optional():
-            print(f"missing {name}: tests of the Helm chart need it ({programs.BUILD_COMMAND})")
+        for absent in programs.list_optional():
+            print(f"missing {absent} ({programs.BUILD_COMMAND})")
         return 0
     print(
         f"the tests' own Kubernetes is not complete: {', '.join(missing)}. Build it (once, about "

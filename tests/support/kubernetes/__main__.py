@@ -31,8 +31,8 @@ def main() -> int:
         command = programs.BUILD_COMMAND
         print(f"the tests' Kubernetes is not complete: {', '.join(missing)} ({command})")
         return 1
-    for name in programs.list_optional():
-        print(f"without {name}, whose tests are skipped ({programs.BUILD_COMMAND})")
+    for absent in programs.list_optional():
+        print(f"missing {absent} ({programs.BUILD_COMMAND})")
     if what != "up":
         print(f"the tests' Kubernetes {programs.KUBERNETES} is in {programs.FOLDER}")
         return 0

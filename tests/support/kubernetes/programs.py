@@ -16,6 +16,7 @@ from tests.support import packages
 KUBERNETES: Final = "1.34.4"
 COREDNS: Final = "github.com/coredns/coredns@v1.12.4"
 HELM_MODULE: Final = "helm.sh/helm/v3/cmd/helm@v3.19.5"  # made with the same minor of Kubernetes
+KWOK_MODULE: Final = "sigs.k8s.io/kwok/cmd/kwok@v0.8.0"
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
 FOLDER: Final = Path(os.environ.get("KUBERNETES_HOME", CACHE / "partita" / "kubernetes"))
 BIN: Final = FOLDER / "bin"
@@ -23,6 +24,8 @@ KUBE: Final = BIN / "kube"  # API server, scheduler, kubelet, …, by its first 
 DNS: Final = BIN / "coredns"
 PAUSE: Final = BIN / "pause"
 HELM: Final = BIN / "helm"  # for tests of the chart; a cluster starts without it
+KWOK: Final = BIN / "kwok"  # nodes and pods without machines, of which a benchmark has hundreds
+KWOK_STAGES: Final = FOLDER / "stages.yaml"  # what becomes of them, from its own module
 BUILD_COMMAND: Final = "make kubernetes"
 DEBIAN: Final = {
     "etcd": "etcd-server",
@@ -44,8 +47,10 @@ def list_missing() -> list[str]:
 
 
 def list_optional() -> list[str]:
-    """Return what is missing without which a cluster starts and some tests are skipped."""
-    return [] if HELM.exists() or shutil.which("helm") else ["helm"]
+    """Return what is missing without which a cluster starts, and what needs it."""
+    helm = HELM.exists() or shutil.which("helm")
+    missing = [] if helm else ["helm: tests of the Helm chart need it"]
+    return missing if KWOK.exists() else [*missing, "kwok: the benchmark kubernetes_pods needs it"]
 
 
 def build() -> None:
@@ -67,10 +72,12 @@ def build() -> None:
     try:
         if not KUBE.exists() or not PAUSE.exists():
             _build_kubernetes({**os.environ, **known, "GOFLAGS": "-mod=mod -buildvcs=false"})
-        for program, module in ((DNS, COREDNS), (HELM, HELM_MODULE)):
+        for program, module in ((DNS, COREDNS), (HELM, HELM_MODULE), (KWOK, KWOK_MODULE)):
             if not program.exists():
                 install = ["nice", "-n", "15", "go", "install", "-p", "2", module]
                 _run(install, FOLDER, {**os.environ, **known})
+        if not KWOK_STAGES.exists():
+            _write_stages(Path(known["GOMODCACHE"]))
     finally:
         _run(["chmod", "-R", "u+w", str(FOLDER)], FOLDER, os.environ)  # Go makes its modules so
         shutil.rmtree(caches, ignore_errors=True)
@@ -102,6 +109,15 @@ def _build_kubernetes(environment: Mapping[str, str]) -> None:
     _run(
         ["gcc", "-static", "-Os", "-DVERSION=1", "-o", str(PAUSE), str(source)], folder, os.environ
     )
+
+
+def _write_stages(modules: Path) -> None:
+    """Let pods run and nodes be ready at once, as kwok's own stages have it."""
+    name, _, version = KWOK_MODULE.partition("/cmd/kwok@")
+    stages = modules / f"{name}@{version}" / "kustomize" / "stage"
+    folders = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+    files = [file for each in folders for file in sorted((stages / each).glob("[np]o*-*.yaml"))]
+    KWOK_STAGES.write_text("\n---\n".join(file.read_text() for file in files))
 
 
 def _go_mod(its_own: str) -> str:
