@@ -128,7 +128,11 @@ def test_probes_run_side_by_side_and_have_two_seconds(ask: Ask, probe: Register)
     assert body["components"][0]["detail"] == "no answer in time"
 
 
-def test_answers_are_kept_for_a_second(ask: Ask, probe: Register) -> None:
+@pytest.mark.parametrize(("kept_s", "times"), [(60.0, 1), (0.0, 5)])
+def test_an_answer_is_kept_for_its_time_and_no_longer(
+    ask: Ask, probe: Register, monkeypatch: pytest.MonkeyPatch, kept_s: float, times: int
+) -> None:
+    monkeypatch.setattr(readiness, "KEPT_S", kept_s)
     asked: list[int] = []
 
     def count() -> ProbeResult:
@@ -140,7 +144,7 @@ def test_answers_are_kept_for_a_second(ask: Ask, probe: Register) -> None:
     for _ in range(5):
         ask("GET", "/readyz")
 
-    assert len(asked) == 1
+    assert len(asked) == times
 
 
 def test_draining_makes_it_503(ask: Ask, probe: Register, draining: None) -> None:
