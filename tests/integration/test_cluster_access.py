@@ -20,6 +20,7 @@ from tests.sync.gateway.certificates import Authority
 from worker.domain.cluster_options import ClusterOptions
 from worker.domain.runtime import RuntimeOptions, RuntimeUnavailable
 from worker.runtimes.kubernetes.cluster_check import Check, check_cluster
+from worker.runtimes.kubernetes.rights import RIGHTS
 from worker.runtimes.kubernetes.runtime import KubernetesRuntime
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -159,7 +160,7 @@ async def test_an_address_where_nothing_listens_is_said(account: Account, tmp_pa
 @pytest.mark.parametrize(
     ("context", "code", "words"),
     [
-        ("certificate", 0, "25 of 25"),
+        ("certificate", 0, f"{len(RIGHTS)} of {len(RIGHTS)}"),
         ("nowhere", 6, "the kubeconfig has no context 'nowhere'"),
         ("plug-in-failing", 6, "./plug-in-failing ended with code 3"),
     ],

@@ -24,7 +24,6 @@ from worker.runtimes.kubernetes.objects import FILLER, KEEPER, STEP_CONTAINER
 
 Object = dict[str, Any]
 _PATH: Final = re.compile(r"(?<![\w./-])/partita(?![\w.-])")
-_TICK_S: Final = 0.02  # of file times; a kubelet takes longer between the filler and the step
 _FOLDERS: Final = ("step", "artifacts", "workspace", "marks", "archive")
 _LINE: Final = 2**20
 _BUSYBOX: Final = """#!/usr/bin/perl
@@ -121,7 +120,6 @@ class LocalPod:
         process = await self._spawn(self._words(filler["command"]), {})
         self._set(filler["name"], {"terminated": {"exitCode": await self._end_of(process)}})
         self._set(KEEPER, {"running": {"startedAt": now_text()}})
-        await asyncio.sleep(_TICK_S)
         await self._run_step()
 
     def _make_folders(self) -> None:

@@ -149,6 +149,20 @@ async def test_the_shared_directory_is_filled_once_a_run(driver: Driver) -> None
     assert [file.body for file in found.files] == [b"changed"]
 
 
+async def test_a_change_is_found_whatever_the_time_of_its_file(driver: Driver) -> None:
+    if isinstance(driver.runtime, FakeRuntime):
+        pytest.skip("the fake runs no programs")
+    path = '"$PARTITA_WORKSPACE_DIR/tasks/hello.sh"'
+    first = await driver.start(f"sh:printf changed >{path}; touch -d @0 {path}", node_id="a")
+    await driver.runtime.wait(first)
+
+    second = await driver.start("out:b", node_id="b")
+    await driver.runtime.wait(second)
+
+    found = await driver.runtime.collect(second, "/partita/workspace/tasks/hello.sh")
+    assert [file.body for file in found.files] == [b"changed"]
+
+
 async def test_steps_at_once_that_write_one_name_have_a_file_each(driver: Driver) -> None:
     """Each starts in a directory of its own: the first thing that users of pytest or Jest write."""
     red = await driver.start("drop:report.xml=red", "sleep:1", node_id="red")

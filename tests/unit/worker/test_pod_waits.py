@@ -115,6 +115,28 @@ async def test_what_was_waited_for_last_is_the_failure_when_the_time_is_over(
     await runtime.close()
 
 
+async def test_a_unit_has_started_once_later_steps_find_its_address(tmp_path: Path) -> None:
+    """A busy kubelet reports a program that runs before the address of its pod."""
+    unknown = {key: value for key, value in RUNNING.items() if key != "podIP"}
+    api = ClusterApi(status=unknown)
+    runtime = api.runtime(tmp_path)
+    starting = asyncio.create_task(
+        runtime.prepare(launch(), pulling=ignore_pull, waiting=Words().take)
+    )
+    for _ in range(1_000):
+        if any(each.url.path.endswith("/events") for each in api.requests):
+            break
+        await asyncio.sleep(0.01)
+    assert not starting.done()
+
+    for pod in api.objects["pods"].values():
+        pod["status"] = dict(RUNNING)
+
+    async with asyncio.timeout(10):
+        await starting
+    await runtime.close()
+
+
 async def test_a_pod_that_waits_long_is_asked_for_its_events_ever_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

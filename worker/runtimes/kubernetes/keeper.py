@@ -16,7 +16,13 @@ from worker.domain.tar_files import take_files
 from worker.runtimes.kubernetes.client import ClusterClient
 from worker.runtimes.kubernetes.exec_stream import ExecResult
 from worker.runtimes.kubernetes.objects import FILLER, KEEPER
-from worker.runtimes.kubernetes.pod_scripts import ARCHIVE, ARCHIVE_KEY, GATE_READY, MARKS
+from worker.runtimes.kubernetes.pod_scripts import (
+    ARCHIVE,
+    ARCHIVE_KEY,
+    GATE_READY,
+    LIST_SHARED,
+    MARKS,
+)
 
 _ARCHIVE_LIMIT: Final = 512 * 2**20  # bytes read of one folder, whatever matches in it
 _IN_MEMORY: Final = 8 * 2**20
@@ -33,12 +39,16 @@ for d in /proc/[0-9]*; do p=${d#/proc/}
 _TERMINATE: Final = _OF_STEP + "echo $p; done | sort -n | head -n 1 | xargs -r kill -TERM"
 _KILL: Final = _OF_STEP + "echo $p; done | xargs -r kill -KILL"
 _USAGE: Final = _OF_STEP + "cat $d/stat 2>/dev/null; done; true"
-_CHANGES: Final = f"""cd {WORKSPACE} && find . -type f -newer {MARKS}/filled > {MARKS}/changed
-[ ! -s {MARKS}/changed ] || tr '\\n' '\\0' < {MARKS}/changed | xargs -0 tar -cf - | gzip"""
+_NEW: Final = "FILENAME == ARGV[1] { known[$0]; next } !($0 in known) { print substr($0, 35) }"
+_CHANGES: Final = f"""{LIST_SHARED} >{MARKS}/found
+awk '{_NEW}' {MARKS}/filled {MARKS}/found >{MARKS}/changed
+[ ! -s {MARKS}/changed ] || tr '\\n' '\\0' <{MARKS}/changed \\
+  | xargs -0 tar -C {WORKSPACE} -cf - | gzip"""
 _PACK: Final = f'[ -e "$1/$2" ] || exit {_NO_FOLDER}; exec tar -cf - -C "$1" -- "$2"'
 _FEED: Final = f"""head -c $1 > {ARCHIVE}/new && mv {ARCHIVE}/new {ARCHIVE}/{ARCHIVE_KEY}"""
 
-_ADD: Final = f"""umask 0; head -c $1 | gzip -dc | tar -xf - -C / && touch {MARKS}/filled"""
+_ADD: Final = f"""umask 0; head -c $1 | gzip -dc | tar -xf - -C / \\
+  && {{ [ ! -e {MARKS}/filled ] || {LIST_SHARED} >{MARKS}/filled; }}"""
 
 _UNTIL_READY: Final = f"""tries=0
 until [ -e {GATE_READY} ]; do

@@ -11,6 +11,11 @@ ARCHIVE: Final = "/partita/archive"
 MARKS: Final = "/partita/marks"
 CLAIM_STATE: Final = "/partita/claim-state"  # of a shared directory on a claim: lock, filled
 ARCHIVE_KEY: Final = "files.tgz"
+# What a step changed is found by contents: busybox compares times by the second, and a step may
+# begin, and be released, in the second in which its directory was filled.
+LIST_SHARED: Final = (
+    f"(cd {WORKSPACE} && find . -type f | tr '\\n' '\\0' | xargs -r -0 md5sum 2>/dev/null || true)"
+)
 _STILL_TRIES: Final = 250  # tenths of a second and more: some beats of a node that is slow
 # One filler at a time fills a directory on a claim: the one that made the newest lock, as long as
 # its beat goes on. When a beat stands still, whoever waits makes the lock with the next number.
@@ -33,9 +38,8 @@ if [ -d {CLAIM_STATE} ]; then
       if [ $still -ge {_STILL_TRIES} ]; then number=$((number+1)) still=0 last=none; fi
     done
   elif [ ! -e {CLAIM_STATE}/filled ]; then chmod 777 {WORKSPACE}; fi
-else extract; fi
-[ ! -d {TOOLS} ] || cp /bin/busybox {BUSYBOX}
-touch {MARKS}/filled"""
+else extract; {LIST_SHARED} >{MARKS}/filled; fi
+[ ! -d {TOOLS} ] || cp /bin/busybox {BUSYBOX}"""
 KEEP: Final = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
 IN_STEP: Final = f'[ "$PWD" != / ] || cd {STEP_DIRECTORY}; exec "$@"'
 GATE_SILENCE_S: Final = 60  # then nobody is there who could release the program

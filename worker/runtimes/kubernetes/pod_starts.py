@@ -278,7 +278,7 @@ class PodStarts:
                 raise PodFailed(reasons.deleted_problem(self._pods.last_seen(launch.name)))
             if failed := reasons.start_failure(pod):
                 raise _start_failed(failed.message)
-            if has_started(pod):
+            if _is_up(pod):
                 return pod
             if not fed and _waits_for_files(pod):
                 fed = await self._feed(launch)
@@ -292,7 +292,7 @@ class PodStarts:
 
         def is_news(pod: Pod) -> bool:
             return (
-                has_started(pod)
+                _is_up(pod)
                 or (not fed and _waits_for_files(pod))
                 or reasons.lost_problem(pod) is not None
             )
@@ -335,6 +335,11 @@ def rules_of(options: RuntimeOptions) -> PodRules:
         pull_policy=options.pull_policy,
         claim=options.cluster.claim,
     )
+
+
+def _is_up(pod: Pod) -> bool:
+    """Return whether the program runs, and later steps find its address, or it has ended."""
+    return has_started(pod) and bool(pod.status.pod_ip or pod.step.terminated)
 
 
 def _pulls(events: Sequence[ClusterEvent], image: str) -> bool:
