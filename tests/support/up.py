@@ -158,9 +158,19 @@ class Up:
         return until(
             there,
             within_s=within_s,
-            what=lambda: f"{run_id} is {wanted}: {self.said()}",
+            what=lambda: f"{run_id} is {wanted}: {self._account_of(run_id)}\n{self.said()}",
             each_s=0.3,
         )
+
+    def _account_of(self, run_id: str) -> str:
+        """Return what the run waits for, a line for each step that has not ended."""
+        detail = self.detail(run_id)
+        lines = [
+            f"{step['id']}: {step['status']} {step.get('waitsFor', '')} {step.get('detail', '')}"
+            for step in detail["steps"]
+            if step["status"] not in ("healthy", "skipped")
+        ]
+        return "\n".join([f"it is {detail['status']}", *lines])
 
     def events(self, run_id: str) -> list[str]:
         return [event["id"] for event in self.detail(run_id)["events"]]
