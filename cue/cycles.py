@@ -3,7 +3,8 @@ r"""Values that depend on themselves: some have a meaning, the others are refuse
 `a: b, b: a & {x: 1}` is one value under two names; a recursive definition ends where its data ends.
 Both are read. Where a value is needed in order to know itself (`a: "\(a)"`, `a: len(a)`), the
 result of the official program depends on its order of evaluation, so the file is refused. So is one
-that leads back to itself by an optional field (`c: {k?: a}, a: b: c`): most are a cycle there.
+that leads back to itself by an optional field (`c: {k?: a}, a: b: c`): most are a cycle there. And
+so is an alternative that contains itself without end (`a: [a] | *1`), which not all versions drop.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from cue.vertex import Conjunct, Env, Path, Vertex, VertexState
 
 LET = "let "  # begins the label of a let, and no identifier
 DEPENDS_ON_ITSELF = "a value that depends on itself"
+WITHOUT_END = "the value contains itself without end"
 _MOST_NAMES = 8  # of one value, each another name of the next
 
 

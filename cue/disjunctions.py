@@ -8,9 +8,11 @@ from typing import Protocol
 
 from cue import syntax
 from cue.closedness import is_closed
+from cue.cycles import WITHOUT_END, depends_on_itself
 from cue.faults import Fault
 from cue.scalars import Facts
-from cue.vertex import Choice, Conjunct, Preference, Vertex
+from cue.syntax import Label
+from cue.vertex import Choice, Closing, Conjunct, Preference, Vertex
 
 
 class Completer(Protocol):
@@ -65,11 +67,29 @@ class _Attempt:
             self.vertex.current = candidate
             self.evaluator.complete(candidate)
             if candidate.failed:
-                self.faults.extend(first_faults(candidate))
+                faults = first_faults(candidate)
+                if _is_endless_by_two_names(disjunction, faults):
+                    raise depends_on_itself(alternative)
+                self.faults.extend(faults)
                 continue
             for choice in candidate.choices or [Choice(candidate, own, own)]:
                 use = Use(own, choice.preference, choice.marked)
                 yield _Possibility(choice.vertex, (*before.uses, use))
+
+
+def _is_endless_by_two_names(disjunction: Conjunct, faults: Iterable[Fault]) -> bool:
+    """Whether an alternative contains itself, and a definition is another name of the value.
+
+    v0.14 then takes it for one that ends (`a: [a] | true, #B: a`).
+    """
+    scopes = disjunction.scope.chain() if disjunction.scope else ()
+    is_of_definition = any(each.kind is Closing.DEFINITION for each in scopes)
+    is_endless = any(fault.message == WITHOUT_END for fault in faults)
+    if not (is_endless and is_of_definition and disjunction.trail):
+        return False
+    target, _ = disjunction.trail[-1]
+    last = target.path[-1] if target.path else 0
+    return not (isinstance(last, Label) and last.is_definition)
 
 
 def expand(evaluator: Completer, vertex: Vertex) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from cue import syntax
 from cue.builtins import BuiltinConstant
-from cue.cycles import depends_on_itself, is_above, is_under_way, returns
+from cue.cycles import WITHOUT_END, depends_on_itself, is_above, is_under_way, returns
 from cue.disjunctions import drop_incomplete, expand
 from cue.dynamic import Dynamic
 from cue.faults import Budget, Fault
@@ -219,11 +219,14 @@ class Evaluator:
     def _is_inside_itself(self, vertex: Vertex, conjunct: Conjunct) -> bool:
         """Whether a value is said to be a member of itself that nothing else gives it."""
         expr = conjunct.expr
-        if not conjunct.trail or not isinstance(expr, syntax.Selector | syntax.Index):
+        if not isinstance(expr, syntax.Selector | syntax.Index):
             return False
         probe = Vertex(vertex.path)
         base = self.operands.target(expr.base, conjunct.env, probe)
-        if base is None or all(passed.path != base.path for passed, _ in conjunct.trail):
+        itself = [passed.path for passed, _ in conjunct.trail]
+        if vertex.origin is None:  # of an alternative, nothing is known of what is around it
+            itself.append(vertex.path)
+        if base is None or base.path not in itself:
             return False
         return self.operands.target(expr, conjunct.env, probe) is None
 
@@ -290,7 +293,7 @@ class Evaluator:
     def _finish(self, vertex: Vertex) -> None:
         if vertex.has_cycle and not vertex.is_solid and not vertex.disjunctions:
             expr = vertex.conjuncts[0].expr
-            vertex.faults.append(expr.fault("conflict", "the value contains itself without end"))
+            vertex.faults.append(expr.fault("conflict", WITHOUT_END))
             vertex.arcs.clear()
         if vertex.lists:
             self.members.finish_list(vertex)
