@@ -207,7 +207,7 @@ def _kill_some(watch: EngineWatch, run_id: str, chance: random.Random) -> tuple[
     chosen = chance.sample(running, chance.randint(1, len(running))) if running else []
     for _, container in chosen:
         command = ["docker", "-H", watch.docker_host, "kill", container]
-        subprocess.run(command, check=False, capture_output=True, timeout=60)
+        subprocess.run(command, check=False, capture_output=True, timeout=180)
     return tuple(step for step, _ in chosen)
 
 

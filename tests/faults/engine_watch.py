@@ -113,7 +113,7 @@ class EngineWatch:
 
     def _docker(self, *words: str) -> str:
         command = ["docker", "-H", self.docker_host, *words]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=180)
         return done.stdout
 
 

@@ -88,7 +88,7 @@ def test_exit_codes_tell_how_a_watched_run_ended(up: Up):
     watching = _command(up, "run", "logs", run_id, "--follow", "--source", "walk")
     canceled = up.manage("run", "cancel", run_id, "--reason", "wrong branch")
     assert (canceled.returncode, canceled.stdout) == (0, f"{run_id}: Canceling\n")
-    followed, _ = watching.communicate(timeout=60)
+    followed, _ = watching.communicate(timeout=180)
     assert "walked" in followed
     assert "tick" not in followed
     why = up.manage("run", "show", run_id).stdout.rstrip()
@@ -105,7 +105,7 @@ def test_a_run_canceled_while_it_is_watched(up: Up):
     assert watching.stdout is not None
     run_id = watching.stdout.readline().split()[0]
     assert up.manage("run", "cancel", run_id).returncode == 0
-    rest, _ = watching.communicate(timeout=60)
+    rest, _ = watching.communicate(timeout=180)
     assert watching.returncode == 12
     assert "■ Slow: Canceled" in rest
 
@@ -279,7 +279,7 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(up: Up):
 def test_ctrl_c_before_anything_happened(up: Up):
     command = _command(up, "run", "list")
     command.send_signal(signal.SIGINT)
-    output, _ = command.communicate(timeout=30)
+    output, _ = command.communicate(timeout=180)
     if command.returncode in (-signal.SIGINT, 1):  # before Python itself was ready
         assert "manage.py" not in output
     else:

@@ -76,7 +76,7 @@ class Reader:
             command, _, expected = step.partition("\n")
             done = subprocess.run(
                 ["bash", "-c", f"set -o pipefail\n{command}"],
-                cwd=self.folder, capture_output=True, text=True, timeout=30, check=False,
+                cwd=self.folder, capture_output=True, text=True, timeout=180, check=False,
             )  # fmt: skip
             assert done.returncode == 0, (command, done.stdout, done.stderr, self._said())
             output = done.stdout if done.stdout.endswith("\n") else f"{done.stdout}\n"
@@ -92,7 +92,7 @@ class Reader:
 
     def _listens(self, port: str) -> bool:
         done = subprocess.run(
-            ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/"], check=False, timeout=30
+            ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/"], check=False, timeout=180
         )
         return done.returncode == 0
 

@@ -212,7 +212,7 @@ def ended(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     known = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     return subprocess.run(
         [sys.executable, "manage.py", "mock", "serve", *words],
-        cwd=ROOT, env=known | environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, env=known | environment, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def test_the_command_of_mocks_lists_it_and_leads_there():
     def said(*words: str) -> str:
         done = subprocess.run(
             [sys.executable, "manage.py", *words],
-            cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT, env=known, capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -260,7 +260,7 @@ def test_the_command_of_mocks_lists_it_and_leads_there():
     assert "exit codes: 0 stopped" in said("mock", "--traceback", "serve", "--help")
     answer = subprocess.run(
         [sys.executable, "manage.py", "mock", "--traceback", "serve", "no-such-suite"],
-        cwd=ROOT, env=known, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, env=known, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert (answer.returncode, "is neither a folder" in answer.stderr) == (3, True), answer.stderr
 

@@ -54,7 +54,7 @@ def containers(run_id: str) -> dict[str, str]:
 
 def docker(*words: str) -> str:
     command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 def let_first_end(run_id: str) -> None:

@@ -18,7 +18,7 @@ class LabeledResources:
 
     def docker(self, *words: str) -> str:
         command = ["docker", "-H", self.docker_host, *words]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=180)
         return done.stdout.strip()
 
     def create(self, kind: str, name: str, labels: dict[str, str]) -> str:

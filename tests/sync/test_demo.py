@@ -59,7 +59,7 @@ def demo(folder: Path, *arguments: str, path: str = "") -> Iterator[subprocess.P
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=180)
 
 
 def programs_of(folder: Path) -> list[str]:
@@ -113,7 +113,7 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_lines(folder, tmp_path
     server.write_text("#!/bin/sh\necho no server today\nexit 3\n")
     server.chmod(0o755)
     with demo(folder, path=f"{path}:/usr/bin:/bin") as process:
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate(timeout=180)
     assert process.returncode == 1, text
     assert re.search(r"✗ .* Gateway, orchestrator and watcher are ready", text)
     assert "redis ended with exit code 3" in text
@@ -123,7 +123,7 @@ def test_a_program_that_fails_ends_the_demo_with_its_last_lines(folder, tmp_path
 
 def test_a_step_that_takes_too_long_ends_the_demo(folder):
     with demo(folder, "--limit", "0.01") as process:
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate(timeout=180)
     assert process.returncode == 1, text
     assert "✗" in text
     assert "not within 0.01 s" in text
@@ -139,7 +139,7 @@ def test_ctrl_c_stops_everything(number, folder):
             within_s=60,
         )
         process.send_signal(number)
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate(timeout=180)
     assert process.returncode == 130, text
     assert "Traceback" not in text
     assert nothing_is_left(folder)

@@ -117,4 +117,4 @@ def run_ignoring_its_exit(resources: LabeledResources, words: list[str]) -> Any:
     import subprocess
 
     command = ["docker", "-H", resources.docker_host, *words]
-    return subprocess.run(command, check=False, capture_output=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, timeout=180)

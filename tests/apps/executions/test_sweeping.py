@@ -128,8 +128,8 @@ def test_the_sweeper_thread_sweeps_until_it_is_stopped(monkeypatch):
     async def serve() -> None:
         part = SweeperPart(interval_s=0.01)
         await part.start()
-        assert await asyncio.to_thread(swept.acquire, timeout=30)
-        assert await asyncio.to_thread(swept.acquire, timeout=30)
+        assert await asyncio.to_thread(swept.acquire, timeout=180)
+        assert await asyncio.to_thread(swept.acquire, timeout=180)
         await part.stop()
 
     asyncio.run(serve())
@@ -198,5 +198,5 @@ def test_a_broker_that_refuses_is_tried_again_with_the_next_message(monkeypatch)
     monkeypatch.setattr(publishing, "_writer", fresh_writer())
     for _ in range(2):
         publishing.enqueue("executions.dispatch")
-    assert sent.acquire(timeout=30)
-    assert sent.acquire(timeout=30)
+    assert sent.acquire(timeout=180)
+    assert sent.acquire(timeout=180)

@@ -103,7 +103,7 @@ def served(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         [sys.executable, "-c", "from django.conf import settings; print(*settings.SERVED_HOSTS)"],
         env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), **PRODUCTION, **variables},
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def test_a_worker_starts_with_the_settings_of_production_and_without_the_secret(
             [sys.executable, "manage.py", name, "--help"],
             env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), **PRODUCTION,
                  "JWT_SECRET": ""},
-            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT, capture_output=True, text=True, timeout=180, check=False,
         )
         for name in ("run_worker", "run_runner")
     }  # fmt: skip

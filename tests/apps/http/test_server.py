@@ -220,7 +220,7 @@ def test_the_start_fails_without_a_secret(server: Server) -> None:
         environment["DJANGO_SETTINGS_MODULE"] = f"platform_site.settings.{settings}"
         started = subprocess.run(
             [sys.executable, "-c", "import platform_site.asgi"],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180,
             check=False,
         )  # fmt: skip
         assert started.returncode == 1

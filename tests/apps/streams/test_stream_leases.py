@@ -54,7 +54,7 @@ def process(url: str, *, renew_s: float = 15) -> StreamLeases:
 
 
 def free(taken: tuple[str, Future[bool]]) -> bool:
-    return taken[1].result(timeout=60)
+    return taken[1].result(timeout=180)
 
 
 def within(seconds: float, condition: Callable[[], bool]) -> bool:

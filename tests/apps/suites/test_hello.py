@@ -80,10 +80,10 @@ def test_hello_greets_everyone_and_notices_when_it_is_rude(hello, run, tmp_path,
     try:
         assert greeter["ready"]["log"] in service.stdout.readline()
         task = run(letters, GREETING=greeting)
-        assert "Alan has an answer" in task.communicate(timeout=30)[0]
+        assert "Alan has an answer" in task.communicate(timeout=180)[0]
         first, second = run(everyone), run(friendly)
-        said, _ = first.communicate(timeout=30)
-        second.communicate(timeout=30)
+        said, _ = first.communicate(timeout=180)
+        second.communicate(timeout=180)
     finally:
         os.killpg(service.pid, signal.SIGKILL)
         service.communicate()

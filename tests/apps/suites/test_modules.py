@@ -286,7 +286,7 @@ def run(node: dict[str, Any], **env: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | node["env"] | env,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=180,
         check=False,
     )
 

@@ -62,7 +62,7 @@ def test_an_answer_that_nobody_waits_for_ends_nothing(store: Store) -> None:
     store.answers.set()
 
     completion = Completion(job=JOB, status="succeeded")
-    assert gathering.add(completion).exception(timeout=30) is not None
+    assert gathering.add(completion).exception(timeout=180) is not None
     gathering.stop()
 
 
@@ -74,7 +74,7 @@ def test_a_claim_that_waited_long_is_answered_with_nothing(monkeypatch) -> None:
     gathering = ReportBatcher(store.exchange)
     gathering.start()
 
-    assert gathering.claim(4).result(timeout=30) == []
+    assert gathering.claim(4).result(timeout=180) == []
     gathering.stop()
 
 
@@ -109,7 +109,7 @@ def recording(monkeypatch) -> Iterator[tuple[RecordingStore, ReportBatcher]]:
 def test_a_claim_that_rides_along_looks_only_at_the_runs_reported_on(recording) -> None:
     store, gathering = recording
 
-    gathering.add(COMPLETION).result(timeout=30)
+    gathering.add(COMPLETION).result(timeout=180)
 
     assert store.calls[0]["looks_around"]
     assert (store.calls[1]["claims"], store.calls[1]["looks_around"]) == (4, False)
@@ -120,7 +120,7 @@ def test_a_nudge_makes_the_next_claim_look_at_all_runs(recording) -> None:
 
     gathering.work_may_wait()
     until(lambda: len(store.calls) == 2, within_s=30)
-    gathering.add(COMPLETION).result(timeout=30)
+    gathering.add(COMPLETION).result(timeout=180)
 
     assert [call["looks_around"] for call in store.calls] == [True, True, False]
 
@@ -132,7 +132,7 @@ def test_a_state_travels_with_the_output_that_follows_it(recording, monkeypatch)
     store, gathering = recording
 
     state = gathering.add(REPORT)
-    gathering.add(COMPLETION).result(timeout=30)
+    gathering.add(COMPLETION).result(timeout=180)
 
-    assert state.result(timeout=30) == Recorded(next_seq=0)
+    assert state.result(timeout=180) == Recorded(next_seq=0)
     assert [len(call["states"]) for call in store.calls[1:]] == [1]

@@ -263,7 +263,7 @@ def test_two_processes_of_four_clients_lose_no_update(request: pytest.FixtureReq
         subprocess.Popen([*command, str(seed)], cwd=ROOT, stdout=subprocess.PIPE)
         for seed in (0, 100)
     ]
-    said = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
+    said = [json.loads(process.communicate(timeout=180)[0]) for process in processes]
 
     assert [process.returncode for process in processes] == [0, 0]
     added = [each for process in said for each in process["added"]]

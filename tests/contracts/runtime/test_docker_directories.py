@@ -21,7 +21,7 @@ WRITE = "for d in STEP ARTIFACTS WORKSPACE; do eval echo x \\> \\$PARTITA_${d}_D
 
 def docker(*words: str) -> str:
     command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ while :; do nc -l -p 8080 -e sh /tmp/answer || true; done"""
 
 def docker(*words: str) -> str:
     command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 Make = Callable[..., Driver]

@@ -38,7 +38,7 @@ Make = Callable[..., Driver]
 
 def docker(*words: str, stdin: bytes | None = None) -> str:
     command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    done = subprocess.run(command, check=True, capture_output=True, input=stdin, timeout=60)
+    done = subprocess.run(command, check=True, capture_output=True, input=stdin, timeout=180)
     return done.stdout.decode()
 
 
@@ -93,7 +93,7 @@ def busybox() -> bytes:
     container = docker("create", "busybox:1.36", "true").strip()
     command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), "cp", "-L"]
     source = [*command, f"{container}:/bin/busybox", "-"]
-    raw = subprocess.run(source, check=True, capture_output=True, timeout=60).stdout
+    raw = subprocess.run(source, check=True, capture_output=True, timeout=180).stdout
     docker("rm", container)
     with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
         file = archive.extractfile("busybox")

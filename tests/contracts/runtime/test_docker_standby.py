@@ -23,7 +23,7 @@ LOOK = "sh:cat tasks/hello.sh"
 
 def docker(*words: str) -> str:
     command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 def containers(driver: Driver) -> dict[str, str]:

@@ -21,7 +21,7 @@ Make = Callable[..., str]
 def docker(*words: str) -> str:
     host = need("TEST_DOCKER_HOST", "a Docker engine")
     command = ["docker", "-H", host, *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @pytest.fixture

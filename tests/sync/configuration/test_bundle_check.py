@@ -99,7 +99,7 @@ def test_the_command_needs_no_secret_of_any_process(tmp_path):
         env=clean | {"DB_DRIVER": "sqlite", "DATA_DIR": str(tmp_path), "APP_ENV": "production"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

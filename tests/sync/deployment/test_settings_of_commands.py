@@ -31,7 +31,7 @@ def test_settings_that_are_exported_hide_no_command(command: str, given: str, tm
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

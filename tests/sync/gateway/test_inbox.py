@@ -176,7 +176,7 @@ class Process:
 
     def end(self, number: int = signal.SIGKILL) -> int:
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=180)
 
 
 def _free_port() -> int:

@@ -65,7 +65,7 @@ async def test_a_delivery_over_grpc_becomes_a_file_and_a_task_to_look_at(orchest
     commit = await asyncio.to_thread(repository.commit, {"app.yaml": "db:\n  port: 0123\n"})
     ended = asyncio.Event()
     running = asyncio.create_task(process.run(ended))
-    await asyncio.wait_for(process.serving.wait(), timeout=20)
+    await asyncio.wait_for(process.serving.wait(), timeout=180)
     payload = {"ref": "refs/heads/main", "after": commit, "repository": {"full_name": "acme/shop"}}
     request = pb.ProcessWebhookRequest(
         platform="github",

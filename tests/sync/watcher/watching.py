@@ -46,7 +46,7 @@ class Loop:
         return self
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=180)
 
     def __exit__(self, *_: object) -> None:
         self.do(self._finish())
