@@ -163,7 +163,7 @@ class Up:
         )
 
     def _account_of(self, run_id: str) -> str:
-        """Return what the run waits for, a line for each step that has not ended."""
+        """Return the run's state, a line for each step that is not healthy or skipped."""
         detail = self.detail(run_id)
         lines = [
             f"{step['id']}: {step['status']} {step.get('waitsFor', '')} {step.get('detail', '')}"

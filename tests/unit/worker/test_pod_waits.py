@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster_api import RUNNING, ClusterApi, ignore_pull, launch, refusal
 from worker.domain.runtime import RuntimeFailure
-from worker.runtimes.kubernetes import pod_starts
+from worker.runtimes.kubernetes import pod_starts, pod_watch
 
 QUOTA = (
     'pods "partita-x" is forbidden: exceeded quota: team, requested: pods=1, used: pods=3, '
@@ -150,3 +150,35 @@ async def test_a_pod_that_waits_long_is_asked_for_its_events_ever_less_often(
     asked = [each for each in api.requests if each.url.path.endswith("/events")]
     assert 1 <= len(asked) <= 2, "one request for each of the two looks"
     await runtime.close()
+
+
+async def test_many_pods_that_wait_are_read_by_one_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_watch, "_PAUSE_S", 60.0)  # the watch lists once
+    api, words = ClusterApi(status=dict(UNSCHEDULED)), Words()
+    runtime = api.runtime(tmp_path)
+    wanted = [launch(f"api-{number}") for number in range(40)]
+    starts = [
+        asyncio.create_task(runtime.prepare(each, pulling=ignore_pull, waiting=words.take))
+        for each in wanted
+    ]
+    for _ in range(1_000):
+        if len(words) == len(wanted):
+            break
+        await asyncio.sleep(0.01)
+    before = len(_reads_of_pods(api))
+    await asyncio.sleep(0.5)  # some twenty looks at each of them
+    reads = len(_reads_of_pods(api)) - before
+    for start in starts:
+        start.cancel()
+    await asyncio.gather(*starts, return_exceptions=True)
+
+    assert len(words) == len(wanted)
+    assert reads <= pod_watch.READ_ALONE
+    await runtime.close()
+
+
+def _reads_of_pods(api: ClusterApi) -> list[str]:
+    paths = [each.url.path for each in api.requests if each.method == "GET"]
+    return [path for path in paths if "/pods/" in path]

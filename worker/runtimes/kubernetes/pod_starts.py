@@ -301,8 +301,11 @@ class PodStarts:
             async with asyncio.timeout(_LOOK_AFTER_S[min(looks, len(_LOOK_AFTER_S) - 1)]):
                 return await self._pods.until(name, is_news)
         except TimeoutError:
-            known = self._pods.get(name) if looks < _LOOKS_WITHOUT_READ else None
-            return known or await self._pods.read(name)
+            if self._pods.get(name) is None:  # not even the first request was answered
+                return await self._pods.read(name)
+            if looks >= _LOOKS_WITHOUT_READ:
+                await self._pods.read_again(name)
+            return self._pods.get(name)
 
     async def _report(self, pod: Pod, image: str, progress: StartProgress) -> None:
         """Report what the pod waits for; its events are asked for what it does not say itself."""

@@ -96,7 +96,7 @@ class PodWatch:
                     async with asyncio.timeout(READ_EVERY_S):
                         await event.wait()
                 if not event.is_set():
-                    await self._read_again(name)
+                    await self.read_again(name)
                 event.clear()
                 pod = self._pods.get(name)
             return pod
@@ -105,7 +105,7 @@ class PodWatch:
             if not self._waiting[name]:
                 del self._waiting[name]
 
-    async def _read_again(self, name: str) -> None:
+    async def read_again(self, name: str) -> None:
         """Read the pod; where many are waited for, all of them, but not for each one.
 
         Raises RuntimeUnavailable.
