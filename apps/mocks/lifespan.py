@@ -28,7 +28,7 @@ class MocksPart(LifespanPart):
         made.loop = asyncio.get_running_loop()
         made.serves_since = clock.now()
         made.scripts.open()
-        await asyncio.to_thread(made.proxy.opened)
+        await asyncio.to_thread(made.proxy.open)
         made.spaces.start()
 
     async def stop(self) -> None:

@@ -46,7 +46,7 @@ def nearest_example(
     found: tuple[Candidate, list[dict[str, Any]]] | None = None
     room = MAX_CONDITIONS
     for each in candidates.listed:
-        compared = candidates.compared(each, values)
+        compared = candidates.conditions_with_values(each, values)
         failing = [(rule, actual) for rule, actual in compared if actual != rule.value]
         rank = (len(compared) - len(failing), -len(failing))
         if best is None or rank > best:

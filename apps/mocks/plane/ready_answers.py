@@ -63,7 +63,8 @@ class ReadyAnswers:
         self._notes = notes
         self._security = security
 
-    def prepared(self, operation: CompiledOperation) -> Prepared:
+    def prepare(self, operation: CompiledOperation) -> Prepared:
+        """Prepare the answers of an operation, once, and return what they have."""
         made = operation.prepared
         if made is None:
             common = http_responses.operation_headers(operation, self._security)
@@ -75,7 +76,7 @@ class ReadyAnswers:
         answer = operation.static
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
-        status, headers, body = http_responses.simulated(common, answer, on_site=True)
+        status, headers, body = http_responses.mock_response(common, answer, on_site=True)
         return ReadyAnswer(
             status=status,
             headers=headers,

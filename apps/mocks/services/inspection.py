@@ -14,7 +14,7 @@ from typing import Any, Final
 from apps.mocks import wiring
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.inspection import CallFilter, ExplainedCall, located
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall, locate_call
 from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import CompiledSpace
@@ -80,12 +80,12 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
     SurfaceNotFound, OperationNotFound, InvalidInput.
     """
 
-    async def explained() -> dict[str, Any]:
-        operation, request = located(await _load_space(name), call)
+    async def explain_in_space() -> dict[str, Any]:
+        operation, request = locate_call(await _load_space(name), call)
         engine = wiring.mock_parts().engine
         return await explain(engine, operation, request, defaults_only=defaults_only)
 
-    return wiring.wait_for(explained)
+    return wiring.wait_for(explain_in_space)
 
 
 def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
@@ -127,7 +127,7 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
     """
     state = wiring.mock_parts().state
 
-    async def patched() -> StateRecord:
+    async def apply_patch() -> StateRecord:
         for _ in range(_TRIES):
             before = await state.read(str(name), patch.key)
             version = before.version if before else 0
@@ -141,7 +141,7 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
                     return after
         raise RecordChanged("mocks change this record all the time; try again")
 
-    return wiring.wait_for(patched)
+    return wiring.wait_for(apply_patch)
 
 
 async def _owner(name: SpaceName, patch: StatePatch) -> str:
