@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from apps.suites.authoring import (
     FormattedFile,
-    formatted_files,
+    format_files,
     new_suite,
     starters,
     workspace_folder,
@@ -21,7 +21,7 @@ from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.differences import Change, LockDifference
 from apps.suites.domain.flattening import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
-from apps.suites.evaluator.process import kept_evaluations
+from apps.suites.evaluator.process import keep_evaluations
 from apps.suites.lock_differences import LockComparison
 from apps.suites.locking import LockedDependency, NewLock
 from apps.suites.profiles import (
@@ -107,10 +107,10 @@ __all__ = [
     "find_suite",
     "find_suite_by_id",
     "focus_on",
-    "formatted_files",
+    "format_files",
     "get_definition",
     "hydrated_surfaces",
-    "kept_evaluations",
+    "keep_evaluations",
     "lint_mocks_of",
     "lint_suite",
     "list_suites",

@@ -214,7 +214,7 @@ class SuiteEvaluation:
     killed: bool = False
     unreachable: str = ""
 
-    def checked_with(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
+    def check_surfaces(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
         """Return it with a problem if a mock of the suite serves none of its `surfaces`."""
         problem = surface_problem(self.topology, surfaces, self.calls)
         return replace(self, topology=(), problem=problem) if problem else self
@@ -242,7 +242,7 @@ def definition_of(
     `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
     if evaluation and hydrated:
-        evaluation = evaluation.checked_with(hydrated.surfaces)
+        evaluation = evaluation.check_surfaces(hydrated.surfaces)
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
     reference = f"{suite.metadata.repository}:{suite.metadata.version}"

@@ -39,7 +39,7 @@ class Command(VerbCommand):
         if suites.use_files_without_store():
             self.stderr.write(suites.NO_STORE)
         try:
-            with suites.kept_evaluations():
+            with suites.keep_evaluations():
                 return super().execute_command(options)
         finally:
             suites.read_every_suite()
