@@ -1,6 +1,6 @@
 """Mocks: simulated APIs of suites in spaces, with their state and journal.
 
-`plane()` is in `serving`, for the server alone.
+`plane()` is in `data_plane`, for the server alone.
 """
 
 from __future__ import annotations

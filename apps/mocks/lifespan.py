@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.mocks import conf
+from apps.mocks.components import mock_parts
+from apps.mocks.data_plane import plane_setup
 from apps.mocks.refusals import PortTaken
 from apps.mocks.selectors import suites_with_protos
-from apps.mocks.serving import plane_setup
-from apps.mocks.wiring import mock_parts
 from apps.operations.api import LifespanPart
 from kernel import clock
 

@@ -22,7 +22,7 @@ from apps.suites import conf
 from apps.suites.composition import Composition, profile_of
 from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.evaluated_suites import (

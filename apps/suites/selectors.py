@@ -18,17 +18,17 @@ from apps.suites.domain.definition import (
     suite_of,
 )
 from apps.suites.domain.dependencies import FILES, split_reference
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.lint_comments import UNUSED, without_ignored
-from apps.suites.domain.linting import lint, problem_diagnostics
+from apps.suites.domain.lint_rules import lint, problem_diagnostics
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE, Package
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.served_surfaces import ServedSurfaces, served_surfaces
 from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
 from apps.suites.lock_differences import LockComparison, compare
+from apps.suites.lock_file import NewLock, new_lock, write_lock
 from apps.suites.locked_contents import keep_contents
-from apps.suites.locking import NewLock, new_lock, write_lock
 from apps.suites.module_pins import needed_pins
 from apps.suites.profiles import profile_join
 from apps.suites.resolution import PackageUnavailable

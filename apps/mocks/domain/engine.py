@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.domain.dispatching import Call, Candidate
+from apps.mocks.domain.dispatch import Call, Candidate
 from apps.mocks.domain.nearest import nearest_example
 from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from apps.mocks.domain.scope import AnswerTooLarge, Scope

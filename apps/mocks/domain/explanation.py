@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.dispatching import Candidate
+from apps.mocks.domain.dispatch import Candidate
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import MAX_SHOWN, condition_document
 from apps.mocks.domain.ports import Counter, ProxyAnswer, StateRecord, StateStore

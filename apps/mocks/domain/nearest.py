@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.dispatching import Candidate
+from apps.mocks.domain.dispatch import Candidate
 from apps.mocks.domain.ports import StateRecord
 from apps.mocks.domain.routes import MAX_SEGMENTS, segments
 from apps.mocks.domain.tables import CompiledOperation, CompiledSurface

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.dispatching import Candidate
+from apps.mocks.domain.dispatch import Candidate
 from apps.mocks.domain.engine import Engine, constraint_error_answer, error_answer
 from apps.mocks.domain.scope import Scope
 from apps.mocks.domain.tables import CompiledOperation

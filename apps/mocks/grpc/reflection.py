@@ -15,8 +15,8 @@ from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from apps.mocks.grpc.calls import abort, error_end
 from apps.mocks.grpc.methods import GrpcSpace, Methods
-from apps.mocks.grpc.serving import abort, error_end
 from kernel.errors import PlatformError
 
 _REFLECTIONS: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")

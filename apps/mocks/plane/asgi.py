@@ -18,8 +18,7 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.plane import http_responses
 from apps.mocks.plane.call_notes import CallNotes, answer_of
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.http_responses import SECURITY, Headers
-from apps.mocks.plane.incoming import (
+from apps.mocks.plane.http_requests import (
     ClientLeft,
     Receive,
     RequestHeaders,
@@ -31,6 +30,7 @@ from apps.mocks.plane.incoming import (
     request_id_of,
     wait_connected,
 )
+from apps.mocks.plane.http_responses import SECURITY, Headers
 from apps.mocks.plane.known_routes import KnownRoutes, Route
 from apps.mocks.plane.ready_answers import ReadyAnswers
 from apps.mocks.plane.resolver import headers_by_name, original_call, resolved_document

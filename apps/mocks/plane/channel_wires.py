@@ -18,8 +18,8 @@ from urllib.parse import unquote
 from apps.mocks.domain.calls import MockAnswer
 from apps.mocks.plane.channels import LOOK_S, Channels, Subscription
 from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_requests import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.plane.http_responses import CORS, Headers, operation_headers
-from apps.mocks.plane.incoming import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.refusals import MethodNotAllowed
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_document

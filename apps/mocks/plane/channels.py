@@ -22,8 +22,8 @@ from apps.mocks.domain.engine import error_answer
 from apps.mocks.domain.publication import publish_round
 from apps.mocks.plane.call_notes import CallNotes
 from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_requests import RequestHeaders, parse_query
 from apps.mocks.plane.http_responses import SECURITY, Headers
-from apps.mocks.plane.incoming import RequestHeaders, parse_query
 from apps.mocks.plane.setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     NothingHere,

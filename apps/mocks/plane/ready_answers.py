@@ -12,8 +12,7 @@ from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from apps.mocks.plane import http_responses
 from apps.mocks.plane.call_notes import CallNotes
 from apps.mocks.plane.http_exchange import prepared_sender
-from apps.mocks.plane.http_responses import CORS_ANSWER, Headers
-from apps.mocks.plane.incoming import (
+from apps.mocks.plane.http_requests import (
     ClientLeft,
     Receive,
     Scope,
@@ -22,6 +21,7 @@ from apps.mocks.plane.incoming import (
     read_body,
     request_id_of,
 )
+from apps.mocks.plane.http_responses import CORS_ANSWER, Headers
 from apps.mocks.plane.known_routes import Route
 from apps.mocks.plane.setup import PlaneSetup, Record
 from kernel.prepared_answers import STATUS_LINES

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from apps.mocks.domain.calls import MockAnswer
+from apps.mocks.plane.http_requests import parse_query
 from apps.mocks.plane.http_responses import wire_name
-from apps.mocks.plane.incoming import parse_query
 
 if TYPE_CHECKING:
     from apps.mocks.domain.tables import CompiledOperation, CompiledSurface

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.journal.entries import NotedCall
-from apps.mocks.plane.incoming import SECRET_HEADER
+from apps.mocks.plane.http_requests import SECRET_HEADER
 from apps.mocks.refusals import SecretRequired, SuiteNotFound
 from apps.mocks.spaces import Spaces
 

@@ -15,7 +15,14 @@ from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.inspection import ExplainedCall, locate_call
 from apps.mocks.plane import http_responses
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.incoming import ClientLeft, Receive, Scope, Send, read_body, request_id_of
+from apps.mocks.plane.http_requests import (
+    ClientLeft,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    request_id_of,
+)
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import MethodNotAllowed, SuiteNotFound
 from kernel.errors import InvalidInput, PlatformError

@@ -10,7 +10,7 @@ from typing import Final, NotRequired, TypedDict
 
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_unlike_names
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem

@@ -24,7 +24,7 @@ from apps.suites.domain.topology import identities, resolve_nodes
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
 from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parse_starlark
-from apps.suites.evaluator.module_loading import ModuleLoader, UnknownSymbol
+from apps.suites.evaluator.module_loader import ModuleLoader, UnknownSymbol
 
 PREDECLARED: Final = ("env", "utils", "true", "false", "null", "print", "traf")
 CALL_DEPTH: Final = 64

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from apps.mocks.components import mask_text
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
 from apps.mocks.journal.entries import NotedCall, decode_entry, encode_entry, entry_of
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.journal.redis import RedisJournal
 from apps.mocks.redis_link import RedisLink
-from apps.mocks.wiring import mask_text
 from kernel.redaction import known_secrets
 
 REDIS = os.environ.get("TEST_REDIS_ADDR", "")

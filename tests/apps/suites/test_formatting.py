@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.suites.domain.formatting import format_text
+from apps.suites.domain.starlark_style import format_text
 from apps.suites.domain.starlark_text import UnreadableText
 from tests.apps.suites.test_imports import EXAMPLES, typed
 

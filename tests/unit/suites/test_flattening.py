@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apps.profiles.api import LaunchProfile
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.flattening import ExpandedImport, ImportedSuite, flatten
+from apps.suites.domain.flat_topology import ExpandedImport, ImportedSuite, flatten
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, assign_levels
 

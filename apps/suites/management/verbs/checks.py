@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from apps.suites.management.verbs import output
-from apps.suites.management.verbs.listing import summary
+from apps.suites.management.verbs.overviews import summary
 from readers.diagnostics import Diagnostic
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from apps.mocks.grpc.statuses import (
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.plane.call_notes import CallNotes, answer_of
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.incoming import RequestHeaders, noted_headers
+from apps.mocks.plane.http_requests import RequestHeaders, noted_headers
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import ShuttingDown
 from kernel.errors import PlatformError

@@ -10,8 +10,8 @@ from typing import Any, Final
 from apps.suites import conf, workspace
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.formatting import MeaningChanged, format_text
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
+from apps.suites.domain.starlark_style import MeaningChanged, format_text
 from apps.suites.domain.starlark_text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
 from apps.suites.modules import loadable_modules
