@@ -17,7 +17,8 @@ from surfaces.contracts import (
     wrong_type,
 )
 from surfaces.message_examples import AsyncApiExamples
-from surfaces.reading import (
+from surfaces.schemas import Place, References
+from surfaces.trees import (
     NOTHING,
     first_line,
     is_small,
@@ -26,7 +27,6 @@ from surfaces.reading import (
     prose,
     text_of,
 )
-from surfaces.schemas import Place, References
 
 
 def read_asyncapi(path: str, document: Tree, sources: Sources) -> Contract | None:

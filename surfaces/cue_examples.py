@@ -15,7 +15,7 @@ from cue import CueError, Declaration, declared
 from cue.scalars import Limit, Scalar, Type
 from readers import Unreadable
 from readers.tree import Attribute, Kind, Tree
-from surfaces.reading import read_tree, tree_of
+from surfaces.trees import read_tree, tree_of
 
 _SCHEMAS: Final = frozenset(("requestschema", "responseschema"))
 _NODES: Final = frozenset(("headers", "body"))

@@ -17,7 +17,8 @@ from surfaces.model import (
     Message,
     ValueNode,
 )
-from surfaces.reading import (
+from surfaces.text_maps import header_map, header_nodes
+from surfaces.trees import (
     NOTHING,
     body_text,
     is_small,
@@ -26,7 +27,6 @@ from surfaces.reading import (
     nonblank_member,
     text_of,
 )
-from surfaces.text_maps import header_map, header_nodes
 from surfaces.value_nodes import read_node, refused
 
 INVALID: Final = "mock_examples_invalid"

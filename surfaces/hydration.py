@@ -30,8 +30,8 @@ from surfaces.metadata_files import (
 from surfaces.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, Candidate, Surroundings, built
-from surfaces.reading import Warnings, member
 from surfaces.samples import Room
+from surfaces.trees import Warnings, member
 from surfaces.warnings import PackageWarning
 
 FOLDERS: Final = ("api/", "mock/")

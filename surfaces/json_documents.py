@@ -18,7 +18,7 @@ from weakref import ref
 import msgspec
 
 from readers import Unreadable
-from surfaces.reading import read_tree, without_comments
+from surfaces.trees import read_tree, without_comments
 
 MAX_REFERENCES: Final = 32  # that lead to one another
 MAX_DECODED: Final = 32 * 2**20  # characters of the documents whose values are kept

@@ -29,7 +29,8 @@ from surfaces.model import (
     StateRules,
     Transition,
 )
-from surfaces.reading import (
+from surfaces.text_maps import header_map, text_map
+from surfaces.trees import (
     NOTHING,
     Warnings,
     body_text,
@@ -43,7 +44,6 @@ from surfaces.reading import (
     nonblank_member,
     text_of,
 )
-from surfaces.text_maps import header_map, text_map
 from surfaces.value_nodes import read_pattern, refused
 
 INVALID: Final = "mock_metadata_invalid"

@@ -20,8 +20,8 @@ from surfaces.contracts import (
     wrong_type,
 )
 from surfaces.openapi_examples import OpenApiExamples
-from surfaces.reading import first_line, is_true, items, members, prose, text_of
 from surfaces.schemas import Place, References, as_text, media_sample
+from surfaces.trees import first_line, is_true, items, members, prose, text_of
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 PROTOCOL: Final = "REST"

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from readers.tree import Kind, Tree
 from surfaces.contracts import Sources
-from surfaces.reading import NOTHING, is_small, items, member, members, text_of
+from surfaces.trees import NOTHING, is_small, items, member, members, text_of
 
 MAX_DEPTH: Final = 8
 MAX_VALUES: Final = 200  # of one sample

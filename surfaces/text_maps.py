@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from readers.tree import Kind, Tree
-from surfaces.reading import is_blank, items, member, members, text_of, tree_of
+from surfaces.trees import is_blank, items, member, members, text_of, tree_of
 from surfaces.value_nodes import refused
 
 HEADER_KEYS: Final = ("name", "value", "values")

@@ -17,7 +17,7 @@ from surfaces.model import (
     Template,
     ValueNode,
 )
-from surfaces.reading import is_small, items, member, members, nonblank_member, text_of
+from surfaces.trees import is_small, items, member, members, nonblank_member, text_of
 
 TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
 GENERATORS: Final = ("uuid", "timestamp", "int", "string", "pick", "boolean")

@@ -97,8 +97,8 @@ class GuardedProxy:
         let_through: frozenset[str],
     ) -> ProxyAnswer:  # fmt: skip
         sent = _Sent(
-            method=_checked_method(method),
-            url=_checked_url(url),
+            method=_check_method(method),
+            url=_check_url(url),
             headers=self._forward_headers(headers, let_through),
             body=body,
         )
@@ -256,13 +256,14 @@ def _answer(reply: Reply) -> ProxyAnswer:
     )
 
 
-def _checked_method(method: str) -> str:
+def _check_method(method: str) -> str:
+    """Return a method that is forwarded; raise ProxyRefused."""
     if not _METHOD.fullmatch(method) or method in ("CONNECT", "TRACE"):
         raise ProxyRefused("the method of the request is not forwarded")
     return method
 
 
-def _checked_url(text: str) -> httpx.URL:
+def _check_url(text: str) -> httpx.URL:
     """Return an http(s) URL of host, port, path and query; raise ProxyRefused."""
     if len(text) > MAX_URL:
         raise ProxyRefused(f"the URL is longer than {MAX_URL} characters")
@@ -282,7 +283,7 @@ def _checked_url(text: str) -> httpx.URL:
 def _join_url(base: httpx.URL, location: str) -> httpx.URL:
     """Return where a redirect leads; raise ProxyRefused."""
     try:
-        return _checked_url(str(base.join(location)) if "\\" not in location else location)
+        return _check_url(str(base.join(location)) if "\\" not in location else location)
     except (httpx.InvalidURL, ValueError):
         raise ProxyRefused(f"{base.host} redirects to an invalid URL") from None
 

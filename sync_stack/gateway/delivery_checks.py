@@ -17,7 +17,7 @@ from sync_stack.core.git_platform import EventClass, GitPlatform, Proof, git_pla
 from sync_stack.core.replay import Delivery, ReplayKeys
 from sync_stack.core.signatures import SignatureVerdict
 from sync_stack.gateway.conf import EffectiveLimits
-from sync_stack.gateway.forwarding import DeliveryContext, Forwarder, Outbound, outbound
+from sync_stack.gateway.forwarder import DeliveryContext, Forwarder, Outbound, outbound
 from sync_stack.gateway.inbox import Inbox
 from sync_stack.gateway.payloads import NotJson, read_payload
 from sync_stack.gateway.rate_limits import MemoryBudget

@@ -28,7 +28,7 @@ from sync_stack.core.bundle.secret_use import Process, gateway_redis, webhook_se
 from sync_stack.gateway.breaker import Breaker, BreakerState
 from sync_stack.gateway.conf import GatewaySettings, read_settings
 from sync_stack.gateway.delivery_checks import DeliveryPipeline
-from sync_stack.gateway.forwarding import Forwarder
+from sync_stack.gateway.forwarder import Forwarder
 from sync_stack.gateway.http import GatewayApplication
 from sync_stack.gateway.inbox import Inbox, InboxForwarder, InboxUnusable
 from sync_stack.gateway.listener import InboundTls, Listener

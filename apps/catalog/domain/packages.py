@@ -1,4 +1,4 @@
-"""The packages of the catalog: repositories, suites and built-in modules, united.
+"""The packages of the catalog: repositories, suites and built-in modules, merged.
 
 The rules are those of 5.1 of the reference (control-plane). A package is what people find; a suite
 is what can be inspected and run.
@@ -124,12 +124,12 @@ class CatalogEntry(TypedDict):
     seenAt: str
 
 
-def united(
+def merge_packages(
     repositories: Iterable[AdvertisedRepository],
     suites: Sequence[KnownSuite],
     modules: Iterable[BuiltInModule],
 ) -> list[CatalogEntry]:
-    """Return one entry for each package, by kind and title.
+    """Merge the packages of all sources into one entry for each, by kind and title.
 
     `repositories` come in the order of the settings: of equal ones the first wins. `suites` come in
     the order in which a repository looks for its own.
@@ -137,7 +137,7 @@ def united(
     offered = _first_of_each(repositories)
     own = _SuitesByRepository(suites)
     drafts = [_of_repository(each, own.of(each)) for each in offered]
-    drafts += [_of_suite(suite) for suite in own.unmatched()]
+    drafts += [_of_suite(suite) for suite in own.find_unmatched()]
     built_in = [_of_module(module) for module in modules]
     _give_ids(drafts, [entry["package"]["id"] for entry in built_in])
     drafts += built_in
@@ -173,7 +173,8 @@ class _SuitesByRepository:
         self._found |= {each.suite_id for each in (own, remote) if each}
         return own or remote
 
-    def unmatched(self) -> Iterator[KnownSuite]:
+    def find_unmatched(self) -> Iterator[KnownSuite]:
+        """Yield the suites that are of no repository."""
         return (suite for suite in self._suites if suite.suite_id not in self._found)
 
 

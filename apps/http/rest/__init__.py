@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.http.rest.document_field import DocumentField, described_document
-from apps.http.rest.paging import (
+from apps.http.rest.pagination import (
     InvalidCursor,
     Page,
     paginate,

@@ -89,24 +89,24 @@ class Command:
             served, logged=show.call if options.log else None, allowed=options.proxy_to
         )
 
-        async def started() -> int:
+        async def start() -> int:
             grpc_port = None
             if options.grpc_port is not None:
                 grpc_port = await plane.start_grpc(options.host, options.grpc_port)
                 if not grpc_port:
                     return _cannot_listen(_address_in_use(), options.host, options.grpc_port)
             plane.start()
-            served.start(reloaded)
+            served.start(apply_reload)
             grpc = f"{options.host}:{grpc_port}" if grpc_port else ""
             took_s = time.monotonic() - self._began
             show.facts(Facts(served, _base_url(bound), grpc, took_s))
             return OK
 
-        def reloaded(reading: Reading) -> None:
+        def apply_reload(reading: Reading) -> None:
             plane.renew()
             report_reload(reading)
 
-        server = _Server(plane, on_started=started, on_stopping=plane.close_channels)
+        server = _Server(plane, on_started=start, on_stopping=plane.close_channels)
         try:
             server.run(sockets=[bound])
         finally:

@@ -27,7 +27,7 @@ from apps.oci.domain.repositories import RepositoryError
 from apps.oci.domain.scanned import SYNC_S, Known, PulledPackage, ScannedRepository
 from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
 from apps.oci.services.conversation import IN_FLIGHT
-from apps.oci.services.packages import checked
+from apps.oci.services.packages import unpack_package
 from apps.oci.services.registry_client import RegistryClient
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError
@@ -152,7 +152,7 @@ class Scan:
 
     async def _scan_repository(self, path: str) -> ScannedRepository:
         try:
-            return await self._looked_at(path)
+            return await self._read_repository(path)
         except RegistryFailure as error:
             return self._add_error(ScannedRepository(path=path), error.code, error.detail)
 
@@ -161,7 +161,7 @@ class Scan:
         self.errors.append(RepositoryError(repository=repository, code=code, detail=detail))
         return replace(scanned, error_code=code, error_detail=detail)
 
-    async def _looked_at(self, path: str) -> ScannedRepository:
+    async def _read_repository(self, path: str) -> ScannedRepository:
         tags = await self._client.tags(path)
         version = chosen_tag(sorted_tags(tags))
         if not version:
@@ -250,7 +250,7 @@ class Scan:
         async with self._large if layer.size > _LARGE_BYTES else nullcontext():
             content = await self._client.layer(path, layer)
             async with self._unpacking:
-                return replace(await checked(manifest, content), files={})
+                return replace(await unpack_package(manifest, content), files={})
 
 
 _PASSING: Final = frozenset([

@@ -10,7 +10,7 @@ from typing import Final, NotRequired, TypedDict
 
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_unlike_names
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
@@ -214,7 +214,7 @@ class SuiteEvaluation:
     killed: bool = False
     unreachable: str = ""
 
-    def checked_with(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
+    def check_surfaces(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
         """Return it with a problem if a mock of the suite serves none of its `surfaces`."""
         problem = surface_problem(self.topology, surfaces, self.calls)
         return replace(self, topology=(), problem=problem) if problem else self
@@ -242,7 +242,7 @@ def definition_of(
     `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
     if evaluation and hydrated:
-        evaluation = evaluation.checked_with(hydrated.surfaces)
+        evaluation = evaluation.check_surfaces(hydrated.surfaces)
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
     reference = f"{suite.metadata.repository}:{suite.metadata.version}"

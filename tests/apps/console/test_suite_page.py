@@ -13,7 +13,7 @@ from apps.console.domain.highlighting import MAX_TEXT, highlighted
 from apps.console.domain.markdown import markdown_html
 from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree, operation_row
 from apps.suites.lock_differences import LockComparison
-from apps.suites.locking import LockedDependency, NewLock
+from apps.suites.lock_file import LockedDependency, NewLock
 from kernel.errors import PlatformError
 from tests.apps.console import wire_samples
 from tests.apps.console.conftest import FakeSuites

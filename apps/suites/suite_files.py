@@ -10,8 +10,8 @@ from typing import Any, Final
 from apps.suites import conf, workspace
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.formatting import MeaningChanged, formatted
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
+from apps.suites.domain.starlark_style import MeaningChanged, format_text
 from apps.suites.domain.starlark_text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
 from apps.suites.modules import loadable_modules
@@ -63,8 +63,8 @@ class FormattedFile:
     problem: str = ""
 
 
-def formatted_files(suite: Suite) -> Iterator[FormattedFile]:
-    """Yield the Starlark files of a suite in one style, suite.star checked by an evaluation."""
+def format_files(suite: Suite) -> Iterator[FormattedFile]:
+    """Format the Starlark files of a suite and yield them; an evaluation checks suite.star."""
     for path in sorted(suite.package.files):
         if path.endswith(".star"):
             yield _format(suite, path, suite.package.text(path))
@@ -93,7 +93,7 @@ def workspace_folder(suite: Suite) -> Path:
 
 def _format(suite: Suite, path: str, text: str) -> FormattedFile:
     try:
-        after = formatted(text)
+        after = format_text(text)
     except UnreadableText as error:
         place = f"{path}:{error.line}" if error.line else path
         return FormattedFile(path=path, before=text, after=text, problem=f"{place}: {error.reason}")
