@@ -43,7 +43,7 @@ class Presence:
 
     def stop(self) -> None:
         self._ended.set()
-        self._thread.join(5.0)
+        self._thread.join(5)
 
     def note(self) -> None:
         """Write that this process lives now; while the store is away, only report that."""
