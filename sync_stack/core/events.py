@@ -98,7 +98,7 @@ class Event:
         return cls(**given)
 
 
-def checked_repository(name: str) -> str:
+def check_repository(name: str) -> str:
     """`owner/name`, perhaps with groups between. Raises BadPayload for anything else."""
     parts = name.split("/")
     if (
@@ -110,14 +110,14 @@ def checked_repository(name: str) -> str:
     return name
 
 
-def checked_ref(ref: str) -> str:
+def check_ref(ref: str) -> str:
     """A full ref as `git check-ref-format` has it. Raises BadPayload."""
     if not ref.startswith("refs/") or len(ref) > _MAX_NAME or _BAD_REF.search(ref):
         raise BadPayload(f"{ref[:100]!r} is no ref")
     return ref
 
 
-def checked_commit(commit: str) -> str:
+def check_commit(commit: str) -> str:
     """Lower-case hex of 7 to 64 digits. Raises BadPayload."""
     if not _COMMIT.fullmatch(commit):
         raise BadPayload(f"{commit[:100]!r} is no commit")
@@ -131,7 +131,7 @@ def is_zero(commit: str) -> bool:
 
 def ref_fields(ref: str) -> dict[str, Any]:
     """`ref`, with `kind` and `branch` or `tag` after it. Raises BadPayload."""
-    checked_ref(ref)
+    check_ref(ref)
     for prefix, kind, name in (
         ("refs/heads/", EventKind.PUSH, "branch"),
         ("refs/tags/", EventKind.TAG, "tag"),

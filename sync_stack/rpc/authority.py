@@ -47,7 +47,7 @@ class Authority:
         return cls(certificate(pair.cert), key)
 
     @staticmethod
-    def made(now: datetime) -> TlsPair:
+    def create(now: datetime) -> TlsPair:
         """The pair of a new one, valid for a year."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"authority {x509.random_serial_number() % 2**32:08x}")  # told from the next

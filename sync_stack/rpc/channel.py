@@ -87,7 +87,7 @@ class OrchestratorChannel:
         self._use(open_channel(address, self._pair))
 
     @classmethod
-    def opened(cls, address: str, files: TlsFiles | None) -> OrchestratorChannel:
+    def open(cls, address: str, files: TlsFiles | None) -> OrchestratorChannel:
         """Open the channel of a process. Raises StartRefused for files that cannot be used."""
         try:
             return cls(address, files)
@@ -95,7 +95,7 @@ class OrchestratorChannel:
             raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
 
     def _use(self, channel: Any) -> None:
-        if expired := self.expired():
+        if expired := self.expiry_notice():
             logger.error("calls will fail: %s", expired)
         self._channel = channel
         self.stub: Any = OrchestratorStub(channel)  # type: ignore[no-untyped-call]
@@ -118,7 +118,7 @@ class OrchestratorChannel:
                 if on_change is not None:
                     on_change()
 
-    def expired(self) -> str:
+    def expiry_notice(self) -> str:
         """Names our certificate when its time is over, which a caller sees as no answer at all."""
         if self._files is None or self._pair is None:
             return ""

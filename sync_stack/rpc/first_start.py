@@ -113,7 +113,7 @@ class _Work:
     def _authority(self, trusting: Sequence[Path]) -> Authority:
         """Known to all who trust it before it signs anything new."""
         pair = self._pair(
-            self.folder, AUTHORITY, lambda: Authority.made(self.now), RENEW_AUTHORITY_BEFORE
+            self.folder, AUTHORITY, lambda: Authority.create(self.now), RENEW_AUTHORITY_BEFORE
         )
         for folder in trusting:
             root = folder / AUTO_CA

@@ -62,7 +62,9 @@ def text(
     return ValueType(description, read)
 
 
-def checked(description: str, parse: Callable[[str], Any], code: str = "out_of_range") -> ValueType:
+def parsed_text(
+    description: str, parse: Callable[[str], Any], code: str = "out_of_range"
+) -> ValueType:
     """Text that a function turns into a value; its ValueError is the message."""
 
     def read(located: LocatedValue) -> Any:
@@ -240,7 +242,7 @@ def glob(written: str) -> str:
 
 FLAG: Final = ValueType("bool", lambda located: expect(located, "a bool", Kind.BOOL) == "true")
 COUNT: Final = whole()
-GLOB: Final = checked("glob", glob, code="bad_glob")
+GLOB: Final = parsed_text("glob", glob, code="bad_glob")
 TEXT: Final = text()
 OPTIONAL_TEXT: Final = text(pattern=r"[\s\S]*")
 NAME: Final = text("a name")
@@ -253,7 +255,7 @@ _HOST_PORT: Final = text(
 )
 HOSTS: Final = list_of(_HOST_PORT, at_least=1, at_most=50)
 PORT: Final = whole(1, 65_535)
-URL: Final = checked("URL", http_url)
+URL: Final = parsed_text("URL", http_url)
 RISKY: Final = "true warns `risky_setting`"  # descriptions that several fields share
 UNVERIFIED: Final = "false warns `risky_setting`"
 PATH_OR_PEM: Final = "Path or PEM"

@@ -104,7 +104,7 @@ class Shaped:
     def secrets(self) -> dict[str, SecretRef]:
         return {key: found.secret for key, found in self.keys.items() if found.secret}
 
-    def shown(self) -> dict[str, str]:
+    def masked_values(self) -> dict[str, str]:
         """For dry runs: every key, secrets as `***`."""
         return {key: self.values.get(key, HIDDEN) for key in self.keys}
 

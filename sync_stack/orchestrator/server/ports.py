@@ -58,7 +58,7 @@ def repositories_of_process() -> Repositories:
         conf.git_cache_dir(),
         max_entries=conf.git_cache_max_entries(),
         allow_file=not conf.is_production(),
-        on_fetch=lambda seconds, ok: counters.fetched(seconds, ok=ok),
+        on_fetch=lambda seconds, ok: counters.count_fetch(seconds, ok=ok),
     )
 
 

@@ -27,7 +27,7 @@ def connect(options: MongoOptions, timeouts: Timeouts, resolve: Resolve) -> Mong
         "appname": "partita-sync",
         **server_settings(options, resolve),
     }
-    with translated():
+    with translate_errors():
         return MongoClient(options.endpoint or list(options.hosts), **settings)
 
 
@@ -75,7 +75,7 @@ def address(options: MongoOptions) -> str:
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """MongoDB's errors as the sink's; their texts may quote documents, so only codes are told."""
     try:
         yield
