@@ -63,7 +63,7 @@ def middleware() -> list[str]:
 
 
 @contextmanager
-def middleware_replaced(paths: list[str]) -> Iterator[None]:
+def replace_middleware(paths: list[str]) -> Iterator[None]:
     """Have Django build a chain of other stages."""
     listed = settings.MIDDLEWARE
     settings.MIDDLEWARE = paths

@@ -60,7 +60,7 @@ class Principal:
         if self.api_token_hash:
             raise Forbidden("an API token may not do this; sign in", code="session_required")
 
-    def limited_to(self, role: Role) -> Principal:
+    def with_role(self, role: Role) -> Principal:
         """Return the same caller with this role, that of another workspace, below the ceiling."""
         return replace(self, role=role if self.ceiling.includes(role) else self.ceiling)
 
