@@ -266,7 +266,7 @@ def waiting_step_of(run: RunAggregate, index: int) -> WaitingStep:
 
 
 def candidate_of(step: WaitingStep) -> Waiter:
-    """Of one workspace the oldest run goes first, so that its runs end one after the other."""
+    """Return a step as a candidate for a place; of a workspace the oldest run goes first."""
     return Waiter(
         key=_text(step.key),
         workspace=step.workspace,
