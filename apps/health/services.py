@@ -177,7 +177,7 @@ def readiness_report() -> ReadinessReport:
 
 
 def subsystem_report(name: str) -> Component:
-    """The bare component; raises SubsystemNotFound."""
+    """Return the report of one component; raise SubsystemNotFound."""
     if name not in probes:
         raise SubsystemNotFound(f"there is no subsystem {name!r}; known: {', '.join(probes)}")
     return runner.components([name])[0]

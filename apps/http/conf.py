@@ -45,7 +45,7 @@ def keeps_audit_rows() -> bool:
 
 
 def trusted_proxies() -> tuple[Network, ...]:
-    """TRUSTED_PROXIES: addresses and CIDR networks."""
+    """Return the addresses and CIDR networks of TRUSTED_PROXIES."""
     return _networks(tuple(settings.TRUSTED_PROXIES))
 
 

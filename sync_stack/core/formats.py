@@ -44,7 +44,7 @@ class Source:
 
     @classmethod
     def decode(cls, data: bytes, *, file: str) -> Source:
-        """A byte order mark decides, else strict UTF-8. Raises ShapingError."""
+        """Decode by the byte order mark, else as strict UTF-8; raise ShapingError."""
         if len(data) > MAX_BYTES:
             raise ShapingError("parse_error", f"larger than {MAX_BYTES} bytes", file=file)
         mark, encoding = next((bom for bom in _BOMS if data.startswith(bom[0])), (b"", "utf-8"))
@@ -108,7 +108,7 @@ class Source:
         self.fail_at(f"nested more than {MAX_DEPTH} deep", place)
 
     def count(self, place: tuple[int, int]) -> None:
-        """One value more; done by whatever makes one."""
+        """Count one value more; every method that makes a value calls it."""
         self.values += 1
         if self.values > MAX_VALUES:
             self.fail_at(f"more than {MAX_VALUES} values", place, code="too_many_keys")

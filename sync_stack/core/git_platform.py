@@ -133,7 +133,7 @@ def _is_among(names: tuple[str, ...], event: str) -> bool:
 
 
 def value_at(payload: Payload, *path: str) -> object:
-    """The value at the path; None when a member on the way is missing or no object."""
+    """Return the value at the path; None when a member on the way is missing or no object."""
     value: object = payload
     for name in path:
         if not isinstance(value, Mapping):
@@ -143,7 +143,7 @@ def value_at(payload: Payload, *path: str) -> object:
 
 
 def text(payload: Payload, *path: str) -> str:
-    """Raises BadPayload unless it is a text with something in it."""
+    """Return the text at the path; raise BadPayload if it is empty or no text."""
     value = value_at(payload, *path)
     if not isinstance(value, str) or not value:
         raise BadPayload(f"{'.'.join(path)} must be a text")
@@ -156,7 +156,7 @@ def optional_text(payload: Payload, *path: str) -> str:
 
 
 def number(payload: Payload, *path: str) -> int:
-    """A positive whole number. Raises BadPayload."""
+    """Return a positive whole number; raise BadPayload."""
     value = value_at(payload, *path)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**53:
         raise BadPayload(f"{'.'.join(path)} must be a positive number")

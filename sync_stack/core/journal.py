@@ -32,7 +32,7 @@ class Restore:
 
     @property
     def keys(self) -> int:
-        """How many keys are given back."""
+        """Return how many keys are given back."""
         return len(self.deletes) + sum(len(put.values) for put in self.puts)
 
 

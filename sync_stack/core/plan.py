@@ -57,7 +57,7 @@ class Plan:
         return bool(self.puts or self.deletes)
 
     def unverified_records(self, live: Live) -> tuple[str, ...]:
-        """Touched records that do not read back as planned; sorted."""
+        """Return the touched records that do not read back as planned, sorted."""
         wrong = {gone.record for gone in self.deletes if gone.record in live.records}
         for put in self.puts:
             record = live.records.get(put.record)

@@ -176,7 +176,7 @@ def _vacated_records(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
 
 
 def protected_keys(keys: Iterable[str], globs: Sequence[str]) -> frozenset[str]:
-    """Those of `keys` that a glob names: `*` is any text, `?` one character, case counts.
+    """Return the `keys` that a glob names: `*` is any text, `?` one character, case counts.
 
     Globs are written for dot-form keys. Where the sink's keys are flat the dots of a glob stand
     for underscores as well: rather one key too many is kept.

@@ -173,7 +173,7 @@ def _block(brackets: str, members: list[str], indent: str) -> str:
 
 
 def format_scalar(tree: Tree) -> str:
-    """Bare where JSON reads the same spelling back, else as a string."""
+    """Return the text bare where JSON reads the same spelling back, else as a string."""
     if tree.kind is Kind.NULL:
         return "null"
     if tree.kind is Kind.BOOL and tree.text in _WORDS:

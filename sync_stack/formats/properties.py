@@ -66,7 +66,7 @@ def _text(source: Source, raw: str, place: tuple[int, int]) -> str:
 
 
 def render(tree: Tree) -> bytes:
-    """UTF-8, `key=value`."""
+    """Return one `key=value` a line, as UTF-8."""
     lines = []
     for key, value in flat_values(tree).items():
         name = re.sub(r"[=: #!]", r"\\\g<0>", escape(key, _UNSAFE, _WRITTEN))

@@ -88,7 +88,7 @@ class _TomlReader(Cursor):
         return self.table_tree(root, 0)
 
     def header(self, root: _Table) -> _Table:
-        """The table that `[a.b]` or `[[a.b]]` opens."""
+        """Return the table that `[a.b]` or `[[a.b]]` opens."""
         for table in self.dotted:
             table.closed = True
         self.dotted.clear()
@@ -303,7 +303,7 @@ class TomlError(ValueError):
 
 
 def string(match: re.Match[str]) -> str:
-    """The content of a match of STRING."""
+    """Return the content of a match of STRING."""
     for name, tail in (("raw", match["rawtail"]), ("literal", "")):
         if match[name] is not None:
             return str(match[name]) + (tail or "")

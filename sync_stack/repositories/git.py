@@ -46,7 +46,7 @@ class Cache:
 
     @contextmanager
     def lock_entry(self, source: Source) -> Iterator[Path]:
-        """The entry, made if missing, to be fetched into by nobody else meanwhile.
+        """Lock the entry, made if missing, and yield its path: no other process fetches into it.
 
         Raises GitError(git_timeout) when another process does not let go of it.
         """
@@ -176,7 +176,7 @@ class Repositories:
         self._schemes = {"https", "http", "ssh"} | ({"file"} if allow_file else set())
 
     def ls_remote(self, source: Source) -> Remote:
-        """One question to the remote. Raises GitError."""
+        """List the refs of the remote by one call; raise GitError."""
         self._check(source)
         text = Git(source).run("ls-remote", "--symref", "--", source.url).decode(errors="replace")
         return _remote(text)

@@ -248,7 +248,7 @@ def _collect(program: subprocess.Popen[bytes], stdin: bytes, limit: int, timeout
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Nothing of its session outlives it."""
+    """Kill what still runs of the program's session, and close its pipes."""
     if program.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)

@@ -119,7 +119,7 @@ class OrchestratorChannel:
                     on_change()
 
     def expiry_notice(self) -> str:
-        """Names our certificate when its time is over, which a caller sees as no answer at all."""
+        """Return a sentence once our certificate has expired, which callers see as no answer."""
         if self._files is None or self._pair is None:
             return ""
         end = self._pair.ends_at()

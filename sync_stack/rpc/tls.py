@@ -78,7 +78,7 @@ class TlsFiles:
 
 
 def certificate(pem: bytes) -> x509.Certificate:
-    """The first one of the text. Raises TlsUnreadable."""
+    """Return the first certificate of the text; raise TlsUnreadable."""
     try:
         return x509.load_pem_x509_certificate(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -180,7 +180,7 @@ def generated_pair(
 
 
 def missing_pair_problem(environment: Environment, cert: str, key: str, *, what: str) -> str:
-    """The sentence for production without that pair."""
+    """Return the problem of a process in production that has no such pair."""
     folder = environment.text(AUTO)
     found = f": {folder} holds none" if folder else ""
     return (

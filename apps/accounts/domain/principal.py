@@ -41,7 +41,7 @@ class Principal:
 
     @property
     def label(self) -> str:
-        """The name with the address: `Ada Lovelace (ada@example.org)`."""
+        """Return the name with the address: `Ada Lovelace (ada@example.org)`."""
         return f"{self.full_name} ({self.email})" if self.full_name else self.email
 
     def has_role(self, role: Role) -> bool:
@@ -66,7 +66,7 @@ class Principal:
 
     @property
     def is_authenticated(self) -> bool:
-        """True, for the REST framework."""
+        """Return True: the REST framework asks each user."""
         return True
 
 

@@ -114,7 +114,7 @@ def invitations_to(principal: Principal, workspace_id: UUID) -> Sequence[Invitat
 
 @unit_of_work
 def revoke_invitation(principal: Principal, workspace_id: UUID, invitation_id: UUID) -> None:
-    """Make its link useless; raise NotFound, Forbidden."""
+    """Delete an invitation, so that its link no longer works; raise NotFound, Forbidden."""
     require_in(principal, workspace_id, Role.ADMIN)
     if not Invitation.objects.filter(pk=invitation_id, workspace_id=workspace_id).delete()[0]:
         raise NotFound("there is no such invitation")

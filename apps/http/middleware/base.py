@@ -30,7 +30,7 @@ class AsyncMiddleware:
     async def observe_response(
         self, request: HttpRequest, note_end: Callable[[int], None]
     ) -> HttpResponseBase:
-        """The inner stages' answer; `ended(status)` is called once when it is out.
+        """Return the inner stages' response; call `note_end(status)` once, when it has been sent.
 
         The status is 499 when the client left before there was an answer.
         """

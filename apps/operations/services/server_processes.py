@@ -58,7 +58,7 @@ class Presence:
             close_old_connections()
 
     def leave(self) -> None:
-        """Do not count any more."""
+        """Delete the row of this process, so that it no longer counts as running."""
         try:
             ServerProcess.objects.filter(id=self._id).delete()
         except (DatabaseError, InterfaceError) as error:

@@ -65,7 +65,7 @@ class RuntimeLabel(Protocol):
 
     @property
     def title(self) -> str:
-        """The label of the built-in backend."""
+        """Return the label of the built-in backend."""
         ...
 
     @property

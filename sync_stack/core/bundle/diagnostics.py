@@ -94,7 +94,7 @@ def complaint_at(
 def sort_diagnostics(
     complaints: Iterable[Diagnostic], *, strict: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Sort by position, without repetitions: at most 50 errors and 50 warnings.
+    """Return them by position, without repetitions: at most 50 errors and 50 warnings.
 
     `strict` turns warnings into errors.
     """

@@ -103,7 +103,7 @@ def _of_blocks(tree: Tree, blocks: dict[str, Tree], current: str) -> Sliced:
 
 
 def _merge(under: Tree, over: Tree) -> Tree:
-    """Maps member by member, anything else whole."""
+    """Merge maps member by member; replace anything else whole."""
     if under.kind is not Kind.MAP or over.kind is not Kind.MAP:
         return over
     pairs = dict(under.pairs)

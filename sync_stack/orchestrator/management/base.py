@@ -57,7 +57,7 @@ class SyncCommand(BaseCommand):
         self.add_more(parser)
 
     def add_more(self, parser: CommandParser) -> None:
-        """Arguments of the command itself."""
+        """Add the arguments of the command itself; none by default."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Execute the command; a store that cannot be used gives one sentence and exit code 6."""

@@ -99,7 +99,7 @@ class FileSink:
         return f"config-{place.env}{suffix}" if in_name else f"config{suffix}"
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
-        """A path below the root."""
+        """Return the path of the file below the root that holds the key."""
         case = self._options.key_case
         cased = key.upper() if case is KeyCase.UPPER else key.lower()
         if case is not KeyCase.KEEP and cased != key:
@@ -196,7 +196,7 @@ class FileSink:
                 self._save(destination, state)
 
     def close(self) -> None:
-        """Nothing is kept open between operations."""
+        """Do nothing: no file stays open between operations."""
 
     @contextmanager
     def _changing(

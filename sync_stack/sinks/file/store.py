@@ -32,7 +32,7 @@ class Mistyped(SinkError):
 
 @contextlib.contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """Errors of the system as facts of the sink; symlinks are refused wherever they stand."""
+    """Raise errors of the system as errors of the sink; symlinks are refused anywhere."""
     try:
         yield
     except OSError as error:
@@ -142,7 +142,7 @@ class FileStore:
 
     @contextlib.contextmanager
     def lock_file(self, path: str, deadline: Deadline) -> Iterator[None]:
-        """Alone among all processes that see this folder. Raises `sink_timeout`."""
+        """Hold a file's lock among all processes that see the folder. Raises `sink_timeout`."""
         with translate_errors(path), self._parent(path, create=True) as folder:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             handle = os.open(_name(path), flags, 0o600, dir_fd=folder)

@@ -32,7 +32,7 @@ def connect(options: MongoOptions, timeouts: Timeouts, resolve: Resolve) -> Mong
 
 
 def server_settings(options: MongoOptions, resolve: Resolve) -> dict[str, Any]:
-    """Credentials, TLS and replica set, by pymongo's names."""
+    """Return credentials, TLS and replica set, by pymongo's names."""
     settings = {**_credentials(options, resolve), **_tls(options)}
     return settings | ({"replicaSet": options.replica_set} if options.replica_set else {})
 
@@ -76,7 +76,7 @@ def address(options: MongoOptions) -> str:
 
 @contextlib.contextmanager
 def translate_errors() -> Iterator[None]:
-    """MongoDB's errors as the sink's; their texts may quote documents, so only codes are told."""
+    """Raise MongoDB's errors as the sink's, with codes only: their texts may quote documents."""
     try:
         yield
     except errors.PyMongoError as error:

@@ -163,7 +163,7 @@ class MongoSink:
         self._client.close()
 
     def _index(self, documents: Any, name: str) -> None:
-        """Once for each collection in use."""
+        """Create the index of a collection, once for each that is in use."""
         if name in self._indexed:
             return
         with translate_errors():

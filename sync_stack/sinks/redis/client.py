@@ -78,7 +78,7 @@ def _tls(options: RedisOptions) -> dict[str, Any]:
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """`host`, `host:port`, `[address]:port`; a host in lower case."""
+    """Split `host`, `host:port` or `[address]:port`; a host is in lower case."""
     host, separator, port = text.rpartition(":")
     if not separator or "]" in port:
         host, port = text, ""
@@ -87,7 +87,7 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def translate_errors() -> Iterator[None]:
-    """Redis's errors as the sink's; their texts may quote values: only the first word is told."""
+    """Raise Redis's errors as the sink's, with their first word only: texts may quote values."""
     try:
         yield
     except exceptions.RedisError as error:

@@ -269,7 +269,7 @@ class RedisSink:
     def _ours(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner
     ) -> list[Delete]:
-        """Without the whole records that bear another's marker."""
+        """Leave out the whole records that bear another's marker."""
         if not self._whole or not deletes:
             return list(deletes)
         names = [bytes_of(f"record:{gone.record}") for gone in deletes]

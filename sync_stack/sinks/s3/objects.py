@@ -126,7 +126,7 @@ class Objects:
         self._client = SharedClient[Any](partial(connect, options, timeouts, resolve))
 
     def get(self, name: str) -> tuple[Head, bytes] | None:
-        """None when there is no such object."""
+        """Return the head and body of an object; None when there is none."""
         with translate_errors(name):
             try:
                 found = self._client().get_object(Bucket=self._options.bucket, Key=name)
@@ -150,7 +150,7 @@ class Objects:
                 raise
 
     def names(self, prefix: str, deadline: Deadline) -> Iterator[str]:
-        """Every object below a prefix."""
+        """Yield the name of every object below a prefix."""
         pages = self._client().get_paginator("list_objects_v2")
         with translate_errors(prefix):
             for page in pages.paginate(Bucket=self._options.bucket, Prefix=prefix):
@@ -245,7 +245,7 @@ class Objects:
 
 
 def metadata_of(mark: TargetMarker, body: bytes, *, file: str) -> dict[str, str]:
-    """Header-safe: values are percent-encoded."""
+    """Return the metadata of an object; values are percent-encoded for headers."""
     fields = {name: str(value) for name, value in mark_fields(mark, file=file).items()}
     tags = "&".join(f"{quote(k)}={quote(v)}" for k, v in sorted(mark.tags.items()))
     fields |= {"tags": tags, "sha256": hashlib.sha256(body).hexdigest()}
