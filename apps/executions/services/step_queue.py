@@ -266,7 +266,10 @@ def waiting_step_of(run: RunAggregate, index: int) -> WaitingStep:
 
 
 def candidate_of(step: WaitingStep) -> Waiter:
-    """Return a step as a candidate for a place; of a workspace the oldest run goes first."""
+    """Return a step as a candidate for a place.
+
+    The oldest run of a workspace goes first, so that its runs end one after the other.
+    """
     return Waiter(
         key=_text(step.key),
         workspace=step.workspace,
