@@ -113,7 +113,7 @@ class OrchestratorChannel:
         """Look for changed files until cancelled."""
         while self._files is not None:
             await asyncio.sleep(interval_s)
-            if await asyncio.to_thread(self._changed):
+            if await asyncio.to_thread(self._reread_files):
                 self._replace()
                 if on_change is not None:
                     on_change()
@@ -131,7 +131,8 @@ class OrchestratorChannel:
         await asyncio.gather(*self._replaced, return_exceptions=True)
         await self._channel.close(grace_s)
 
-    def _changed(self) -> bool:
+    def _reread_files(self) -> bool:
+        """Return whether the files hold another usable pair than before, and remember it."""
         if self._files is None:
             return False
         try:
