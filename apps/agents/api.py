@@ -11,6 +11,7 @@ from apps.agents.domain.agent import (
 )
 from apps.agents.domain.availability import is_available, is_routed_to
 from apps.agents.selectors import (
+    agents_seen_since,
     authenticate,
     get_agent,
     is_draining,
@@ -18,7 +19,6 @@ from apps.agents.selectors import (
     list_agents,
     online_agents,
     reasons_to_wait,
-    seen_since,
 )
 from apps.agents.services import (
     drain,
@@ -37,6 +37,7 @@ __all__ = [
     "AgentNotFound",
     "Registered",
     "Registration",
+    "agents_seen_since",
     "authenticate",
     "drain",
     "get_agent",
@@ -53,6 +54,5 @@ __all__ = [
     "remove",
     "remove_by_hand",
     "resume",
-    "seen_since",
     "serve",
 ]

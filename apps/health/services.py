@@ -91,7 +91,7 @@ class ProbeRunner:
     def components(self, names: list[str]) -> list[Component]:
         """The bare components, in the order of `names`; takes TIMEOUT_S at most."""
         deadline = time.monotonic() + TIMEOUT_S
-        futures = {name: self._ask(probes[name]) for name in names if not self._kept(name)}
+        futures = {name: self._ask(probes[name]) for name in names if not self._is_kept(name)}
         for name, future in futures.items():
             self._answers[name] = self._settle(probes[name], future, deadline)
         return [self._answers[name].component for name in names]
@@ -99,7 +99,7 @@ class ProbeRunner:
     def forget(self) -> None:
         self._answers.clear()
 
-    def _kept(self, name: str) -> bool:
+    def _is_kept(self, name: str) -> bool:
         answer = self._answers.get(name)
         return answer is not None and time.monotonic() < answer.holds_until
 
@@ -177,7 +177,7 @@ def readiness_report() -> ReadinessReport:
 
 
 def subsystem_report(name: str) -> Component:
-    """The bare component; raises SubsystemNotFound."""
+    """Return the report of one component; raise SubsystemNotFound."""
     if name not in probes:
         raise SubsystemNotFound(f"there is no subsystem {name!r}; known: {', '.join(probes)}")
     return runner.components([name])[0]

@@ -129,7 +129,7 @@ class Spaces:
     def stop(self) -> None:
         self._ended.set()
         if self._thread is not None:
-            self._thread.join(5.0)
+            self._thread.join(5)
             self._thread = None
         with self._lock:
             pool, self._pool = self._pool, None

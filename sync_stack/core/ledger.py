@@ -103,7 +103,7 @@ class Ledger:
     stale_since: str = ""
     version: int = 0
 
-    def owned(self) -> dict[str, LedgerKey]:
+    def owned_keys(self) -> dict[str, LedgerKey]:
         """Return the owned keys from retained, applied and intent; the newest entry wins.
 
         The planner adds live records with the target's marker, which are owned as well.
@@ -118,7 +118,7 @@ class Ledger:
 
     def records(self) -> frozenset[str]:
         """Return all records with an owned key: a read must ask for them."""
-        return frozenset(entry.record for entry in self.owned().values())
+        return frozenset(entry.record for entry in self.owned_keys().values())
 
     def settled_records(self) -> frozenset[str]:
         """Return the records of finished attempts; an intent's may not exist."""

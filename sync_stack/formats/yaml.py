@@ -8,7 +8,7 @@ from typing import Final
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from readers.yaml import Node, read_yaml
-from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, escaped, register
+from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, escape, register
 
 MAX_ALIAS_EXPANSIONS: Final = 100
 
@@ -125,7 +125,7 @@ def _inline(tree: Tree) -> str:
 def _word(text: str) -> str:
     if _SAFE.fullmatch(text) and not _READ_OTHERWISE.fullmatch(text):
         return text
-    return f'"{escaped(text, _ESCAPED, _SHORT)}"'
+    return f'"{escape(text, _ESCAPED, _SHORT)}"'
 
 
 register(

@@ -23,7 +23,13 @@ from sync_stack.gateway.payloads import NotJson, read_payload
 from sync_stack.gateway.rate_limits import MemoryBudget
 from sync_stack.gateway.requests import WebhookRequest, too_large
 from sync_stack.gateway.reservations import Reservation, Reservations
-from sync_stack.gateway.responses import Code, GatewayResponse, Refusal, accepted, ignored
+from sync_stack.gateway.responses import (
+    Code,
+    GatewayResponse,
+    Refusal,
+    accepted_response,
+    ignored_response,
+)
 from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, Route
 from sync_stack.gateway.webhook_secrets import WebhookSecrets, WebhookSecretUnavailable
 
@@ -101,7 +107,7 @@ class DeliveryPipeline:
         """Check and forward one delivery. Raises Refusal for one that reserved nothing."""
         checked = await self._check(request, compiled, segment, labels)
         if checked is None:
-            return DeliveryOutcome(response=ignored())
+            return DeliveryOutcome(response=ignored_response())
         limits = compiled.limits
         reservation = await self.reservations.reserve(
             checked.replay_keys, request.owner_id, forward_timeout_s=limits.forward_timeout_s
@@ -256,10 +262,12 @@ class DeliveryPipeline:
         message, window = checked.message, limits.replay_window_s
         try:
             if self.inbox is not None and await self.inbox.put(checked.repository, message):
-                response = accepted("", "queued")
+                response = accepted_response("", "queued")
             else:
                 timeout = limits.forward_timeout_s
-                response = accepted(await self.forwarder.forward(message, timeout_s=timeout))
+                response = accepted_response(
+                    await self.forwarder.forward(message, timeout_s=timeout)
+                )
         except Refusal as refusal:
             return DeliveryOutcome(response=refusal.response, reservation=reservation)
         except BaseException:

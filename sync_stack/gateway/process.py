@@ -62,10 +62,10 @@ class Gateway:
         clock = time.monotonic
         limits = self.compiled.limits
         self.limiter = RateLimiter(limits.rates, clock)
-        self.breaker = Breaker(limits.breaker, clock, self.metrics.breaker_changed)
+        self.breaker = Breaker(limits.breaker, clock, self.metrics.record_breaker_change)
         self.webhook_secrets = WebhookSecrets(resolver, clock)
         self.health = Health(self._notes, clock, self._refusals)
-        self.channel = OrchestratorChannel.opened(settings.orchestrator, settings.grpc_tls)
+        self.channel = OrchestratorChannel.open(settings.orchestrator, settings.grpc_tls)
         self.forwarder = Forwarder(self.channel, self.breaker, self.metrics, token=settings.token)
         try:
             self.inbox = Inbox(settings.inbox) if settings.inbox else None
@@ -209,7 +209,7 @@ async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> Non
 async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
     resolver = SecretResolver(VaultClient, variables=variables)
     file = str(settings.bundle.path)
-    bundles = BundleFile.opened(settings.bundle, bundle_hooks(Process.GATEWAY, resolver, file=file))
+    bundles = BundleFile.load(settings.bundle, bundle_hooks(Process.GATEWAY, resolver, file=file))
     gateway = Gateway(settings, bundles.bundle, resolver)
     resolver.on_fetch(
         lambda manager, outcome: gateway.metrics.secrets.labels(manager, outcome).inc()

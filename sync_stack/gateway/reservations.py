@@ -95,7 +95,7 @@ class MemoryReplay:
             self._drop(record)
             self._wake(keys)
 
-    async def changed(self, keys: Sequence[str], timeout_s: float) -> None:
+    async def wait_for_change(self, keys: Sequence[str], timeout_s: float) -> None:
         """Wait until one of the records changes or the time is over."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for key in keys:
@@ -329,7 +329,7 @@ class Reservations:
         try:
             while (left := deadline - self._clock()) > 0:
                 step = left if self._shared is None else min(left, _POLL_S)
-                await self.memory.changed(reservation.keys, step)
+                await self.memory.wait_for_change(reservation.keys, step)
                 found = await self._claim(reservation, lifetime_s)
                 if found is not ClaimResult.RESERVED:
                     return found

@@ -45,8 +45,8 @@ class Cache:
         return self._folder / f"{hashlib.sha256(source.url.encode()).hexdigest()}.git"
 
     @contextmanager
-    def locked(self, source: Source) -> Iterator[Path]:
-        """The entry, made if missing, to be fetched into by nobody else meanwhile.
+    def lock_entry(self, source: Source) -> Iterator[Path]:
+        """Lock the entry, made if missing, and yield its path: no other process fetches into it.
 
         Raises GitError(git_timeout) when another process does not let go of it.
         """
@@ -110,7 +110,7 @@ def _lock(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         deadline = time.monotonic() + wait_s
-        while not _taken(descriptor):
+        while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
                 raise GitError("git_timeout", "another process holds this entry of the Git cache")
             time.sleep(_LOCK_PAUSE_S)
@@ -119,7 +119,7 @@ def _lock(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -176,7 +176,7 @@ class Repositories:
         self._schemes = {"https", "http", "ssh"} | ({"file"} if allow_file else set())
 
     def ls_remote(self, source: Source) -> Remote:
-        """One question to the remote. Raises GitError."""
+        """List the refs of the remote by one call; raise GitError."""
         self._check(source)
         text = Git(source).run("ls-remote", "--symref", "--", source.url).decode(errors="replace")
         return _remote(text)
@@ -215,7 +215,7 @@ class Repositories:
         names = {entry.id for entry in wanted}
         missing = self._missing(source, names) if len(names) > 1 else []
         if len(missing) > 1:
-            with self._cache.locked(source) as path:
+            with self._cache.lock_entry(source) as path:
                 stdin = "\n".join(missing).encode() + b"\n"
                 self._fetch_into(source, path, "--stdin", "origin", stdin=stdin)
 
@@ -226,7 +226,7 @@ class Repositories:
             raise ValueError(f"{name!r} is no name of a private ref")
         self._inside(source).run("update-ref", f"refs/partita/{name}", commit)
 
-    def signed(self, source: Source, commit: str) -> Signature:
+    def read_signature(self, source: Source, commit: str) -> Signature:
         """Return the author and subject of a fetched commit. Raises GitError."""
         _check_commit(commit)
         form = "--format=%H%x00%an%x00%ae%x00%aI%x00%s"
@@ -237,7 +237,7 @@ class Repositories:
         """The commit that last changed a line, as far back as 500 commits. Raises GitError."""
         _check_commit(commit)
         check_path(path)
-        with self._cache.locked(source) as folder:
+        with self._cache.lock_entry(source) as folder:
             Git(source, folder).run("check-ref-format", ref)
             self._fetch_into(source, folder, f"--depth={_BLAMED}", "origin", ref)
         given = ("--porcelain", f"-L{line},{line}", commit, "--", path)
@@ -248,7 +248,7 @@ class Repositories:
         return (path / "HEAD").exists() and _has(Git(source, path), commit)
 
     def _fetch(self, source: Source, commit: str, ref: str) -> None:
-        with self._cache.locked(source) as path:
+        with self._cache.lock_entry(source) as path:
             git = Git(source, path)
             if _has(git, commit):
                 return

@@ -162,7 +162,7 @@ def _keys(source: Source) -> Iterator[dict[str, str]]:
     if source.scheme != "ssh":
         yield {}
         return
-    with _nameless(_opened_key(source)) as key, _nameless(source.known_hosts.encode()) as hosts:
+    with _nameless(_open_key(source)) as key, _nameless(source.known_hosts.encode()) as hosts:
         command = (
             f"ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes "
             f"-o UserKnownHostsFile={hosts} -o GlobalKnownHostsFile=/dev/null "
@@ -187,7 +187,7 @@ def _retry_after(headers: Path) -> float | None:
     return read_retry_after(told[-1].strip(), now=clock.now()) if told else None
 
 
-def _opened_key(source: Source) -> bytes:
+def _open_key(source: Source) -> bytes:
     text = source.private_key.strip().encode() + b"\n"
     if not source.passphrase:
         return text
@@ -248,7 +248,7 @@ def _collect(program: subprocess.Popen[bytes], stdin: bytes, limit: int, timeout
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Nothing of its session outlives it."""
+    """Kill what still runs of the program's session, and close its pipes."""
     if program.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)

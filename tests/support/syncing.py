@@ -111,7 +111,7 @@ class Unit(Generic[AnySink]):
         """All of it; a conflict plans again as often as the sink says."""
         self.generation += 1
         request, plan = self._attempt(desired, self.sink.capabilities.replans, options)
-        assert plan.unverified(self.read(desired)) == ()
+        assert plan.unverified_records(self.read(desired)) == ()
         self._settle(request, plan)
         return plan
 

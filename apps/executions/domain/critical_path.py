@@ -66,7 +66,7 @@ def critical_path(
     begun = [step for step in steps if step["attempts"] and step["status"] != "skipped"]
     if not begun:
         return []
-    step = max(begun, key=_decided_and_long)
+    step = max(begun, key=_decision_order)
     end_ms, number = _decided_ms(step), len(step["attempts"]) - 1
     links: list[CriticalLink] = []
     while True:
@@ -163,7 +163,7 @@ def _parts(step: StepTimeline, link: CriticalLink) -> Iterator[tuple[int, Segmen
                 yield attempt["number"], part
 
 
-def _decided_and_long(step: StepTimeline) -> tuple[int, int]:
+def _decision_order(step: StepTimeline) -> tuple[int, int]:
     """Return a key by which the step that is decided last comes last; of several, the longest."""
     return _decided_ms(step), -step["attempts"][-1]["startMs"]
 

@@ -49,7 +49,7 @@ _IDEMPOTENCY_KEY: Final = re.compile(r"^[\x21-\x7e]{1,128}\Z")
 def run_filter(request: Request) -> RunFilter:
     """Return the filter of a list of runs; raise InvalidParameter."""
     return RunFilter(
-        statuses=listed(request.query_params, "status", [str(one) for one in ExecutionStatus]),
+        statuses=choices(request.query_params, "status", [str(one) for one in ExecutionStatus]),
         suite_id=text(request.query_params, "suiteId"),
         profile=text(request.query_params, "profile"),
         backend_id=text(request.query_params, "backendId"),
@@ -61,7 +61,7 @@ def run_filter(request: Request) -> RunFilter:
 
 
 def omitted_parts(request: Request) -> frozenset[str]:
-    return listed(request.query_params, "omit", PARTS)
+    return choices(request.query_params, "omit", PARTS)
 
 
 def reference(request: Request) -> str:
@@ -109,7 +109,7 @@ def _check_text(name: str, value: str, longest: int) -> str:
     return value
 
 
-def listed(values: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
+def choices(values: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
     """Return the items of a comma list of `options`; raise InvalidParameter."""
     if name not in values:
         return frozenset()

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from apps.agents.api import OFFLINE_AFTER, online_agents, seen_since
+from apps.agents.api import OFFLINE_AFTER, agents_seen_since, online_agents
 from apps.executions import conf
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.states import (
@@ -172,7 +172,9 @@ def _fail_unclaimed_steps() -> None:
         execution__status=ExecutionStatus.BOOTING.value,
     )
     rows = list(waiting.values_list("execution_id", "index", "backend_id"))
-    abandoned = {backend for backend in {row[2] for row in rows} if not seen_since(since, backend)}
+    abandoned = {
+        backend for backend in {row[2] for row in rows} if not agents_seen_since(since, backend)
+    }
     for pk, number, backend in rows:
         if backend in abandoned:
             _fail_unclaimed_step(pk, number - 1, since)
@@ -199,7 +201,9 @@ def _end_bindings() -> None:
         steps__job_state=JobState.PENDING.value,
     ).exclude(bound_agent_id="")
     for pk, agent_id in set(bound.values_list("pk", "bound_agent_id")):
-        if not any(agent.agent_id == agent_id for agent in seen_since(clock.now() - OFFLINE_AFTER)):
+        if not any(
+            agent.agent_id == agent_id for agent in agents_seen_since(clock.now() - OFFLINE_AFTER)
+        ):
             _end_binding(pk)
 
 

@@ -108,7 +108,7 @@ class RedisJournal:
     def close(self) -> None:
         self._ended.set()
         if self._thread is not None:
-            self._thread.join(2.0)
+            self._thread.join(2)
             self._thread = None
         self.send()
 

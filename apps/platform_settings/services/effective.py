@@ -13,7 +13,7 @@ from apps.platform_settings.domain.backends import (
     Backend,
     Mode,
     choose,
-    labelled,
+    label_backend,
     runtime_labels,
 )
 from apps.platform_settings.domain.document import Document
@@ -45,7 +45,7 @@ def backends() -> tuple[Backend, ...]:
     found, runtime = _document().backends, conf.local_runtime()
     if runtime not in runtime_labels:
         return found
-    return tuple(labelled(backend, runtime_labels[runtime]) for backend in found)
+    return tuple(label_backend(backend, runtime_labels[runtime]) for backend in found)
 
 
 def mode() -> Mode:
@@ -102,7 +102,7 @@ def mail_server() -> MailServer | None:
     A request takes what this process read last, a few seconds ago: pages that need no session
     ask for it, and they need no store.
     """
-    kept = live_settings.kept() if is_awaited() else None
+    kept = live_settings.last_snapshot() if is_awaited() else None
     smtp = (kept or current()).document.smtp
     if smtp is None:
         return None

@@ -110,7 +110,7 @@ class LiveSettings:
         is_recent = self._clock() < self._read_at + _RECENT_S
         return self._kept if _thread.takes_recent and is_recent else None
 
-    def kept(self) -> Snapshot | None:
+    def last_snapshot(self) -> Snapshot | None:
         """Return what was read last, however long ago."""
         return self._kept
 

@@ -91,8 +91,10 @@ def complaint_at(
     return Diagnostic(**where, code=code, message=message, severity=severity)  # type: ignore[arg-type]
 
 
-def listed(complaints: Iterable[Diagnostic], *, strict: bool = False) -> tuple[Diagnostic, ...]:
-    """Sort by position, without repetitions: at most 50 errors and 50 warnings.
+def sort_diagnostics(
+    complaints: Iterable[Diagnostic], *, strict: bool = False
+) -> tuple[Diagnostic, ...]:
+    """Return them by position, without repetitions: at most 50 errors and 50 warnings.
 
     `strict` turns warnings into errors.
     """

@@ -162,7 +162,7 @@ def _additional_properties(validator: Any, rest: Any, instance: Any, schema: Any
 
 
 def extra_members(members: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """The members that neither `properties` nor `patternProperties` names."""
+    """Return the members that neither `properties` nor `patternProperties` names."""
     patterns = schema.get("patternProperties", {})
     return [
         key
@@ -229,7 +229,7 @@ class _Finder:
 
 
 def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Subschemas of the same value."""
+    """Yield the subschemas that apply to the same value."""
     for keyword in _SAME_PLACE:
         yield from schema.get(keyword, ())
     for keyword in _ONE:
@@ -238,7 +238,7 @@ def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _below(schema: Mapping[str, Any], tree: Tree) -> Iterator[tuple[str, Any, Tree]]:
-    """Subschemas of the value's members."""
+    """Yield (name, subschema, value) for each member of the value."""
     if tree.kind is Kind.MAP:
         for key, value in tree.pairs.items():
             for inner in _of_member(schema, key):

@@ -34,8 +34,8 @@ def encode(ledger: Ledger) -> bytes:
         "applied": applied and {**_facts_out(applied), "keys": _keys_out(applied.keys)},
         "intent": _intent_out(ledger),
         "journal": ledger.intent.journal if ledger.intent else "",
-        "retained": _retained_out(ledger.retained),
-        "intent_retained": _retained_out(ledger.intent.retained) if ledger.intent else {},
+        "retained": _encode_retained(ledger.retained),
+        "intent_retained": _encode_retained(ledger.intent.retained) if ledger.intent else {},
         "former_rules": sorted(ledger.former_rules),
         "digest_key_id": ledger.digest_key_id,
     }
@@ -54,7 +54,7 @@ def decode(content: bytes, columns: Ledger) -> Ledger:
         columns,
         applied=applied,
         intent=_intent_in(document, applied),
-        retained=_retained_in(document["retained"]),
+        retained=_decode_retained(document["retained"]),
         former_rules=frozenset(document["former_rules"]),
         digest_key_id=document["digest_key_id"],
     )
@@ -77,7 +77,7 @@ def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | N
     stored = document["intent"]
     if stored is None:
         return None
-    retained = _retained_in(document["intent_retained"])
+    retained = _decode_retained(document["intent_retained"])
     state = _state_of(stored, _intended_keys(stored, applied))
     return Intent(state=state, journal=document["journal"], retained=retained)
 
@@ -92,11 +92,11 @@ def _intended_keys(stored: Mapping[str, Any], applied: State | None) -> dict[str
     return keys
 
 
-def _retained_out(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
+def _encode_retained(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
     return {key: [entry.record, entry.digest, entry.since] for key, entry in retained.items()}
 
 
-def _retained_in(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
+def _decode_retained(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
     return {
         key: RetainedKey(record=record, digest=digest, since=since)
         for key, (record, digest, since) in document.items()

@@ -149,9 +149,9 @@ class OrchestratorMetrics:
             yield call
         finally:
             if not stream or call.status != "OK":
-                self.grpc_answered(method, call.status, time.perf_counter() - begun)
+                self.record_grpc_call(method, call.status, time.perf_counter() - begun)
 
-    def grpc_answered(self, method: str, status: str, seconds: float) -> None:
+    def record_grpc_call(self, method: str, status: str, seconds: float) -> None:
         self._grpc.labels(method, status).inc()
         self._grpc_seconds.labels(method).observe(seconds)
 

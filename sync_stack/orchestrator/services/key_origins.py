@@ -165,13 +165,13 @@ def _with_history(known: Origin, owned: _OwnedKey) -> Origin:
     source = git_source(platform, owned.rule, owned.ledger.repo, ports.resolve)
     repositories = ports.repositories
     repositories.fetch(source, applied.commit, ref=applied.ref)
-    signed = repositories.signed(source, applied.commit)
+    signed = repositories.read_signature(source, applied.commit)
     line = _line(owned, source)
     if not line:
         return replace(known, applied=signed)
     file = owned.entry.file
     origin = repositories.origin_of_line(source, applied.commit, file, line, ref=applied.ref)
-    changed = repositories.signed(source, origin)
+    changed = repositories.read_signature(source, origin)
     return replace(known, applied=signed, line=line, changed=changed)
 
 

@@ -236,13 +236,13 @@ def test_a_ping_lets_one_call_through_and_a_failure_opens_the_breaker_again():
     assert isinstance(first, Permit)
     breaker.half_open()  # closed: nothing to do
     assert breaker.state is BreakerState.CLOSED
-    breaker.failed(first)
+    breaker.record_failure(first)
 
     breaker.half_open()
     probe = breaker.admit()
     assert isinstance(probe, Permit)
     assert breaker.admit() == 1
-    breaker.failed(probe)
+    breaker.record_failure(probe)
 
     assert (breaker.state, breaker.wait_s()) == (BreakerState.OPEN, 30)
 
@@ -285,13 +285,13 @@ def test_a_probe_that_says_nothing_gives_its_permit_back():
     breaker = Breaker(BreakerLimits(failures=1, open_s=30.0), lambda: now[0])
     first = breaker.admit()
     assert isinstance(first, Permit)
-    breaker.failed(first)
+    breaker.record_failure(first)
     now[0] = 31.0
     for _ in range(3):
         probe = breaker.admit()
         assert isinstance(probe, Permit)
         assert breaker.admit() == 1
-        breaker.abandoned(probe)
+        breaker.release(probe)
 
 
 async def test_a_probe_that_is_cut_off_gives_its_permit_back():

@@ -52,7 +52,7 @@ def show_logs(options: Options) -> int:
                 if options["output"] == "json":  # one object a line: a log has no end to wait for
                     text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
                 elif console.is_terminal:
-                    console.print(terminal_view.rendered(line, colours), soft_wrap=True)
+                    console.print(terminal_view.render_line(line, colours), soft_wrap=True)
                     continue
                 else:
                     text = f"{line.timestamp} [{line.source}] {printable(line.text)}"

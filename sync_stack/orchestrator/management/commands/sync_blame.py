@@ -31,7 +31,7 @@ class Command(SyncCommand):
         where = column_filters(
             options, rule="rule_id", repo="repo", env="env", datasource="datasource"
         )
-        with self.opened() as configuration:
+        with self.open_configuration() as configuration:
             found = origins(self.ports(configuration), options["key"], where)
         if not found:
             raise CommandError(

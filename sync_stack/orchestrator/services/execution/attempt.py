@@ -174,7 +174,7 @@ class Attempt:
     trees: dict[tuple[Source, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
     timing: StageTiming = field(default_factory=StageTiming)
 
-    def approved(self, destination_id: str, env: str) -> frozenset[str]:
+    def approved_keys(self, destination_id: str, env: str) -> frozenset[str]:
         """Return the keys of a target whose deletion an operator has approved."""
         return frozenset(self.request.approved.get(f"{destination_id}:{env}", ()))
 
@@ -193,7 +193,7 @@ class Attempt:
         """Store the stage as progress. Raises LostTask."""
         self.timing.enter(name)
         if not task_transitions.write(self.claim, progress={"stage": name, "ratio": ratio}):
-            raise self.heartbeat.refused()
+            raise self.heartbeat.note_refusal()
 
     def finish_rule_sync(self, sync: RuleSync, outcome: RuleSyncOutcome) -> RuleSyncOutcome:
         """Commit a rule sync in one write (sync-stack 4.8, step 8). Raises LostTask."""
@@ -207,4 +207,4 @@ class Attempt:
 
     def save_memory(self) -> None:
         if not task_transitions.write(self.claim, memory=self.memory()):
-            raise self.heartbeat.refused()
+            raise self.heartbeat.note_refusal()

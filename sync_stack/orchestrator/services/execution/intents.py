@@ -50,14 +50,14 @@ def restore(target: Target, ledger: Ledger, marker: TargetMarker) -> tuple[Ledge
     try:
         keys = _restore_journal(target, intent.journal, marker) if intent.journal else 0
     except SinkError as error:
-        counters.restored("error")
+        counters.count_restore("error")
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
     saved = ledger_records.save(replace(ledger, intent=None))
     if saved is None:
         raise TaskError("restore_failed", "another task has changed the ledger")
     if intent.journal:
         journals.delete(intent.journal)
-    counters.restored("ok")
+    counters.count_restore("ok")
     return saved, keys
 
 

@@ -322,6 +322,6 @@ def _change(
             fork=latest.fork,
         )
         found = replace(record, observed=observed, pr_time=max(record.pr_time, pr_time))
-        return found.applied(observed.commit) if outcome.message in _APPLIED else found
+        return found.with_applied_commit(observed.commit) if outcome.message in _APPLIED else found
 
     return change

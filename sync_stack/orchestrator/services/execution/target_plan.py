@@ -150,7 +150,7 @@ def desired_keys(
 ) -> dict[str, DesiredKey]:
     """Return every key with its value; secrets are `***` in a dry run. Raises TaskError."""
     if ref_state.rule.dry_run:
-        values = shaped.shown()
+        values = shaped.masked_values()
     else:
         fetched = {
             ref: attempt.ports.resolve(ref, target.names) for ref in set(shaped.secrets.values())
@@ -235,7 +235,7 @@ def _request(
         prune=rule.prune,
         missing_files=target.files.missing,
         taken=_owners_of_records(target),
-        approved=attempt.approved(target.destination.id, target.place.env),
+        approved=attempt.approved_keys(target.destination.id, target.place.env),
         adopt=rule.adopt,
         heal=attempt.task.kind == "heal",
     )

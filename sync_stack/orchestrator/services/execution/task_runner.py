@@ -237,7 +237,7 @@ def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
         record_refs(attempt, syncs, State.SUCCEEDED)
     result = TaskResult.of_outcomes(attempt.done.values())
     _end(attempt, Change.DONE, None, result, message=message)
-    counters.written(result.targets)
+    counters.count_keys(result.targets)
     from_pull_request = any(sync.event.kind is EventKind.PULL_REQUEST for sync in syncs)
     if attempt.supersedable and not from_pull_request:
         _supersede(attempt)
@@ -292,18 +292,18 @@ def _end(
     if result:
         columns["result"] = result.as_json()
     if not task_transitions.end(attempt.claim, change, **columns):
-        raise attempt.heartbeat.refused()
+        raise attempt.heartbeat.note_refusal()
     attempt.timing.state = advance(State.RUNNING, change)
     attempt.timing.error = error.code if error else ""
-    counters.ended(attempt.task.kind, attempt.timing.state)
+    counters.count_ended_tasks(attempt.task.kind, attempt.timing.state)
 
 
 def _log_failure(task: Task, state: State, error: TaskError) -> None:
     if state is State.RETRYING:
-        counters.retried(error.code)
+        counters.count_retry(error.code)
         log.warning("task %s attempt %d: %s", task.id, task.attempt, error)
     else:
-        counters.failed(error.code)
+        counters.count_failure(error.code)
         log.error("task %s ended %s: %s", task.id, state, error)
 
 
@@ -328,8 +328,8 @@ def _supersede(attempt: Attempt) -> None:
     if not ended:
         return
     for kind, count in Counter(task.kind for task in ended).items():
-        counters.ended(kind, State.SUCCEEDED, count)
-    counters.superseded(len(ended))
+        counters.count_ended_tasks(kind, State.SUCCEEDED, count)
+    counters.count_superseded(len(ended))
     attempt.ports.task_changed([task.id for task in ended])
 
 
