@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kernel.ids import humanized
+from kernel.ids import humanize
 from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_files import read_contracts
@@ -180,7 +180,7 @@ class _Hydration:
         protocol = next((each.protocol for each in ordered), "REST")
         return Surface(
             surface_id=surface_id,
-            title=title or humanized(surface_id) or surface_id,
+            title=title or humanize(surface_id) or surface_id,
             protocol=protocol,
             mock_host=self.surroundings.addresses.host(adapter_of(protocol), surface_id),
             description=contract.description if contract else "",
