@@ -15,7 +15,7 @@ from cue.scalars import Type
 from cue.static_checks import check
 from cue.syntax import Label, Struct
 from cue.vertex import Conjunct, Path, Vertex
-from readers.diagnostics import Diagnostic, dotted
+from readers.diagnostics import Diagnostic, dotted_path
 from readers.tree import Kind, Tree
 
 MAX_DIAGNOSTICS: Final = 50
@@ -129,7 +129,7 @@ _KINDS = {Type.STRING: Kind.STRING, Type.BOOL: Kind.BOOL, Type.NULL: Kind.NULL}
 
 
 def spelled(path: Path) -> str:
-    return dotted(tuple(part if isinstance(part, int) else part.name for part in path))
+    return dotted_path(tuple(part if isinstance(part, int) else part.name for part in path))
 
 
 def faults(vertex: Vertex) -> Iterator[Fault]:

@@ -116,7 +116,7 @@ def _tree(root: Node) -> Tree:
         if node.pairs is not None:
             pairs = {key.text or "": of(value) for key, value in node.pairs}
             return Tree(kind=Kind.MAP, pairs=pairs, line=line, column=column)
-        kind, text = node.spelled()
+        kind, text = node.kind_and_text()
         return Tree(kind=kind, text=text, line=line, column=column)
 
     return of(root)

@@ -150,7 +150,7 @@ def _plain(node: Node) -> Any:
         return {_key(name): _plain(value) for name, value in node.pairs}
     if node.items is not None:
         return [_plain(item) for item in node.items]
-    kind, text = node.spelled()
+    kind, text = node.kind_and_text()
     if kind is Kind.STRING and node.plain and not _YAML_PLAIN.fullmatch(text):
         raise CallRefused("a text in YAML that some editions read as something else")
     if kind is Kind.STRING:
@@ -161,7 +161,7 @@ def _plain(node: Node) -> Any:
 
 
 def _key(node: Node) -> str:
-    kind, text = node.spelled()
+    kind, text = node.kind_and_text()
     if kind is not Kind.STRING or text == "<<":
         raise CallRefused("a key in YAML that is no text")
     return _word(text) if node.plain else text
