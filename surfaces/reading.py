@@ -47,7 +47,7 @@ class Warnings:
     def add_unreadable(self, code: str, file: str, error: Unreadable) -> None:
         self.add_at(code, error.reason, file, error.line or 0, error.column or 0)
 
-    def listed(self) -> tuple[PackageWarning, ...]:
+    def list_warnings(self) -> tuple[PackageWarning, ...]:
         if not self._left_out:
             return tuple(self._found)
         detail = f"{self._left_out} more warnings about api/ and mock/ are not listed"
