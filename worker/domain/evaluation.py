@@ -88,7 +88,7 @@ def _endings(rules: StepEvaluation, ended: UnitExit, timed_out_ms: int | None) -
         yield Failure(reason=reason, detail=f"exit code {ended.exit_code}{wanted}")
 
 
-def service_ended(ended: UnitExit) -> Failure:
+def service_failure(ended: UnitExit) -> Failure:
     if ended.oom_killed:
         return Failure(reason="oom_killed", detail="killed: out of its memory limit")
     return Failure(reason="service_exited", detail=f"ended with exit code {ended.exit_code}")

@@ -366,7 +366,7 @@ def directory_note(launch: Launch) -> Body:
     return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": about}
 
 
-def owned_by(pod_name: str, pod_uid: str) -> Body:
+def owner_patch(pod_name: str, pod_uid: str) -> Body:
     """Return the change by which an object is deleted with the pod."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid}
     return {"metadata": {"ownerReferences": [owner]}}
