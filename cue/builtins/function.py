@@ -98,6 +98,7 @@ def decimal(value: Decimal) -> Numeric:
 
 
 def check_length(text: str) -> str:
+    """Return the text; raise CallRefused for one that is too long."""
     if len(text) > MAX_LENGTH:
         raise CallRefused(f"a text of more than {MAX_LENGTH} characters")
     return text

@@ -366,4 +366,5 @@ def unit_of(found: Container) -> Unit:
 
 
 def inspect_container(unit_id: str) -> Callable[[docker.APIClient], Container]:
+    """Return the call that inspects a container."""
     return lambda client: msgspec.convert(client.inspect_container(unit_id), Container)
