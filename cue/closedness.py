@@ -41,15 +41,15 @@ class Closedness:
         self.any_closed = any(scope.is_closed(self.depth) for scope in seen)
 
     def forbids(self, label: Label) -> bool:
-        return self.any_closed and not label.special and self._violated(None, label)
+        return self.any_closed and not label.special and self._forbids(None, label)
 
     def is_in_all(self, key: Key) -> bool:
         """Whether every literal allows a field."""
         every = (declared for found in self.declared.values() for declared in found)
         return not isinstance(key, Label) or all(self._allows(each, key) for each in every)
 
-    def _violated(self, scope: Scope | None, label: Label) -> bool:
-        if self._closed(scope) and not self._has(scope, label):
+    def _forbids(self, scope: Scope | None, label: Label) -> bool:
+        if self._is_closed(scope) and not self._has(scope, label):
             widest = _widest(scope)
             if widest is scope or not self._has(widest, label):
                 return True
@@ -60,10 +60,10 @@ class Closedness:
 
     def _violates(self, scope: Scope | None, child: Scope, label: Label) -> bool:
         if child.kind is not Closing.EMBEDDING:
-            return self._violated(child, label)
+            return self._forbids(child, label)
         if self._declares_around(scope, label) or not self._has(child, label):
             return False
-        return self._violated(child, label)
+        return self._forbids(child, label)
 
     def _declares_around(self, scope: Scope | None, label: Label) -> bool:
         if self._declares(scope, label):
@@ -74,15 +74,15 @@ class Closedness:
             return True
         return False
 
-    def _closed(self, scope: Scope | None) -> bool:
+    def _is_closed(self, scope: Scope | None) -> bool:
         if scope is None:
             return False
         if scope.kind is Closing.UNIT:
-            return any(self._closed_below(child) for child in self._below(scope))
+            return any(self._is_closed_below(child) for child in self._below(scope))
         return scope.is_closed(self.depth)
 
-    def _closed_below(self, scope: Scope) -> bool:
-        return scope.is_closed(self.depth) or any(map(self._closed_below, self._below(scope)))
+    def _is_closed_below(self, scope: Scope) -> bool:
+        return scope.is_closed(self.depth) or any(map(self._is_closed_below, self._below(scope)))
 
     def _below(self, scope: Scope | None) -> list[Scope]:
         return self.children.get(scope, [])

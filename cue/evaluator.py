@@ -18,7 +18,7 @@ from cue.faults import Budget, Fault
 from cue.members import Members, with_expr
 from cue.operands import Operands
 from cue.operations import Operations, constant
-from cue.scalars import Scalar, Type, limit, predeclared
+from cue.scalars import Scalar, Type, limit, predeclared_type
 from cue.syntax import Node
 from cue.vertex import (
     Closing,
@@ -131,7 +131,7 @@ class Evaluator:
 
     def _take_items(self, vertex: Vertex, conjunct: Conjunct, node: syntax.Call, name: str) -> None:
         """`and(list)` or `or(list)`: all its items, or one of them."""
-        found = self.operands.evaluated(node.arguments[0], conjunct, vertex)
+        found = self.operands.evaluate(node.arguments[0], conjunct, vertex)
         if found is None:
             return
         place = node.place
@@ -151,7 +151,7 @@ class Evaluator:
             self.take(vertex, with_expr(conjunct, choice))
 
     def _close(self, vertex: Vertex, conjunct: Conjunct, argument: Node) -> None:
-        found = self.operands.evaluated(argument, conjunct, vertex)
+        found = self.operands.evaluate(argument, conjunct, vertex)
         if found is None:
             return
         if not found.facts.types & Type.STRUCT:
@@ -243,7 +243,7 @@ class Evaluator:
             expr.name, conjunct.env
         ):
             return False
-        found = predeclared(expr.name, expr.line, expr.column)
+        found = predeclared_type(expr.name, expr.line, expr.column)
         if found is None:
             return False
         types, limits = found
@@ -267,7 +267,7 @@ class Evaluator:
             fault = bound if isinstance(bound, Fault) else vertex.facts.add_limit(bound)
             vertex.note(fault)
             return
-        found = self.operations.computed(node, conjunct, vertex)
+        found = self.operations.compute(node, conjunct, vertex)
         if isinstance(found, Scalar):
             vertex.note(vertex.facts.add_scalar(found))
             vertex.at(node.line, node.column)

@@ -122,7 +122,7 @@ class Members:
         items: list[Conjunct] = []
         for item in literal.items:
             if isinstance(item, syntax.Comprehension):
-                items += self.dynamic.expanded(item, conjunct, vertex, vertex) or ()
+                items += self.dynamic.expand(item, conjunct, vertex, vertex) or ()
             else:
                 items.append(with_expr(conjunct, item))
         return items

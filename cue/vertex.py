@@ -173,16 +173,16 @@ class Vertex:
         """Return the vertex in which to look up members: the tried alternative, or the default."""
         if self.current is not None:
             return self.current.view()
-        return self.settled() or self
+        return self.resolve_choices() or self
 
-    def settled(self) -> Vertex | None:
-        """The one possibility, or the one default; None when that is ambiguous."""
+    def resolve_choices(self) -> Vertex | None:
+        """Return the one possibility, or the one default; None when that is ambiguous."""
         if not self.choices:
             return self
-        picked = self.picked()
-        return picked[0].settled() if len(picked) == 1 else None
+        picked = self.preferred_alternatives()
+        return picked[0].resolve_choices() if len(picked) == 1 else None
 
-    def picked(self) -> list[Vertex]:
+    def preferred_alternatives(self) -> list[Vertex]:
         defaults = [made.vertex for made in self.choices if made.preference is Preference.YES]
         return defaults or [made.vertex for made in self.choices]
 

@@ -90,7 +90,7 @@ class _Reader:
                 detail = f'the action of {name[:200]} must be send or receive, not "{action[:40]}"'
                 self.sources.warnings.add(INVALID, detail, self.path, operation.tree)
                 continue
-            channel = self.references.resolved(operation.get("channel"))
+            channel = self.references.resolve(operation.get("channel"))
             named = text_of(operation.get("channel").tree.get("$ref")).rpartition("/")[2]
             message = next(iter(items(operation.tree.get("messages"))), None)
             if message is None:
@@ -106,7 +106,7 @@ class _Reader:
         if wrong_type(listed, Kind.MAP):
             self.sources.warnings.add(INVALID, f"{key} must be a mapping", self.path, listed)
         for name, each in members(listed):
-            place = self.references.resolved(Place(each, document.file))
+            place = self.references.resolve(Place(each, document.file))
             if place.tree.kind is Kind.MAP:
                 yield name, place
             else:
@@ -114,7 +114,7 @@ class _Reader:
                 self.sources.warnings.add(INVALID, detail, self.path, each)
 
     def _first_message(self, message: Place) -> Place:
-        message = self.references.resolved(message)
+        message = self.references.resolve(message)
         several = items(message.tree.get("oneOf"))
         return Place(several[0], message.file) if several else message
 
@@ -142,14 +142,14 @@ class _Reader:
         )
 
     def _payload(self, message: Place) -> Any:
-        message = self.references.resolved(message)
+        message = self.references.resolve(message)
         for example in items(message.tree.get("examples"))[:20]:
             payload = example.get("payload")
             if payload is not None and is_small(payload):
                 return payload.plain()
         if message.tree.get("payload") is None:
             return {}
-        payload_place = self.references.resolved(message.get("payload"))
+        payload_place = self.references.resolve(message.get("payload"))
         if payload_place.tree.get("schemaFormat") is not None:
             payload_place = payload_place.get("schema")
         return self.references.sample(payload_place)

@@ -139,7 +139,7 @@ def _common(one: list[str] | None, other: list[str]) -> list[str]:
     return both
 
 
-def flattened(documents: JsonDocuments, schemas: Sequence[Located]) -> Flat:
+def flatten_schemas(documents: JsonDocuments, schemas: Sequence[Located]) -> Flat:
     """Return all of the schemas as one."""
     made = Flat()
     reader = _Reader(documents)
@@ -162,7 +162,7 @@ class _Reader:
         self.parts -= 1
         if self.parts < 0:
             return
-        target = self.documents.resolved(schema)
+        target = self.documents.resolve(schema)
         if not isinstance(target.value, dict):
             return
         self.identity = self.identity or id(target.value)

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kernel.ids import humanized
+from kernel.ids import humanize
 from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
 from surfaces.exchanges import mock_tree, read_exchanges
-from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, folded
+from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, fold_id
 from surfaces.metadata_files import (
     EXTENSIONS,
     MetadataFile,
@@ -29,7 +29,7 @@ from surfaces.metadata_files import (
 )
 from surfaces.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
-from surfaces.operations import Addresses, Candidate, Surroundings, built
+from surfaces.operations import Addresses, Candidate, Surroundings, build_operation
 from surfaces.samples import Room
 from surfaces.trees import Warnings, member
 from surfaces.warnings import PackageWarning
@@ -52,7 +52,7 @@ def surfaces_of(
     sources = Sources(files, warnings)
     addresses = Addresses(base_url, suite_id)
     hydration = _Hydration(sources, addresses, content_digest(files))
-    return hydration.surfaces(), warnings.listed()
+    return hydration.surfaces(), warnings.list_warnings()
 
 
 class _Names:
@@ -141,7 +141,7 @@ class _Hydration:
     def _is_example_file(self, path: str) -> bool:
         lower = path.lower()
         if lower.endswith(".cue"):
-            stem = folded(file_stem(path))
+            stem = fold_id(file_stem(path))
             return any(stem in index.by_id for index in self.indexes)
         if not lower.endswith(EXTENSIONS):
             return False
@@ -180,7 +180,7 @@ class _Hydration:
         protocol = next((each.protocol for each in ordered), "REST")
         return Surface(
             surface_id=surface_id,
-            title=title or humanized(surface_id) or surface_id,
+            title=title or humanize(surface_id) or surface_id,
             protocol=protocol,
             mock_host=self.surroundings.addresses.host(adapter_of(protocol), surface_id),
             description=contract.description if contract else "",
@@ -210,7 +210,7 @@ class _Hydration:
     def _operation(self, surface_id: str, candidate: Candidate, names: _Names) -> Operation:
         operation_id = names.unique(identifier(candidate.operation_id))
         exchanges = self._exchanges(candidate)
-        operation = built(
+        operation = build_operation(
             candidate,
             surface_id=surface_id,
             operation_id=operation_id,

@@ -47,7 +47,7 @@ class Imported:
     warnings: tuple[PackageWarning, ...] = ()
 
 
-def imported(name: str, content: bytes, beside: Beside, *, surface: str = "") -> Imported:
+def convert_file(name: str, content: bytes, beside: Beside, *, surface: str = "") -> Imported:
     """Return the files that a file becomes; raise Unreadable for what is none of the formats."""
     if name.lower().endswith(_CONTRACTS):
         return _contract(name, content, beside)

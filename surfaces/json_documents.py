@@ -88,7 +88,7 @@ class JsonDocuments:
         if len(text) <= _MAX_SAMPLE and len(self.samples) < _SAMPLES:
             self.samples[key] = text
 
-    def resolved(self, place: Located) -> Located:
+    def resolve(self, place: Located) -> Located:
         """Follow `$ref`; one to a URL, or to nothing, leads to None."""
         for _ in range(MAX_REFERENCES):
             reference = place.value.get("$ref") if isinstance(place.value, dict) else None

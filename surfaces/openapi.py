@@ -65,7 +65,7 @@ class _Reader:
                 detail = f'the path "{template[:200]}" does not begin with "/" and is left out'
                 self.sources.warnings.add(INVALID, detail, self.path, listed)
                 continue
-            item = self.references.resolved(Place(listed, document.file))
+            item = self.references.resolve(Place(listed, document.file))
             if item.tree.kind is not Kind.MAP:
                 detail = f"the path {template[:200]} must be a mapping"
                 self.sources.warnings.add(INVALID, detail, self.path, listed)
@@ -106,7 +106,7 @@ class _Reader:
         found: dict[tuple[str, str], Place] = {}
         for owner in (item, operation):
             for each in items(owner.tree.get("parameters"))[:MAX_PARAMETERS]:
-                place = self.references.resolved(Place(each, owner.file))
+                place = self.references.resolve(Place(each, owner.file))
                 key = (text_of(place.tree.get("in")), text_of(place.tree.get("name")))
                 found[key] = place
         for (source, name), place in found.items():
@@ -124,7 +124,7 @@ class _Reader:
 
     def _body(self, operation: Place) -> tuple[str, str | None]:
         """Return the media type and a sample of the body, JSON if there is a choice."""
-        request = self.references.resolved(operation.get("requestBody"))
+        request = self.references.resolve(operation.get("requestBody"))
         content = request.get("content")
         types = list(islice(content.tree.pairs, MAX_PARAMETERS))
         if not types:

@@ -101,7 +101,7 @@ class Candidate:
         return "", 0, 0
 
 
-def built(
+def build_operation(
     candidate: Candidate,
     *,
     surface_id: str,

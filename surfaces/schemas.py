@@ -51,7 +51,7 @@ class References:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
-    def resolved(self, place: Place) -> Place:
+    def resolve(self, place: Place) -> Place:
         for _ in range(MAX_REFERENCES):
             reference = text_of(place.tree.get("$ref"))
             if not reference or len(reference) > _MAX_REFERENCE:
@@ -84,7 +84,7 @@ class _Sampler:
         self.left = MAX_VALUES
 
     def of(self, place: Place, depth: int) -> Any:
-        place = self.references.resolved(place)
+        place = self.references.resolve(place)
         self.left -= 1
         self.references.sources.sampled -= 1
         if self.references.sources.sampled < 0:
@@ -173,7 +173,7 @@ def media_sample(references: References, media: Place) -> Any:
     if own is not None and is_small(own):
         return own.plain()
     for _, example in islice(members(media.tree.get("examples")), _MAX_PARTS):
-        found = references.resolved(Place(example, media.file)).get("value").tree
+        found = references.resolve(Place(example, media.file)).get("value").tree
         if found is not NOTHING and is_small(found):
             return found.plain()
     if media.tree.get("schema") is None:

@@ -17,7 +17,7 @@ from apps.suites.domain.dependencies import split_reference
 from apps.suites.profiles import profile_join
 from apps.suites.sources import SourcedSuite, SuiteSource, sources
 from kernel.errors import PlatformError
-from kernel.ids import shortened
+from kernel.ids import shorten
 
 log: Final = logging.getLogger("partita.suites")
 SLOW_S: Final = 1.0
@@ -264,4 +264,4 @@ class Shelf:
 def _free_id(sourced: SourcedSuite, taken: Collection[str]) -> str:
     others = (f"{sourced.ids[-1]}-{number}" for number in itertools.count(2))
     free = next(each for each in itertools.chain(sourced.ids, others) if each not in taken)
-    return free if len(free) <= _LONGEST_ID else shortened(free, limit=_LONGEST_ID)
+    return free if len(free) <= _LONGEST_ID else shorten(free, limit=_LONGEST_ID)

@@ -16,7 +16,7 @@ from apps.suites.domain.starlark_text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
 from apps.suites.modules import loadable_modules
 from kernel.errors import InvalidInput, known_names
-from kernel.ids import humanized, is_identifier
+from kernel.ids import humanize, is_identifier
 
 STARTERS: Final = Path(__file__).resolve().parents[2] / "examples" / "starters"
 _TITLE, _ID = b"TITLE", b"ID"  # placeholders in README.md and metadata.yaml
@@ -49,7 +49,7 @@ def new_suite(folder: Path, template: str) -> list[str]:
 def _fill(path: str, content: bytes, suite_id: str) -> bytes:
     if path not in ("README.md", "metadata.yaml"):
         return content
-    title = humanized(suite_id).encode()
+    title = humanize(suite_id).encode()
     return content.replace(_TITLE, title).replace(_ID, suite_id.encode())
 
 

@@ -45,7 +45,7 @@ class _Trees:
             return self.source.list([self.of(item, depth + 1) for item in node.items], place)
         if node.pairs is not None:
             return self.source.map(self._pairs(node.pairs, depth), place)
-        kind, text = node.spelled()
+        kind, text = node.kind_and_text()
         return self.source.scalar(kind, text, place)
 
     def _pairs(self, pairs: list[tuple[Node, Node]], depth: int) -> dict[str, Tree]:

@@ -149,7 +149,7 @@ class WebhookStreams:
             self._replace()
 
     def _on_failure(self, error: Exception) -> None:
-        pause = self._watch.failed(error)
+        pause = self._watch.record_failure(error)
         if not self._closed:
             self._reopening = asyncio.get_running_loop().call_later(pause, self._reopen)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired, TypedDict
 
-from kernel.ids import humanized, slug
+from kernel.ids import humanize, slug
 
 SUITE: Final = "suite"
 STDLIB: Final = "stdlib"
@@ -290,7 +290,7 @@ def _entry(
 
 
 def _words(segment: str) -> str:
-    return humanized(segment) or segment
+    return humanize(segment) or segment
 
 
 def _built_in_id(name: str) -> str:

@@ -113,9 +113,9 @@ def waiting_sentence(
 def rounded_duration(duration_ms: int) -> str:
     """Return a duration for people: `250 ms`, `4.2 s`, `41 s`, `3 min 20 s`."""
     if duration_ms < durations.parse_duration_ms("1s"):
-        return durations.shown(duration_ms / 1000)
+        return durations.format_duration(duration_ms / 1000)
     digits = 1 if duration_ms < _TENTHS_BELOW_MS else 0
-    return durations.shown(round(duration_ms / 1000, digits))
+    return durations.format_duration(round(duration_ms / 1000, digits))
 
 
 def _sentence_without_steps(span: RunSpan) -> str:

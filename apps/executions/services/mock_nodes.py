@@ -74,7 +74,7 @@ def _check(step: Step, *, wait_s: float) -> None:
     if not fault:
         _record(step, "")
     elif step.started_at is not None and step.started_at + limit <= clock.now():
-        within = durations.shown(limit.total_seconds())
+        within = durations.format_duration(limit.total_seconds())
         _record(step, f"{', '.join(surfaces)} did not answer within {within}: {fault}")
 
 

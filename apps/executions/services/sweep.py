@@ -132,7 +132,7 @@ def _end_overdue_run(pk: UUID) -> None:
     if run.execution.verdict or run.execution.status == ExecutionStatus.CANCELING:
         force_end(run)
     else:
-        longest = durations.shown(conf.max_duration().total_seconds())
+        longest = durations.format_duration(conf.max_duration().total_seconds())
         fail_run(run, RunReason.RUN_TIMEOUT, f"the run took longer than {longest}")
     save_runs([run])
 

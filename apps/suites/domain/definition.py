@@ -16,7 +16,7 @@ from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_un
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
-from kernel.ids import humanized
+from kernel.ids import humanize
 from readers.archive import content_digest
 from surfaces import HydratedSurfaces, Surface, SurfaceDocument
 from surfaces.warnings import PackageWarning, WarningDocument
@@ -391,6 +391,6 @@ def folders(files: Mapping[str, bytes]) -> list[FolderDocument]:
         if slash:
             inside.setdefault(folder, []).append(path)
     return [
-        {"name": name, "role": ROLES.get(name) or humanized(name), "files": inside[name]}
+        {"name": name, "role": ROLES.get(name) or humanize(name), "files": inside[name]}
         for name in sorted(inside)
     ]

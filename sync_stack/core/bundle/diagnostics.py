@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from readers.diagnostics import Diagnostic, Severity, dotted
+from readers.diagnostics import Diagnostic, Severity, dotted_path
 from readers.tree import Kind, Tree
 
 MAX_ERRORS: Final = 50
@@ -52,7 +52,7 @@ class LocatedValue:
 
     @property
     def location(self) -> Location:
-        return Location(path=dotted(self.path), line=self.tree.line, column=self.tree.column)
+        return Location(path=dotted_path(self.path), line=self.tree.line, column=self.tree.column)
 
     def member(self, name: str) -> LocatedValue | None:
         found = self.tree.get(name)

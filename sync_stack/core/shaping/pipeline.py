@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
-from readers.diagnostics import Diagnostic, dotted
+from readers.diagnostics import Diagnostic, dotted_path
 from readers.tree import Kind, Tree
 from sync_stack.core.bundle.rules import EnvSlice
 from sync_stack.core.file_errors import ShapingError
@@ -151,7 +151,7 @@ class _Slicer:
                 file=self.file,
                 line=tree.line,
                 column=tree.column,
-                path=dotted(path),
+                path=dotted_path(path),
                 code="env_not_in_file",
                 severity="warning",
                 message=f"left out: it has values for other environments than {self.current} only",

@@ -21,7 +21,7 @@ from worker.runtimes.docker.engine import (
     Engine,
     RuntimeRefused,
     explanation,
-    inspected,
+    inspect_container,
     unit_of,
 )
 from worker.runtimes.docker.images import Images
@@ -118,7 +118,7 @@ class Containers:
 
     async def inspect(self, name: str) -> Unit:
         """Return a container by its name or id. Raises NotFound."""
-        return unit_of(await self.engine.call(inspected(name)))
+        return unit_of(await self.engine.call(inspect_container(name)))
 
     async def rename(self, unit_id: str, name: str) -> bool:
         """Return False if that cannot be done: somebody removed it, or the name is taken."""

@@ -365,5 +365,6 @@ def unit_of(found: Container) -> Unit:
     )
 
 
-def inspected(unit_id: str) -> Callable[[docker.APIClient], Container]:
+def inspect_container(unit_id: str) -> Callable[[docker.APIClient], Container]:
+    """Return the call that inspects a container."""
     return lambda client: msgspec.convert(client.inspect_container(unit_id), Container)

@@ -139,7 +139,7 @@ async def pull(
     """Pull an image; return why it failed, empty on success. Raises OSError, ConnectionBroken."""
     name, tag = name_and_tag(image)
     path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
-    headers = {"X-Registry-Auth": encoded(credentials)} if credentials else {}
+    headers = {"X-Registry-Auth": encode_credentials(credentials)} if credentials else {}
     try:
         async with asyncio.timeout(within_s):
             problem = await _problem(engine_http.body(address, "POST", path, headers=headers))
@@ -150,7 +150,7 @@ async def pull(
     if credentials is None:
         return problem
     both = f"{credentials.username}:{credentials.secret}"
-    return Redactor([credentials.secret, both, encoded(credentials)]).mask(problem)
+    return Redactor([credentials.secret, both, encode_credentials(credentials)]).mask(problem)
 
 
 async def _problem(answer: AsyncGenerator[bytes]) -> str:
@@ -173,7 +173,7 @@ def _error_in(line: bytes) -> str:
         return line.decode("utf-8", "replace").strip()
 
 
-def encoded(credentials: PullCredentials) -> str:
+def encode_credentials(credentials: PullCredentials) -> str:
     if credentials.username:
         said = {"username": credentials.username, "password": credentials.secret}
     else:

@@ -42,7 +42,7 @@ from worker.runtimes.docker.engine import (
     RuntimeRefused,
     engine_address,
     explanation,
-    inspected,
+    inspect_container,
     repeat_after_server_errors,
     unit_of,
     unit_state,
@@ -312,7 +312,7 @@ class DockerRuntime(Runtime):
 
     async def _container(self, unit_id: str) -> Container:
         try:
-            return await self._engine.call(inspected(unit_id))
+            return await self._engine.call(inspect_container(unit_id))
         except NotFound as error:
             raise UnitLost(f"container {unit_id[:12]} is gone") from error
 

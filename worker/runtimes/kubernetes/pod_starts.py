@@ -261,7 +261,7 @@ class PodStarts:
             return
         name = str(body["metadata"]["name"])  # type: ignore[index]
         with contextlib.suppress(ClusterError):
-            await self._client.patch(kind, name, pod_spec.owned_by(made.name, made.metadata.uid))
+            await self._client.patch(kind, name, pod_spec.owner_patch(made.name, made.metadata.uid))
 
     async def remove_earlier(self, launch: Launch) -> None:
         """Remove the pods of earlier attempts of the step."""

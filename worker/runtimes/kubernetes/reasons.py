@@ -234,7 +234,7 @@ def refusal_problem(message: str) -> PodProblem:
     return PodProblem(reason="admission_refused", sentence=sentence)
 
 
-def keeper_ended(pod: Pod) -> bool:
+def has_keeper_ended(pod: Pod) -> bool:
     return pod.state_of(KEEPER).terminated is not None
 
 

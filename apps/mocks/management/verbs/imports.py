@@ -12,7 +12,7 @@ from apps.suites import api as suites
 from kernel.errors import InvalidInput
 from readers import Unreadable
 from readers.folder import MAX_CONTRACT_BYTES
-from surfaces.imports import MAX_RECORDING, Imported, imported
+from surfaces.imports import MAX_RECORDING, Imported, convert_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,7 +60,7 @@ def import_file(options: dict[str, Any]) -> int:
     place = Path(options["file"])
     folder = target_folder(options)
     try:
-        found = imported(
+        found = convert_file(
             place.name, _content(place), lambda path: _beside(place.parent, path),
             surface=options["surface"],
         )  # fmt: skip
