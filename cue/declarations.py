@@ -58,12 +58,12 @@ def declared(text: str, *, file: str) -> Declaration:
         evaluator.complete(vertex)
         if found := list(faults(vertex)):
             raise CueError(diagnostics(found, file))
-        return _Reader(evaluator).of(vertex)
+        return _DeclarationReader(evaluator).of(vertex)
 
     return bounded(run, file)
 
 
-class _Reader:
+class _DeclarationReader:
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
 

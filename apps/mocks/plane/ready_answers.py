@@ -49,7 +49,7 @@ class ReadyAnswer:
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
+class PreparedOperation:
     """What all answers of an operation have, and its one answer if it has one."""
 
     common: Headers
@@ -63,12 +63,12 @@ class ReadyAnswers:
         self._notes = notes
         self._security = security
 
-    def prepared(self, operation: CompiledOperation) -> Prepared:
+    def prepared(self, operation: CompiledOperation) -> PreparedOperation:
         made = operation.prepared
         if made is None:
             common = http_responses.operation_headers(operation, self._security)
-            made = operation.prepared = Prepared(common, self._ready(operation, common))
-        assert isinstance(made, Prepared)
+            made = operation.prepared = PreparedOperation(common, self._ready(operation, common))
+        assert isinstance(made, PreparedOperation)
         return made
 
     def _ready(self, operation: CompiledOperation, common: Headers) -> ReadyAnswer | None:
