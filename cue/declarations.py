@@ -58,12 +58,12 @@ def read_declaration(text: str, *, file: str) -> Declaration:
         evaluator.complete(vertex)
         if found := list(faults(vertex)):
             raise CueError(diagnostics(found, file))
-        return _Reader(evaluator).of(vertex)
+        return _DeclarationReader(evaluator).of(vertex)
 
     return translate_faults(run, file)
 
 
-class _Reader:
+class _DeclarationReader:
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
 

@@ -23,7 +23,7 @@ from cue.syntax import Node
 from cue.vertex import (
     Closing,
     Conjunct,
-    Scope,
+    DeclarationScope,
     Validator,
     Vertex,
     VertexState,
@@ -158,7 +158,7 @@ class Evaluator:
             message = f"close of {found.facts.types.words()}"
             vertex.faults.append(argument.fault("wrong_type", message))
             return
-        scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
+        scope = DeclarationScope(Closing.CLOSE, conjunct.scope, len(vertex.path))
         self.take(vertex, with_expr(conjunct, argument, scope))
 
     def _take_terminal(self, vertex: Vertex, conjunct: Conjunct) -> None:
@@ -212,7 +212,7 @@ class Evaluator:
             return
         vertex.copied.add(key)
         if closes:
-            scope = Scope(Closing.DEFINITION, scope, len(vertex.path))
+            scope = DeclarationScope(Closing.DEFINITION, scope, len(vertex.path))
         cyclic = conjunct.is_cyclic or bool(earlier) or is_above(target, vertex)
         self._copy(vertex, target, Conjunct(conjunct.expr, None, scope, conjunct.trail, cyclic))
 

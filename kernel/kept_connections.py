@@ -185,8 +185,8 @@ class _Connection:
     def abort(self) -> None:
         self._writer.transport.abort()
 
-    async def request(self, sent: bytes, method: str, limit: int) -> _Answer:
-        answer = _Answer(method, limit)
+    async def request(self, sent: bytes, method: str, limit: int) -> _ParsedAnswer:
+        answer = _ParsedAnswer(method, limit)
         parser = httptools.HttpResponseParser(answer)
         answer.parser = parser
         try:
@@ -206,7 +206,7 @@ class _Connection:
         return answer
 
 
-class _Answer:
+class _ParsedAnswer:
     """What the parser tells of one answer."""
 
     parser: Any

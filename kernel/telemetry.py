@@ -53,14 +53,14 @@ class FinishedSpan:
     error: str = ""
 
 
-class _State:
+class _TelemetryState:
     def __init__(self) -> None:
         self.provider: TracerProvider | None = None
         self.pipeline: Pipeline | None = None
         self.last_export_ok = True
 
 
-_state: Final = _State()
+_state: Final = _TelemetryState()
 _configuring: Final = threading.Lock()
 
 

@@ -57,7 +57,7 @@ def mock_tree(path: str, sources: Sources, code: str = INVALID) -> Tree:
 
 def read_exchanges(path: str, sources: Sources, *, grpc: bool) -> tuple[Exchange, ...]:
     """Return the examples of a file in order; wrong ones are warnings and left out."""
-    return tuple(_Reader(path, sources, grpc=grpc).exchanges(mock_tree(path, sources)))
+    return tuple(_ExchangeReader(path, sources, grpc=grpc).exchanges(mock_tree(path, sources)))
 
 
 def is_status(text: str, *, grpc: bool) -> bool:
@@ -68,7 +68,7 @@ def is_status(text: str, *, grpc: bool) -> bool:
     return _LOWEST <= number <= _HIGHEST or (grpc and number <= _MAX_GRPC_STATUS)
 
 
-class _Reader:
+class _ExchangeReader:
     def __init__(self, path: str, sources: Sources, *, grpc: bool) -> None:
         self.path = path
         self.warnings = sources.warnings

@@ -142,7 +142,7 @@ def _common(one: list[str] | None, other: list[str]) -> list[str]:
 def flatten_schemas(documents: JsonDocuments, schemas: Sequence[Located]) -> Flat:
     """Return all of the schemas as one."""
     made = Flat()
-    reader = _Reader(documents)
+    reader = _FlatSchemaReader(documents)
     for schema in schemas:
         reader.take(schema, made)
     made.given = [value for _, value in sorted(reader.given, key=lambda each: each[0])]
@@ -151,7 +151,7 @@ def flatten_schemas(documents: JsonDocuments, schemas: Sequence[Located]) -> Fla
     return made
 
 
-class _Reader:
+class _FlatSchemaReader:
     def __init__(self, documents: JsonDocuments) -> None:
         self.documents = documents
         self.parts = MAX_PARTS

@@ -113,7 +113,7 @@ def file_stem(path: str) -> str:
 
 def read_metadata(path: str, sources: Sources) -> MetadataFile:
     """Return what a metadata file says; wrong values are warnings."""
-    return _Reader(path, sources.warnings).read(mock_tree(path, sources, INVALID))
+    return _MetadataReader(path, sources.warnings).read(mock_tree(path, sources, INVALID))
 
 
 def take_identity(mock: MetadataFile, document: Tree) -> None:
@@ -126,7 +126,7 @@ def take_identity(mock: MetadataFile, document: Tree) -> None:
         mock.route = mock.route or mock.names.path
 
 
-class _Reader:
+class _MetadataReader:
     def __init__(self, path: str, warnings: Warnings) -> None:
         self.path = path
         self.warnings = warnings

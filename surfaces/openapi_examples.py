@@ -99,7 +99,7 @@ def _preferring(value: str) -> Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ResponseParts:
     """What the examples of a response have in common."""
 
     status: str
@@ -123,7 +123,7 @@ class _Exchanges:
 
     def _of_response(self, status: str, response: Located, *, is_first: bool) -> Iterator[Exchange]:
         media_type, media = chosen_media(response)
-        answer = _Answer(status, media_type, self._headers(response))
+        answer = _ResponseParts(status, media_type, self._headers(response))
         named = {name: (body, self.request.conditions(name)) for name, body
                  in self._named_examples(media_type, media)}  # fmt: skip
         free = next((name for name, (_, when) in named.items() if not when), "")
@@ -152,7 +152,7 @@ class _Exchanges:
     def _exchange(
         self,
         name: str,
-        answer: _Answer,
+        answer: _ResponseParts,
         body: str | None,
         when: tuple[Condition, ...] = (),
         *,

@@ -72,7 +72,7 @@ class ReadinessReport(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """What a probe said, when, and until when that holds (monotonic seconds)."""
 
     component: Component
@@ -85,7 +85,7 @@ class ProbeRunner:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="probe")
         self._under_way: dict[str, Future[tuple[ProbeResult, float]]] = {}
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, ProbeAnswer] = {}
         self._lock = threading.Lock()
 
     def components(self, names: list[str]) -> list[Component]:
@@ -113,12 +113,12 @@ class ProbeRunner:
 
     def _settle(
         self, probe: Probe, future: Future[tuple[ProbeResult, float]], deadline: float
-    ) -> Answer:
+    ) -> ProbeAnswer:
         try:
             result, seconds = future.result(max(0.0, deadline - time.monotonic()))
         except Late:
             result, seconds = ProbeResult(ready=False, detail="no answer in time"), TIMEOUT_S
-        return Answer(_component(probe, result, seconds), time.monotonic() + KEPT_S)
+        return ProbeAnswer(_component(probe, result, seconds), time.monotonic() + KEPT_S)
 
 
 def _time_probe(probe: Probe) -> tuple[ProbeResult, float]:

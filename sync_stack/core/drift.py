@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.ledger import Ledger, State, digest, digester
+from sync_stack.core.ledger import Ledger, TargetState, digest, digester
 from sync_stack.core.sink import Capabilities, Live, Owner
 
 FIRST_PAUSE_S: Final = 5.0
@@ -104,7 +104,7 @@ def compare(
 
 
 def _of_baseline(
-    applied: State, live: Live, sink: Capabilities, digest_key: bytes
+    applied: TargetState, live: Live, sink: Capabilities, digest_key: bytes
 ) -> Iterator[ObservedChange]:
     digest_of, missing = digester(digest_key), applied.missing_files()
     for key, entry in applied.keys.items():
@@ -132,7 +132,7 @@ def _of_baseline(
 
 
 def _added_keys(
-    ledger: Ledger, applied: State, live: Live, digest_key: bytes
+    ledger: Ledger, applied: TargetState, live: Live, digest_key: bytes
 ) -> Iterator[ObservedChange]:
     """Yield the keys in our whole records that are neither applied nor retained."""
     for name in {entry.record for entry in applied.keys.values()}:

@@ -51,7 +51,7 @@ class RetainedKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class TargetState:
     """A desired state of the target: `applied`, or the `intent` of an attempt under way."""
 
     commit: str
@@ -76,7 +76,7 @@ class Intent:
     `retained` is what the ledger's `retained` becomes with it.
     """
 
-    state: State
+    state: TargetState
     journal: str
     retained: Mapping[str, RetainedKey] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class Ledger:
     destination: str
     destination_id: str
     digest_key_id: str
-    applied: State | None = None
+    applied: TargetState | None = None
     intent: Intent | None = None
     retained: Mapping[str, RetainedKey] = field(default_factory=dict)
     former_rules: frozenset[str] = frozenset()

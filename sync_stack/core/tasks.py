@@ -26,7 +26,7 @@ class State(StrEnum):
     DEAD = "DEAD"
 
 
-class Kind(StrEnum):
+class TaskKind(StrEnum):
     WEBHOOK = "webhook"
     HEAL = "heal"
     RECONCILE = "reconcile"

@@ -30,7 +30,7 @@ from sync_stack.gateway.responses import (
     accepted_response,
     ignored_response,
 )
-from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, Route
+from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, PlatformRoute
 from sync_stack.gateway.webhook_secrets import WebhookSecrets, WebhookSecretUnavailable
 
 log: Final = logging.getLogger("partita.sync.gateway")
@@ -205,7 +205,7 @@ class DeliveryPipeline:
         raise _verification_refusal(unavailable, stale=stale)
 
     async def _prepare(
-        self, request: WebhookRequest, route: Route, verified: _VerifiedDelivery, limit: int
+        self, request: WebhookRequest, route: PlatformRoute, verified: _VerifiedDelivery, limit: int
     ) -> _CheckedDelivery:
         header, delivery_id = _delivery_id(request, verified.platform)
         if not delivery_id and self.production and verified.git.needs_delivery_id:
@@ -235,7 +235,9 @@ class DeliveryPipeline:
         keys = delivery.replay_keys(id_is_signed=verified.git.id_is_signed)
         return _CheckedDelivery(message=message, replay_keys=keys, repository=repository)
 
-    async def _validate_payload(self, delivery: _VerifiedDelivery, route: Route, limit: int) -> str:
+    async def _validate_payload(
+        self, delivery: _VerifiedDelivery, route: PlatformRoute, limit: int
+    ) -> str:
         """Return the repository for the inbox; empty without an inbox. Raises Refusal."""
         git, platform, event_class = delivery.git, delivery.platform, delivery.event_class
         try:
@@ -322,7 +324,7 @@ def _json_hint(compiled: CompiledBundle, segment: str, request: WebhookRequest) 
     return ""
 
 
-def _route(compiled: CompiledBundle, segment: str) -> Route:
+def _route(compiled: CompiledBundle, segment: str) -> PlatformRoute:
     route = compiled.routes.get(segment)
     if route is not None:
         return route

@@ -36,7 +36,7 @@ from sync_stack.gateway.metrics import GatewayMetrics
 from sync_stack.gateway.rate_limits import MemoryBudget, RateLimiter
 from sync_stack.gateway.reservations import MemoryReplay, RedisReplay, Reservations, open_redis
 from sync_stack.gateway.routes import CompiledBundle, compile_bundle
-from sync_stack.gateway.webhook_secrets import Resolver, WebhookSecrets
+from sync_stack.gateway.webhook_secrets import WebhookSecretResolver, WebhookSecrets
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.sinks.redis import RedisOptions
@@ -54,7 +54,9 @@ _COLLECT_AFTER: Final = 20_000  # objects
 class Gateway:
     """The parts of a gateway, on one event loop."""
 
-    def __init__(self, settings: GatewaySettings, bundle: Bundle, resolver: Resolver) -> None:
+    def __init__(
+        self, settings: GatewaySettings, bundle: Bundle, resolver: WebhookSecretResolver
+    ) -> None:
         self.settings = settings
         self.compiled = _compile(settings, bundle)
         self.metrics = GatewayMetrics(version=settings.version, commit=settings.commit)
@@ -166,7 +168,7 @@ class Gateway:
         return [f"the circuit breaker is open for {self.breaker.wait_s()} s at most"]
 
     def _reservations(
-        self, bundle: Bundle, resolver: Resolver, clock: Callable[[], float]
+        self, bundle: Bundle, resolver: WebhookSecretResolver, clock: Callable[[], float]
     ) -> Reservations:
         shared = None
         name = gateway_redis(bundle)

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from sync_stack.core.replay import ReplayKeys
 from sync_stack.gateway.responses import Code, Refusal
-from sync_stack.gateway.webhook_secrets import Resolver
+from sync_stack.gateway.webhook_secrets import WebhookSecretResolver
 from sync_stack.sinks.redis import RedisMode, RedisOptions
 from sync_stack.sinks.redis.client import host_and_port, login_and_tls
 
@@ -239,7 +239,7 @@ _TIMEOUT_S: Final = 0.25
 _CONNECTIONS: Final = 64
 
 
-def open_redis(options: RedisOptions, resolver: Resolver) -> Any:
+def open_redis(options: RedisOptions, resolver: WebhookSecretResolver) -> Any:
     """Open an asyncio client, which connects at first use. Raises SecretError."""
     hosts = [host_and_port(text) for text in options.hosts]
     common = login_and_tls(options, resolver.resolve) | {

@@ -19,7 +19,7 @@ from apps.executions.selectors.logs import (
     LEVELS,
     PATTERN_MAX_CHARACTERS,
     LineFilter,
-    PatternInvalid,
+    SearchPatternInvalid,
     compile_pattern,
 )
 from apps.http.rest import InvalidParameter, choice_parameter, flag_parameter
@@ -81,7 +81,7 @@ def line_filter(request: Request) -> LineFilter:
         pattern = compile_pattern(
             query, regex=flag_parameter(request, "regex"), case=flag_parameter(request, "case")
         )
-    except PatternInvalid as error:
+    except SearchPatternInvalid as error:
         raise InvalidParameter(f"q is not a valid RE2 pattern: {error}") from None
     return LineFilter(
         pattern=pattern,

@@ -62,7 +62,7 @@ _ONLINE: Final = "partita.agents.online"
 _LATE: Final = {"service": StepReason.NOT_READY, "mock": StepReason.MOCK_NOT_READY}
 
 
-class Presence:
+class ContinuousUptime:
     """How long this process has run without a pause.
 
     After a pause (the process or its machine stood still, or has just started) all other processes
@@ -87,7 +87,7 @@ def _now_s() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def sweep(presence: Presence | None = None) -> bool:
+def sweep(presence: ContinuousUptime | None = None) -> bool:
     """Do everything that is due; return False if another process holds the sweep lease.
 
     Each kind of work is independent: a failure is logged, and the next sweep tries again.
@@ -262,7 +262,7 @@ class SweeperPart(StoreLoop):
 
     def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
         super().__init__("sweeper", interval_s=interval_s)
-        self._presence = Presence()
+        self._presence = ContinuousUptime()
 
     def work(self) -> None:
         sweep(self._presence)

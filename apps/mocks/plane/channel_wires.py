@@ -97,7 +97,7 @@ class ChannelsApp:
             elif _has_had_all(exchange, subscription):
                 await exchange.reply(_EMPTY, common, b"")
             else:
-                await EventStream(self.channels, subscription).run([*common, *_STREAM])
+                await EventSubscription(self.channels, subscription).run([*common, *_STREAM])
 
     async def _refuse(self, exchange: HttpExchange, error: PlatformError) -> None:
         common = self._security
@@ -111,7 +111,7 @@ def _has_had_all(exchange: HttpExchange, subscription: Subscription) -> bool:
     return not subscription.interval_s and bool(exchange.given.get(b"last-event-id"))
 
 
-class EventStream:
+class EventSubscription:
     """One subscription over server-sent events."""
 
     def __init__(self, channels: Channels, subscription: Subscription) -> None:

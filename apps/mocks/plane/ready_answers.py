@@ -49,7 +49,7 @@ class ReadyAnswer:
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
+class PreparedOperation:
     """What all answers of an operation have, and its one answer if it has one."""
 
     common: Headers
@@ -63,13 +63,13 @@ class ReadyAnswers:
         self._notes = notes
         self._security = security
 
-    def prepare(self, operation: CompiledOperation) -> Prepared:
+    def prepare(self, operation: CompiledOperation) -> PreparedOperation:
         """Prepare the answers of an operation, once, and return what they have."""
         made = operation.prepared
         if made is None:
             common = http_responses.operation_headers(operation, self._security)
-            made = operation.prepared = Prepared(common, self._ready(operation, common))
-        assert isinstance(made, Prepared)
+            made = operation.prepared = PreparedOperation(common, self._ready(operation, common))
+        assert isinstance(made, PreparedOperation)
         return made
 
     def _ready(self, operation: CompiledOperation, common: Headers) -> ReadyAnswer | None:

@@ -24,8 +24,8 @@ import uvicorn
 
 from apps.mocks.standalone.arguments import parser_of
 from apps.mocks.standalone.output import (
-    Facts,
     Output,
+    ServerFacts,
     report,
     report_error,
     report_kept,
@@ -99,14 +99,14 @@ class Command:
             served.start(apply_reload)
             grpc = f"{options.host}:{grpc_port}" if grpc_port else ""
             took_s = time.monotonic() - self._began
-            show.facts(Facts(served, _base_url(bound), grpc, took_s))
+            show.facts(ServerFacts(served, _base_url(bound), grpc, took_s))
             return OK
 
         def apply_reload(reading: Reading) -> None:
             plane.renew()
             report_reload(reading)
 
-        server = _Server(plane, on_started=start, on_stopping=plane.close_channels)
+        server = _MockServer(plane, on_started=start, on_stopping=plane.close_channels)
         try:
             server.run(sockets=[bound])
         finally:
@@ -142,7 +142,7 @@ def _cannot_listen(error: Exception, host: str, port: int) -> int:
     return CONFLICT if is_taken else ERROR
 
 
-class _Server(uvicorn.Server):
+class _MockServer(uvicorn.Server):
     """Calls `on_started` once it serves; the first signal ends it, after the calls in hand."""
 
     def __init__(

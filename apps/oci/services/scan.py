@@ -24,7 +24,7 @@ from apps.oci.domain.manifest import Descriptor, Manifest
 from apps.oci.domain.package import LAYER_TYPES, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
 from apps.oci.domain.repositories import RepositoryError
-from apps.oci.domain.scanned import SYNC_S, Known, PulledPackage, ScannedRepository
+from apps.oci.domain.scanned import SYNC_S, KnownRepository, PulledPackage, ScannedRepository
 from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
 from apps.oci.services.conversation import IN_FLIGHT
 from apps.oci.services.packages import unpack_package
@@ -50,7 +50,7 @@ class Scan:
     def __init__(
         self,
         registry: ImageRegistry,
-        known: Mapping[str, Known],
+        known: Mapping[str, KnownRepository],
         stored: Set[str],
         *,
         turn: int | None = None,
@@ -178,7 +178,9 @@ class Scan:
             return self._copy_known(path, tuple(tags), version, known)
         return await self._pull(ScannedRepository(path=path, tags=tuple(tags), version=version))
 
-    def _is_trusted(self, path: str, version: str, tags: frozenset[str], known: Known) -> bool:
+    def _is_trusted(
+        self, path: str, version: str, tags: frozenset[str], known: KnownRepository
+    ) -> bool:
         """Return whether the digest of a version is taken as unchanged in this turn."""
         if (
             self._turn is None
@@ -188,14 +190,14 @@ class Scan:
             return False
         return (crc32(path.encode()) + self._turn) % _TURNS != 0
 
-    def _is_open(self, known: Known, digest: str) -> bool:
+    def _is_open(self, known: KnownRepository, digest: str) -> bool:
         """Return whether the digest is new, or its pull failed for a reason that may pass."""
         if digest != known.digest:
             return True
         return digest not in self._stored and (known.pulled or known.error_code in _PASSING)
 
     def _copy_known(
-        self, path: str, tags: tuple[str, ...], version: str, known: Known
+        self, path: str, tags: tuple[str, ...], version: str, known: KnownRepository
     ) -> ScannedRepository:
         scanned = ScannedRepository(
             path=path,

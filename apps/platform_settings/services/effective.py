@@ -21,14 +21,14 @@ from apps.platform_settings.domain.registries import Credentials, ImageRegistry,
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound
-from apps.platform_settings.services.live_settings import Snapshot, live_settings
+from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
 from kernel.errors import known_names
 
 _TLS_PORT: Final = 465  # RFC 8314
 
 
-def current() -> Snapshot:
+def current() -> SettingsSnapshot:
     """Return the stored settings, after the import of a file that has changed."""
     if (recent := live_settings.recent()) is not None:
         return recent

@@ -42,7 +42,7 @@ class ProfilesFileInvalid(Exception):
 
 def read_profiles_file(text: str, *, file: str, rules: DraftRules) -> dict[str, StoredProfiles]:
     """Return the stored profiles by suite id, without revisions; raise ProfilesFileInvalid."""
-    reader = _Reader(file, rules)
+    reader = _ProfilesReader(file, rules)
     try:
         found = reader.suites(read_yaml(text))
     except Unreadable as error:
@@ -53,7 +53,7 @@ def read_profiles_file(text: str, *, file: str, rules: DraftRules) -> dict[str, 
     return found
 
 
-class _Reader:
+class _ProfilesReader:
     def __init__(self, file: str, rules: DraftRules) -> None:
         self.file = file
         self.rules = rules

@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from kernel.addresses import Kind, destinations, kind_of
+from kernel.addresses import AddressKind, destinations, kind_of
 
 _API_SUFFIX: Final = re.compile(r"/api/v[134]$")
 _INNER_NAMES: Final = (".internal", ".local", ".localhost", ".home.arpa", ".svc", ".test")
-_INNER_KINDS: Final = (Kind.PRIVATE, Kind.LOOPBACK)
+_INNER_KINDS: Final = (AddressKind.PRIVATE, AddressKind.LOOPBACK)
 _SCP: Final = re.compile(r"(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)([^:]+)")
 
 

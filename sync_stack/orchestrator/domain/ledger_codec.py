@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
+from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, TargetState
 from sync_stack.core.tasks import TaskError
 
 COLUMNS: Final = (  # fields of a ledger that its row has as columns
@@ -73,7 +73,7 @@ def _intent_out(ledger: Ledger) -> dict[str, object] | None:
     }
 
 
-def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | None:
+def _intent_in(document: Mapping[str, Any], applied: TargetState | None) -> Intent | None:
     stored = document["intent"]
     if stored is None:
         return None
@@ -82,7 +82,7 @@ def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | N
     return Intent(state=state, journal=document["journal"], retained=retained)
 
 
-def _intended_keys(stored: Mapping[str, Any], applied: State | None) -> dict[str, LedgerKey]:
+def _intended_keys(stored: Mapping[str, Any], applied: TargetState | None) -> dict[str, LedgerKey]:
     """Return the keys of an intent; one of an older version is stored with all of them."""
     if "keys" in stored:
         return _keys_in(stored["keys"])
@@ -103,7 +103,7 @@ def _decode_retained(document: Mapping[str, list[str]]) -> dict[str, RetainedKey
     }
 
 
-def _facts_out(state: State) -> dict[str, object]:
+def _facts_out(state: TargetState) -> dict[str, object]:
     """Return all fields but the keys."""
     return {name: getattr(state, name) for name in _STATE_TEXTS} | {"files": list(state.files)}
 
@@ -115,9 +115,9 @@ def _keys_out(keys: Mapping[str, LedgerKey]) -> dict[str, list[Any]]:
     }
 
 
-def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> State:
+def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> TargetState:
     texts = {name: document[name] for name in _STATE_TEXTS}
-    return State(**texts, files=tuple(document["files"]), keys=keys)
+    return TargetState(**texts, files=tuple(document["files"]), keys=keys)
 
 
 def _keys_in(document: Mapping[str, list[Any]]) -> dict[str, LedgerKey]:

@@ -18,7 +18,7 @@ from worker.domain.suite_files import KeptArchives
 from worker.runtimes.docker.container_spec import container
 from worker.runtimes.docker.engine import (
     APIError,
-    Engine,
+    ContainerEngine,
     RuntimeRefused,
     explanation,
     inspect_container,
@@ -36,7 +36,12 @@ class Containers:
     """The containers of one engine. `publishes`: their ports, on loopback."""
 
     def __init__(
-        self, engine: Engine, images: Images, environment: RunEnvironment, *, publishes: bool
+        self,
+        engine: ContainerEngine,
+        images: Images,
+        environment: RunEnvironment,
+        *,
+        publishes: bool,
     ) -> None:
         self.engine = engine
         self.images = images

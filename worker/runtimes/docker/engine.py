@@ -191,7 +191,7 @@ class _NoEngine(Exception):
     """The engine cannot be reached or misses the deadline: retry."""
 
 
-class Engine:
+class ContainerEngine:
     """The engine at an address, by default the one of the environment."""
 
     def __init__(

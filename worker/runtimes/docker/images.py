@@ -19,7 +19,7 @@ from kernel.redaction import Redactor
 from worker.domain.pull_credentials import PullCredentials, no_credentials
 from worker.domain.runtime import ImageMissing
 from worker.runtimes.docker import engine_http
-from worker.runtimes.docker.engine import Engine, EngineAddress, NotFound
+from worker.runtimes.docker.engine import ContainerEngine, EngineAddress, NotFound
 from worker.runtimes.docker.engine_http import ConnectionBroken
 
 _TRIES: Final = 3
@@ -57,7 +57,7 @@ class Images:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ContainerEngine,
         policy: str,
         credentials: Callable[[str], PullCredentials | None] = no_credentials,
     ) -> None:

@@ -92,6 +92,6 @@ def line_filter(
         raise InvalidInput(f"--regex and --search take at most {most} characters")
     try:
         pattern = executions.compile_pattern(query, regex=bool(regex), case=False)
-    except executions.PatternInvalid as error:
+    except executions.SearchPatternInvalid as error:
         raise InvalidInput(f"--regex is not a valid RE2 pattern: {error}") from None
     return executions.LineFilter(pattern=pattern, sources=sources)

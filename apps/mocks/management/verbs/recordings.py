@@ -39,7 +39,7 @@ def record(options: dict[str, Any]) -> int:
     parts = urlsplit(options["to"])
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise InvalidInput(f"--to {options['to']!r}: expected http(s)://host without credentials")
-    writer = _Writer(target_folder(options), options["surface"], parts.netloc)
+    writer = _RecordingWriter(target_folder(options), options["surface"], parts.netloc)
     if writer.has_mocks() and not options["force"]:
         sys.stderr.write(f"{writer.folder} has such mocks already; --force replaces them\n")
         return ExitCode.CONFLICT
@@ -57,7 +57,7 @@ def record(options: dict[str, Any]) -> int:
     return _report(writer, kept.recording.left_out, options)
 
 
-class _Writer:
+class _RecordingWriter:
     """Writes the mocks of all calls so far, when there are new ones."""
 
     def __init__(self, folder: Path, surface: str, source: str) -> None:
@@ -81,7 +81,7 @@ class _Writer:
             write(plan_write(files, self.folder))
 
 
-def _report(writer: _Writer, left_out: Counter[str], options: dict[str, Any]) -> int:
+def _report(writer: _RecordingWriter, left_out: Counter[str], options: dict[str, Any]) -> int:
     made = writer.made
     missing = left_out + made.left_out
     if options["output"] == "json":

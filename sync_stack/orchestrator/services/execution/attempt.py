@@ -27,7 +27,7 @@ from sync_stack.orchestrator.domain.task_documents import (
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import counters, task_transitions
 from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat
-from sync_stack.repositories import Repositories, Source, TreeEntry
+from sync_stack.repositories import Repositories, RepositorySource, TreeEntry
 from sync_stack.repositories.schemas import Schemas
 
 _FIRST: Final = "git"
@@ -171,14 +171,16 @@ class Attempt:
     heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
     supersedable: list[str] = field(default_factory=list)
-    trees: dict[tuple[Source, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
+    trees: dict[tuple[RepositorySource, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
     timing: StageTiming = field(default_factory=StageTiming)
 
     def approved_keys(self, destination_id: str, env: str) -> frozenset[str]:
         """Return the keys of a target whose deletion an operator has approved."""
         return frozenset(self.request.approved.get(f"{destination_id}:{env}", ()))
 
-    def tree(self, source: Source, commit: str, *, ref: str = "") -> Mapping[str, TreeEntry]:
+    def tree(
+        self, source: RepositorySource, commit: str, *, ref: str = ""
+    ) -> Mapping[str, TreeEntry]:
         """Return the files of a commit, which is fetched once. Raises GitError."""
         known = self.trees.get((source, commit))
         if known is None:

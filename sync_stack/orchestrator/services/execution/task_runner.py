@@ -16,9 +16,9 @@ from kernel import clock
 from sync_stack.core.events import EventKind
 from sync_stack.core.tasks import (
     Change,
-    Kind,
     State,
     TaskError,
+    TaskKind,
     Tries,
     advance,
     backoff_s,
@@ -162,7 +162,7 @@ def _attempt(attempt: Attempt) -> None:
 def _parts(attempt: Attempt) -> list[RuleSync]:
     """Return the rule syncs of the task. Raises TaskError(rule_removed) if a rule is gone."""
     task = attempt.task
-    if task.kind == Kind.SCHEMA_REFRESH:
+    if task.kind == TaskKind.SCHEMA_REFRESH:
         refresh_schemas(attempt)
         return []
     if attempt.request.purge:
@@ -231,7 +231,7 @@ def _store_failure(
 def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
     task = attempt.task
     message = most_significant(outcome.message for outcome in attempt.done.values())
-    if task.kind == Kind.SCHEMA_REFRESH:
+    if task.kind == TaskKind.SCHEMA_REFRESH:
         message = "schema_refreshed"
     if _leaves_records(attempt) and message != "superseded":
         record_refs(attempt, syncs, State.SUCCEEDED)
@@ -246,7 +246,7 @@ def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
 def _leaves_records(attempt: Attempt) -> bool:
     """Return whether the task records its refs; heals, purges and dry runs do not."""
     request = attempt.request
-    return attempt.task.kind != Kind.HEAL and not request.dry_run and not request.purge
+    return attempt.task.kind != TaskKind.HEAL and not request.dry_run and not request.purge
 
 
 def _end_failed(attempt: Attempt, syncs: list[RuleSync], errors: list[TaskError]) -> None:

@@ -24,7 +24,7 @@ from sync_stack.core.drift import (
     is_unhealed,
     may_heal,
 )
-from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, State, digest
+from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, TargetState, digest
 from sync_stack.core.sink import Capabilities, Live, LiveRecord, Owner, TargetMarker
 
 KEY = b"digest key of the tests"
@@ -44,7 +44,9 @@ def ledger(records: dict[str, dict[str, str]], **more) -> Ledger:
         for name, values in records.items()
         for key, text in values.items()
     }
-    state = State(commit="c", ref="r", rule_digest="d", generation=1, at="", task_id="t", keys=keys)
+    state = TargetState(
+        commit="c", ref="r", rule_digest="d", generation=1, at="", task_id="t", keys=keys
+    )
     fields: dict[str, Any] = {"unit_id": "u", "rule_id": "shop", "tenant": "t", "platform": "p"}
     fields |= {"datasource": "s", "kind": "fake", "repo": "acme/shop", "env": "e"}
     fields |= {"destination": "d", "destination_id": "i", "digest_key_id": "k"}
