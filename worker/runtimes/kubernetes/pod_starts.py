@@ -30,7 +30,7 @@ from worker.runtimes.kubernetes.client import (
 from worker.runtimes.kubernetes.objects import FILLER, AnyObject, ClusterEvent, EventList, Pod
 from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
 from worker.runtimes.kubernetes.pod_spec import PodExtras, PodRules
-from worker.runtimes.kubernetes.pod_units import has_started, is_gated
+from worker.runtimes.kubernetes.pod_units import is_up, is_void
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem, StartDropped
 from worker.runtimes.kubernetes.resources import ClusterResources
@@ -200,7 +200,7 @@ class PodStarts:
         known = await self._pods.read(name)
         if known and not ownership.is_owned(known.metadata.annotations, self._installation_id):
             raise RuntimeFailure(f"a pod {name} of another owner exists")
-        if known and is_gated(known):  # its runner ended before it opened the gate
+        if known and is_void(known):  # its runner ended before it opened the gate
             await self.remove_gated(known)
             return False
         return known is not None
@@ -296,7 +296,7 @@ class PodStarts:
                 raise dropped
             if failed := reasons.start_failure(pod):
                 raise _start_failed(failed.message)
-            if _is_up(pod):
+            if is_up(pod):
                 return pod
             if not fed and _waits_for_files(pod):
                 fed = await self._feed(launch)
@@ -310,7 +310,7 @@ class PodStarts:
 
         def is_news(pod: Pod) -> bool:
             return (
-                _is_up(pod)
+                is_up(pod)
                 or (not fed and _waits_for_files(pod))
                 or reasons.lost_problem(pod) is not None
             )
@@ -361,11 +361,6 @@ def rules_of(options: RuntimeOptions) -> PodRules:
         pull_policy=options.pull_policy,
         claim=options.cluster.claim,
     )
-
-
-def _is_up(pod: Pod) -> bool:
-    """Return whether the program runs, and later steps find its address, or it has ended."""
-    return has_started(pod) and bool(pod.status.pod_ip or pod.step.terminated)
 
 
 def _pulls(events: Sequence[ClusterEvent], image: str) -> bool:
