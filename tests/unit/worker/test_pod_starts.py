@@ -129,7 +129,7 @@ async def test_a_start_that_the_node_dropped_is_begun_again(
     async def report(sentence: str) -> None:
         reported.append(sentence)
 
-    runtime = api.runtime(tmp_path)
+    runtime = api.runtime(tmp_path, pending_s=10)
 
     await runtime.prepare(launch(), pulling=ignore_pull, waiting=report)
 
@@ -144,7 +144,7 @@ async def test_a_start_that_the_node_dropped_is_begun_again(
 
 async def test_a_step_that_may_have_begun_is_not_started_again_unasked(tmp_path: Path) -> None:
     api = _DroppingNode("step", MAY_HAVE_BEGUN)
-    runtime = api.runtime(tmp_path)
+    runtime = api.runtime(tmp_path, pending_s=10)
 
     with pytest.raises(RuntimeFailure, match="which may have begun") as failure:
         await runtime.start(launch())
@@ -157,7 +157,7 @@ async def test_a_step_that_may_have_begun_is_not_started_again_unasked(tmp_path:
 async def test_a_step_that_runs_without_its_keeper_is_none(tmp_path: Path) -> None:
     [running] = RUNNING["containerStatuses"]
     api = _DroppingNode(KEEPER, DROPPED, running)
-    runtime = api.runtime(tmp_path)
+    runtime = api.runtime(tmp_path, pending_s=10)
 
     with pytest.raises(RuntimeFailure, match="which may have begun") as failure:
         await runtime.start(launch())
@@ -174,7 +174,7 @@ async def test_a_service_that_may_have_begun_is_started_again(
     tmp_path: Path, container: str, others: list[dict[str, Any]]
 ) -> None:
     api = _DroppingNode(container, MAY_HAVE_BEGUN, *others)
-    runtime = api.runtime(tmp_path)
+    runtime = api.runtime(tmp_path, pending_s=10)
 
     unit = await runtime.start(launch(node={"command": ["true"], "kind": "service"}))
 

@@ -129,8 +129,7 @@ class PodStarts:
     ) -> None:
         """Put a pod in the place of one whose start was dropped."""
         await progress.note(dropped.problem)
-        await self._resources.delete("pods", dropped.pod.name, uid=dropped.pod.metadata.uid)
-        self._pods.forget(dropped.pod.name)
+        await self.remove(dropped.pod)
         contents = await self._contents.read(launch)
         await self._make(launch, contents, progress, secrets_name=_another_name(launch))
 
@@ -201,12 +200,12 @@ class PodStarts:
         if known and not ownership.is_owned(known.metadata.annotations, self._installation_id):
             raise RuntimeFailure(f"a pod {name} of another owner exists")
         if known and is_void(known):  # its runner ended before it opened the gate
-            await self.remove_gated(known)
+            await self.remove(known)
             return False
         return known is not None
 
-    async def remove_gated(self, pod: Pod) -> None:
-        """Remove a pod that waits at a gate which nobody opens any more."""
+    async def remove(self, pod: Pod) -> None:
+        """Remove this pod, and no other one of its name."""
         await self._resources.delete("pods", pod.name, uid=pod.metadata.uid)
         self._pods.forget(pod.name)
 
@@ -270,8 +269,7 @@ class PodStarts:
         of_step = {ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id}
         for pod in await self._resources.pods(**of_step):
             if int(pod.metadata.annotations.get(ownership.ATTEMPT, 0)) < launch.attempt:
-                await self._resources.delete("pods", pod.name, uid=pod.metadata.uid)
-                self._pods.forget(pod.name)
+                await self.remove(pod)
 
     async def _credentials_of(self, image: str) -> PullCredentials | None:
         """Return the credentials. Raises ImageMissing if they cannot be read in time."""

@@ -278,7 +278,7 @@ class PodsAhead:
         ours = {start.pod for start in self._started.values()} | self._released.keys()
         for pod in pods:
             if is_void(pod) and not pod.is_going and pod.name not in ours:
-                await self._starts.remove_gated(pod)
+                await self._starts.remove(pod)
 
     async def keep_off(self, run_id: str) -> None:
         """Start nothing of a run any more, and remove what waits."""

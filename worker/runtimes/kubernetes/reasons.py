@@ -168,9 +168,8 @@ def dropped_start(pod: Pod, *, may_run_again: bool) -> PodFailed | None:
             continue
         if any(words in ended.message for words in _DROPPED):
             is_final = _may_have_begun(pod, status.name) and not may_run_again
-            what = "the start of the step"
-            what += ", which may have begun" if is_final else ""
-            sentence = f"node {pod.spec.node_name or '?'} dropped {what}"
+            begun = ", which may have begun" if is_final else ""
+            sentence = f"node {pod.spec.node_name or '?'} dropped the start of the step{begun}"
             sentence += _after(_one_line(ended.message))
             problem = PodProblem(reason="node_lost", sentence=sentence, is_final=is_final)
             return PodFailed(problem) if is_final else StartDropped(problem, pod)
@@ -182,10 +181,11 @@ def _may_have_begun(pod: Pod, dropped: str) -> bool:
 
     The keeper starts after the step, and nothing else could watch the step or take its files.
     """
-    step = pod.step
-    if dropped == STEP_CONTAINER:
-        return step.terminated is not None and _NOT_CREATED not in step.terminated.message
-    return dropped == KEEPER and (step.running is not None or step.terminated is not None)
+    if dropped not in (STEP_CONTAINER, KEEPER):
+        return False
+    if ended := pod.step.terminated:
+        return ended.reason not in _START or _NOT_CREATED not in ended.message
+    return pod.step.running is not None
 
 
 def gate_problem(pod: Pod) -> PodProblem | None:
