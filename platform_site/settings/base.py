@@ -324,7 +324,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.rest.SessionAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["apps.accounts.rest.IsSignedIn"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "apps.http.rest.documents.DocumentSchema",
     "EXCEPTION_HANDLER": "platform_site.error_handler.handle",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

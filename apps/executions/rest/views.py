@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -26,7 +26,6 @@ from apps.http.rest import (
     PAGING,
     StrictViewSet,
     conditional_response,
-    described_document,
     paginate,
     paginate_queryset,
     requested_page,
@@ -174,7 +173,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         ],
         request=schemas.RerunInput,
         responses={
-            200: described_document(api.RerunPlanBody, "the plan, for `dryRun`"),
+            200: OpenApiResponse(api.RerunPlanBody, "the plan, for `dryRun`"),
             201: schemas.Summary,
         },
     )
@@ -199,7 +198,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         operation_id="executions_keep",
         description="Keep the environment for `keepAliveMs` from now on.",
         request=schemas.KeepInput,
-        responses=described_document(api.KeepBody, "how the environment is kept"),
+        responses=OpenApiResponse(api.KeepBody, "how the environment is kept"),
     )
     @action(detail=True, methods=["put"])
     def keep(self, _request: Request, **_path: str) -> Response:
@@ -219,7 +218,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
 
     @extend_schema(
         operation_id="executions_since_green",
-        responses={200: described_document(api.SinceGreen, "what differs, without any value")},
+        responses={200: OpenApiResponse(api.SinceGreen, "what differs, without any value")},
     )
     @action(detail=True, url_path="since-green")
     def since_green(self, _request: Request, **_path: str) -> Response:
@@ -228,7 +227,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_timeline",
         description="What each attempt of each step did from when to when, until now.",
-        responses={200: described_document(api.TimelineBody, "the timeline")},
+        responses={200: OpenApiResponse(api.TimelineBody, "the timeline")},
     )
     @action(detail=True)
     def timeline(self, _request: Request, **_path: str) -> Response:
@@ -246,7 +245,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
                 required=True,
             )
         ],
-        responses={200: described_document(api.LinePlace)},
+        responses={200: api.LinePlace},
     )
     @action(detail=True, url_path="logs/at")
     def log_line_at(self, request: Request, **_path: str) -> Response:
