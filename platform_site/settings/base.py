@@ -355,7 +355,7 @@ SPECTACULAR_SETTINGS = {
         "MemberRoleEnum": ["viewer", "runner", "admin"],
         "BackendModeEnum": ["local", "remote", "hybrid"],
         "FallbackModeEnum": ["static", "example", "proxy"],
-        "PackageStatusEnum": "apps.catalog.rest.schemas.STATUSES",
+        "PackageStatusEnum": ["Official", "Verified", "Installed", "Listed"],
         "SuiteStatusEnum": ["Installed", "Verified", "Invalid"],
         "BackendStatusEnum": ["Ready", "Disconnected", "Standby"],
     },

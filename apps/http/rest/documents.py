@@ -175,7 +175,7 @@ class DocumentSchema(AutoSchema):
 
 def _reference_of(auto_schema: AutoSchema) -> Reference:
     def reference(document: type) -> Schema:
-        component: Schema = auto_schema.resolve_serializer(document, "response").ref  # type: ignore[arg-type, no-untyped-call]
+        component: Schema = auto_schema.resolve_serializer(document, "response").ref
         return component
 
     return reference
