@@ -11,9 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NotRequired, TypedDict, cast
 
 _MAX_NAMES: Final = 10
+
+
+class FieldErrorDocument(TypedDict):
+    """What is wrong, and where; `line` and `column` of the file count from 1."""
+
+    pointer: str
+    code: str
+    detail: str
+    file: NotRequired[str]
+    line: NotRequired[int]
+    column: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +42,9 @@ class FieldError:
     line: int | None = None
     column: int | None = None
 
-    def as_dict(self) -> dict[str, str | int]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    def as_dict(self) -> FieldErrorDocument:
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return cast("FieldErrorDocument", known)
 
 
 class PlatformError(Exception):

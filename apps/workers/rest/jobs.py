@@ -89,12 +89,11 @@ class LeaseView(JobView):
         answer: schemas.LeaseAnswer = {
             "status": lease.status,
             "cancelRequested": bool(lease.cancel_reason),
+            **stop_fields(lease.cancel_reason),
             "leaseMs": lease.lease_ms,
             "leaseExpiresAt": clock.rfc3339(lease.expires_at),
             "leaseGraceMs": round((lease.lease_grace_s or 0) * 1000),
         }
-        if lease.cancel_reason:
-            answer["cancelReason"] = lease.cancel_reason
         return Response(answer)
 
 
