@@ -22,6 +22,9 @@ from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
 from apps.executions.rest.artifact_responses import HARMLESS, file_response
+from apps.executions.selectors.detail import RunDetail
+from apps.executions.selectors.launchable import ReferencedSuiteBody
+from apps.executions.selectors.overview import OverviewBody
 from apps.http.rest import (
     PAGING,
     StrictViewSet,
@@ -78,7 +81,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="launch_suites",
         parameters=parameters.PAGING_PARAMETERS,
-        responses=schemas.LaunchSuites,
+        responses=schemas.LaunchSuitePage,
     )
     @action(detail=False, url_path="launch-suites")
     def launch_suites(self, request: Request) -> Response:
@@ -94,7 +97,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
                 "ref", "the id of a suite, or `host/path`, `:tag`, `@sha256:…`", required=True
             )
         ],
-        responses=schemas.ReferencedSuite,
+        responses=ReferencedSuiteBody,
     )
     @action(detail=False, url_path="resolve-ref")
     def resolve_ref(self, request: Request) -> Response:
@@ -102,7 +105,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
 
     @extend_schema(
         parameters=[parameters.query("workspaceId", "administrators: only this workspace")],
-        responses=schemas.Overview,
+        responses=OverviewBody,
     )
     @action(detail=False)
     def overview(self, request: Request) -> Response:
@@ -112,7 +115,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_list",
         parameters=[*parameters.FILTER_PARAMETERS, *parameters.PAGING_PARAMETERS],
-        responses=schemas.ExecutionList,
+        responses=schemas.ExecutionPage,
     )
     def list(self, request: Request) -> Response:
         workspace_id = request.query_params.get("workspaceId")
@@ -127,7 +130,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
             OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
         ],
         request=schemas.LaunchInput,
-        responses={201: schemas.Summary},
+        responses={201: api.RunSummary},
     )
     def create(self, request: Request) -> Response:
         self.limit_launches()
@@ -138,7 +141,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_detail",
         parameters=parameters.DETAIL_PARAMETERS,
-        responses={200: schemas.Detail, 304: None},
+        responses={200: RunDetail, 304: None},
     )
     def retrieve(self, request: Request, **_path: str) -> Response:
         omit = parameters.omitted_parts(request)
@@ -156,7 +159,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_cancel",
         request=schemas.CancelInput,
-        responses={202: schemas.Summary},
+        responses={202: api.RunSummary},
     )
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, **_path: str) -> Response:
@@ -174,7 +177,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         request=schemas.RerunInput,
         responses={
             200: OpenApiResponse(api.RerunPlanBody, "the plan, for `dryRun`"),
-            201: schemas.Summary,
+            201: api.RunSummary,
         },
     )
     @action(detail=True, methods=["post"])
@@ -257,7 +260,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_log_search",
         parameters=[*parameters.SEARCH_PARAMETERS, *parameters.PAGING_PARAMETERS],
-        responses=schemas.LogMatches,
+        responses=schemas.LogMatchPage,
     )
     @action(detail=True, url_path="logs/search")
     def log_search(self, request: Request, **_path: str) -> Response:

@@ -1,7 +1,8 @@
 """The OpenAPI schemas of answers, from the typed documents that builders return (decision 0065).
 
 A view names the TypedDict of its answer: `@extend_schema(responses={200: RunDetail, 304: None})`.
-It becomes a component under its own name, and so do the documents inside it.
+It becomes a component under its own name, and so do the documents inside it. A mapping that is the
+JSON of a struct says so: `Annotated[dict[str, object], EventRecord]`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from enum import Enum
 from typing import (
@@ -29,6 +30,7 @@ from typing import (
 )
 from uuid import UUID
 
+import msgspec
 from drf_spectacular.extensions import (
     OpenApiSerializerExtension,
     OpenApiSerializerFieldExtension,
@@ -38,6 +40,7 @@ from rest_framework import serializers
 
 Schema = dict[str, Any]
 Reference = Callable[[type], Schema]  # the schema that refers to a document's component
+Member = tuple[str, Any, bool]  # name, type, whether it is always there
 _NULL: Final[Schema] = {"type": "null"}
 _PLAIN: Final[Mapping[Any, Schema]] = {
     Any: {},
@@ -58,17 +61,21 @@ _LISTS: Final = (
 _MAPS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
-def document_schema(document: type, reference: Reference) -> Schema:
-    """Return the schema of a TypedDict; its docstring is the description.
+def is_document(target: Any) -> bool:
+    """Return whether this class declares a document: a TypedDict, or a struct of msgspec."""
+    return is_typeddict(target) or (inspect.isclass(target) and issubclass(target, msgspec.Struct))
+
+
+def document_schema(document: Any, reference: Reference) -> Schema:
+    """Return the schema of a document; its docstring is the description.
 
     Raises TypeError for a member of a type that has no schema.
     """
     required: list[str] = []
     properties: dict[str, Schema] = {}
-    for name, hint in get_type_hints(document, include_extras=True).items():
-        # `__required_keys__` misses NotRequired where annotations are postponed
-        kind = get_origin(hint)
-        if kind is Required or (kind is not NotRequired and name in document.__required_keys__):  # type: ignore[attr-defined]
+    members = _keys(document) if is_typeddict(document) else _fields(document)
+    for name, hint, is_required in members:
+        if is_required:
             required.append(name)
         try:
             properties[name] = hint_schema(hint, reference)
@@ -80,12 +87,33 @@ def document_schema(document: type, reference: Reference) -> Schema:
     return schema | {"properties": properties} | ({"required": required} if required else {})
 
 
+def _keys(document: Any) -> Iterator[Member]:
+    # without names of its own, a key that comes of a base is read in the module of that base
+    for name, hint in get_type_hints(document, localns={}, include_extras=True).items():
+        kind = get_origin(hint)
+        # `__required_keys__` misses NotRequired where annotations are postponed
+        is_required = kind is not NotRequired and name in document.__required_keys__
+        yield name, hint, kind is Required or is_required
+
+
+def _fields(document: type[msgspec.Struct]) -> Iterator[Member]:
+    """Yield the fields of a struct as it is encoded: with `omit_defaults` no None is written."""
+    omits = document.__struct_config__.omit_defaults
+    for each in msgspec.structs.fields(document):
+        hint = each.type
+        if omits and each.default is None:
+            hint = Union[tuple(one for one in get_args(hint) if one is not type(None))]  # noqa: UP007
+        yield each.encode_name, hint, each.required or not omits
+
+
 def hint_schema(hint: Any, reference: Reference) -> Schema:
     """Return the schema of a type of a member. Raises TypeError for one that has none."""
     if get_origin(hint) in (Annotated, NotRequired, Required):
-        inner = hint_schema(get_args(hint)[0], reference)
-        return inner | _keywords(getattr(hint, "__metadata__", ()))
-    if is_typeddict(hint):
+        schema = hint_schema(get_args(hint)[0], reference)
+        for each in getattr(hint, "__metadata__", ()):
+            schema = reference(each) if is_document(each) else schema | _keywords(each)
+        return schema
+    if is_document(hint):
         return reference(hint)
     if inspect.isclass(hint) and hint in _PLAIN:
         return dict(_PLAIN[hint])
@@ -106,12 +134,14 @@ def _composite_schema(hint: Any, reference: Reference) -> Schema:
     raise TypeError(f"{hint!r} has no schema")
 
 
-def _keywords(metadata: tuple[Any, ...]) -> Schema:
-    """Return what `Annotated` adds: descriptions, and keywords of `kernel.wire_types`."""
-    added: Schema = {}
-    for each in metadata:
-        added |= {"description": each} if isinstance(each, str) else dict(each)
-    return {name: list(each) if isinstance(each, tuple) else each for name, each in added.items()}
+def _keywords(metadata: Any) -> Schema:
+    """Return what `Annotated` adds: a description, or keywords of `kernel.wire_types`."""
+    if isinstance(metadata, str):
+        return {"description": metadata}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in dict(metadata).items()
+    }
 
 
 def _choices(hint: Any) -> list[Any]:
@@ -153,11 +183,11 @@ class DocumentFieldDescription(OpenApiSerializerFieldExtension):  # type: ignore
 
 
 class DocumentDescription(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """Lets drf-spectacular take a TypedDict where it expects a serializer."""
+    """Lets drf-spectacular take a document where it expects a serializer."""
 
     @classmethod
     def _matches(cls, target: Any) -> bool:
-        return is_typeddict(target)
+        return is_document(target)
 
     def get_name(self, auto_schema: AutoSchema, direction: str) -> str:
         return str(self.target.__name__)
