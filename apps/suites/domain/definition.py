@@ -25,6 +25,8 @@ from surfaces.warnings import PackageWarning, WarningDocument
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 EVALUATING: Final = "evaluating"  # neither topology nor topologyError may be known yet
 EVALUATED: Final = "evaluated"
+_STATE: Final = "evaluated: has topology or topologyError, and its API surfaces"
+_SOURCES: Final = "repository:version of each registry that has just this package, if several do"
 _POINTS: Final = 20  # per merit
 ROLES: Final = {
     "profiles": "Configuration",
@@ -89,12 +91,7 @@ class SourceFileDocument(TypedDict):
 class _Optional(TypedDict):
     labels: NotRequired[dict[str, str]]
     digest: NotRequired[Annotated[str, "of the manifest, for a package of a registry"]]
-    sources: NotRequired[
-        Annotated[
-            list[str],
-            "repository:version of each registry that has just this package, if several do",
-        ]
-    ]
+    sources: NotRequired[Annotated[list[str], _SOURCES]]
 
 
 class _Identity(_Optional):
@@ -109,9 +106,7 @@ class _Identity(_Optional):
     modules: list[str]
 
 
-class _Contents(TypedDict):
-    """What is not in summaries; `topology` is another one (LEFT_OUT_OF_SUMMARY)."""
-
+class _Contents(TypedDict):  # not in summaries, nor is `topology`
     suiteStar: NotRequired[str]
     folders: NotRequired[list[FolderDocument]]
     sourceFiles: NotRequired[list[SourceFileDocument]]
@@ -128,10 +123,7 @@ class DefinitionDocument(_Identity, _Contents, _Outcome):
     """A suite on the wire; an optional key is absent, never null."""
 
     status: SuiteStatus
-    state: Annotated[
-        Literal["evaluated", "evaluating"],
-        "evaluated: has topology or topologyError, and its API surfaces",
-    ]
+    state: Annotated[Literal["evaluated", "evaluating"], _STATE]
     score: Percentage
     pullCommand: str
     forkCommand: str
