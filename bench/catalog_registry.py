@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Final
 
-from apps.oci.domain.manifest import EMPTY_JSON, Descriptor, digest_of, written_manifest
+from apps.oci.domain.manifest import EMPTY_JSON, Descriptor, build_manifest, digest_of
 from apps.oci.domain.package import LAYER_TYPES, SUITE_TYPE
 from readers.archive import pack
 
@@ -41,7 +41,7 @@ def _tag(root: Path, path: str, tag: str, layer: bytes) -> None:
     descriptor = Descriptor(
         media_type=LAYER_TYPES[SUITE_TYPE], digest=digest_of(layer), size=len(layer)
     )
-    manifest = written_manifest(descriptor, artifact_type=SUITE_TYPE, annotations={})
+    manifest = build_manifest(descriptor, artifact_type=SUITE_TYPE, annotations={})
     digest = digest_of(manifest)
     own = root / "repositories" / path
     for content in (layer, manifest):

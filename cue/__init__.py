@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from cue.declarations import Declaration, declared
+from cue.declarations import Declaration, read_declaration
 from cue.export import CueError, evaluate
-from cue.validation import Vetted, vet, vetted
+from cue.validation import Vetted, vet, vet_with_attributes
 
-__all__ = ["CueError", "Declaration", "Vetted", "declared", "evaluate", "vet", "vetted"]
+__all__ = [
+    "CueError",
+    "Declaration",
+    "Vetted",
+    "evaluate",
+    "read_declaration",
+    "vet",
+    "vet_with_attributes",
+]

@@ -31,7 +31,7 @@ class Arguments:
             return self._scalar_argument(takes, node, conjunct, vertex)
         if takes == "c":
             return self._comparator(node, conjunct, vertex)
-        found = self.operands.evaluated(node, conjunct, vertex)
+        found = self.operands.evaluate(node, conjunct, vertex)
         if found is None:
             return None
         wanted = {"p": Type.TOP, "o": Type.TOP, "F": Type.STRUCT}.get(takes, Type.LIST)
@@ -47,7 +47,7 @@ class Arguments:
         if takes in "vV":
             return self._items(found, node, vertex, nested=takes == "V")
         value = self.plain(found, node, vertex, ordered=takes == "o")
-        return self._checked_list(takes, value, node, vertex)
+        return self._check_list(takes, value, node, vertex)
 
     def _scalar_argument(self, takes: str, node: Node, conjunct: Conjunct, vertex: Vertex) -> Any:
         wanted = {"s": Type.STRING, "i": Type.INT, "n": Type.NUMBER}[takes]
@@ -72,16 +72,16 @@ class Arguments:
         for item in found.items():
             self.budget.step()
             self.unifier.complete(item)
-            settled = item.settled() if nested else None
+            settled = item.resolve_choices() if nested else None
             is_list = settled is not None and settled.facts.types is Type.LIST
             made.append(
                 self._items(settled, node, vertex, nested=True)
                 if is_list and settled is not None
-                else known(item, node)
+                else known_node(item, node)
             )
         return made
 
-    def _checked_list(self, takes: str, value: Any, node: Node, vertex: Vertex) -> Any:
+    def _check_list(self, takes: str, value: Any, node: Node, vertex: Vertex) -> Any:
         wanted = {"S": str, "N": Numeric}.get(takes)
         if wanted is None or value is None:
             return value
@@ -112,7 +112,7 @@ class Arguments:
         Null comes as `Null`. `ordered`: refuse structs whose fields have no certain order.
         """
         self.unifier.complete(found)
-        settled = found.settled()
+        settled = found.resolve_choices()
         self.budget.step()
         made: Any = None
         if found.failed or settled is None or settled.reasons:
@@ -192,5 +192,5 @@ def _plain_scalar(scalar: Scalar) -> Any:
     return scalar.content
 
 
-def known(vertex: Vertex, node: Node) -> syntax.Known:
+def known_node(vertex: Vertex, node: Node) -> syntax.Known:
     return syntax.Known(vertex=vertex, line=node.line, column=node.column)

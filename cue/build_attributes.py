@@ -8,7 +8,7 @@ from typing import Final
 
 from lark import Token
 
-from cue.faults import broken, unsupported
+from cue.faults import broken_at, unsupported_at
 from readers.tree import Attribute
 
 _WORD: Final = re.compile(r"\s*(&&|\|\||!|\(|\)|[\w.]+)")
@@ -22,22 +22,22 @@ def check_build_attributes(found: Iterable[tuple[Token, Attribute]]) -> None:
         line, column = token.line or 1, token.column or 1
         if attribute.name in _MEANINGFUL:
             message = f"the attribute @{attribute.name} of a file"
-            raise unsupported(line, column, message)
+            raise unsupported_at(line, column, message)
         if attribute.name != "if":
             continue
         words = _words(attribute.body)
         if not words:
-            raise broken(line, column, "@if needs a condition")
+            raise broken_at(line, column, "@if needs a condition")
         try:
             holds = _either(words)
         except IndexError:
             words.append("")
             holds = False
         if words:
-            raise broken(line, column, "the condition of @if is malformed")
+            raise broken_at(line, column, "the condition of @if is malformed")
         if not holds:
             message = f"@if({attribute.body}) leaves the file out: no build tag is set"
-            raise broken(line, column, message, "conflict")
+            raise broken_at(line, column, message, "conflict")
 
 
 def _words(body: str) -> list[str]:

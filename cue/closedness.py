@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cue.syntax import Label
-from cue.vertex import Closing, Declared, Key, Scope, Vertex
+from cue.vertex import Closing, DeclarationScope, Declared, Key, Vertex
 
 Matches = Callable[[Declared, Label], bool]
 
@@ -30,8 +30,8 @@ class Closedness:
         self.depth = len(vertex.path)
         self.matches = matches
         self.is_uncertain = False  # editions of CUE disagree on what is allowed
-        self.children: dict[Scope | None, list[Scope]] = {}
-        seen: set[Scope] = set()
+        self.children: dict[DeclarationScope | None, list[DeclarationScope]] = {}
+        seen: set[DeclarationScope] = set()
         for declared in self.declared:
             scope = declared
             while scope is not None and scope not in seen:
@@ -41,15 +41,15 @@ class Closedness:
         self.any_closed = any(scope.is_closed(self.depth) for scope in seen)
 
     def forbids(self, label: Label) -> bool:
-        return self.any_closed and not label.special and self._violated(None, label)
+        return self.any_closed and not label.special and self._forbids(None, label)
 
     def is_in_all(self, key: Key) -> bool:
         """Whether every literal allows a field."""
         every = (declared for found in self.declared.values() for declared in found)
         return not isinstance(key, Label) or all(self._allows(each, key) for each in every)
 
-    def _violated(self, scope: Scope | None, label: Label) -> bool:
-        if self._closed(scope) and not self._has(scope, label):
+    def _forbids(self, scope: DeclarationScope | None, label: Label) -> bool:
+        if self._is_closed(scope) and not self._has(scope, label):
             widest = _widest(scope)
             if widest is scope or not self._has(widest, label):
                 return True
@@ -58,14 +58,16 @@ class Closedness:
             self.is_uncertain |= parent is not None and parent.kind in embedding
         return any(self._violates(scope, child, label) for child in self._below(scope))
 
-    def _violates(self, scope: Scope | None, child: Scope, label: Label) -> bool:
+    def _violates(
+        self, scope: DeclarationScope | None, child: DeclarationScope, label: Label
+    ) -> bool:
         if child.kind is not Closing.EMBEDDING:
-            return self._violated(child, label)
+            return self._forbids(child, label)
         if self._declares_around(scope, label) or not self._has(child, label):
             return False
-        return self._violated(child, label)
+        return self._forbids(child, label)
 
-    def _declares_around(self, scope: Scope | None, label: Label) -> bool:
+    def _declares_around(self, scope: DeclarationScope | None, label: Label) -> bool:
         if self._declares(scope, label):
             return True
         owns = (child for child in self._below(scope) if child.kind is Closing.OWN)
@@ -74,25 +76,25 @@ class Closedness:
             return True
         return False
 
-    def _closed(self, scope: Scope | None) -> bool:
+    def _is_closed(self, scope: DeclarationScope | None) -> bool:
         if scope is None:
             return False
         if scope.kind is Closing.UNIT:
-            return any(self._closed_below(child) for child in self._below(scope))
+            return any(self._is_closed_below(child) for child in self._below(scope))
         return scope.is_closed(self.depth)
 
-    def _closed_below(self, scope: Scope) -> bool:
-        return scope.is_closed(self.depth) or any(map(self._closed_below, self._below(scope)))
+    def _is_closed_below(self, scope: DeclarationScope) -> bool:
+        return scope.is_closed(self.depth) or any(map(self._is_closed_below, self._below(scope)))
 
-    def _below(self, scope: Scope | None) -> list[Scope]:
+    def _below(self, scope: DeclarationScope | None) -> list[DeclarationScope]:
         return self.children.get(scope, [])
 
-    def _has(self, scope: Scope | None, label: Label) -> bool:
+    def _has(self, scope: DeclarationScope | None, label: Label) -> bool:
         return self._declares(scope, label) or any(
             self._has(child, label) for child in self._below(scope)
         )
 
-    def _declares(self, scope: Scope | None, label: Label) -> bool:
+    def _declares(self, scope: DeclarationScope | None, label: Label) -> bool:
         return any(self._allows(declared, label) for declared in self.declared.get(scope, ()))
 
     def _allows(self, declared: Declared, label: Label) -> bool:
@@ -102,7 +104,7 @@ class Closedness:
         return bool(literal.patterns) and self.matches(declared, label)
 
 
-def _widest(scope: Scope | None) -> Scope | None:
+def _widest(scope: DeclarationScope | None) -> DeclarationScope | None:
     """Return the scope that is closed together: a definition includes its embeddings."""
     if scope is not None and scope.kind is Closing.OWN:
         around = scope.parent

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cue.evaluator import Evaluator
-from cue.export import CueError, bounded, checked, diagnostics, faults
+from cue.export import CueError, diagnostics, faults, require_valid, translate_faults
 from cue.faults import Budget
 from cue.parser import parse
 from cue.scalars import Limit, Scalar, Type
@@ -46,11 +46,11 @@ class Member:
     optional: bool = False
 
 
-def declared(text: str, *, file: str) -> Declaration:
+def read_declaration(text: str, *, file: str) -> Declaration:
     """Return what a file declares; raise CueError for errors and what is outside the subset."""
 
     def run() -> Declaration:
-        root = checked(parse(text))
+        root = require_valid(parse(text))
         for each in root.imports:
             raise each.refusal("an import")
         evaluator = Evaluator(Budget(len(text)))
@@ -58,12 +58,12 @@ def declared(text: str, *, file: str) -> Declaration:
         evaluator.complete(vertex)
         if found := list(faults(vertex)):
             raise CueError(diagnostics(found, file))
-        return _Reader(evaluator).of(vertex)
+        return _DeclarationReader(evaluator).of(vertex)
 
-    return bounded(run, file)
+    return translate_faults(run, file)
 
 
-class _Reader:
+class _DeclarationReader:
     def __init__(self, evaluator: Evaluator) -> None:
         self.evaluator = evaluator
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from cue import syntax
 from cue.cycles import LET
-from cue.faults import broken
+from cue.faults import broken_at
 from cue.operands import Operands
 from cue.scalars import Type
 from cue.syntax import Label, Node
@@ -33,7 +33,7 @@ class Dynamic:
         while vertex.dynamic:
             waiting, vertex.dynamic = vertex.dynamic, []
             known = len(waiting)
-            left = [conjunct for conjunct in waiting if not self._added(vertex, conjunct)]
+            left = [conjunct for conjunct in waiting if not self._try_add(vertex, conjunct)]
             if vertex.disjunctions:
                 raise waiting[0].expr.refusal("a disjunction that a comprehension adds")
             if len(left) == known and not vertex.dynamic:
@@ -41,7 +41,7 @@ class Dynamic:
                 return
             vertex.dynamic = [*left, *vertex.dynamic]
 
-    def _added(self, vertex: Vertex, conjunct: Conjunct) -> bool:
+    def _try_add(self, vertex: Vertex, conjunct: Conjunct) -> bool:
         """Add the fields of one; return False while it needs what another one may add."""
         looked_for = set(vertex.absent)
         probe = Vertex(vertex.path, is_operand=vertex.is_operand)
@@ -65,11 +65,11 @@ class Dynamic:
     def _yields(self, conjunct: Conjunct, probe: Vertex, vertex: Vertex) -> list[Conjunct] | None:
         node = conjunct.expr
         if isinstance(node, syntax.ComputedField):
-            return self._computed_field(node, conjunct, probe)
+            return self._compute_field(node, conjunct, probe)
         assert isinstance(node, syntax.Comprehension)
-        return self.expanded(node, conjunct, probe, vertex)
+        return self.expand(node, conjunct, probe, vertex)
 
-    def _computed_field(
+    def _compute_field(
         self, node: syntax.ComputedField, conjunct: Conjunct, probe: Vertex
     ) -> list[Conjunct] | None:
         found = self.operands.concrete(node.label, conjunct, probe, Type.STRING)
@@ -85,9 +85,9 @@ class Dynamic:
             column=node.column,
         )
         made = syntax.Struct(fields=(named,), line=node.line, column=node.column)
-        return [_added_by(conjunct, made, conjunct.env)]
+        return [_added_conjunct(conjunct, made, conjunct.env)]
 
-    def expanded(
+    def expand(
         self, node: syntax.Comprehension, conjunct: Conjunct, probe: Vertex, holder: Vertex
     ) -> list[Conjunct] | None:
         """Return a body for each turn with its names; None, with the reason, while unknown.
@@ -97,7 +97,7 @@ class Dynamic:
         envs = self._turns(node.clauses, conjunct.env, probe, holder)
         if envs is None:
             return None
-        return [_added_by(conjunct, node.body, env) for env in envs]
+        return [_added_conjunct(conjunct, node.body, env) for env in envs]
 
     def _turns(
         self,
@@ -146,7 +146,7 @@ class Dynamic:
         self, loop: syntax.Loop, env: Env | None, probe: Vertex, holder: Vertex
     ) -> list[dict[Key, Vertex]] | None:
         """Return the values of the loop's names for each turn."""
-        found = self.operands.evaluated(loop.source, Conjunct(loop.source, env), probe)
+        found = self.operands.evaluate(loop.source, Conjunct(loop.source, env), probe)
         if found is None:
             return None
         if found.facts.types is Type.LIST and found.lists:
@@ -161,7 +161,7 @@ class Dynamic:
             fault = f"a loop over {found.facts.types.words()}"
             if found.facts.scalar is None:
                 raise loop.source.refusal(fault)
-            raise broken(loop.source.line, loop.source.column, fault, "wrong_type")
+            raise broken_at(loop.source.line, loop.source.column, fault, "wrong_type")
         if not has_certain_order(found, written=False):
             if holder.lists or not holder.declared:
                 raise loop.source.refusal("a list by a struct whose fields have no certain order")
@@ -180,5 +180,5 @@ class Dynamic:
         return names
 
 
-def _added_by(conjunct: Conjunct, expr: Node, env: Env | None) -> Conjunct:
+def _added_conjunct(conjunct: Conjunct, expr: Node, env: Env | None) -> Conjunct:
     return Conjunct(expr, env, conjunct.scope, conjunct.trail, conjunct.is_cyclic, is_added=True)

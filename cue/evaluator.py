@@ -18,12 +18,12 @@ from cue.faults import Budget, Fault
 from cue.members import Members, with_expr
 from cue.operands import Operands
 from cue.operations import Operations, constant
-from cue.scalars import Scalar, Type, limit, predeclared
+from cue.scalars import Scalar, Type, limit, predeclared_type
 from cue.syntax import Node
 from cue.vertex import (
     Closing,
     Conjunct,
-    Scope,
+    DeclarationScope,
     Validator,
     Vertex,
     VertexState,
@@ -131,7 +131,7 @@ class Evaluator:
 
     def _take_items(self, vertex: Vertex, conjunct: Conjunct, node: syntax.Call, name: str) -> None:
         """`and(list)` or `or(list)`: all its items, or one of them."""
-        found = self.operands.evaluated(node.arguments[0], conjunct, vertex)
+        found = self.operands.evaluate(node.arguments[0], conjunct, vertex)
         if found is None:
             return
         place = node.place
@@ -151,14 +151,14 @@ class Evaluator:
             self.take(vertex, with_expr(conjunct, choice))
 
     def _close(self, vertex: Vertex, conjunct: Conjunct, argument: Node) -> None:
-        found = self.operands.evaluated(argument, conjunct, vertex)
+        found = self.operands.evaluate(argument, conjunct, vertex)
         if found is None:
             return
         if not found.facts.types & Type.STRUCT:
             message = f"close of {found.facts.types.words()}"
             vertex.faults.append(argument.fault("wrong_type", message))
             return
-        scope = Scope(Closing.CLOSE, conjunct.scope, len(vertex.path))
+        scope = DeclarationScope(Closing.CLOSE, conjunct.scope, len(vertex.path))
         self.take(vertex, with_expr(conjunct, argument, scope))
 
     def _take_terminal(self, vertex: Vertex, conjunct: Conjunct) -> None:
@@ -212,7 +212,7 @@ class Evaluator:
             return
         vertex.copied.add(key)
         if closes:
-            scope = Scope(Closing.DEFINITION, scope, len(vertex.path))
+            scope = DeclarationScope(Closing.DEFINITION, scope, len(vertex.path))
         cyclic = conjunct.is_cyclic or bool(earlier) or is_above(target, vertex)
         self._copy(vertex, target, Conjunct(conjunct.expr, None, scope, conjunct.trail, cyclic))
 
@@ -243,7 +243,7 @@ class Evaluator:
             expr.name, conjunct.env
         ):
             return False
-        found = predeclared(expr.name, expr.line, expr.column)
+        found = predeclared_type(expr.name, expr.line, expr.column)
         if found is None:
             return False
         types, limits = found
@@ -267,7 +267,7 @@ class Evaluator:
             fault = bound if isinstance(bound, Fault) else vertex.facts.add_limit(bound)
             vertex.note(fault)
             return
-        found = self.operations.computed(node, conjunct, vertex)
+        found = self.operations.compute(node, conjunct, vertex)
         if isinstance(found, Scalar):
             vertex.note(vertex.facts.add_scalar(found))
             vertex.at(node.line, node.column)

@@ -15,7 +15,7 @@ from cue.scalars import Type
 from cue.static_checks import check
 from cue.syntax import Label, Struct
 from cue.vertex import Conjunct, Path, Vertex
-from readers.diagnostics import Diagnostic, dotted
+from readers.diagnostics import Diagnostic, dotted_path
 from readers.tree import Kind, Tree
 
 MAX_DIAGNOSTICS: Final = 50
@@ -42,14 +42,14 @@ def evaluate(text: str, *, file: str, path: str = "", binary: str = "") -> Tree:
     has a position. `path`: where the text was read, so that its module and package count.
     """
     try:
-        return _evaluated_here(text, file)
+        return _evaluate_here(text, file)
     except CueError as error:
         told = _of_package(error, text, path)
     codes = {found.code for found in told.diagnostics}
     if not binary or not may_know(codes):
         raise told
     try:
-        return bounded(lambda: Program(binary).export(text, path), file)
+        return translate_faults(lambda: Program(binary).export(text, path), file)
     except CueError as theirs:
         raise (told if codes == {"syntax_error"} else theirs) from None
 
@@ -65,22 +65,22 @@ def _of_package(error: CueError, text: str, path: str) -> CueError:
     )
 
 
-def _evaluated_here(text: str, file: str) -> Tree:
+def _evaluate_here(text: str, file: str) -> Tree:
     def run() -> tuple[list[Fault], Tree]:
-        root = checked(parse(text))
+        root = require_valid(parse(text))
         vertex = Vertex((), [Conjunct(root, None)])
         Evaluator(Budget(len(text)), shows_values=True).complete(vertex)
         exporter = Exporter()
         tree = exporter.tree(vertex)
         return [*faults(vertex), *exporter.faults], tree
 
-    found, tree = bounded(run, file)
+    found, tree = translate_faults(run, file)
     if found:
         raise CueError(diagnostics(found, file))
     return tree
 
 
-def bounded(run: Callable[[], T], file: str) -> T:
+def translate_faults(run: Callable[[], T], file: str) -> T:
     """Return what `run` returns; raise limits and faults of the text as CueError."""
     try:
         return run()
@@ -101,7 +101,7 @@ class Faulty(Exception):
         self.faults = found
 
 
-def checked(root: Struct) -> Struct:
+def require_valid(root: Struct) -> Struct:
     """Return the struct; raise Faulty for the errors that need no evaluation."""
     if found := check(root):
         raise Faulty(found)
@@ -128,8 +128,8 @@ _NOTHING = Tree(kind=Kind.NULL)
 _KINDS = {Type.STRING: Kind.STRING, Type.BOOL: Kind.BOOL, Type.NULL: Kind.NULL}
 
 
-def spelled(path: Path) -> str:
-    return dotted(tuple(part if isinstance(part, int) else part.name for part in path))
+def path_text(path: Path) -> str:
+    return dotted_path(tuple(part if isinstance(part, int) else part.name for part in path))
 
 
 def faults(vertex: Vertex) -> Iterator[Fault]:
@@ -142,12 +142,12 @@ def faults(vertex: Vertex) -> Iterator[Fault]:
 
 
 def _place(fault: Fault, vertex: Vertex) -> Fault:
-    return placed(fault.line, fault.column, fault.code, fault.message, vertex.path)
+    return fault_at(fault.line, fault.column, fault.code, fault.message, vertex.path)
 
 
-def placed(line: int, column: int, code: str, message: str, path: Path) -> Fault:
+def fault_at(line: int, column: int, code: str, message: str, path: Path) -> Fault:
     trace = tuple(str(part if isinstance(part, int) else part.name) for part in path)
-    return Fault(line, column, code, message, spelled(path), trace)
+    return Fault(line, column, code, message, path_text(path), trace)
 
 
 class Exporter:
@@ -157,11 +157,11 @@ class Exporter:
         self.faults: list[Fault] = []
 
     def tree(self, vertex: Vertex) -> Tree:
-        settled = vertex.settled()
+        settled = vertex.resolve_choices()
         if vertex.faults:
             return _NOTHING  # said already
         if settled is None:
-            count = len(vertex.picked())
+            count = len(vertex.preferred_alternatives())
             self._lacking(vertex, f"ambiguous: {count} alternatives hold and none is the default")
             return _NOTHING
         made = self._value(settled, vertex)
@@ -190,7 +190,7 @@ class Exporter:
             if label not in vertex.arcs:
                 path = (*vertex.path, label)
                 message = f"the field {label.name} is required"
-                found = placed(node.line, node.column, "missing_field", message, path)
+                found = fault_at(node.line, node.column, "missing_field", message, path)
                 self.faults.append(found)
         return {
             key.name: self.tree(member)
@@ -201,4 +201,4 @@ class Exporter:
     def _lacking(self, vertex: Vertex, message: str, code: str = "not_concrete") -> None:
         at = vertex if vertex.line or not vertex.conjuncts else vertex.conjuncts[0].expr
         line, column = at.line or 1, at.column or 1
-        self.faults.append(placed(line, column, code, message, vertex.path))
+        self.faults.append(fault_at(line, column, code, message, vertex.path))

@@ -40,13 +40,13 @@ class Broken(Exception):
         self.fault = fault
 
 
-def broken(line: int, column: int, message: str, code: str = "syntax_error") -> Broken:
+def broken_at(line: int, column: int, message: str, code: str = "syntax_error") -> Broken:
     return Broken(Fault(line, column, code, message))
 
 
-def unsupported(line: int, column: int, construct: str) -> Broken:
-    """The refusal of a construct that the built-in reader does not read, or not for certain."""
-    return broken(line, column, outside(construct), "unsupported_cue")
+def unsupported_at(line: int, column: int, construct: str) -> Broken:
+    """Return the refusal of a construct that the built-in reader may misread, or cannot read."""
+    return broken_at(line, column, outside(construct), "unsupported_cue")
 
 
 def outside(construct: str) -> str:

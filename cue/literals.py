@@ -113,13 +113,13 @@ def _without_indentation(pieces: list[str], delimiter: str) -> list[str]:
     indentation = contents[-1].rpartition("\n")[2]
     if indentation.strip(" \t") or "\n" not in contents[-1]:
         raise BadLiteral("a multiline string ends on a line of its own")
-    contents = [_less_indented(content, indentation) for content in contents]
+    contents = [_dedent(content, indentation) for content in contents]
     contents[-1] = contents[-1].rpartition("\n")[0]
     contents[0] = contents[0][1:]
     return [f"{delimiter}\0{content}" for content in contents]
 
 
-def _less_indented(content: str, indentation: str) -> str:
+def _dedent(content: str, indentation: str) -> str:
     first, *lines = content.split("\n")
     for index, line in enumerate(lines):
         if line.startswith(indentation):

@@ -14,12 +14,12 @@ from cue.syntax import Label, Mark, Node
 from cue.vertex import (
     Closing,
     Conjunct,
-    Constraint,
+    DeclarationScope,
     Declared,
     Env,
+    FieldConstraint,
     Key,
     Listed,
-    Scope,
     Vertex,
     VertexState,
     maker,
@@ -41,7 +41,7 @@ class Members:
         env = Env(vertex, literal, conjunct.env)
         scope = conjunct.scope
         if literal.embeddings and not conjunct.is_spread:
-            scope = Scope(Closing.UNIT, scope, len(vertex.path))
+            scope = DeclarationScope(Closing.UNIT, scope, len(vertex.path))
         vertex.terminals.append(replace(conjunct, scope=scope, is_spread=True))
         if literal.is_struct:
             narrowed = vertex.facts.narrow(Type.STRUCT, literal.line, literal.column)
@@ -57,30 +57,30 @@ class Members:
         for field in literal.fields:
             self._take_field(vertex, inside, field)
         for pattern in literal.patterns:
-            constraint = Constraint(
+            constraint = FieldConstraint(
                 pattern.pattern, with_expr(inside, pattern.value), alias=pattern.alias
             )
             vertex.constraints.append(constraint)
         vertex.dynamic.extend(with_expr(inside, each) for each in literal.dynamic)
         for embedding in () if conjunct.is_spread else literal.embeddings:
-            within = Scope(Closing.EMBEDDING, scope, len(vertex.path))
+            within = DeclarationScope(Closing.EMBEDDING, scope, len(vertex.path))
             vertex.embedded.append(with_expr(inside, embedding.value, within))
 
     def _take_field(self, vertex: Vertex, inside: Conjunct, field: syntax.Field) -> None:
         conjunct = with_expr(inside, field.value)
         if field.label.is_definition:
-            scope = Scope(Closing.OWN, inside.scope, len(vertex.path) + 1)
+            scope = DeclarationScope(Closing.OWN, inside.scope, len(vertex.path) + 1)
             conjunct = with_expr(inside, field.value, self._own_scope(vertex, field.label, scope))
         if field.mark is Mark.REGULAR:
             self._add_to_arc(vertex, field.label, conjunct, field.attributes)
             return
         if inside.trail and leads_above(field.value, inside.env, vertex):
             raise depends_on_itself(field.value)
-        vertex.constraints.append(Constraint(field.label, conjunct, field.attributes))
+        vertex.constraints.append(FieldConstraint(field.label, conjunct, field.attributes))
         if field.mark is Mark.REQUIRED:
             vertex.required.setdefault(field.label, field)
 
-    def _own_scope(self, vertex: Vertex, label: Label, scope: Scope) -> Scope:
+    def _own_scope(self, vertex: Vertex, label: Label, scope: DeclarationScope) -> DeclarationScope:
         """All declarations of one definition in one scope are closed together."""
         member = vertex.arcs.get(label)
         for earlier in member.conjuncts if member else ():
@@ -122,7 +122,7 @@ class Members:
         items: list[Conjunct] = []
         for item in literal.items:
             if isinstance(item, syntax.Comprehension):
-                items += self.dynamic.expanded(item, conjunct, vertex, vertex) or ()
+                items += self.dynamic.expand(item, conjunct, vertex, vertex) or ()
             else:
                 items.append(with_expr(conjunct, item))
         return items
@@ -158,14 +158,14 @@ class Members:
                     self._add(member, self._for_label(constraint, key, vertex))
                     member.attributes += constraint.attributes
 
-    def _covers(self, constraint: Constraint, key: Key, vertex: Vertex) -> bool:
+    def _covers(self, constraint: FieldConstraint, key: Key, vertex: Vertex) -> bool:
         if isinstance(constraint.label, Label) or not isinstance(key, Label):
             return constraint.label == key
         return not key.special and self.operands.pattern_holds(
             constraint.label, constraint.conjunct, key.name, vertex
         )
 
-    def _for_label(self, constraint: Constraint, key: Key, vertex: Vertex) -> Conjunct:
+    def _for_label(self, constraint: FieldConstraint, key: Key, vertex: Vertex) -> Conjunct:
         conjunct = constraint.conjunct
         if constraint.alias is None or not isinstance(key, Label):
             return conjunct
@@ -197,11 +197,11 @@ class Members:
                 raise expr.refusal(construct)
 
 
-def with_expr(conjunct: Conjunct, expr: Node, scope: Scope | None = None) -> Conjunct:
+def with_expr(conjunct: Conjunct, expr: Node, scope: DeclarationScope | None = None) -> Conjunct:
     return Conjunct(expr, conjunct.env, scope or conjunct.scope, conjunct.trail, conjunct.is_cyclic)
 
 
-def _around(scope: Scope) -> Scope | None:
+def _around(scope: DeclarationScope) -> DeclarationScope | None:
     """The scope that a declaration's own lies in; a struct with embeddings makes no difference."""
     around = scope.parent
     while around is not None and around.kind is Closing.UNIT:

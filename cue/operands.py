@@ -11,7 +11,7 @@ from cue.builtins import CORE, PACKAGES, BuiltinConstant, Function
 from cue.closedness import is_closed
 from cue.cycles import LET, depends_on_itself
 from cue.disjunctions import first_faults
-from cue.faults import Budget, Fault, broken
+from cue.faults import Budget, Fault, broken_at
 from cue.scalars import Scalar, Type
 from cue.syntax import Label, Node
 from cue.vertex import Conjunct, Declared, Env, Key, Vertex, VertexState
@@ -89,7 +89,7 @@ class Operands:
         if isinstance(declared, syntax.Let):
             return self._let(declared, found)
         if isinstance(declared, syntax.Import):
-            raise broken(expr.line, expr.column, f"the package {expr.name} is no value")
+            raise broken_at(expr.line, expr.column, f"the package {expr.name} is no value")
         view = found.vertex.view()
         member = view.arcs.get(declared)
         if member is None:
@@ -192,7 +192,7 @@ class Operands:
         vertex.faults.append(index.fault("wrong_type", message))
         return None
 
-    def evaluated(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
+    def evaluate(self, expr: Node, conjunct: Conjunct, vertex: Vertex) -> Vertex | None:
         """Return the settled value of an expression; None, with the reason noted, without one."""
         expr = bare(expr)
         found = self.operand(expr, conjunct, vertex)
@@ -202,7 +202,7 @@ class Operands:
         if found.failed or found.faults:
             vertex.faults.extend(first_faults(found)[:1])
             return None
-        settled = found.settled()
+        settled = found.resolve_choices()
         if found.state is VertexState.COLLECTING or found.current is not None:
             raise depends_on_itself(expr)
         if settled is None:
@@ -246,7 +246,7 @@ class Operands:
         self, expr: Node, conjunct: Conjunct, vertex: Vertex, wanted: Type = Type.TOP
     ) -> Scalar | None:
         """Return the scalar of an expression; None, with the reason noted, without one."""
-        found = self.evaluated(expr, conjunct, vertex)
+        found = self.evaluate(expr, conjunct, vertex)
         if found is None:
             return None
         if found.faults:

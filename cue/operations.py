@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from cue import syntax
-from cue.arguments import Arguments, Null, known, list_of
+from cue.arguments import Arguments, Null, known_node, list_of
 from cue.builtins import BuiltinConstant, CallRefused, Failed, Function, Numeric
 from cue.builtins.function import spell
 from cue.faults import Fault
@@ -34,8 +34,8 @@ class Operations:
         self.budget = operands.budget
         self.arguments = Arguments(operands)
 
-    def computed(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Found:
-        """A scalar, a constraint, or what else must hold; None, with the reason, while unknown."""
+    def compute(self, node: Node, conjunct: Conjunct, vertex: Vertex) -> Found:
+        """Return a scalar, a constraint or what must hold; None, with the reason, while unknown."""
         match node:
             case syntax.Sign():
                 return self._sign(node, conjunct, vertex)
@@ -79,18 +79,16 @@ class Operations:
         return Scalar(Type.STRING, text, text, node.line, node.column)
 
     def _operation(self, node: syntax.Operation, conjunct: Conjunct, vertex: Vertex) -> Found:
-        tested = node.tested
+        tested = node.tested_operand
         if tested is not None:
             exists = self._exists(tested, conjunct, vertex)
             return _boolean(node, holds=exists is (node.operator == "!="))
-        sides = [
-            self.operands.evaluated(side, conjunct, vertex) for side in (node.left, node.right)
-        ]
+        sides = [self.operands.evaluate(side, conjunct, vertex) for side in (node.left, node.right)]
         left, right = sides
         if left is None or right is None:
             return None
         if left.facts.types is right.facts.types is Type.LIST:
-            return self._compared_lists(node, left, right, vertex)
+            return self._compare_lists(node, left, right, vertex)
         scalars = [side.facts.scalar for side in (left, right)]
         for side, scalar, given in zip(
             (left, right), scalars, (node.left, node.right), strict=True
@@ -104,7 +102,7 @@ class Operations:
             self.budget.text(len(found.text))
         return found
 
-    def _compared_lists(
+    def _compare_lists(
         self, node: syntax.Operation, left: Vertex, right: Vertex, vertex: Vertex
     ) -> Found:
         if node.operator not in ("==", "!="):
@@ -134,7 +132,7 @@ class Operations:
             raise expr.refusal("a value that depends on itself")
         if found.failed and not found.faults:
             raise expr.refusal("a test of a value with an error inside")
-        settled = found.settled()
+        settled = found.resolve_choices()
         if settled is None:
             return not found.faults
         return not found.faults and not settled.reasons and self._is_there(expr, settled)
@@ -150,7 +148,7 @@ class Operations:
         return False
 
     def _slice(self, node: syntax.Slice, conjunct: Conjunct, vertex: Vertex) -> Found:
-        base = self.operands.evaluated(node.base, conjunct, vertex)
+        base = self.operands.evaluate(node.base, conjunct, vertex)
         ends = [
             None if end is None else self.operands.concrete(end, conjunct, vertex, Type.INT)
             for end in (node.low, node.high)
@@ -167,7 +165,7 @@ class Operations:
         low, high = low or 0, len(items) if high is None else high
         if not 0 <= low <= high <= len(items):
             return node.fault("out_of_range", "the slice is outside of the list")
-        return list_of(tuple(known(item, node) for item in items[low:high]), node)
+        return list_of(tuple(known_node(item, node) for item in items[low:high]), node)
 
     def _call(
         self, node: syntax.Call | syntax.Selector, conjunct: Conjunct, vertex: Vertex
@@ -218,7 +216,7 @@ class Operations:
 
         def holds(checked: Vertex) -> Fault | None:
             first = self.arguments.argument(
-                member.takes[0], known(checked, node), Conjunct(node, None), checked
+                member.takes[0], known_node(checked, node), Conjunct(node, None), checked
             )
             if first is None:
                 return None
@@ -262,7 +260,7 @@ class Operations:
     ) -> Found:
         if len(arguments) != 1:
             return node.fault("wrong_type", "len() takes 1 argument")
-        found = self.operands.evaluated(arguments[0], conjunct, vertex)
+        found = self.operands.evaluate(arguments[0], conjunct, vertex)
         if found is None:
             return None
         facts = found.facts

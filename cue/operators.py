@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import re2
 
-from cue.faults import Fault, broken, unsupported
+from cue.faults import Fault, broken_at, unsupported_at
 from cue.scalars import Scalar, Type, matches
 
 PRECISION: Final = 34
@@ -100,7 +100,7 @@ def _match(operator: str, left: Scalar, right: Scalar, line: int, column: int) -
         return matches(left.content, right.content) is (operator == "=~")
     except re2.error:
         message = "the pattern is no regular expression (RE2)"
-        raise broken(line, column, message) from None
+        raise broken_at(line, column, message) from None
 
 
 def _divide(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
@@ -120,7 +120,7 @@ def _compute(operator: str, left: Scalar, right: Scalar, line: int, column: int)
         text, count = (left, right) if left.type is Type.STRING else (right, left)
         times = _value(count)
         if times < 0 or times * len(text.text) > _MAX_TEXT:
-            raise unsupported(line, column, f"a text of more than {_MAX_TEXT} characters")
+            raise unsupported_at(line, column, f"a text of more than {_MAX_TEXT} characters")
         return _text(text.text * int(times), line, column)
     return None
 
@@ -130,7 +130,7 @@ _MAX_TEXT: Final = 2**20
 
 def _text(text: str, line: int, column: int) -> Scalar:
     if len(text) > _MAX_TEXT:
-        raise unsupported(line, column, f"a text of more than {_MAX_TEXT} characters")
+        raise unsupported_at(line, column, f"a text of more than {_MAX_TEXT} characters")
     return Scalar(Type.STRING, text, text, line, column)
 
 
@@ -153,7 +153,7 @@ def _arithmetic(
 
 
 def _uncertain(line: int, column: int) -> Scalar:
-    raise unsupported(line, column, f"a number of more than {_CERTAIN_DIGITS} digits")
+    raise unsupported_at(line, column, f"a number of more than {_CERTAIN_DIGITS} digits")
 
 
 def _exponent(value: Decimal) -> int:

@@ -15,7 +15,7 @@ from lark import Lark, Token, UnexpectedInput
 from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer
 
-from cue.faults import MAX_BYTES, MAX_NESTING, MAX_TOKENS, Broken, broken, too_large
+from cue.faults import MAX_BYTES, MAX_NESTING, MAX_TOKENS, Broken, broken_at, too_large
 from cue.literals import is_multiline
 from cue.syntax import Node, Struct
 from cue.syntax_builder import Builder
@@ -134,7 +134,7 @@ class _Scan:
         if match[0] in (",", ")", "]"):
             return
         if self.open and self.open[-1][0] != "RBRACE" and not self.is_importing:
-            raise broken(line, column, "a comma is missing at the end of the line")
+            raise broken_at(line, column, "a comma is missing at the end of the line")
         yield Token("COMMA", "", line=line, column=column)
 
     def _next(self) -> Iterator[Token]:
@@ -276,7 +276,7 @@ class _Scan:
         self.at = end
 
     def _syntax_error(self, message: str) -> Exception:
-        return broken(self.line, self.at - self.line_start + 1, message)
+        return broken_at(self.line, self.at - self.line_start + 1, message)
 
 
 _PIECES: Final = {
@@ -314,13 +314,13 @@ def parse(text: str) -> Struct:
     text = text.removeprefix("\ufeff")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise broken(line, 1, "the file holds a NUL character")
+        raise broken_at(line, 1, "the file holds a NUL character")
     try:
         return cast(Struct, _parser().parse(text))
     except UnexpectedToken as error:
         raise _unexpected_token(error.token) from None
     except UnexpectedInput as error:
-        raise broken(error.line, error.column, "unexpected text") from None
+        raise broken_at(error.line, error.column, "unexpected text") from None
 
 
 def parse_expression(text: str) -> Node:
@@ -331,8 +331,8 @@ def parse_expression(text: str) -> Node:
 def _unexpected_token(token: Token) -> Broken:
     line, column = token.line or 1, token.column or 1
     if token.type == "$END":
-        return broken(line, column, "unexpected end of the file")
+        return broken_at(line, column, "unexpected end of the file")
     if token.type == "COMMA" and not token:
-        return broken(line, column, "unexpected end of the line")
+        return broken_at(line, column, "unexpected end of the line")
     shown = "string" if token.type.startswith("STRING") else repr(str(token)[:40])
-    return broken(line, column, f"unexpected {shown}")
+    return broken_at(line, column, f"unexpected {shown}")

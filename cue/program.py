@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cue.faults import MAX_BYTES, MAX_NESTING, Broken, Fault, broken
+from cue.faults import MAX_BYTES, MAX_NESTING, Broken, Fault, broken_at
 from readers import Unreadable
 from readers.json import read_json
 from readers.tree import Kind, Tree
@@ -67,11 +67,13 @@ class Program:
         if done.returncode:
             raise _diagnostic(done.stderr.decode(errors="replace"), file)
         if len(done.stdout) > MAX_BYTES:
-            raise broken(1, 1, f"cue export wrote more than {MAX_BYTES} bytes", "unsupported_cue")
+            raise broken_at(
+                1, 1, f"cue export wrote more than {MAX_BYTES} bytes", "unsupported_cue"
+            )
         try:
             return _tree(read_json(done.stdout, max_bytes=MAX_BYTES, max_depth=MAX_NESTING))
         except Unreadable as error:
-            raise broken(1, 1, f"cue export: {error.reason}", "unsupported_cue") from None
+            raise broken_at(1, 1, f"cue export: {error.reason}", "unsupported_cue") from None
 
     def _run(self, words: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
         with tempfile.TemporaryDirectory(prefix="partita-cue-home-") as home:
@@ -94,10 +96,10 @@ class Program:
                 )
             except subprocess.TimeoutExpired:
                 message = f"cue {words[0]} took more than {TIMEOUT_S:g} s"
-                raise broken(1, 1, message, "unsupported_cue") from None
+                raise broken_at(1, 1, message, "unsupported_cue") from None
             except OSError as error:
                 message = f"CUE_BINARY cannot be run: {error.strerror}"
-                raise broken(1, 1, message, "unsupported_cue") from None
+                raise broken_at(1, 1, message, "unsupported_cue") from None
 
 
 def is_of_package(text: str, file: str) -> bool:
@@ -138,7 +140,7 @@ def _diagnostic(output: str, file: str) -> Broken:
     places = [place for place in _PLACE.finditer(output) if Path(place[1]).name == file]
     line, column = (int(places[0][2]), int(places[0][3])) if places else (1, 1)
     said = output.strip().splitlines()[0][:300] if output.strip() else "no reason given"
-    return broken(line, column, f"cue export: {said}", "conflict")
+    return broken_at(line, column, f"cue export: {said}", "conflict")
 
 
 def _faults(output: str) -> Iterator[Fault]:

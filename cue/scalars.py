@@ -145,8 +145,8 @@ _LARGEST: Final = {
 }
 
 
-def predeclared(name: str, line: int, column: int) -> tuple[Type, list[Limit]] | None:
-    """The type that an identifier names where nothing else is declared under it."""
+def predeclared_type(name: str, line: int, column: int) -> tuple[Type, list[Limit]] | None:
+    """Return the type that an identifier names where nothing else is declared under it."""
     if name not in BASIC:
         return None
     low, high = RANGES.get(name, (None, None))

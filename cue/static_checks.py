@@ -196,11 +196,11 @@ def _operands(node: Node) -> Iterator[Node]:
             yield index
         case syntax.Slice(base=base, low=low, high=high):
             yield from (each for each in (base, low, high) if each is not None)
-        case syntax.Operation(left=left, right=right) if node.tested is None:
+        case syntax.Operation(left=left, right=right) if node.tested_operand is None:
             yield left
             yield right
-        case syntax.Operation() if node.tested is not None:
-            yield node.tested
+        case syntax.Operation() if node.tested_operand is not None:
+            yield node.tested_operand
         case syntax.Bound(operand=operand) | syntax.Sign(operand=operand):
             yield operand
         case syntax.Parenthesis(inner=inner):

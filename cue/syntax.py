@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
-from cue.faults import Broken, Fault, unsupported
+from cue.faults import Broken, Fault, unsupported_at
 from readers.tree import Attribute
 
 
@@ -53,7 +53,7 @@ class Node:
 
     def refusal(self, construct: str) -> Broken:
         """Return the error for a construct that is outside the subset, or not certainly inside."""
-        return unsupported(self.line, self.column, construct)
+        return unsupported_at(self.line, self.column, construct)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -156,8 +156,8 @@ class Operation(Node):
     right: Node
 
     @property
-    def tested(self) -> Node | None:
-        """The operand of `x == _|_` or `x != _|_`; None for any other operation."""
+    def tested_operand(self) -> Node | None:
+        """Return the operand of `x == _|_` or `x != _|_`; None for any other operation."""
         if self.operator not in ("==", "!="):
             return None
         if isinstance(self.right, Bottom):

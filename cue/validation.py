@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 
 from cue import syntax
 from cue.evaluator import Evaluator
-from cue.export import CueError, Exporter, bounded, checked, diagnostics, faults
+from cue.export import CueError, Exporter, diagnostics, faults, require_valid, translate_faults
 from cue.faults import Budget, Fault, may_know
 from cue.parser import parse
 from cue.program import Program
@@ -37,10 +37,10 @@ def vet(schema_text: str, value: Tree, *, file: str) -> list[Diagnostic]:
     Messages name positions, types and bounds, never the value. Raise CueError for a schema that
     cannot be read, with diagnostics of the schema's text.
     """
-    return vetted(schema_text, value, file=file).diagnostics
+    return vet_with_attributes(schema_text, value, file=file).diagnostics
 
 
-def vetted(
+def vet_with_attributes(
     schema_text: str, value: Tree, *, file: str, schema_file: str = "schema", binary: str = ""
 ) -> Vetted:
     """Return the errors and the attributes that the schema gives to the value's members.
@@ -50,14 +50,14 @@ def vetted(
     no attributes, so a schema with attributes is refused nevertheless.
     """
     try:
-        return _vetted_here(schema_text, value, file=file, schema_file=schema_file)
+        return _vet_here(schema_text, value, file=file, schema_file=schema_file)
     except CueError as error:
         ours = error
     codes = {found.code for found in ours.diagnostics}
     if not binary or not may_know(codes) or _ATTRIBUTE.search(schema_text):
         raise ours
     try:
-        found = bounded(lambda: Program(binary).vet(schema_text, value), schema_file)
+        found = translate_faults(lambda: Program(binary).vet(schema_text, value), schema_file)
     except CueError as theirs:
         raise (ours if codes == {"syntax_error"} else theirs) from None
     return Vetted(diagnostics=diagnostics(_place(found, value), file), attributes={})
@@ -68,10 +68,10 @@ def _place(found: list[Fault], value: Tree) -> list[Fault]:
     return [_in_value(fault, places) for fault in found]
 
 
-def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) -> Vetted:
+def _vet_here(schema_text: str, value: Tree, *, file: str, schema_file: str) -> Vetted:
 
     def run() -> Vetted:
-        root = checked(parse(schema_text))
+        root = require_valid(parse(schema_text))
         size = len(schema_text) + 20 * sum(1 for _ in value.walk())
         vertex = _against(root, value, Evaluator(Budget(size)))
         exporter = Exporter()
@@ -79,7 +79,7 @@ def _vetted_here(schema_text: str, value: Tree, *, file: str, schema_file: str) 
         found = _place([*faults(vertex), *exporter.faults], value)
         return Vetted(diagnostics=diagnostics(found, file), attributes=dict(_attributes(vertex)))
 
-    return bounded(run, schema_file)
+    return translate_faults(run, schema_file)
 
 
 def _against(root: syntax.Struct, value: Tree, evaluator: Evaluator) -> Vertex:

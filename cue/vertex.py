@@ -42,11 +42,11 @@ class Closing(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class DeclarationScope:
     """The origin of a declaration, as far as it decides which fields are allowed."""
 
     kind: Closing
-    parent: Scope | None
+    parent: DeclarationScope | None
     depth: int
 
     def is_closed(self, depth: int) -> bool:
@@ -54,9 +54,9 @@ class Scope:
             self.kind is Closing.CLOSE and depth == self.depth
         )
 
-    def chain(self) -> Iterator[Scope]:
+    def chain(self) -> Iterator[DeclarationScope]:
         """The scope itself and those around it."""
-        scope: Scope | None = self
+        scope: DeclarationScope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
@@ -77,7 +77,7 @@ class Conjunct:
 
     expr: Node
     env: Env | None
-    scope: Scope | None = None
+    scope: DeclarationScope | None = None
     trail: tuple[tuple[Vertex, Path], ...] = ()  # references it came through, and where
     is_cyclic: bool = False
     is_spread: bool = False  # its embeddings are conjuncts of their own
@@ -85,7 +85,7 @@ class Conjunct:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constraint:
+class FieldConstraint:
     """What holds for a field if there is one: `a?: T` and `[pattern]: T`."""
 
     label: Label | Node
@@ -144,12 +144,12 @@ class Vertex:
     dynamic: list[Conjunct] = field(default_factory=list)  # comprehensions, computed fields
     deferred: list[Conjunct] = field(default_factory=list)
     absent: set[Key] = field(default_factory=set)  # looked for while fields were still added
-    copied: set[tuple[Vertex, Scope | None, bool]] = field(default_factory=set)
+    copied: set[tuple[Vertex, DeclarationScope | None, bool]] = field(default_factory=set)
     arcs: dict[Key, Vertex] = field(default_factory=dict)
-    constraints: list[Constraint] = field(default_factory=list)
-    constrained: set[tuple[Constraint, Key]] = field(default_factory=set)
+    constraints: list[FieldConstraint] = field(default_factory=list)
+    constrained: set[tuple[FieldConstraint, Key]] = field(default_factory=set)
     required: dict[Label, Node] = field(default_factory=dict)
-    declared: dict[Scope | None, list[Declared]] = field(default_factory=dict)
+    declared: dict[DeclarationScope | None, list[Declared]] = field(default_factory=dict)
     lists: list[Listed] = field(default_factory=list)
     validators: list[Validator] = field(default_factory=list)
     is_undecided: bool = False  # a validator lacks a value to be asked about
@@ -173,16 +173,16 @@ class Vertex:
         """Return the vertex in which to look up members: the tried alternative, or the default."""
         if self.current is not None:
             return self.current.view()
-        return self.settled() or self
+        return self.resolve_choices() or self
 
-    def settled(self) -> Vertex | None:
-        """The one possibility, or the one default; None when that is ambiguous."""
+    def resolve_choices(self) -> Vertex | None:
+        """Return the one possibility, or the one default; None when that is ambiguous."""
         if not self.choices:
             return self
-        picked = self.picked()
-        return picked[0].settled() if len(picked) == 1 else None
+        picked = self.preferred_alternatives()
+        return picked[0].resolve_choices() if len(picked) == 1 else None
 
-    def picked(self) -> list[Vertex]:
+    def preferred_alternatives(self) -> list[Vertex]:
         defaults = [made.vertex for made in self.choices if made.preference is Preference.YES]
         return defaults or [made.vertex for made in self.choices]
 

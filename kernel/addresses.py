@@ -49,7 +49,7 @@ class AddressRefused(AddressError):
     pass
 
 
-class Kind(StrEnum):
+class AddressKind(StrEnum):
     """What an address leads to. `LINK_LOCAL`: also the metadata services of clouds, wherever."""
 
     PUBLIC = "public"
@@ -59,29 +59,32 @@ class Kind(StrEnum):
     RESERVED = "reserved"
 
 
-_NETWORKS: Final[tuple[tuple[Kind, Network], ...]] = tuple(  # the first that holds it decides
-    (kind, ip_network(network))
-    for kind, networks in (
-        (
-            Kind.LINK_LOCAL,
-            "169.254.0.0/16 fe80::/10 "
-            "100.100.100.200/32 168.63.129.16/32 192.0.0.192/32 fd00:ec2::254/128 fd20:ce::254/128",
-        ),
-        (Kind.LOOPBACK, "127.0.0.0/8 ::1/128"),
-        (
-            Kind.PRIVATE,
-            "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 198.18.0.0/15 "
-            "fc00::/7 fec0::/10",
-        ),
-        (
-            Kind.RESERVED,
-            "0.0.0.0/8 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.51.100.0/24 203.0.113.0/24 "
-            "224.0.0.0/4 240.0.0.0/4 2001::/23 2001:db8::/32 3fff::/20",
-        ),
-        (Kind.PUBLIC, "0.0.0.0/0 2000::/3"),
-        (Kind.RESERVED, "::/0"),
+_NETWORKS: Final[tuple[tuple[AddressKind, Network], ...]] = (
+    tuple(  # the first that holds it decides
+        (kind, ip_network(network))
+        for kind, networks in (
+            (
+                AddressKind.LINK_LOCAL,
+                "169.254.0.0/16 fe80::/10 "
+                "100.100.100.200/32 168.63.129.16/32 192.0.0.192/32 "
+                "fd00:ec2::254/128 fd20:ce::254/128",
+            ),
+            (AddressKind.LOOPBACK, "127.0.0.0/8 ::1/128"),
+            (
+                AddressKind.PRIVATE,
+                "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 198.18.0.0/15 "
+                "fc00::/7 fec0::/10",
+            ),
+            (
+                AddressKind.RESERVED,
+                "0.0.0.0/8 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.51.100.0/24 203.0.113.0/24 "
+                "224.0.0.0/4 240.0.0.0/4 2001::/23 2001:db8::/32 3fff::/20",
+            ),
+            (AddressKind.PUBLIC, "0.0.0.0/0 2000::/3"),
+            (AddressKind.RESERVED, "::/0"),
+        )
+        for network in networks.split()
     )
-    for network in networks.split()
 )
 _EMBEDDINGS: Final = (  # network, and how many bits stand to the right of the IPv4 address in it
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
@@ -93,7 +96,7 @@ _ISATAP: Final = (0x00005EFE, 0x02005EFE)
 _IPV4_BITS: Final = 0xFFFFFFFF
 
 
-def kind_of(address: Address) -> Kind:
+def kind_of(address: Address) -> AddressKind:
     """Return the kind of the address itself, whatever is embedded in it."""
     return next(kind for kind, network in _NETWORKS if address in network)
 
@@ -117,7 +120,7 @@ def destinations(address: Address) -> Iterator[Address]:
 class AddressPolicy:
     """Permits `kinds`, and what `exceptions` hold beside; link-local never."""
 
-    kinds: frozenset[Kind]
+    kinds: frozenset[AddressKind]
     exceptions: tuple[Network, ...] = ()
 
     def permits(self, address: Address) -> bool:
@@ -125,13 +128,15 @@ class AddressPolicy:
 
     def _permits(self, address: Address) -> bool:
         kind = kind_of(address)
-        if kind is Kind.LINK_LOCAL:
+        if kind is AddressKind.LINK_LOCAL:
             return False
         return kind in self.kinds or any(address in network for network in self.exceptions)
 
 
-PUBLIC_ONLY: Final = AddressPolicy(frozenset({Kind.PUBLIC}))
-LOCAL_TOO: Final = AddressPolicy(frozenset({Kind.PUBLIC, Kind.PRIVATE, Kind.LOOPBACK}))
+PUBLIC_ONLY: Final = AddressPolicy(frozenset({AddressKind.PUBLIC}))
+LOCAL_TOO: Final = AddressPolicy(
+    frozenset({AddressKind.PUBLIC, AddressKind.PRIVATE, AddressKind.LOOPBACK})
+)
 
 _NUMBER: Final = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")

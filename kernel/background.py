@@ -85,7 +85,7 @@ class Watch:
         """Say that the loop has done what it is for: it is not failing any more."""
         self._failed, self._in_a_row = False, 0
 
-    def failed(self, error: Exception) -> float:
+    def record_failure(self, error: Exception) -> float:
         """Log and count an error of the body; return the pause before the next run, in seconds."""
         if self._is_steady():
             self._in_a_row = 0
@@ -104,8 +104,8 @@ class Watch:
         _observe(self.name, 1)
         return pause
 
-    def died(self) -> None:
-        """Say that no body will run any more, though nobody ended it."""
+    def record_death(self) -> None:
+        """Note that no body will run any more, though nobody ended it."""
         self._dead = True
 
     @contextmanager
@@ -195,7 +195,7 @@ class BackgroundThread:
             while not self._succeeds():
                 pass
         except BaseException:
-            self.watch.died()
+            self.watch.record_death()
             raise
         forget(self.watch)
 
@@ -205,16 +205,16 @@ class BackgroundThread:
             self.watch.begin()
             self._body()
         except Exception as error:  # noqa: BLE001 - the edge of every thread: logged and counted
-            return self._ended.wait(self._failed(error))
+            return self._ended.wait(self._record_failure(error))
         return True
 
-    def _failed(self, error: Exception) -> float:
-        pause = self.watch.failed(error)
+    def _record_failure(self, error: Exception) -> float:
+        pause = self.watch.record_failure(error)
         if self._after_failure is not None:
             try:
                 self._after_failure()
             except Exception as second:  # noqa: BLE001 - the same edge
-                pause = self.watch.failed(second)
+                pause = self.watch.record_failure(second)
         return pause
 
 
@@ -291,7 +291,7 @@ async def keep_running(
             except passing:
                 raise
             except Exception as error:  # noqa: BLE001 - the edge of every task: logged and counted
-                pause = watch.failed(error)
+                pause = watch.record_failure(error)
             else:
                 return
             await asyncio.sleep(pause)

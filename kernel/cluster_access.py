@@ -119,9 +119,9 @@ def from_kubeconfig(path: Path, *, context: str = "", insecure: bool = False) ->
     try:
         config = yaml.safe_load(_read(path))
     except yaml.YAMLError:  # its words may quote a secret
-        raise _refused_file("the kubeconfig is not valid YAML") from None
+        raise _access_refusal("the kubeconfig is not valid YAML") from None
     if not isinstance(config, Mapping):
-        raise _refused_file("the kubeconfig is empty, or no kubeconfig")
+        raise _access_refusal("the kubeconfig is empty, or no kubeconfig")
     try:
         return _access_of(_context_of(config, context), config, path, insecure=insecure)
     except _UNREADABLE as error:
@@ -129,10 +129,10 @@ def from_kubeconfig(path: Path, *, context: str = "", insecure: bool = False) ->
 
 
 def _refusal(error: Exception) -> AccessRefused:
-    return _refused_file(type(error).__name__)
+    return _access_refusal(type(error).__name__)
 
 
-def _refused_file(why: str) -> AccessRefused:
+def _access_refusal(why: str) -> AccessRefused:
     return AccessRefused(f"no access to the Kubernetes API: {why}")
 
 
@@ -140,7 +140,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text()
     except OSError as error:
-        raise _refused_file(f"{path} cannot be read: {error.strerror}") from None
+        raise _access_refusal(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _context_of(config: Entry, name: str) -> Entry:
@@ -148,9 +148,9 @@ def _context_of(config: Entry, name: str) -> Entry:
     known = _names_of(config.get("contexts"))
     name = name or str(config.get("current-context") or "")
     if not name:
-        raise _refused_file(f"the kubeconfig has no current context: name one of {known}")
+        raise _access_refusal(f"the kubeconfig has no current context: name one of {known}")
     if (entry := _entry_of(config.get("contexts"), name)) is None:
-        raise _refused_file(f"the kubeconfig has no context {name!r}: it has {known}")
+        raise _access_refusal(f"the kubeconfig has no context {name!r}: it has {known}")
     return {**entry["context"], "name": name}
 
 
@@ -158,7 +158,7 @@ def _part_of(config: Entry, context: Entry, kind: str) -> Entry:
     """Return the cluster or the user that a context names. Raises AccessRefused."""
     name = str(context.get(kind) or "")
     if (entry := _entry_of(config.get(f"{kind}s"), name)) is None:
-        raise _refused_file(
+        raise _access_refusal(
             f"the context {context['name']!r} of the kubeconfig names the {kind} {name!r}, "
             f"which is not in it: it has {_names_of(config.get(f'{kind}s'))}"
         )
@@ -188,7 +188,7 @@ def _access_of(context: Entry, config: Entry, path: Path, *, insecure: bool) -> 
     if certificate := _text_of(user, "client-certificate", path):
         _present_of(user, certificate, path, trust, whose)
     elif not has_token:
-        raise _refused_file(f"{whose} has no token, client certificate or exec plug-in")
+        raise _access_refusal(f"{whose} has no token, client certificate or exec plug-in")
     return ClusterAccess(
         server=server,
         trust=trust,
@@ -208,7 +208,7 @@ def _present_of(
     try:
         _present(trust, certificate, key)
     except (OSError, ValueError):  # an ssl.SSLError is an OSError
-        raise _refused_file(f"the client certificate or key of {whose} cannot be used") from None
+        raise _access_refusal(f"the client certificate or key of {whose} cannot be used") from None
 
 
 class _PluginToken:

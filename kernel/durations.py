@@ -74,7 +74,7 @@ def parse_cpu(value: str | float) -> float:
     return cpus
 
 
-def shown(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration for people: `250 ms`, `25 s`, `1.5 s`, `10 min`, `2 h 30 min`, `90 s`.
 
     Exact to the millisecond: a unit appears where the rest is not 0.

@@ -49,13 +49,13 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def humanized(text: str) -> str:
-    """`payment-api` → `Payment Api`."""
+def humanize(text: str) -> str:
+    """Return words with capitals: `payment-api` → `Payment Api`."""
     return " ".join(word.capitalize() for word in re.split(r"[^A-Za-z0-9]+", text) if word)
 
 
-def shortened(name: str, *, limit: int = NAME_LIMIT) -> str:
-    """`name`, or when longer than `limit` its head with `-` and 8 hex digits of its SHA-256."""
+def shorten(name: str, *, limit: int = NAME_LIMIT) -> str:
+    """Return `name`; one longer than `limit` as its head, `-` and 8 hex digits of its SHA-256."""
     if len(name) <= limit:
         return name
     return f"{name[: limit - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

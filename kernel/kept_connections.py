@@ -24,7 +24,7 @@ import httptools
 import httpx
 
 from kernel.addresses import Address, AddressError, AddressPolicy, Resolver, resolve
-from kernel.pinned_http import PORTS, default_trust, pinned
+from kernel.pinned_http import PORTS, default_trust, pin_host
 
 CONNECT_S: Final = 3.0
 READ_S: Final = 10.0  # for each piece that arrives
@@ -106,7 +106,7 @@ class KeptConnections:
             if origin.addresses is None:
                 try:
                     policy = self._policies.get(origin.host, self._policy)
-                    origin.addresses = await pinned(
+                    origin.addresses = await pin_host(
                         origin.host, origin.port, policy, self._resolver
                     )
                 except AddressError as error:
@@ -185,8 +185,8 @@ class _Connection:
     def abort(self) -> None:
         self._writer.transport.abort()
 
-    async def request(self, sent: bytes, method: str, limit: int) -> _Answer:
-        answer = _Answer(method, limit)
+    async def request(self, sent: bytes, method: str, limit: int) -> _ParsedAnswer:
+        answer = _ParsedAnswer(method, limit)
         parser = httptools.HttpResponseParser(answer)
         answer.parser = parser
         try:
@@ -206,7 +206,7 @@ class _Connection:
         return answer
 
 
-class _Answer:
+class _ParsedAnswer:
     """What the parser tells of one answer."""
 
     parser: Any

@@ -26,7 +26,13 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from kernel.telemetry import FinishedSpan, TelemetrySettings, endpoint_url, is_insecure, watched
+from kernel.telemetry import (
+    FinishedSpan,
+    TelemetrySettings,
+    endpoint_url,
+    is_insecure,
+    watch_exporter,
+)
 from kernel.trace_context import TraceContext
 
 SCOPE: Final = "partita"
@@ -81,7 +87,7 @@ def pipeline(settings: TelemetrySettings) -> Pipeline:
     finished = TracerProvider(
         resource=resource, sampler=DEFAULT_ON, id_generator=_DecidedIds(), shutdown_on_exit=False
     )
-    processor = BatchSpanProcessor(watched(_span_exporter(settings)))
+    processor = BatchSpanProcessor(watch_exporter(_span_exporter(settings)))
     for provider in (spans, finished):
         provider.add_span_processor(processor)
     reader = PeriodicExportingMetricReader(_metric_exporter(settings))

@@ -42,8 +42,8 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         addresses = await _check_addresses(request, self._policy, self._resolver)
         for address in addresses[:-1]:
             with contextlib.suppress(httpx.ConnectError):
-                return await self._inner.handle_async_request(_sent_to(address, request))
-        return await self._inner.handle_async_request(_sent_to(addresses[-1], request))
+                return await self._inner.handle_async_request(_request_to(address, request))
+        return await self._inner.handle_async_request(_request_to(addresses[-1], request))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -52,7 +52,7 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 def pinned_client(
     policy: AddressPolicy, *, resolver: Resolver = resolve, connections: int = 10, **options: Any
 ) -> httpx.AsyncClient:
-    """Without redirects, proxies or other settings of the environment."""
+    """Return a client without redirects, proxies or other settings of the environment."""
     transport = PinnedTransport(policy, resolver=resolver, connections=connections)
     return httpx.AsyncClient(
         transport=transport, trust_env=False, follow_redirects=False, **options
@@ -64,12 +64,12 @@ async def _check_addresses(
 ) -> tuple[Address, ...]:
     host, url = _host(request), request.url
     try:
-        return await pinned(host, url.port or PORTS[url.scheme], policy, resolver)
+        return await pin_host(host, url.port or PORTS[url.scheme], policy, resolver)
     except AddressError as error:
         raise httpx.ConnectError(str(error), request=request) from error
 
 
-async def pinned(
+async def pin_host(
     host: str, port: int, policy: AddressPolicy, resolver: Resolver = resolve
 ) -> tuple[Address, ...]:
     """Return the checked addresses of a host, best first; raise AddressError."""
@@ -78,7 +78,7 @@ async def pinned(
     return await _on_a_thread(partial(pin, host, port, policy, resolver=resolver))
 
 
-def _sent_to(address: Address, request: httpx.Request) -> httpx.Request:
+def _request_to(address: Address, request: httpx.Request) -> httpx.Request:
     host = _host(request)
     extensions = dict(request.extensions)
     if host != str(address):

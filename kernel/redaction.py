@@ -120,7 +120,7 @@ def _forms(secret: str) -> frozenset[str]:
         return frozenset()
     lines = {line for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
     encoded = secret.encode()
-    forms = {secret, secret.strip(), *lines, *_escapes(secret), *_percent_encoded(secret)}
+    forms = {secret, secret.strip(), *lines, *_escapes(secret), *_percent_encodings(secret)}
     forms |= {encoded.hex(), encoded.hex().upper(), *_base64(encoded)}
     return frozenset(form for form in forms if len(form) >= _HEAD)
 
@@ -138,7 +138,7 @@ def _escapes(secret: str) -> Iterator[str]:
     yield marked.replace('"', "&#34;").replace("'", "&#39;")
 
 
-def _percent_encoded(secret: str) -> Iterator[str]:
+def _percent_encodings(secret: str) -> Iterator[str]:
     """Yield the value in addresses and forms, as different libraries write it."""
     everything = "".join(f"%{byte:02X}" for byte in secret.encode())
     script = "!'()*~"  # what encodeURIComponent leaves

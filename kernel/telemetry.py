@@ -53,14 +53,14 @@ class FinishedSpan:
     error: str = ""
 
 
-class _State:
+class _TelemetryState:
     def __init__(self) -> None:
         self.provider: TracerProvider | None = None
         self.pipeline: Pipeline | None = None
         self.last_export_ok = True
 
 
-_state: Final = _State()
+_state: Final = _TelemetryState()
 _configuring: Final = threading.Lock()
 
 
@@ -142,8 +142,8 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def watched(exporter: SpanExporter) -> SpanExporter:
-    """The exporter, remembering whether its last export was good."""
+def watch_exporter(exporter: SpanExporter) -> SpanExporter:
+    """Return an exporter that exports by this one and notes whether its last export succeeded."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class Watched(SpanExporter):

@@ -104,7 +104,7 @@ class _Conversation:
             self._headers["X-Vault-Namespace"] = vault.namespace
 
     async def fields(self, path: str) -> Mapping[str, Any]:
-        self._headers["X-Vault-Token"] = self._vault.token or await self._signed_in()
+        self._headers["X-Vault-Token"] = self._vault.token or await self._sign_in()
         mount, _, rest = path.partition("/")
         second, wrapped = await self._ask("GET", quote(f"{mount}/data/{rest}"))
         inner = _map(wrapped.get("data"))
@@ -117,12 +117,12 @@ class _Conversation:
         raise VaultError(_refusal(first, second))
 
     async def look_up_token(self) -> None:
-        self._headers["X-Vault-Token"] = self._vault.token or await self._signed_in()
+        self._headers["X-Vault-Token"] = self._vault.token or await self._sign_in()
         status, _answer = await self._ask("GET", "auth/token/lookup-self")
         if status != HTTPStatus.OK:
             raise VaultError(_refusal(status))
 
-    async def _signed_in(self) -> str:
+    async def _sign_in(self) -> str:
         if not self._vault.role:
             raise VaultError("neither a token nor a role to sign in with is configured")
         try:

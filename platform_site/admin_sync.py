@@ -9,9 +9,9 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from apps.operations.admin import RowAdmin, confirmed, list_link, row_link, state_mark
+from apps.operations.admin import RowAdmin, confirm_action, list_link, row_link, state_mark
 from kernel.errors import InvalidInput
-from sync_stack.core.tasks import Kind
+from sync_stack.core.tasks import TaskKind
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from sync_stack.orchestrator.services.operator_requests import NothingToSync, sync_again
 from sync_stack.orchestrator.services.task_creation import TooManyTasks
@@ -34,7 +34,7 @@ class TaskAdmin(RowAdmin):
         yield row_link("sync.task", row.retry_of, "earlier try")
         yield row_link("sync.task", row.superseded_by, "superseded by")
         yield row_link("sync.task", row.approved_by, "approved prune of")
-        if row.kind == Kind.HEAL:
+        if row.kind == TaskKind.HEAL:
             yield row_link("sync.drift", row.delivery_id, "drift")
 
 
@@ -73,7 +73,7 @@ class LedgerTargetAdmin(RowAdmin):
             "Sync these targets again? Each task reads the head of the target's ref and syncs all "
             "targets of its rule there."
         )
-        return confirmed(self, request, rows, question=question, action="sync_again", do=do)
+        return confirm_action(self, request, rows, question=question, action="sync_again", do=do)
 
 
 @admin.register(Drift)

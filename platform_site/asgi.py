@@ -18,7 +18,7 @@ from apps.executions.urls import no_such_socket, websocket_urlpatterns  # noqa: 
 from apps.health.api import probes  # noqa: E402
 from apps.http.asgi import ControlPlaneHandler, Lifespan  # noqa: E402
 from apps.http.hosts import serve_known_hosts  # noqa: E402
-from apps.mocks.serving import mocks_in_front  # noqa: E402
+from apps.mocks.data_plane import mocks_in_front  # noqa: E402
 from apps.observability.logs import protect_server_logs  # noqa: E402
 from apps.operations.api import lifespan_parts, shared_redis  # noqa: E402
 from apps.shells.urls import websocket_urlpatterns as shell_sockets  # noqa: E402

@@ -64,11 +64,11 @@ def answer(request: HttpRequest, error: Exception) -> HttpResponse:
         logger.warning("%s %s: %s", request.method, request_context().route, cause_of(error))
     if fact.problem_code == "internal_error" and fact is not error:
         logger.error("%s %s failed", request.method, request_context().route, exc_info=error)
-    return shown(request, fact)
+    return error_response(request, fact)
 
 
-def shown(request: HttpRequest, error: PlatformError) -> HttpResponse:
-    """A page outside the API for those who name `text/html` (browsers), else the problem."""
+def error_response(request: HttpRequest, error: PlatformError) -> HttpResponse:
+    """Return a page outside the API for those who name `text/html` (browsers), else the problem."""
     wants_page = "text/html" in request.headers.get("Accept", "")
     if wants_page and not request.path.startswith(_NEVER_PAGES):
         try:
@@ -129,7 +129,7 @@ def on_forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def on_server_error(request: HttpRequest) -> HttpResponse:
     """Django has logged the exception with its stack."""
-    return shown(request, internal_error())
+    return error_response(request, internal_error())
 
 
 class ProblemAnswers(AsyncMiddleware):
@@ -157,4 +157,6 @@ def _add_words(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
 
 
 def on_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return shown(request, PlatformError("the CSRF token is missing or wrong", code="csrf_failed"))
+    return error_response(
+        request, PlatformError("the CSRF token is missing or wrong", code="csrf_failed")
+    )

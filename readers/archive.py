@@ -81,7 +81,7 @@ def unpack(data: bytes, *, limits: ArchiveLimits = LIMITS) -> dict[str, bytes]:
     files = _Contents(limits)
     for entry in _entries(_Inflated(data, limits.extracted + _OVERHEAD), limits):
         files.add(entry)
-    return files.stripped()
+    return files.package_files()
 
 
 def content_digest(files: Mapping[str, bytes]) -> str:
@@ -135,7 +135,7 @@ class _Contents:
         if clash or any(parent in self._files for parent in _parents(path)):
             raise ArchiveRefused("duplicate", "occurs twice", entry=entry.name)
 
-    def stripped(self) -> dict[str, bytes]:
+    def package_files(self) -> dict[str, bytes]:
         files = self._files
         tops = {path.partition("/")[0] for path in files}
         if len(tops) == 1 and all("/" in path for path in files):

@@ -48,8 +48,8 @@ class Diagnostic:
         return self.file, self.line, self.column, self.path, self.message
 
 
-def dotted(path: tuple[str | int, ...]) -> str:
-    """`("bundle", "rules", 0, "a-b")` as `bundle.rules[0]."a-b"`."""
+def dotted_path(path: tuple[str | int, ...]) -> str:
+    """Return `("bundle", "rules", 0, "a-b")` as `bundle.rules[0]."a-b"`."""
     made = ""
     for part in path:
         if isinstance(part, int):

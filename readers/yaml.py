@@ -76,7 +76,7 @@ class Node:
         except ValueError as error:
             raise self.unreadable(str(error)) from None
 
-    def spelled(self) -> tuple[Kind, str]:
+    def kind_and_text(self) -> tuple[Kind, str]:
         """Return a scalar's kind with a string's content or a number's spelling; raise Unreadable.
 
         Infinities and NaN are unreadable as well.

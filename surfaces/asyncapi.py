@@ -17,7 +17,8 @@ from surfaces.contracts import (
     wrong_type,
 )
 from surfaces.message_examples import AsyncApiExamples
-from surfaces.reading import (
+from surfaces.schemas import References, SchemaPlace
+from surfaces.trees import (
     NOTHING,
     first_line,
     is_small,
@@ -26,13 +27,12 @@ from surfaces.reading import (
     prose,
     text_of,
 )
-from surfaces.schemas import Place, References
 
 
 def read_asyncapi(path: str, document: Tree, sources: Sources) -> Contract | None:
     """Return what the document declares; wrong parts are warnings and left out."""
     version = text_of(document.get("asyncapi"))
-    root, reader = Place(document, path), _Reader(path, sources)
+    root, reader = SchemaPlace(document, path), _AsyncApiReader(path, sources)
     if version.startswith("2."):
         found = reader.second_edition(root)
     elif version.startswith("3."):
@@ -63,13 +63,13 @@ _SHOWN = {"kafka": "Kafka", "mqtt": "MQTT", "amqp": "AMQP", "nats": "NATS", "ws"
           "wss": "WebSocket"}  # fmt: skip
 
 
-class _Reader:
+class _AsyncApiReader:
     def __init__(self, path: str, sources: Sources) -> None:
         self.path = path
         self.sources = sources
         self.references = References(sources)
 
-    def second_edition(self, document: Place) -> Iterator[ContractOperation]:
+    def second_edition(self, document: SchemaPlace) -> Iterator[ContractOperation]:
         for channel, item in self._members(document, "channels"):
             for action in ("publish", "subscribe"):
                 operation = item.get(action)
@@ -83,48 +83,48 @@ class _Reader:
                         ("channels", channel, action),
                     )
 
-    def third_edition(self, document: Place) -> Iterator[ContractOperation]:
+    def third_edition(self, document: SchemaPlace) -> Iterator[ContractOperation]:
         for name, operation in self._members(document, "operations"):
             action = text_of(operation.tree.get("action"))
             if action not in ("send", "receive"):
                 detail = f'the action of {name[:200]} must be send or receive, not "{action[:40]}"'
                 self.sources.warnings.add(INVALID, detail, self.path, operation.tree)
                 continue
-            channel = self.references.resolved(operation.get("channel"))
+            channel = self.references.resolve(operation.get("channel"))
             named = text_of(operation.get("channel").tree.get("$ref")).rpartition("/")[2]
             message = next(iter(items(operation.tree.get("messages"))), None)
             if message is None:
                 message = next((each for _, each in members(channel.tree.get("messages"))), NOTHING)
             if self.sources.take_operation(self.path):
                 address = text_of(channel.tree.get("address")) or named or name
-                where = Place(message, operation.file)
+                where = SchemaPlace(message, operation.file)
                 place = ("operations", name)
                 yield self._operation(name, action, address, operation, where, place)
 
-    def _members(self, document: Place, key: str) -> Iterator[tuple[str, Place]]:
+    def _members(self, document: SchemaPlace, key: str) -> Iterator[tuple[str, SchemaPlace]]:
         listed = document.tree.get(key)
         if wrong_type(listed, Kind.MAP):
             self.sources.warnings.add(INVALID, f"{key} must be a mapping", self.path, listed)
         for name, each in members(listed):
-            place = self.references.resolved(Place(each, document.file))
+            place = self.references.resolve(SchemaPlace(each, document.file))
             if place.tree.kind is Kind.MAP:
                 yield name, place
             else:
                 detail = f"{name[:200]} of {key} must be a mapping"
                 self.sources.warnings.add(INVALID, detail, self.path, each)
 
-    def _first_message(self, message: Place) -> Place:
-        message = self.references.resolved(message)
+    def _first_message(self, message: SchemaPlace) -> SchemaPlace:
+        message = self.references.resolve(message)
         several = items(message.tree.get("oneOf"))
-        return Place(several[0], message.file) if several else message
+        return SchemaPlace(several[0], message.file) if several else message
 
     def _operation(
         self,
         operation_id: str,
         action: str,
         channel: str,
-        operation: Place,
-        message: Place,
+        operation: SchemaPlace,
+        message: SchemaPlace,
         place: tuple[str, ...],
     ) -> ContractOperation:
         tree = operation.tree
@@ -141,15 +141,15 @@ class _Reader:
             examples=AsyncApiExamples(self.sources.documents, self.path, place),
         )
 
-    def _payload(self, message: Place) -> Any:
-        message = self.references.resolved(message)
+    def _payload(self, message: SchemaPlace) -> Any:
+        message = self.references.resolve(message)
         for example in items(message.tree.get("examples"))[:20]:
             payload = example.get("payload")
             if payload is not None and is_small(payload):
                 return payload.plain()
         if message.tree.get("payload") is None:
             return {}
-        payload_place = self.references.resolved(message.get("payload"))
+        payload_place = self.references.resolve(message.get("payload"))
         if payload_place.tree.get("schemaFormat") is not None:
             payload_place = payload_place.get("schema")
         return self.references.sample(payload_place)

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from readers.tree import Tree
-from surfaces.reading import NOTHING, member, text_of
+from surfaces.trees import NOTHING, member, text_of
 
 NO_METHOD: Final = {"RPC": "POST", "EVENT": ""}  # what others write of gRPC and of channels
 _VERBS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")

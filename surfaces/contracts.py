@@ -14,7 +14,7 @@ from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.json_documents import JsonDocuments
 from surfaces.model import ContractExamples
-from surfaces.reading import MAX_CONTRACTS, MAX_MOCKS, NOTHING, Warnings, read_tree
+from surfaces.trees import MAX_CONTRACTS, MAX_MOCKS, NOTHING, Warnings, read_tree
 
 MAX_OPERATIONS: Final = 5_000  # of a suite
 MAX_BODY: Final = 4_096  # characters of a sample

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cue import CueError, Declaration, declared
+from cue import CueError, Declaration, read_declaration
 from cue.scalars import Limit, Scalar, Type
 from readers import Unreadable
 from readers.tree import Attribute, Kind, Tree
-from surfaces.reading import read_tree, tree_of
+from surfaces.trees import read_tree, tree_of
 
 _SCHEMAS: Final = frozenset(("requestschema", "responseschema"))
 _NODES: Final = frozenset(("headers", "body"))
@@ -46,7 +46,7 @@ def read_cue(text: str, path: str) -> Tree:
     except Unreadable:
         pass  # no JSON, so it is CUE
     try:
-        return _document(declared(text, file=path), ())
+        return _document(read_declaration(text, file=path), ())
     except CueError as error:
         first = error.diagnostics[0]
         reason = first.message.partition("; set CUE_BINARY")[0]

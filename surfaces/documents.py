@@ -145,7 +145,7 @@ def hydrate(files: Mapping[str, bytes], *, suite_id: str, base_url: str) -> Hydr
     """Return the API surfaces of a suite; `base_url` is where its mocks are."""
     surfaces, warnings = surfaces_of(files, suite_id=suite_id, base_url=base_url)
     documents = surface_documents(surfaces, content_digest(files)) if surfaces else []
-    shown, is_whole = bounded(documents)
+    shown, is_whole = limit_documents(documents)
     if not is_whole:
         warnings = (*warnings, _TOO_LARGE)
     return HydratedSurfaces(surfaces=surfaces, documents=tuple(shown), warnings=warnings)
@@ -157,7 +157,7 @@ _TOO_LARGE: Final = PackageWarning(
 )
 
 
-def bounded(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceDocument], bool]:
+def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceDocument], bool]:
     """Return the documents with at most `MAX_DOCUMENTS` bytes, and whether that is all.
 
     They are part of the snapshot of every run. Examples are left out first, then operations.

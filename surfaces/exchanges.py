@@ -17,7 +17,8 @@ from surfaces.model import (
     Message,
     ValueNode,
 )
-from surfaces.reading import (
+from surfaces.text_maps import header_map, header_nodes
+from surfaces.trees import (
     NOTHING,
     body_text,
     is_small,
@@ -26,8 +27,7 @@ from surfaces.reading import (
     nonblank_member,
     text_of,
 )
-from surfaces.text_maps import header_map, header_nodes
-from surfaces.value_nodes import read_node, refused
+from surfaces.value_nodes import read_node, unreadable_at
 
 INVALID: Final = "mock_examples_invalid"
 MAX_EXCHANGES: Final = 500  # of a file
@@ -57,7 +57,7 @@ def mock_tree(path: str, sources: Sources, code: str = INVALID) -> Tree:
 
 def read_exchanges(path: str, sources: Sources, *, grpc: bool) -> tuple[Exchange, ...]:
     """Return the examples of a file in order; wrong ones are warnings and left out."""
-    return tuple(_Reader(path, sources, grpc=grpc).exchanges(mock_tree(path, sources)))
+    return tuple(_ExchangeReader(path, sources, grpc=grpc).exchanges(mock_tree(path, sources)))
 
 
 def is_status(text: str, *, grpc: bool) -> bool:
@@ -68,7 +68,7 @@ def is_status(text: str, *, grpc: bool) -> bool:
     return _LOWEST <= number <= _HIGHEST or (grpc and number <= _MAX_GRPC_STATUS)
 
 
-class _Reader:
+class _ExchangeReader:
     def __init__(self, path: str, sources: Sources, *, grpc: bool) -> None:
         self.path = path
         self.warnings = sources.warnings
@@ -122,7 +122,7 @@ class _Reader:
 
     def _exchange(self, name: str, tree: Tree) -> Exchange:
         if tree.kind is not Kind.MAP:
-            raise refused(tree, "it must be a mapping")
+            raise unreadable_at(tree, "it must be a mapping")
         response, schema = member(tree, "response"), member(tree, "responseSchema")
         status = nonblank_member(response, "status") or nonblank_member(schema, "status")
         status = status or nonblank_member(tree, "responseStatus")
@@ -130,7 +130,7 @@ class _Reader:
         media_type = media_type or nonblank_member(tree, "responseMediaType")
         text = text_of(status).strip() or "200"
         if not is_status(text, grpc=self.grpc):
-            raise refused(status or tree, f'"{text[:40]}" is not a status')
+            raise unreadable_at(status or tree, f'"{text[:40]}" is not a status')
         return Exchange(
             name=name,
             source_artifact=self.path,
@@ -145,14 +145,14 @@ class _Reader:
     def _when(self, tree: Tree) -> Iterator[Condition]:
         listed = items(member(tree, "when") or member(tree, "dispatch"))
         if len(listed) > MAX_CONDITIONS:
-            raise refused(tree, f"more than {MAX_CONDITIONS} conditions")
+            raise unreadable_at(tree, f"more than {MAX_CONDITIONS} conditions")
         for each in listed:
             source, param = text_of(member(each, "from")), text_of(member(each, "param"))
             if source not in CONDITION_SOURCES:
                 known = ", ".join(CONDITION_SOURCES)
-                raise refused(each, f'"{source[:40]}" is not a source; use one of {known}')
+                raise unreadable_at(each, f'"{source[:40]}" is not a source; use one of {known}')
             if not param:
-                raise refused(each, "a condition requires param")
+                raise unreadable_at(each, "a condition requires param")
             yield Condition(source=source, param=param, value=text_of(member(each, "value")))
 
     def _message(self, example: Tree, name: str) -> Message:
@@ -160,12 +160,12 @@ class _Reader:
         literal, schema = nonblank_member(example, name), nonblank_member(example, f"{name}Schema")
         for part in (literal, schema):
             if part is not None and part.kind is not Kind.MAP:
-                raise refused(part, "a request or response must be a mapping")
+                raise unreadable_at(part, "a request or response must be a mapping")
         body, headers = member(literal, "body"), member(literal, "headers")
         if body is None:
             body = member(example, f"{name}Body")
         if body is not None and not is_small(body, values=20_000, characters=2_000_000):
-            raise refused(body, "the body is too large")
+            raise unreadable_at(body, "the body is too large")
         return Message(
             headers=header_map(headers or member(example, f"{name}Headers")),
             body=None if body is None else body_text(body),
@@ -177,5 +177,5 @@ class _Reader:
         if tree is None:
             return None
         if not is_small(tree, values=20_000, characters=2_000_000):
-            raise refused(tree, "the schema is too large")
+            raise unreadable_at(tree, "the schema is too large")
         return read_node(tree)

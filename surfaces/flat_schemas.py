@@ -139,10 +139,10 @@ def _common(one: list[str] | None, other: list[str]) -> list[str]:
     return both
 
 
-def flattened(documents: JsonDocuments, schemas: Sequence[Located]) -> Flat:
+def flatten_schemas(documents: JsonDocuments, schemas: Sequence[Located]) -> Flat:
     """Return all of the schemas as one."""
     made = Flat()
-    reader = _Reader(documents)
+    reader = _FlatSchemaReader(documents)
     for schema in schemas:
         reader.take(schema, made)
     made.given = [value for _, value in sorted(reader.given, key=lambda each: each[0])]
@@ -151,7 +151,7 @@ def flattened(documents: JsonDocuments, schemas: Sequence[Located]) -> Flat:
     return made
 
 
-class _Reader:
+class _FlatSchemaReader:
     def __init__(self, documents: JsonDocuments) -> None:
         self.documents = documents
         self.parts = MAX_PARTS
@@ -162,7 +162,7 @@ class _Reader:
         self.parts -= 1
         if self.parts < 0:
             return
-        target = self.documents.resolved(schema)
+        target = self.documents.resolve(schema)
         if not isinstance(target.value, dict):
             return
         self.identity = self.identity or id(target.value)

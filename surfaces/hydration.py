@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kernel.ids import humanized
+from kernel.ids import humanize
 from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
 from surfaces.exchanges import mock_tree, read_exchanges
-from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, folded
+from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, fold_id
 from surfaces.metadata_files import (
     EXTENSIONS,
     MetadataFile,
@@ -29,9 +29,9 @@ from surfaces.metadata_files import (
 )
 from surfaces.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
-from surfaces.operations import Addresses, Candidate, Surroundings, built
-from surfaces.reading import Warnings, member
+from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
 from surfaces.samples import Room
+from surfaces.trees import Warnings, member
 from surfaces.warnings import PackageWarning
 
 FOLDERS: Final = ("api/", "mock/")
@@ -52,7 +52,7 @@ def surfaces_of(
     sources = Sources(files, warnings)
     addresses = Addresses(base_url, suite_id)
     hydration = _Hydration(sources, addresses, content_digest(files))
-    return hydration.surfaces(), warnings.listed()
+    return hydration.surfaces(), warnings.list_warnings()
 
 
 class _Names:
@@ -74,7 +74,7 @@ class _Names:
 class _Hydration:
     def __init__(self, sources: Sources, addresses: Addresses, digest: str) -> None:
         self.sources = sources
-        self.surroundings = Surroundings(addresses, digest, Room())
+        self.surroundings = SuiteContext(addresses, digest, Room())
         self.exchange_room = MAX_EXCHANGE_TEXT
         self.indexes = [
             OperationIndex(contract, number)
@@ -85,7 +85,7 @@ class _Hydration:
     def surfaces(self) -> tuple[Surface, ...]:
         mocks = self._mocks()
         joins = Joins(self.indexes, mocks, self.sources)
-        candidates: dict[str, list[Candidate]] = {}
+        candidates: dict[str, list[OperationCandidate]] = {}
         taken: set[int] = set()
         for mock, join in zip(mocks, joins.joined, strict=True):
             if join.found is not None:
@@ -98,7 +98,9 @@ class _Hydration:
             if operations and not left:
                 continue  # all are on the surfaces of their mocks
             candidates.setdefault(joins.homes[index.number], []).extend(
-                Candidate((index.number, index.order[id(each)]), None, index.contract, each)
+                OperationCandidate(
+                    (index.number, index.order[id(each)]), None, index.contract, each
+                )
                 for each in left
             )
         return tuple(
@@ -141,7 +143,7 @@ class _Hydration:
     def _is_example_file(self, path: str) -> bool:
         lower = path.lower()
         if lower.endswith(".cue"):
-            stem = folded(file_stem(path))
+            stem = fold_id(file_stem(path))
             return any(stem in index.by_id for index in self.indexes)
         if not lower.endswith(EXTENSIONS):
             return False
@@ -165,13 +167,15 @@ class _Hydration:
 
     def _candidate(
         self, mock: MetadataFile, index: OperationIndex | None, found: ContractOperation | None
-    ) -> Candidate:
+    ) -> OperationCandidate:
         if index is None or found is None:
             order = (len(self.indexes), 0)
-            return Candidate(order, mock, index.contract if index else None, None)
-        return Candidate((index.number, index.order[id(found)]), mock, index.contract, found)
+            return OperationCandidate(order, mock, index.contract if index else None, None)
+        return OperationCandidate(
+            (index.number, index.order[id(found)]), mock, index.contract, found
+        )
 
-    def _surface(self, surface_id: str, candidates: list[Candidate]) -> Surface:
+    def _surface(self, surface_id: str, candidates: list[OperationCandidate]) -> Surface:
         ordered = sorted(candidates, key=lambda each: each.order)
         operations = tuple(self._operations(surface_id, ordered))
         contract = next((each.contract for each in ordered if each.contract), None)
@@ -180,18 +184,20 @@ class _Hydration:
         protocol = next((each.protocol for each in ordered), "REST")
         return Surface(
             surface_id=surface_id,
-            title=title or humanized(surface_id) or surface_id,
+            title=title or humanize(surface_id) or surface_id,
             protocol=protocol,
             mock_host=self.surroundings.addresses.host(adapter_of(protocol), surface_id),
             description=contract.description if contract else "",
             operations=operations,
         )
 
-    def _operations(self, surface_id: str, candidates: list[Candidate]) -> Iterator[Operation]:
+    def _operations(
+        self, surface_id: str, candidates: list[OperationCandidate]
+    ) -> Iterator[Operation]:
         routes: dict[tuple[str, ...], str] = {}
         names = _Names()
         mocked_first = sorted(candidates, key=lambda each: each.mock is None)
-        chosen: list[tuple[Candidate, Operation]] = []
+        chosen: list[tuple[OperationCandidate, Operation]] = []
         for candidate in mocked_first:
             operation = self._operation(surface_id, candidate, names)
             route = candidate.route(operation)
@@ -202,15 +208,19 @@ class _Hydration:
             chosen.append((candidate, operation))
         yield from (operation for _, operation in sorted(chosen, key=lambda each: each[0].order))
 
-    def _warn_of_duplicate(self, candidate: Candidate, operation: Operation, first: str) -> None:
+    def _warn_of_duplicate(
+        self, candidate: OperationCandidate, operation: Operation, first: str
+    ) -> None:
         shown = f"{operation.method} {operation.name}"[:200]
         detail = f'{shown} is left out: the operation "{first}" has the same method and path'
         self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.position())
 
-    def _operation(self, surface_id: str, candidate: Candidate, names: _Names) -> Operation:
+    def _operation(
+        self, surface_id: str, candidate: OperationCandidate, names: _Names
+    ) -> Operation:
         operation_id = names.unique(identifier(candidate.operation_id))
         exchanges = self._exchanges(candidate)
-        operation = built(
+        operation = build_operation(
             candidate,
             surface_id=surface_id,
             operation_id=operation_id,
@@ -224,7 +234,7 @@ class _Hydration:
         )
         return replace(operation, mock=replace(operation.mock, problems=problems))
 
-    def _exchanges(self, candidate: Candidate) -> tuple[Exchange, ...]:
+    def _exchanges(self, candidate: OperationCandidate) -> tuple[Exchange, ...]:
         mock = candidate.mock
         if mock is None or mock.mock_path not in self.sources.files:
             return ()

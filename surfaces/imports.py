@@ -20,10 +20,10 @@ from kernel.ids import slug
 from readers import Unreadable
 from readers.json import read_json
 from surfaces.hydration import surfaces_of
-from surfaces.reading import MAX_DOCUMENT, read_tree, without_comments
 from surfaces.recordings import Recording, calls_of_har, calls_of_postman, mock_files
 from surfaces.recordings.har import is_har
 from surfaces.recordings.postman import is_postman
+from surfaces.trees import MAX_DOCUMENT, read_tree, without_comments
 from surfaces.warnings import PackageWarning
 
 MAX_RECORDING: Final = 64 * 2**20
@@ -47,7 +47,7 @@ class Imported:
     warnings: tuple[PackageWarning, ...] = ()
 
 
-def imported(name: str, content: bytes, beside: Beside, *, surface: str = "") -> Imported:
+def convert_file(name: str, content: bytes, beside: Beside, *, surface: str = "") -> Imported:
     """Return the files that a file becomes; raise Unreadable for what is none of the formats."""
     if name.lower().endswith(_CONTRACTS):
         return _contract(name, content, beside)

@@ -24,7 +24,7 @@ _TEMPLATE: Final = re.compile(r"\{[^{}]*\}")
 _SEPARATORS: Final = re.compile(r"[-_]")
 
 
-def folded(operation_id: str) -> str:
+def fold_id(operation_id: str) -> str:
     """Return an id as it is compared: ignoring case, `-` and `_`."""
     return _SEPARATORS.sub("", operation_id).casefold()
 
@@ -41,7 +41,7 @@ class OperationIndex:
 
     def __post_init__(self) -> None:
         for number, each in enumerate(self.contract.operations):
-            self.by_id.setdefault(folded(each.operation_id), each)
+            self.by_id.setdefault(fold_id(each.operation_id), each)
             self.by_route.setdefault((each.method, _TEMPLATE.sub("{}", each.path)), each)
             self.order[id(each)] = number
 
@@ -49,15 +49,15 @@ class OperationIndex:
         """Return the operation of a mock: the one that it names, by id, otherwise by route."""
         named = None
         if mock.names.fragment and mock.names.file == self.contract.path:
-            named = self.find_named(mock.names)
-        by_id = named or self.by_id.get(folded(mock.operation_id))
+            named = self.find_by_name(mock.names)
+        by_id = named or self.by_id.get(fold_id(mock.operation_id))
         return by_id or self._by_route(mock.method, mock.route)
 
-    def find_named(self, names: ContractName) -> ContractOperation | None:
+    def find_by_name(self, names: ContractName) -> ContractOperation | None:
         """Return the operation that `contractPath` names."""
         if names.path:
             return self._by_route(names.method, names.path)
-        found = self.by_id.get(folded(names.operation))
+        found = self.by_id.get(fold_id(names.operation))
         full = (each for each in self.contract.operations if each.path == names.operation)
         return found or next(full, None)
 
@@ -135,11 +135,11 @@ class Joins:
         """
         if not listed:
             return None
-        wanted = folded(mock.operation_id)
+        wanted = fold_id(mock.operation_id)
         tiers = (
             [each for each in listed if each.index.contract.name == mock.surface],
             [each for each in listed if (mock.surface, each.index.number) in sure],
-            [each for each in listed if folded(each.found.operation_id) == wanted],
+            [each for each in listed if fold_id(each.found.operation_id) == wanted],
             listed,
         )
         chosen = next(filter(None, tiers))
@@ -149,7 +149,7 @@ class Joins:
 
     def _check_operation(self, mock: MetadataFile, named: OperationIndex) -> None:
         """Warn of `#operation` that the API contract does not have."""
-        if not mock.names.fragment or named.find_named(mock.names) is not None:
+        if not mock.names.fragment or named.find_by_name(mock.names) is not None:
             return
         known = ", ".join(each.operation_id for each in named.contract.operations[:10])
         detail = (

@@ -18,7 +18,7 @@ from weakref import ref
 import msgspec
 
 from readers import Unreadable
-from surfaces.reading import read_tree, without_comments
+from surfaces.trees import read_tree, without_comments
 
 MAX_REFERENCES: Final = 32  # that lead to one another
 MAX_DECODED: Final = 32 * 2**20  # characters of the documents whose values are kept
@@ -88,7 +88,7 @@ class JsonDocuments:
         if len(text) <= _MAX_SAMPLE and len(self.samples) < _SAMPLES:
             self.samples[key] = text
 
-    def resolved(self, place: Located) -> Located:
+    def resolve(self, place: Located) -> Located:
         """Follow `$ref`; one to a URL, or to nothing, leads to None."""
         for _ in range(MAX_REFERENCES):
             reference = place.value.get("$ref") if isinstance(place.value, dict) else None

@@ -52,17 +52,17 @@ class AsyncApiExamples:
     def _messages(self) -> Iterator[Located]:
         at = Located(self.documents.value(self.path), self.path)
         for name in self.place:
-            at = self.documents.resolved(at.get(name))
+            at = self.documents.resolve(at.get(name))
         listed = [Located(each, at.file) for each in at.items("messages")]  # AsyncAPI 3
-        channel = self.documents.resolved(at.get("channel"))
+        channel = self.documents.resolve(at.get("channel"))
         listed = listed or [
             Located(each, channel.file) for each in channel.members("messages").values()
         ]
-        message = self.documents.resolved(at.get("message"))  # AsyncAPI 2
+        message = self.documents.resolve(at.get("message"))  # AsyncAPI 2
         several = [Located(each, message.file) for each in message.items("oneOf")]
         listed = listed or several or ([message] if message.value else [])
         for each in listed[:MAX_MESSAGES]:
-            place = self.documents.resolved(each)
+            place = self.documents.resolve(each)
             if isinstance(place.value, dict):
                 yield place
 
@@ -90,7 +90,7 @@ class AsyncApiExamples:
                 yield (own if isinstance(own, str) and own else name), texts, each["payload"]
 
     def _sample(self, message: Located) -> Any:
-        payload = self.documents.resolved(message.get("payload"))
+        payload = self.documents.resolve(message.get("payload"))
         if payload.get("schemaFormat").value is not None:
             payload = payload.get("schema")
         return SchemaSampler(self.documents, hidden="").value(payload)

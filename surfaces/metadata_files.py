@@ -29,7 +29,8 @@ from surfaces.model import (
     StateRules,
     Transition,
 )
-from surfaces.reading import (
+from surfaces.text_maps import header_map, text_map
+from surfaces.trees import (
     NOTHING,
     Warnings,
     body_text,
@@ -43,8 +44,7 @@ from surfaces.reading import (
     nonblank_member,
     text_of,
 )
-from surfaces.text_maps import header_map, text_map
-from surfaces.value_nodes import read_pattern, refused
+from surfaces.value_nodes import read_pattern, unreadable_at
 
 INVALID: Final = "mock_metadata_invalid"
 EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")
@@ -113,7 +113,7 @@ def file_stem(path: str) -> str:
 
 def read_metadata(path: str, sources: Sources) -> MetadataFile:
     """Return what a metadata file says; wrong values are warnings."""
-    return _Reader(path, sources.warnings).read(mock_tree(path, sources, INVALID))
+    return _MetadataReader(path, sources.warnings).read(mock_tree(path, sources, INVALID))
 
 
 def take_identity(mock: MetadataFile, document: Tree) -> None:
@@ -126,7 +126,7 @@ def take_identity(mock: MetadataFile, document: Tree) -> None:
         mock.route = mock.route or mock.names.path
 
 
-class _Reader:
+class _MetadataReader:
     def __init__(self, path: str, warnings: Warnings) -> None:
         self.path = path
         self.warnings = warnings
@@ -171,7 +171,7 @@ class _Reader:
     def _guard(self, read: Callable[[Tree], None], value: Tree) -> None:
         try:
             if not is_small(value, values=20_000, characters=1_000_000):
-                raise refused(value, "the value is too large")
+                raise unreadable_at(value, "the value is too large")
             read(value)
         except Unreadable as error:
             self.warnings.add_unreadable(INVALID, self.path, error)
@@ -228,7 +228,7 @@ class _Reader:
     def _delay(self, value: Tree) -> None:
         is_whole = value.text.isdecimal() and len(value.text) <= len(str(MAX_DELAY_MS))
         if not is_whole or int(value.text) > MAX_DELAY_MS:
-            raise refused(value, f"delayMillis must be an integer from 0 to {MAX_DELAY_MS}")
+            raise unreadable_at(value, f"delayMillis must be an integer from 0 to {MAX_DELAY_MS}")
         self.found.delay_ms = int(value.text)
 
     def _constraints(self, value: Tree) -> None:
@@ -238,10 +238,10 @@ class _Reader:
         name = text_of(member(tree, "name"))
         source = text_of(nonblank_member(tree, "source")).strip().lower() or "query"
         if not name:
-            raise refused(tree, "a parameter constraint requires name")
+            raise unreadable_at(tree, "a parameter constraint requires name")
         if source not in PARAMETER_SOURCES:
             known = ", ".join(PARAMETER_SOURCES)
-            raise refused(tree, f'"{source[:40]}" is not a source; use one of {known}')
+            raise unreadable_at(tree, f'"{source[:40]}" is not a source; use one of {known}')
         return ParameterConstraint(
             name=name,
             source=source,
@@ -252,11 +252,11 @@ class _Reader:
 
     def _fallback(self, tree: Tree) -> None:
         if tree.kind is not Kind.MAP:
-            raise refused(tree, "fallback must be a mapping")
+            raise unreadable_at(tree, "fallback must be a mapping")
         status, body = nonblank_member(tree, "status"), member(tree, "body")
         text = text_of(status).strip()
         if status is not None and "{{" not in text and not is_status(text, grpc=True):
-            raise refused(status, f'"{text[:40]}" is not a status')
+            raise unreadable_at(status, f'"{text[:40]}" is not a status')
         self.found.fallback = Fallback(
             mode=_mode(tree),
             example_name=text_of(nonblank_member(tree, "exampleName")).strip(),
@@ -269,7 +269,7 @@ class _Reader:
 
     def _state(self, tree: Tree) -> None:
         if tree.kind is not Kind.MAP:
-            raise refused(tree, "state must be a mapping")
+            raise unreadable_at(tree, "state must be a mapping")
         self.found.state = StateRules(
             lookup_key_template=text_of(member(tree, "lookupKeyTemplate")),
             mutation_key_template=text_of(member(tree, "mutationKeyTemplate")),
@@ -281,12 +281,12 @@ class _Reader:
 def _entries(tree: Tree | None) -> Iterator[Tree]:
     listed = items(tree)
     if tree is not None and len(listed) > MAX_ENTRIES:
-        raise refused(tree, f"more than {MAX_ENTRIES} entries")
+        raise unreadable_at(tree, f"more than {MAX_ENTRIES} entries")
     for each in listed:
         if is_blank(each):
             continue
         if each.kind is not Kind.MAP:
-            raise refused(each, "each entry must be a mapping")
+            raise unreadable_at(each, "each entry must be a mapping")
         yield each
 
 
@@ -297,7 +297,7 @@ def _mode(tree: Tree) -> FallbackMode:
         mode = text_of(named).lower()
         if mode not in FALLBACK_MODES:
             known = ", ".join(FALLBACK_MODES)
-            raise refused(
+            raise unreadable_at(
                 named, f'the fallback mode "{mode[:40]}" is not known; use one of {known}'
             )
     elif nonblank_member(tree, "proxyUrl") is not None:
@@ -306,7 +306,7 @@ def _mode(tree: Tree) -> FallbackMode:
         mode = "example" if nonblank_member(tree, "exampleName") is not None else "static"
     for needed, key in (("proxy", "proxyUrl"), ("example", "exampleName")):
         if mode == needed and nonblank_member(tree, key) is None:
-            raise refused(tree, f"the fallback mode {mode} requires {key}")
+            raise unreadable_at(tree, f"the fallback mode {mode} requires {key}")
     return cast("FallbackMode", mode)
 
 
@@ -325,7 +325,7 @@ def _increments(tree: Tree | None) -> Mapping[str, int]:
     for name, each in members(tree):
         digits = each.text.removeprefix("-")
         if not digits.isdecimal() or len(digits) > _DIGITS:
-            raise refused(each, f'the increment of "{name[:80]}" must be an integer')
+            raise unreadable_at(each, f'the increment of "{name[:80]}" must be an integer')
         made[name] = int(each.text)
     return made
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.reading import NOTHING, items, member, members
 from surfaces.text_maps import HEADER_KEYS
+from surfaces.trees import NOTHING, items, member, members
 from surfaces.value_nodes import NODE_KEYS, is_literal
 
 UNKNOWN_KEY: Final = "unknown_key"

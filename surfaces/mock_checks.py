@@ -8,7 +8,7 @@ from readers.tree import Tree
 from surfaces.dispatch_rules import named_examples
 from surfaces.metadata_files import INVALID, MetadataFile
 from surfaces.model import Adapter, Exchange
-from surfaces.reading import Warnings, items, member
+from surfaces.trees import Warnings, items, member
 
 
 def check_examples(

@@ -146,7 +146,7 @@ class _Lint:
         for value in _readings(condition.value):
             if next(problems(documents, value, schema), None) is None:
                 return ""
-        resolved = documents.resolved(schema).value
+        resolved = documents.resolve(schema).value
         if isinstance(resolved, dict) and resolved.get("type") in ("array", "object"):
             return ""  # written in one of several styles
         found = next(problems(documents, condition.value, schema), None)
@@ -179,7 +179,7 @@ class _Lint:
         named = {key.upper(): each for key, each in responses.items()}
         for key in (status, f"{status[:1]}XX", "DEFAULT"):
             if key in named:
-                return self.contract.documents.resolved(Located(named[key], operation.file))
+                return self.contract.documents.resolve(Located(named[key], operation.file))
         return Located(None, operation.file)
 
     def _body_problems(

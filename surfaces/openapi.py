@@ -20,8 +20,8 @@ from surfaces.contracts import (
     wrong_type,
 )
 from surfaces.openapi_examples import OpenApiExamples
-from surfaces.reading import first_line, is_true, items, members, prose, text_of
-from surfaces.schemas import Place, References, as_text, media_sample
+from surfaces.schemas import References, SchemaPlace, as_text, media_sample
+from surfaces.trees import first_line, is_true, items, members, prose, text_of
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 PROTOCOL: Final = "REST"
@@ -37,24 +37,24 @@ def read_openapi(path: str, document: Tree, sources: Sources) -> Contract | None
         detail = f"{shown} is not supported; convert it to OpenAPI 3"
         sources.warnings.add("contract_unsupported", detail, path, document)
         return None
-    reader = _Reader(path, sources)
+    reader = _OpenApiReader(path, sources)
     info = document.get("info")
     return Contract(
         path=path,
         protocol=PROTOCOL,
         title=first_line(info.get("title") if info else None),
         description=prose(info.get("description") if info else None),
-        operations=tuple(reader.operations(Place(document, path))),
+        operations=tuple(reader.operations(SchemaPlace(document, path))),
     )
 
 
-class _Reader:
+class _OpenApiReader:
     def __init__(self, path: str, sources: Sources) -> None:
         self.path = path
         self.sources = sources
         self.references = References(sources)
 
-    def operations(self, document: Place) -> Iterator[ContractOperation]:
+    def operations(self, document: SchemaPlace) -> Iterator[ContractOperation]:
         paths = document.tree.get("paths")
         if wrong_type(paths, Kind.MAP):
             self.sources.warnings.add(INVALID, "paths must be a mapping", self.path, paths)
@@ -65,13 +65,13 @@ class _Reader:
                 detail = f'the path "{template[:200]}" does not begin with "/" and is left out'
                 self.sources.warnings.add(INVALID, detail, self.path, listed)
                 continue
-            item = self.references.resolved(Place(listed, document.file))
+            item = self.references.resolve(SchemaPlace(listed, document.file))
             if item.tree.kind is not Kind.MAP:
                 detail = f"the path {template[:200]} must be a mapping"
                 self.sources.warnings.add(INVALID, detail, self.path, listed)
             yield from self._of_path(template, item)
 
-    def _of_path(self, template: str, item: Place) -> Iterator[ContractOperation]:
+    def _of_path(self, template: str, item: SchemaPlace) -> Iterator[ContractOperation]:
         for method in METHODS:
             operation = item.get(method)
             if method not in item.tree.pairs:
@@ -83,7 +83,7 @@ class _Reader:
                 yield self._operation(template, method, item, operation)
 
     def _operation(
-        self, template: str, method: str, item: Place, operation: Place
+        self, template: str, method: str, item: SchemaPlace, operation: SchemaPlace
     ) -> ContractOperation:
         tree = operation.tree
         media_type, body = self._body(operation)
@@ -101,12 +101,12 @@ class _Reader:
             examples=OpenApiExamples(self.sources.documents, self.path, template, method),
         )
 
-    def _parameters(self, item: Place, operation: Place) -> Iterator[Parameter]:
+    def _parameters(self, item: SchemaPlace, operation: SchemaPlace) -> Iterator[Parameter]:
         """Yield the parameters that a request must have; those of the operation win."""
-        found: dict[tuple[str, str], Place] = {}
+        found: dict[tuple[str, str], SchemaPlace] = {}
         for owner in (item, operation):
             for each in items(owner.tree.get("parameters"))[:MAX_PARAMETERS]:
-                place = self.references.resolved(Place(each, owner.file))
+                place = self.references.resolve(SchemaPlace(each, owner.file))
                 key = (text_of(place.tree.get("in")), text_of(place.tree.get("name")))
                 found[key] = place
         for (source, name), place in found.items():
@@ -115,16 +115,16 @@ class _Reader:
             ):
                 yield Parameter(name=name, source=source, sample=self._sample(name, place))
 
-    def _sample(self, name: str, place: Place) -> str:
+    def _sample(self, name: str, place: SchemaPlace) -> str:
         value = media_sample(self.references, place)
         if value in (None, "string"):
             return quote(name, safe="") or name
         text = as_text(value)
         return text if len(text) <= MAX_VALUE else name
 
-    def _body(self, operation: Place) -> tuple[str, str | None]:
+    def _body(self, operation: SchemaPlace) -> tuple[str, str | None]:
         """Return the media type and a sample of the body, JSON if there is a choice."""
-        request = self.references.resolved(operation.get("requestBody"))
+        request = self.references.resolve(operation.get("requestBody"))
         content = request.get("content")
         types = list(islice(content.tree.pairs, MAX_PARAMETERS))
         if not types:

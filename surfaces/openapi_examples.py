@@ -66,7 +66,7 @@ class OpenApiExamples:
 
     def _item(self) -> Located:
         document = Located(self.documents.value(self.path), self.path)
-        return self.documents.resolved(document.get("paths", self.template))
+        return self.documents.resolve(document.get("paths", self.template))
 
 
 def status_of(code: str, *, is_first: bool) -> str:
@@ -99,7 +99,7 @@ def _preferring(value: str) -> Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ResponseParts:
     """What the examples of a response have in common."""
 
     status: str
@@ -117,13 +117,13 @@ class _Exchanges:
 
     def of(self, operation: Located) -> Iterator[Exchange]:
         for number, (status, each) in enumerate(ordered_responses(operation.members("responses"))):
-            response = self.documents.resolved(Located(each, operation.file))
+            response = self.documents.resolve(Located(each, operation.file))
             if isinstance(response.value, dict):
                 yield from self._of_response(status, response, is_first=number == 0)
 
     def _of_response(self, status: str, response: Located, *, is_first: bool) -> Iterator[Exchange]:
         media_type, media = chosen_media(response)
-        answer = _Answer(status, media_type, self._headers(response))
+        answer = _ResponseParts(status, media_type, self._headers(response))
         named = {name: (body, self.request.conditions(name)) for name, body
                  in self._named_examples(media_type, media)}  # fmt: skip
         free = next((name for name, (_, when) in named.items() if not when), "")
@@ -152,7 +152,7 @@ class _Exchanges:
     def _exchange(
         self,
         name: str,
-        answer: _Answer,
+        answer: _ResponseParts,
         body: str | None,
         when: tuple[Condition, ...] = (),
         *,
@@ -180,13 +180,13 @@ class _Exchanges:
         """Yield the examples of a response by name; `example` is called so."""
         found = media.members("examples")
         for name, each in islice(found.items(), MAX_EXAMPLES):
-            example = self.documents.resolved(Located(each, media.file))
+            example = self.documents.resolve(Located(each, media.file))
             if isinstance(example.value, dict) and "value" in example.value:
-                text = encoded(media_type, example.value["value"])
+                text = encode_body(media_type, example.value["value"])
                 if len(text) <= MAX_BODY:
                     yield name, text
         if isinstance(media.value, dict) and "example" in media.value and not found:
-            text = encoded(media_type, media.value["example"])
+            text = encode_body(media_type, media.value["example"])
             if len(text) <= MAX_BODY:
                 yield "example", text
 
@@ -195,7 +195,7 @@ class _Exchanges:
         for name, each in islice(response.members("headers").items(), MAX_HEADERS):
             if name.lower() in _NO_HEADERS:
                 continue
-            header = self.documents.resolved(Located(each, response.file))
+            header = self.documents.resolve(Located(each, response.file))
             value = header_value(self.documents, header)
             if value:
                 made[name] = value
@@ -209,7 +209,7 @@ def header_value(documents: JsonDocuments, header: Located) -> str:
     if "example" in header.value:
         return _one_line(header.value["example"])
     for each in islice(header.members("examples").values(), 1):
-        example = documents.resolved(Located(each, header.file))
+        example = documents.resolve(Located(each, header.file))
         if isinstance(example.value, dict) and "value" in example.value:
             return _one_line(example.value["value"])
     if isinstance(header.value.get("schema"), dict):
@@ -248,7 +248,7 @@ def body_text(documents: JsonDocuments, media_type: str, media: Located) -> str 
     schema = media.get("schema")
     if not isinstance(schema.value, dict):
         return "{}" if is_json(media_type) and isinstance(media.value, dict) else ""
-    is_binary = documents.resolved(schema).get("format").value == "binary"
+    is_binary = documents.resolve(schema).get("format").value == "binary"
     if is_binary and not is_json(media_type):
         return ""
     key = (schema.file, str(schema.value.get("$ref", "")), media_type)
@@ -258,13 +258,13 @@ def body_text(documents: JsonDocuments, media_type: str, media: Located) -> str 
     if "xml" in media_type.lower() and not isinstance(value, str):
         text = xml_text(documents, value, schema)
     else:
-        text = encoded(media_type, value)
+        text = encode_body(media_type, value)
     if set(schema.value) == {"$ref"}:
         documents.keep_sample(key, text)
     return text
 
 
-def encoded(media_type: str, value: Any) -> str:
+def encode_body(media_type: str, value: Any) -> str:
     """Return a value as the body of a message."""
     kind = media_type.lower()
     if isinstance(value, str) and not is_json(media_type):

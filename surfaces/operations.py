@@ -44,7 +44,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SuiteContext:
     """What all operations of a suite share; `digest` is that of its content."""
 
     addresses: Addresses
@@ -53,7 +53,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class OperationCandidate:
     """What an operation is made from: a mock, an operation of a contract, or both.
 
     `contract` without `found` is that of the surface. `order` is that of the files.
@@ -101,13 +101,13 @@ class Candidate:
         return "", 0, 0
 
 
-def built(
-    candidate: Candidate,
+def build_operation(
+    candidate: OperationCandidate,
     *,
     surface_id: str,
     operation_id: str,
     exchanges: tuple[Exchange, ...],
-    surroundings: Surroundings,
+    surroundings: SuiteContext,
 ) -> Operation:
     """Return the operation with every default filled in."""
     mock, found, adapter = candidate.mock, candidate.found, candidate.adapter
@@ -142,7 +142,7 @@ def built(
     )
 
 
-def _route(candidate: Candidate, operation_id: str) -> tuple[str, str]:
+def _route(candidate: OperationCandidate, operation_id: str) -> tuple[str, str]:
     """Return method and path: as said, of its contract, otherwise POST and the runtime URL's."""
     mock, found = candidate.mock, candidate.found
     method = (mock.method if mock else "") or (found.method if found else "POST")
@@ -156,7 +156,7 @@ def _route(candidate: Candidate, operation_id: str) -> tuple[str, str]:
     return method, operation_id
 
 
-def _contract_path(candidate: Candidate) -> str:
+def _contract_path(candidate: OperationCandidate) -> str:
     """Return the API contract of the operation, or the one that its mock names; never a mock."""
     if candidate.found and candidate.contract:
         return candidate.contract.path
@@ -164,7 +164,7 @@ def _contract_path(candidate: Candidate) -> str:
     return named if named.startswith("api/") else ""
 
 
-def _mock(candidate: Candidate, resolver_url: str, runtime_url: str) -> Mock:
+def _mock(candidate: OperationCandidate, resolver_url: str, runtime_url: str) -> Mock:
     mock = candidate.mock
     if mock is None:
         return Mock(adapter=candidate.adapter, resolver_url=resolver_url, runtime_url=runtime_url)

@@ -28,14 +28,14 @@ _LABELS: Final = ("optional", "required", "repeated")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ProtoToken:
     kind: str
     text: str
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ProtoField:
     name: str
     type: str
     repeated: bool = False
@@ -43,7 +43,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
+class ProtoRpc:
     name: str
     request: str
     response: str
@@ -60,9 +60,9 @@ class ProtoFile:
     text: str
     package: str = ""
     imports: list[tuple[str, int]] = field(default_factory=list)
-    messages: dict[str, list[Field]] = field(default_factory=dict)
+    messages: dict[str, list[ProtoField]] = field(default_factory=dict)
     enums: dict[str, str] = field(default_factory=dict)
-    services: dict[str, list[Method]] = field(default_factory=dict)
+    services: dict[str, list[ProtoRpc]] = field(default_factory=dict)
 
     def position(self, at: int) -> tuple[int, int]:
         before = self.text.rfind("\n", 0, at)
@@ -75,12 +75,12 @@ class ProtoReader:
     def __init__(self, file: ProtoFile) -> None:
         self.file = file
         self.tokens = self._tokens()
-        self.token = Token("end", "", 0)
+        self.token = ProtoToken("end", "", 0)
         self.summary = ""
         self.types = 0
         self.advance()
 
-    def _tokens(self) -> Iterator[Token]:
+    def _tokens(self) -> Iterator[ProtoToken]:
         text, at = self.file.text.removeprefix("\ufeff"), 0
         comment = ""
         while at < len(text):
@@ -92,7 +92,7 @@ class ProtoReader:
                 comment = _join_comments(comment, found[0])
             else:
                 self.summary, comment = comment, ""
-                yield Token(found.lastgroup or "", found[0], at)
+                yield ProtoToken(found.lastgroup or "", found[0], at)
             at = found.end()
 
     def _unreadable(self, reason: str, at: int) -> Unreadable:
@@ -103,9 +103,9 @@ class ProtoReader:
         shown = repr(self.token.text[:40]) if self.token.text else "the end of the file"
         return self._unreadable(f"expected {wanted}, not {shown}", self.token.at)
 
-    def advance(self) -> Token:
+    def advance(self) -> ProtoToken:
         passed = self.token
-        end = Token("end", "", len(self.file.text))
+        end = ProtoToken("end", "", len(self.file.text))
         self.token = next(self.tokens, end)
         return passed
 
@@ -175,7 +175,7 @@ class ProtoReader:
                 self.skip_statement()
         self.advance()
 
-    def _method(self) -> Method:
+    def _method(self) -> ProtoRpc:
         at, summary = self.token.at, self.summary
         self.advance()
         name = self.word("the name of the method")
@@ -187,7 +187,7 @@ class ProtoReader:
         else:
             self.take(";")
         streaming = "both" if client and server else "client" if client else "server" * server
-        return Method(
+        return ProtoRpc(
             name=name,
             request=request,
             response=response,
@@ -233,7 +233,7 @@ class ProtoReader:
             self.skip_statement()
         self.advance()
 
-    def _members(self, name: str, fields: list[Field], depth: int) -> None:
+    def _members(self, name: str, fields: list[ProtoField], depth: int) -> None:
         while self.token.text != "}":
             match self.token.text:
                 case "message" | "enum":
@@ -251,22 +251,22 @@ class ProtoReader:
                     self._field(fields)
         self.advance()
 
-    def _map(self, fields: list[Field]) -> None:
+    def _map(self, fields: list[ProtoField]) -> None:
         self.advance()
         self.take("<")
         key = self.word("the type of the keys")
         self.take(",")
         value = self.word("the type of the values")
         self.take(">")
-        fields.append(Field(self.word("the name of the field"), value, key_type=key))
+        fields.append(ProtoField(self.word("the name of the field"), value, key_type=key))
         self.skip_statement()
 
-    def _field(self, fields: list[Field]) -> None:
+    def _field(self, fields: list[ProtoField]) -> None:
         label = self.advance().text if self.token.text in _LABELS else ""
         kind = self.word("a type")
         name = self.word("the name of the field")
         if kind != "group":
-            fields.append(Field(name, kind, repeated=label == "repeated"))
+            fields.append(ProtoField(name, kind, repeated=label == "repeated"))
         self.skip_statement()
 
 

@@ -33,7 +33,7 @@ class RequestExamples:
         found: dict[tuple[str, str], Located] = {}
         for owner in (self._item, self._operation):
             for each in owner.items("parameters")[:MAX_PARAMETERS]:
-                place = self.documents.resolved(Located(each, owner.file))
+                place = self.documents.resolve(Located(each, owner.file))
                 source, name = place.get("in").value, place.get("name").value
                 if isinstance(name, str) and source in ("path", "query", "header"):
                     found[source, name] = place
@@ -41,12 +41,12 @@ class RequestExamples:
 
     @cached_property
     def _bodies(self) -> dict[str, Any]:
-        request = self.documents.resolved(self._operation.get("requestBody"))
+        request = self.documents.resolve(self._operation.get("requestBody"))
         found: dict[str, Any] = {}
         for media in request.members("content").values():
             place = Located(media, request.file)
             for name, each in islice(place.members("examples").items(), MAX_PARAMETERS):
-                example = self.documents.resolved(Located(each, request.file))
+                example = self.documents.resolve(Located(each, request.file))
                 if isinstance(example.value, dict) and "value" in example.value:
                     found.setdefault(name, example.value["value"])
         return found
@@ -71,7 +71,7 @@ class RequestExamples:
     def _values(self, name: str) -> Iterator[tuple[Located, Any]]:
         for place in self.parameters:
             each = Located(place.members("examples").get(name), place.file)
-            example = self.documents.resolved(each)
+            example = self.documents.resolve(each)
             if isinstance(example.value, dict) and example.value.get("value") is not None:
                 yield place, example.value["value"]
 

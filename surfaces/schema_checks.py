@@ -98,7 +98,7 @@ class Checks:
         if schema.value is False:
             yield Problem(pointer, "nothing is allowed here")
             return
-        target = self.documents.resolved(schema)
+        target = self.documents.resolve(schema)
         if not isinstance(target.value, dict):
             return
         if target.value is not schema.value and len(schema.value) > 1:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from surfaces.flat_schemas import Flat, flattened
+from surfaces.flat_schemas import Flat, flatten_schemas
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.pattern_samples import matching
 from surfaces.schema_checks import Checks, is_of_type, number_problems, text_problems
@@ -74,7 +74,7 @@ class SchemaSampler:
         self._left -= 1
         if self._left < -MAX_REQUIRED:
             return None
-        flat = flattened(self.documents, schemas)
+        flat = flatten_schemas(self.documents, schemas)
         given = next(self._given_values(flat, schemas), _NOTHING)
         if given is not _NOTHING:
             return given
@@ -121,7 +121,7 @@ class SchemaSampler:
             yield flat
             return
         for alternative in flat.groups[0][:MAX_ALTERNATIVES]:
-            chosen = flat.choosing(flattened(self.documents, [alternative]), alternative)
+            chosen = flat.choosing(flatten_schemas(self.documents, [alternative]), alternative)
             if not flat.admits(chosen):
                 continue
             yield from self._variants(chosen, level + 1)
@@ -174,7 +174,7 @@ class SchemaSampler:
             )
 
     def _is_fixed(self, flat: Flat, name: str) -> bool:
-        own = flattened(self.documents, flat.properties.get(name, []))
+        own = flatten_schemas(self.documents, flat.properties.get(name, []))
         return own.is_constant
 
     def _array(self, flat: Flat, depth: int) -> list[Any]:
@@ -193,7 +193,7 @@ class SchemaSampler:
         value = self._value(flat.items or [_ANYTHING], depth + 1)
         if flat.keywords.get("uniqueItems") is not True or value not in made:
             return value
-        own = flattened(self.documents, flat.items)
+        own = flatten_schemas(self.documents, flat.items)
         unused = [each for each in own.given if each not in made]
         if unused:
             return unused[0]
@@ -206,7 +206,7 @@ class SchemaSampler:
         for _ in range(4):
             if not schemas:
                 return False
-            flat = flattened(self.documents, list(schemas))
+            flat = flatten_schemas(self.documents, list(schemas))
             if flat.identity in self._active:
                 return True
             schemas = flat.items if flat.type == "array" else ()

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from readers.tree import Kind, Tree
 from surfaces.contracts import Sources
-from surfaces.reading import NOTHING, is_small, items, member, members, text_of
+from surfaces.trees import NOTHING, is_small, items, member, members, text_of
 
 MAX_DEPTH: Final = 8
 MAX_VALUES: Final = 200  # of one sample
@@ -32,17 +32,17 @@ _FORMATS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaPlace:
     """A value of a document, with the file that its references start from."""
 
     tree: Tree
     file: str
 
-    def get(self, *names: str) -> Place:
+    def get(self, *names: str) -> SchemaPlace:
         tree: Tree | None = self.tree
         for name in names:
             tree = None if tree is None else tree.get(name)
-        return Place(tree or NOTHING, self.file)
+        return SchemaPlace(tree or NOTHING, self.file)
 
 
 class References:
@@ -51,29 +51,29 @@ class References:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
-    def resolved(self, place: Place) -> Place:
+    def resolve(self, place: SchemaPlace) -> SchemaPlace:
         for _ in range(MAX_REFERENCES):
             reference = text_of(place.tree.get("$ref"))
             if not reference or len(reference) > _MAX_REFERENCE:
                 return place
             place = self._target(reference, place.file)
-        return Place(NOTHING, place.file)
+        return SchemaPlace(NOTHING, place.file)
 
-    def _target(self, reference: str, file: str) -> Place:
+    def _target(self, reference: str, file: str) -> SchemaPlace:
         named, _, pointer = reference.partition("#")
         if "://" in named:
-            return Place(NOTHING, file)
+            return SchemaPlace(NOTHING, file)
         if named:
             file = posixpath.normpath(posixpath.join(posixpath.dirname(file), unquote(named)))
         if file not in self.sources.files:
-            return Place(NOTHING, file)
+            return SchemaPlace(NOTHING, file)
         tree: Tree | None = self.sources.tree(file)
         for part in pointer.split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
             tree = None if tree is None else _child(tree, key)
-        return Place(tree or NOTHING, file)
+        return SchemaPlace(tree or NOTHING, file)
 
-    def sample(self, place: Place) -> Any:
+    def sample(self, place: SchemaPlace) -> Any:
         """Return a value that suits a schema: its examples, defaults, or the least of its type."""
         return _Sampler(self).of(place, 0)
 
@@ -83,8 +83,8 @@ class _Sampler:
         self.references = references
         self.left = MAX_VALUES
 
-    def of(self, place: Place, depth: int) -> Any:
-        place = self.references.resolved(place)
+    def of(self, place: SchemaPlace, depth: int) -> Any:
+        place = self.references.resolve(place)
         self.left -= 1
         self.references.sources.sampled -= 1
         if self.references.sources.sampled < 0:
@@ -99,8 +99,8 @@ class _Sampler:
                 return self._several(place, several, depth)
         return self._by_type(place, depth)
 
-    def _several(self, place: Place, key: str, depth: int) -> Any:
-        parts = [Place(part, place.file) for part in items(place.tree.get(key))[:_MAX_PARTS]]
+    def _several(self, place: SchemaPlace, key: str, depth: int) -> Any:
+        parts = [SchemaPlace(part, place.file) for part in items(place.tree.get(key))[:_MAX_PARTS]]
         made = [self.of(part, depth + 1) for part in (parts if key == "allOf" else parts[:1])]
         objects = [each for each in made if isinstance(each, dict)]
         if place.tree.get("properties"):
@@ -109,7 +109,7 @@ class _Sampler:
             return {name: value for each in objects for name, value in each.items()}
         return made[0] if made else None
 
-    def _by_type(self, place: Place, depth: int) -> Any:
+    def _by_type(self, place: SchemaPlace, depth: int) -> Any:
         name = _type(place.tree)
         if name == "object":
             return self._object(place, depth)
@@ -122,13 +122,13 @@ class _Sampler:
             return least.plain()
         return _EMPTY.get(name, "string")
 
-    def _object(self, place: Place, depth: int) -> dict[str, Any]:
+    def _object(self, place: SchemaPlace, depth: int) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, schema in members(place.tree.get("properties")):
             if self.left <= 0:
                 break
             if text_of(schema.get("readOnly")) != "true":
-                made[name] = self.of(Place(schema, place.file), depth + 1)
+                made[name] = self.of(SchemaPlace(schema, place.file), depth + 1)
         return made
 
 
@@ -167,13 +167,13 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def media_sample(references: References, media: Place) -> Any:
+def media_sample(references: References, media: SchemaPlace) -> Any:
     """Return the sample of a media type or message: its own example, otherwise of its schema."""
     own = member(media.tree, "example")
     if own is not None and is_small(own):
         return own.plain()
     for _, example in islice(members(media.tree.get("examples")), _MAX_PARTS):
-        found = references.resolved(Place(example, media.file)).get("value").tree
+        found = references.resolve(SchemaPlace(example, media.file)).get("value").tree
         if found is not NOTHING and is_small(found):
             return found.plain()
     if media.tree.get("schema") is None:

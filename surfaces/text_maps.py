@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from readers.tree import Kind, Tree
-from surfaces.reading import is_blank, items, member, members, text_of, tree_of
-from surfaces.value_nodes import refused
+from surfaces.trees import is_blank, items, member, members, text_of, tree_of
+from surfaces.value_nodes import unreadable_at
 
 HEADER_KEYS: Final = ("name", "value", "values")
 _FORM: Final = "write {x-tenant: acme} or [{name: x-tenant, value: acme}]"
@@ -23,10 +23,10 @@ def text_map(tree: Tree | None) -> dict[str, str]:
     if is_blank(tree) or tree is None:
         return {}
     if tree.kind is not Kind.MAP:
-        raise refused(tree, "expected a mapping of texts")
+        raise unreadable_at(tree, "expected a mapping of texts")
     for each in tree.pairs.values():
         if each.kind in (Kind.MAP, Kind.LIST):
-            raise refused(each, "expected a text")
+            raise unreadable_at(each, "expected a text")
     return {name: each.text for name, each in members(tree)}
 
 
@@ -37,10 +37,10 @@ def header_map(tree: Tree | None) -> dict[str, str]:
     for name, value in _headers(tree):
         known = spelled.setdefault(name.lower(), name)
         if any(each.kind in (Kind.MAP, Kind.LIST) for each in items(value)):
-            raise refused(value, f"the value of a header must be a text: {_FORM}")
+            raise unreadable_at(value, f"the value of a header must be a text: {_FORM}")
         text = ", ".join(text_of(each) for each in items(value))
         if known in found and name.lower() == "set-cookie":
-            raise refused(value, _ONE)
+            raise unreadable_at(value, _ONE)
         found[known] = f"{found[known]}, {text}" if known in found else text
     return found
 
@@ -74,17 +74,17 @@ def _headers(tree: Tree | None) -> Iterator[tuple[str, Tree]]:
         yield from members(tree)
         return
     if tree.kind is not Kind.LIST:
-        raise refused(tree, f"headers must be a mapping or a list: {_FORM}")
+        raise unreadable_at(tree, f"headers must be a mapping or a list: {_FORM}")
     for entry in tree.items:
         name = _name(entry)
         for key, _ in members(entry):
             if key.lower() not in HEADER_KEYS:
-                raise refused(entry, f'a header has no key "{key[:40]}": {_FORM}')
+                raise unreadable_at(entry, f'a header has no key "{key[:40]}": {_FORM}')
         yield name, member(entry, "value") or member(entry, "values") or tree_of("", at=entry)
 
 
 def _name(entry: Tree) -> str:
     name = text_of(member(entry, "name")).strip()
     if not name:
-        raise refused(entry, f"a header of a list needs a name: {_FORM}")
+        raise unreadable_at(entry, f"a header of a list needs a name: {_FORM}")
     return name

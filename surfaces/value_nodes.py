@@ -17,7 +17,7 @@ from surfaces.model import (
     Template,
     ValueNode,
 )
-from surfaces.reading import is_small, items, member, members, nonblank_member, text_of
+from surfaces.trees import is_small, items, member, members, nonblank_member, text_of
 
 TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
 GENERATORS: Final = ("uuid", "timestamp", "int", "string", "pick", "boolean")
@@ -32,7 +32,7 @@ _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
 
 
-def refused(at: Tree, reason: str) -> Unreadable:
+def unreadable_at(at: Tree, reason: str) -> Unreadable:
     return Unreadable(reason, line=at.line or None, column=at.column or None)
 
 
@@ -46,7 +46,7 @@ def read_node(tree: Tree) -> ValueNode:
     kind = text_of(nonblank_member(tree, "type"))
     if kind and kind not in TYPES:
         known = ", ".join(TYPES)
-        raise refused(
+        raise unreadable_at(
             tree,
             f'"{kind[:40]}" is not a type; use one of {known}, or write the value below example',
         )
@@ -99,7 +99,7 @@ def read_pattern(tree: Tree | None) -> str:
     if tree is None or not text:
         return ""
     if len(text) > _MAX_PATTERN or not is_pattern(text):
-        raise refused(tree, f'"{text[:80]}" is not a regular expression (RE2)')
+        raise unreadable_at(tree, f'"{text[:80]}" is not a regular expression (RE2)')
     return text
 
 
@@ -119,7 +119,7 @@ def _source(tree: Tree) -> Generator | Resolve | Compose | Template | None:
     if not given:
         return None
     if len(given) > 1:
-        raise refused(tree, f"only one of {', '.join(given)} may be set")
+        raise unreadable_at(tree, f"only one of {', '.join(given)} may be set")
     value = member(tree, given[0])
     assert value is not None
     return _READERS[given[0]](value)
@@ -129,13 +129,13 @@ def read_generator(tree: Tree) -> Generator:
     kind = text_of(member(tree, "kind"))
     if kind not in GENERATORS:
         known = ", ".join(GENERATORS)
-        raise refused(tree, f'gen.kind "{kind[:40]}" is not known; use one of {known}')
+        raise unreadable_at(tree, f'gen.kind "{kind[:40]}" is not known; use one of {known}')
     options = tuple(text_of(each) for each in items(member(tree, "options")))
     if kind == "pick" and not options:
-        raise refused(tree, "gen.kind pick requires options")
+        raise unreadable_at(tree, "gen.kind pick requires options")
     length = _whole(tree, "length")
     if length is not None and not 0 <= length <= MAX_LENGTH:
-        raise refused(tree, f"gen.length must be 0 to {MAX_LENGTH}")
+        raise unreadable_at(tree, f"gen.length must be 0 to {MAX_LENGTH}")
     low, high = _whole(tree, "min"), _whole(tree, "max")
     made = Generator(
         kind=kind,
@@ -147,14 +147,14 @@ def read_generator(tree: Tree) -> Generator:
         options=options,
     )
     if made.minimum > made.maximum:
-        raise refused(tree, "gen.min is larger than gen.max")
+        raise unreadable_at(tree, "gen.min is larger than gen.max")
     return made
 
 
 def _resolve(tree: Tree) -> Resolve:
     path = text_of(member(tree, "path"))
     if not path:
-        raise refused(tree, "resolve requires path")
+        raise unreadable_at(tree, "resolve requires path")
     fallback = member(tree, "fallback")
     return Resolve(
         path=path, fallback=None if fallback is None else text_of(fallback), **_affixes(tree)
@@ -176,7 +176,7 @@ def _part(tree: Tree) -> str | Generator | Resolve:
         return read_generator(generator)
     if (resolved := member(tree, "resolve")) is not None:
         return _resolve(resolved)
-    raise refused(tree, "a part of compose is a text, {gen: …} or {resolve: …}")
+    raise unreadable_at(tree, "a part of compose is a text, {gen: …} or {resolve: …}")
 
 
 _READERS: Final[Mapping[str, Callable[[Tree], Generator | Resolve | Compose | Template]]] = {
@@ -189,7 +189,7 @@ _READERS: Final[Mapping[str, Callable[[Tree], Generator | Resolve | Compose | Te
 
 def _scalar(tree: Tree) -> JsonScalar:
     if tree.kind in (Kind.MAP, Kind.LIST):
-        raise refused(tree, "enum takes single values only")
+        raise unreadable_at(tree, "enum takes single values only")
     value: JsonScalar = tree.plain()
     return value
 
@@ -199,7 +199,7 @@ def _literal(tree: Tree, name: str) -> tuple[object, ...]:
     if found is None:
         return ()
     if not is_small(found, values=2_000, characters=100_000):
-        raise refused(found, f"{name} is too large")
+        raise unreadable_at(found, f"{name} is too large")
     return (found.plain(),)
 
 
@@ -208,7 +208,7 @@ def _number(tree: Tree, name: str) -> float | None:
     if found is None:
         return None
     if found.kind is not Kind.NUMBER:
-        raise refused(found, f"{name} must be a number")
+        raise unreadable_at(found, f"{name} must be a number")
     number: float = found.plain()
     return number
 
@@ -216,5 +216,5 @@ def _number(tree: Tree, name: str) -> float | None:
 def _whole(tree: Tree, name: str) -> int | None:
     found = _number(tree, name)
     if found is not None and not isinstance(found, int):
-        raise refused(tree, f"{name} must be an integer")
+        raise unreadable_at(tree, f"{name} must be an integer")
     return found

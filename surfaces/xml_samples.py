@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from surfaces.flat_schemas import flattened
+from surfaces.flat_schemas import flatten_schemas
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.schemas import as_text
 
@@ -27,7 +27,7 @@ class _Writer:
 
     def _own(self, schemas: list[Located]) -> dict[str, Any]:
         for each in schemas:
-            found = self.documents.resolved(each).members("xml")
+            found = self.documents.resolve(each).members("xml")
             if found:
                 return found
         return {}
@@ -37,7 +37,7 @@ class _Writer:
         named = own.get("name")
         name = named if isinstance(named, str) else name
         name = name if _NAME.match(name) else "item"
-        flat = flattened(self.documents, schemas)
+        flat = flatten_schemas(self.documents, schemas)
         if isinstance(value, list):
             parts = "".join(self.element(name, each, flat.items) for each in value)
             return f"<{name}>{parts}</{name}>" if own.get("wrapped") is True else parts

@@ -56,7 +56,7 @@ class WorkerState:
         self._installation = folder / "installation"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock_folder(self) -> Iterator[None]:
         """Hold the folder's lock, which ends with the process. Raises WorkerInUse."""
         with (self.folder / "worker.lock").open("a") as file:
             try:
@@ -124,7 +124,7 @@ class Worker:
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT, then drain. Raises WorkerInUse, WorkerFailed."""
-        with self._state.locked(), _listener(self._settings) as listener:
+        with self._state.lock_folder(), _listener(self._settings) as listener:
             event_loop.run(self._run(listener))
 
     async def _run(self, listener: socket.socket) -> None:
@@ -134,7 +134,7 @@ class Worker:
         server = _Server(WorkerApplication(self))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            await self._until_drained()
+            await self._run_until_drained()
         except (ControlPlaneError, PlatformError) as error:
             raise WorkerFailed(str(error)) from error
         finally:
@@ -147,7 +147,7 @@ class Worker:
             self._force_quit.set()
         self._draining.set()
 
-    async def _until_drained(self) -> None:
+    async def _run_until_drained(self) -> None:
         working = asyncio.create_task(self._work())
         try:
             first = await first_of(working=working, draining=self._draining.wait())

@@ -28,11 +28,11 @@ from apps.accounts.services.account_administration import (
     withdraw_administrator,
 )
 from apps.accounts.services.administrators import disable, enable
-from apps.accounts.services.authentication import signed_in
+from apps.accounts.services.authentication import require_principal
 from apps.accounts.services.second_factor import remove_second_factor_of
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.accounts.services.workspaces import remove_member
-from apps.operations.admin import RowAdmin, confirmed, list_link
+from apps.operations.admin import RowAdmin, confirm_action, list_link
 from kernel.errors import PlatformError
 
 
@@ -120,11 +120,11 @@ class UserAdmin(RowAdmin):
     @admin.action(description="Disable: no sign-in, signed out everywhere", permissions=["view"])
     def disable(self, request: HttpRequest, rows: QuerySet[User]) -> HttpResponse | None:
         def do(user: Any) -> str:
-            disable(user.pk, by=signed_in(request).user_id)
+            disable(user.pk, by=require_principal(request).user_id)
             return "disabled"
 
         question = "Disable these accounts?"
-        return confirmed(self, request, rows, question=question, action="disable", do=do)
+        return confirm_action(self, request, rows, question=question, action="disable", do=do)
 
     @admin.action(description="Enable again", permissions=["view"])
     def enable(self, request: HttpRequest, rows: QuerySet[User]) -> HttpResponse | None:
@@ -133,7 +133,7 @@ class UserAdmin(RowAdmin):
             return "enabled"
 
         question = "Enable these accounts again?"
-        return confirmed(self, request, rows, question=question, action="enable", do=do)
+        return confirm_action(self, request, rows, question=question, action="enable", do=do)
 
     @admin.action(description="Sign out everywhere", permissions=["view"])
     def sign_out_everywhere(
@@ -144,7 +144,7 @@ class UserAdmin(RowAdmin):
             return "signed out everywhere"
 
         question = "End all sessions and tokens of these accounts?"
-        return confirmed(
+        return confirm_action(
             self, request, rows, question=question, action="sign_out_everywhere", do=do
         )
 
@@ -157,7 +157,7 @@ class UserAdmin(RowAdmin):
             return "without a second factor"
 
         question = "Remove the second factor of these accounts? The password alone signs in then."
-        return confirmed(
+        return confirm_action(
             self, request, rows, question=question, action="remove_second_factor", do=do
         )
 
@@ -167,7 +167,9 @@ class UserAdmin(RowAdmin):
             return self._send_reset_link(request, user)
 
         question = "Send these accounts a link to set a new password?"
-        return confirmed(self, request, rows, question=question, action="send_reset_link", do=do)
+        return confirm_action(
+            self, request, rows, question=question, action="send_reset_link", do=do
+        )
 
     @admin.action(description="Make administrator of the installation", permissions=["view"])
     def make_administrator(self, request: HttpRequest, rows: QuerySet[User]) -> HttpResponse | None:
@@ -176,18 +178,20 @@ class UserAdmin(RowAdmin):
             return "is an administrator of the installation"
 
         question = "Make these accounts administrators? They can see and change everything."
-        return confirmed(self, request, rows, question=question, action="make_administrator", do=do)
+        return confirm_action(
+            self, request, rows, question=question, action="make_administrator", do=do
+        )
 
     @admin.action(description="Withdraw administrator rights", permissions=["view"])
     def withdraw_administrator(
         self, request: HttpRequest, rows: QuerySet[User]
     ) -> HttpResponse | None:
         def do(user: Any) -> str:
-            withdraw_administrator(user.pk, by=signed_in(request).user_id)
+            withdraw_administrator(user.pk, by=require_principal(request).user_id)
             return "is no longer an administrator of the installation"
 
         question = "Withdraw the administrator rights of these accounts?"
-        return confirmed(
+        return confirm_action(
             self, request, rows, question=question, action="withdraw_administrator", do=do
         )
 
@@ -225,12 +229,12 @@ class MembershipAdmin(RowAdmin):
         self, request: HttpRequest, rows: QuerySet[Membership]
     ) -> HttpResponse | None:
         def do(row: Any) -> str:
-            remove_member(signed_in(request), row.workspace_id, row.user_id)
+            remove_member(require_principal(request), row.workspace_id, row.user_id)
             return "removed from the workspace"
 
         rows = rows.select_related("user", "workspace")
         question = "Remove these members from their workspaces? Their runs stay."
-        return confirmed(
+        return confirm_action(
             self, request, rows, question=question, action="remove_from_workspace", do=do
         )
 

@@ -49,8 +49,8 @@ from apps.accounts.services.authentication import (
     authenticate_stream,
     principal_of,
     recheck,
+    require_principal,
     require_session,
-    signed_in,
 )
 from apps.accounts.services.external_accounts import (
     complete_sign_in,
@@ -70,7 +70,7 @@ from apps.accounts.services.password_reset import (
     reset_password_page,
 )
 from apps.accounts.services.passwords import change_password_session
-from apps.accounts.services.rate_limits import rate_limited
+from apps.accounts.services.rate_limits import limit_rate
 from apps.accounts.services.second_factor import (
     SecondFactorSetup,
     begin_second_factor,
@@ -147,6 +147,7 @@ __all__ = [
     "is_api_token",
     "issue_tokens",
     "limit_external_sign_in",
+    "limit_rate",
     "members_of",
     "offers_reset",
     "offers_sign_up",
@@ -156,12 +157,12 @@ __all__ = [
     "pending_second_factor",
     "principal_of",
     "purge_expired",
-    "rate_limited",
     "recheck",
     "remove_member",
     "remove_second_factor",
     "replace_recovery_codes",
     "request_reset_page",
+    "require_principal",
     "require_session",
     "reset_password_page",
     "revoke_api_token",
@@ -177,7 +178,6 @@ __all__ = [
     "sign_out_session",
     "sign_up",
     "sign_up_session",
-    "signed_in",
     "start_session",
     "switch_workspace",
     "visible_workspaces",

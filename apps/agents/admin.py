@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from apps.agents.models import Agent
 from apps.agents.selectors import as_agent
 from apps.agents.services import drain, remove_by_hand, resume
-from apps.operations.admin import RowAdmin, confirmed, list_link, state_mark
+from apps.operations.admin import RowAdmin, confirm_action, list_link, state_mark
 from kernel import clock
 
 
@@ -60,7 +60,7 @@ class AgentAdmin(RowAdmin):
             "Drain these agents? They finish the runs that they began and take no new ones, "
             "also after a restart, until you resume them."
         )
-        return confirmed(self, request, rows, question=question, action="drain", do=do)
+        return confirm_action(self, request, rows, question=question, action="drain", do=do)
 
     @admin.action(description="Resume: end the drain", permissions=["view"])
     def resume(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
@@ -68,7 +68,7 @@ class AgentAdmin(RowAdmin):
             return "resumed" if resume(agent.agent_id) else "was not draining"
 
         question = "Let these agents take new runs again?"
-        return confirmed(self, request, rows, question=question, action="resume", do=do)
+        return confirm_action(self, request, rows, question=question, action="resume", do=do)
 
     @admin.action(description="Remove: its credential ends", permissions=["view"])
     def remove(self, request: HttpRequest, rows: QuerySet[Agent]) -> HttpResponse | None:
@@ -76,4 +76,4 @@ class AgentAdmin(RowAdmin):
             return "removed" if remove_by_hand(agent.agent_id) else "was removed before"
 
         question = "Remove these agents? Their steps are lost when their leases end."
-        return confirmed(self, request, rows, question=question, action="remove", do=do)
+        return confirm_action(self, request, rows, question=question, action="remove", do=do)

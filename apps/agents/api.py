@@ -12,6 +12,7 @@ from apps.agents.domain.agent import (
 )
 from apps.agents.domain.availability import is_available, is_routed_to
 from apps.agents.selectors import (
+    agents_seen_since,
     authenticate,
     get_agent,
     is_draining,
@@ -19,7 +20,6 @@ from apps.agents.selectors import (
     list_agents,
     online_agents,
     reasons_to_wait,
-    seen_since,
 )
 from apps.agents.services import (
     drain,
@@ -39,6 +39,7 @@ __all__ = [
     "AgentNotFound",
     "Registered",
     "Registration",
+    "agents_seen_since",
     "authenticate",
     "drain",
     "get_agent",
@@ -55,6 +56,5 @@ __all__ = [
     "remove",
     "remove_by_hand",
     "resume",
-    "seen_since",
     "serve",
 ]

@@ -28,13 +28,13 @@ def authenticate(token: str) -> Agent | None:
     """Return the worker with this token, unless it registered again or was removed."""
     if not token:
         return None
-    row = registered().filter(token_sha256=token_hash(token)).first()
+    row = registered_agents().filter(token_sha256=token_hash(token)).first()
     return as_agent(row) if row else None
 
 
 def get_agent(agent_id: str) -> Agent:
     """Raises AgentNotFound."""
-    row = registered().filter(agent_id=agent_id).first()
+    row = registered_agents().filter(agent_id=agent_id).first()
     if row is None:
         raise AgentNotFound
     return as_agent(row)
@@ -42,31 +42,31 @@ def get_agent(agent_id: str) -> Agent:
 
 def list_agents() -> tuple[Agent, ...]:
     """Return every registered supervisor, by name."""
-    return tuple(as_agent(row) for row in registered().order_by("name", "agent_id"))
+    return tuple(as_agent(row) for row in registered_agents().order_by("name", "agent_id"))
 
 
 def online_agents(backend_id: str | None = None) -> tuple[Agent, ...]:
     """Return the agents with a heartbeat in the last 30 s, by name; optionally of one backend."""
-    return seen_since(clock.now() - OFFLINE_AFTER, backend_id)
+    return agents_seen_since(clock.now() - OFFLINE_AFTER, backend_id)
 
 
-def seen_since(instant: datetime, backend_id: str | None = None) -> tuple[Agent, ...]:
-    rows = registered().filter(last_heartbeat_at__gt=instant).order_by("name", "agent_id")
+def agents_seen_since(instant: datetime, backend_id: str | None = None) -> tuple[Agent, ...]:
+    rows = registered_agents().filter(last_heartbeat_at__gt=instant).order_by("name", "agent_id")
     agents = (as_agent(row) for row in rows)
     return tuple(agent for agent in agents if backend_id is None or backend_id in agent.backends)
 
 
 def is_online(agent_id: str) -> bool:
     recently = clock.now() - OFFLINE_AFTER
-    return registered().filter(agent_id=agent_id, last_heartbeat_at__gt=recently).exists()
+    return registered_agents().filter(agent_id=agent_id, last_heartbeat_at__gt=recently).exists()
 
 
 def is_draining(agent_id: str) -> bool:
     """Return whether an administrator drains the agent: it takes no new runs."""
-    return registered().filter(agent_id=agent_id, drained_at__isnull=False).exists()
+    return registered_agents().filter(agent_id=agent_id, drained_at__isnull=False).exists()
 
 
-def registered() -> QuerySet[models.Agent, models.Agent]:
+def registered_agents() -> QuerySet[models.Agent, models.Agent]:
     return models.Agent.objects.filter(removed_at=None)
 
 

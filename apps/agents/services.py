@@ -15,7 +15,7 @@ from apps.agents.domain.agent import (
     Registration,
     RunnerOnline,
 )
-from apps.agents.selectors import as_agent, registered, token_hash
+from apps.agents.selectors import as_agent, registered_agents, token_hash
 from apps.streams.api import unit_of_work
 from kernel import clock
 
@@ -74,7 +74,7 @@ def heartbeat(
         values["running_jobs"] = running_jobs
     if not _of(agent_id, incarnation).update(**values):
         raise AgentNotFound
-    return as_agent(registered().get(agent_id=agent_id))
+    return as_agent(registered_agents().get(agent_id=agent_id))
 
 
 @unit_of_work
@@ -92,7 +92,7 @@ def serve(agent_id: str, incarnation: str, backends: Sequence[str]) -> None:
 @unit_of_work
 def remove(agent_id: str) -> bool:
     """Remove the agent and its token; return False if it was not registered."""
-    gone = registered().filter(agent_id=agent_id)
+    gone = registered_agents().filter(agent_id=agent_id)
     return bool(
         gone.update(removed_at=clock.now(), token_sha256="", drained_at=None, drained_by="")
     )
@@ -100,7 +100,7 @@ def remove(agent_id: str) -> bool:
 
 def remove_by_hand(agent_id: str) -> bool:
     """Remove an agent for an administrator; raise RunnerOnline, else as `remove`."""
-    row = registered().filter(agent_id=agent_id, kind="runner").first()
+    row = registered_agents().filter(agent_id=agent_id, kind="runner").first()
     if row is not None and as_agent(row).is_online(clock.now()):
         raise RunnerOnline(agent_id)
     return remove(agent_id)
@@ -125,7 +125,7 @@ def resume(agent_id: str) -> bool:
 
 
 def _set_drained(agent_id: str, *, drained: bool, by: str = "") -> bool:
-    agent = registered().filter(agent_id=agent_id)
+    agent = registered_agents().filter(agent_id=agent_id)
     others = agent.filter(drained_at__isnull=drained)
     if others.update(drained_at=clock.now() if drained else None, drained_by=by[:150]):
         return True
@@ -135,7 +135,7 @@ def _set_drained(agent_id: str, *, drained: bool, by: str = "") -> bool:
 
 
 def _of(agent_id: str, incarnation: str) -> Any:
-    rows = registered().filter(agent_id=agent_id)
+    rows = registered_agents().filter(agent_id=agent_id)
     return rows.filter(incarnation=incarnation) if incarnation else rows
 
 

@@ -14,7 +14,12 @@ from typing import Final
 from apps.accounts.api import Principal
 from apps.catalog import contents
 from apps.catalog.domain.filters import PackageFilter
-from apps.catalog.domain.packages import CatalogEntry, CatalogPackage, CatalogWarning, united
+from apps.catalog.domain.packages import (
+    CatalogEntry,
+    CatalogPackage,
+    CatalogWarning,
+    merge_packages,
+)
 from apps.catalog.models import Favorite
 from apps.operations.api import CachedReads
 from kernel.errors import NotFound
@@ -39,7 +44,7 @@ def list_entries() -> list[CatalogEntry]:
     made_from = [registries, [*map(asdict, suites)], [*map(asdict, modules)]]
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     return _packages.get(
-        key, lambda: united(contents.advertised_repositories(registries), suites, modules)
+        key, lambda: merge_packages(contents.advertised_repositories(registries), suites, modules)
     )
 
 

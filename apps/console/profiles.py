@@ -29,7 +29,7 @@ from apps.profiles.api import (
     create_profile,
     default_profile,
     delete_profile,
-    explained_chain,
+    explain_chain,
     make_default,
     may_write,
     preview_profile,
@@ -295,7 +295,7 @@ def _check(
 def _merge_chain(profiles: ProfileSet, own: Profile) -> dict[str, Any]:
     """Return the chain from its root, and the merged values with their origins."""
     try:
-        values = explained_chain(profiles.profiles, own)
+        values = explain_chain(profiles.profiles, own)
     except ProfileInvalid as error:
         return {"chain_error": error}
     chain = [each.file_name for each in chain_of(profiles.profiles, own)]

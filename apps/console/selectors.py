@@ -178,7 +178,7 @@ def run_page(principal: Principal, run_id: str) -> dict[str, object]:
         "verdict_steps": run_parts.verdict_steps(run["verdict"]),
         "isolated": display.is_isolated(run["backend"]),
         "keep": run.get("keep"),
-        "keep_for": durations.shown(run.get("keep", {}).get("keepAliveMs", 0) / 1000),
+        "keep_for": durations.format_duration(run.get("keep", {}).get("keepAliveMs", 0) / 1000),
         "may_rerun": principal.has_role(Role.RUNNER),
         "may_repeat": principal.has_role(Role.RUNNER) and run_parts.can_repeat(run),
         "steps": steps,

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from apps.accounts.api import Forbidden, Principal
 from apps.console.domain.settings_forms import (
     BoundGroup,
-    bound,
+    apply_entry_action,
+    bind_group,
     read_group,
-    rearranged,
     with_values,
 )
 from apps.console.domain.settings_sections import SECTIONS, Section
@@ -74,7 +74,7 @@ def section(request: HttpRequest, principal: Principal, name: str) -> HttpRespon
         return _save(request, principal, this, document, values)
     for group in this.groups:
         if group.noun:
-            values[group.path] = rearranged(values[group.path], action)
+            values[group.path] = apply_entry_action(values[group.path], action)
     tag, seen = request.POST.get("tag", ""), request.POST.get("seen", "")
     return _page(request, principal, this, document, values=values, tag=tag, seen=seen, dirty=True)
 
@@ -151,7 +151,7 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     faults = {each.pointer: each.detail for each in error.errors} if error else {}
     shown = values or {each.path: _value_at(document, each.path) for each in this.groups}
     history = settings_history(principal, _HISTORY)
-    groups = [bound(each, shown[each.path], document, faults) for each in this.groups]
+    groups = [bind_group(each, shown[each.path], document, faults) for each in this.groups]
     context = {
         "section": this,
         "sections": [(each, _address(each)) for each in SECTIONS.values()],

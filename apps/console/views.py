@@ -60,7 +60,7 @@ def page(view: _View) -> _View:
     """
 
     @wraps(view)
-    def guarded(request: HttpRequest, **parts: str) -> HttpResponse:
+    def wrapper(request: HttpRequest, **parts: str) -> HttpResponse:
         try:
             principal = authenticate_request(request)
         except DatastoreUnavailable:  # this does not mean that the credential is invalid
@@ -76,7 +76,7 @@ def page(view: _View) -> _View:
         except PlatformError as error:
             return error_page(request, error)
 
-    return guarded
+    return wrapper
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:

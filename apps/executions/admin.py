@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from apps.accounts.api import signed_in
+from apps.accounts.api import require_principal
 from apps.executions.models import Execution, Step
 from apps.executions.services.cancellations import cancel
-from apps.operations.admin import RowAdmin, confirmed, list_link, row_link, state_mark
+from apps.operations.admin import RowAdmin, confirm_action, list_link, row_link, state_mark
 
 
 @admin.register(Execution)
@@ -46,11 +46,11 @@ class ExecutionAdmin(RowAdmin):
     @admin.action(description="Cancel", permissions=["view"])
     def cancel(self, request: HttpRequest, rows: QuerySet[Execution]) -> HttpResponse | None:
         def do(run: Any) -> str:
-            cancel(signed_in(request), run.run_id)
+            cancel(require_principal(request), run.run_id)
             return "cancel requested"
 
         question = "Cancel these runs?"
-        return confirmed(self, request, rows, question=question, action="cancel", do=do)
+        return confirm_action(self, request, rows, question=question, action="cancel", do=do)
 
 
 @admin.register(Step)

@@ -55,7 +55,7 @@ def watch(run_id: str, console: Console, *, stop: threading.Event | None = None)
                 detail = run_detail(run_id, STEPS_ONLY)
                 width = _source_width(detail["steps"], console)
                 for lines in reader.batches():
-                    texts = [rendered(line, colours, width) for line in lines]
+                    texts = [render_line(line, colours, width) for line in lines]
                     console.print(Text("\n").join(texts), soft_wrap=True)
                 if console.is_terminal:
                     live.update(_step_table(detail, rows=max(4, console.height // 2)), refresh=True)
@@ -72,7 +72,7 @@ def _source_width(steps: Sequence[StepDocument], console: Console) -> int:
     return min(longest, max(9, console.width // 4))
 
 
-def rendered(line: LineRecord, colours: dict[str, str], width: int = 14) -> Text:
+def render_line(line: LineRecord, colours: dict[str, str], width: int = 14) -> Text:
     """Return `MM:SS source  text`; events are dim, warnings and errors colored."""
     source = line.source
     colour = colours.setdefault(source, _COLOURS[len(colours) % len(_COLOURS)])

@@ -46,7 +46,7 @@ urlpatterns = [
         name="engine-overview",
     ),
     path("engine/overview/stream", streams.overview, name="engine-overview-stream"),
-    path("streams", shared_stream.shared, name="streams"),
+    path("streams", shared_stream.shared_stream, name="streams"),
 ]
 
 websocket_urlpatterns = [

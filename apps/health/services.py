@@ -72,7 +72,7 @@ class ReadinessReport(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """What a probe said, when, and until when that holds (monotonic seconds)."""
 
     component: Component
@@ -85,13 +85,13 @@ class ProbeRunner:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="probe")
         self._under_way: dict[str, Future[tuple[ProbeResult, float]]] = {}
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, ProbeAnswer] = {}
         self._lock = threading.Lock()
 
     def components(self, names: list[str]) -> list[Component]:
         """The bare components, in the order of `names`; takes TIMEOUT_S at most."""
         deadline = time.monotonic() + TIMEOUT_S
-        futures = {name: self._ask(probes[name]) for name in names if not self._kept(name)}
+        futures = {name: self._ask(probes[name]) for name in names if not self._is_kept(name)}
         for name, future in futures.items():
             self._answers[name] = self._settle(probes[name], future, deadline)
         return [self._answers[name].component for name in names]
@@ -99,7 +99,7 @@ class ProbeRunner:
     def forget(self) -> None:
         self._answers.clear()
 
-    def _kept(self, name: str) -> bool:
+    def _is_kept(self, name: str) -> bool:
         answer = self._answers.get(name)
         return answer is not None and time.monotonic() < answer.holds_until
 
@@ -113,12 +113,12 @@ class ProbeRunner:
 
     def _settle(
         self, probe: Probe, future: Future[tuple[ProbeResult, float]], deadline: float
-    ) -> Answer:
+    ) -> ProbeAnswer:
         try:
             result, seconds = future.result(max(0.0, deadline - time.monotonic()))
         except Late:
             result, seconds = ProbeResult(ready=False, detail="no answer in time"), TIMEOUT_S
-        return Answer(_component(probe, result, seconds), time.monotonic() + KEPT_S)
+        return ProbeAnswer(_component(probe, result, seconds), time.monotonic() + KEPT_S)
 
 
 def _time_probe(probe: Probe) -> tuple[ProbeResult, float]:
@@ -177,7 +177,7 @@ def readiness_report() -> ReadinessReport:
 
 
 def subsystem_report(name: str) -> Component:
-    """The bare component; raises SubsystemNotFound."""
+    """Return the report of one component; raise SubsystemNotFound."""
     if name not in probes:
         raise SubsystemNotFound(f"there is no subsystem {name!r}; known: {', '.join(probes)}")
     return runner.components([name])[0]

@@ -21,7 +21,7 @@ _threads = ThreadPoolExecutor(
 
 @read_only
 async def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers; touches nothing else."""
+    """Answer that the process runs; touch nothing else."""
     body = {"status": "ok", "dbDriver": db_driver(), "time": clock.rfc3339(clock.now())}
     return _answer(body, status=200)
 

@@ -43,7 +43,7 @@ class ControlPlaneHandler(ASGIHandler):
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's
         """Build the chain, with Django's own stages on the event loop."""
         listed = conf.middleware()
-        with conf.middleware_replaced([REPLACED.get(path, path) for path in listed]):
+        with conf.replace_middleware([REPLACED.get(path, path) for path in listed]):
             super().load_middleware(is_async)
 
     async def read_body(self, receive: Receive) -> IO[bytes]:

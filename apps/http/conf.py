@@ -45,7 +45,7 @@ def keeps_audit_rows() -> bool:
 
 
 def trusted_proxies() -> tuple[Network, ...]:
-    """TRUSTED_PROXIES: addresses and CIDR networks."""
+    """Return the addresses and CIDR networks of TRUSTED_PROXIES."""
     return _networks(tuple(settings.TRUSTED_PROXIES))
 
 
@@ -63,7 +63,7 @@ def middleware() -> list[str]:
 
 
 @contextmanager
-def middleware_replaced(paths: list[str]) -> Iterator[None]:
+def replace_middleware(paths: list[str]) -> Iterator[None]:
     """Have Django build a chain of other stages."""
     listed = settings.MIDDLEWARE
     settings.MIDDLEWARE = paths

@@ -25,7 +25,7 @@ class PayloadTooLarge(PlatformError):
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text in UTF-8.
+    """Return the value of a JSON text in UTF-8.
 
     Raises MalformedJson for bad UTF-8 or JSON, numbers that JSON does not have, more than 64
     levels, and strings with NUL or a lone surrogate.

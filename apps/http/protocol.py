@@ -54,7 +54,7 @@ class ProblemProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
-        """Called while the parser's error is handled."""
+        """Answer a request that cannot be parsed; called while the parser's error is handled."""
         line = _REQUEST_LINE.match(self._latest)
         if line and isinstance(sys.exc_info()[1], HttpParserInvalidMethodError):
             path = line[1].partition(b"?")[0].decode(errors="replace")

@@ -50,7 +50,7 @@ def read_only(view: View) -> Any:
 
     @csrf_exempt  # other methods get 405
     @wraps(view)
-    async def checked(request: HttpRequest, **kwargs: str) -> HttpResponse:
+    async def wrapper(request: HttpRequest, **kwargs: str) -> HttpResponse:
         if request.method == "OPTIONS":
             return HttpResponse(status=204, headers={"Allow": ", ".join(_READ_METHODS)})
         if request.method not in _READ_METHODS:
@@ -60,7 +60,7 @@ def read_only(view: View) -> Any:
         except PlatformError as error:
             return problem_for(request, error)
 
-    return checked
+    return wrapper
 
 
 def strong_etag(document: Any) -> str:

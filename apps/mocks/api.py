@@ -1,6 +1,6 @@
 """Mocks: simulated APIs of suites in spaces, with their state and journal.
 
-`plane()` is in `serving`, for the server alone.
+`plane()` is in `data_plane`, for the server alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from apps.mocks.access import require_reader as require_space_reader
 from apps.mocks.access import require_writer as require_space_writer
 from apps.mocks.access import run_readers
 from apps.mocks.addresses import mock_url
-from apps.mocks.domain.bodies import parsed_body
+from apps.mocks.domain.bodies import parse_body
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
 from apps.mocks.domain.documents import (
     CallDocument,
@@ -73,8 +73,8 @@ __all__ = [
     "journal_delay_s",
     "journal_gap",
     "mock_url",
+    "parse_body",
     "parse_path",
-    "parsed_body",
     "patch_state",
     "read_journal",
     "read_state",

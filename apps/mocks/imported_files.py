@@ -1,6 +1,6 @@
 """Files that commands write into a suite or another folder: all of them or none.
 
-plan = planned(files, folder)          # nothing is written
+plan = plan_write(files, folder)       # nothing is written
 if not plan.changed or force: write(plan)
 """
 
@@ -28,7 +28,7 @@ class WritePlan:
     changed: list[str] = field(default_factory=list)
 
 
-def planned(files: Mapping[str, bytes], folder: Path) -> WritePlan:
+def plan_write(files: Mapping[str, bytes], folder: Path) -> WritePlan:
     """Compare the files with those that are there; raise InvalidInput for one that leads out."""
     plan = WritePlan(folder, files)
     root = folder.resolve()

@@ -25,8 +25,8 @@ class LazyProxy:
         self._is_own_secret = is_own_secret
         self._proxy: GuardedProxy | None = None
 
-    def opened(self) -> GuardedProxy:
-        """Return the proxy; a server calls this before its first request."""
+    def open(self) -> GuardedProxy:
+        """Open the proxy, at first, and return it; a server does so before its first request."""
         if self._proxy is None:
             from apps.mocks.proxy import GuardedProxy
 
@@ -42,6 +42,6 @@ class LazyProxy:
         body: bytes,
         let_through: frozenset[str],
     ) -> ProxyAnswer:
-        return await self.opened().forward(
+        return await self.open().forward(
             url, method=method, headers=headers, body=body, let_through=let_through
         )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.mocks import conf
+from apps.mocks.components import mock_parts
+from apps.mocks.data_plane import plane_setup
 from apps.mocks.refusals import PortTaken
 from apps.mocks.selectors import suites_with_protos
-from apps.mocks.serving import plane_setup
-from apps.mocks.wiring import mock_parts
 from apps.operations.api import LifespanPart
 from kernel import clock
 
@@ -28,7 +28,7 @@ class MocksPart(LifespanPart):
         made.loop = asyncio.get_running_loop()
         made.serves_since = clock.now()
         made.scripts.open()
-        await asyncio.to_thread(made.proxy.opened)
+        await asyncio.to_thread(made.proxy.open)
         made.spaces.start()
 
     async def stop(self) -> None:

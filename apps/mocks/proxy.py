@@ -24,10 +24,10 @@ import httpx
 
 from apps.mocks.domain.ports import ProxyAnswer, ProxyFailed, ProxyRefused
 from kernel.addresses import (
+    AddressKind,
     AddressPolicy,
     AddressRefused,
     HostInvalid,
-    Kind,
     Network,
     Resolver,
     resolve,
@@ -63,7 +63,7 @@ _DROPPED: Final = _HOP_BY_HOP | {"set-cookie", "set-cookie2", "content-length", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
+class _SentRequest:
     method: str
     url: httpx.URL
     headers: Mapping[str, str]
@@ -85,7 +85,7 @@ class GuardedProxy:
         trust: ssl.SSLContext | None = None,
         total_s: float = TOTAL_S,
     ) -> None:
-        self._policy = AddressPolicy(frozenset({Kind.PUBLIC}), tuple(allowed))
+        self._policy = AddressPolicy(frozenset({AddressKind.PUBLIC}), tuple(allowed))
         self._is_own_secret = is_own_secret
         self._resolver = resolver
         self._trust = trust
@@ -96,9 +96,9 @@ class GuardedProxy:
         self, url: str, *, method: str, headers: Mapping[str, str], body: bytes,
         let_through: frozenset[str],
     ) -> ProxyAnswer:  # fmt: skip
-        sent = _Sent(
-            method=_checked_method(method),
-            url=_checked_url(url),
+        sent = _SentRequest(
+            method=_check_method(method),
+            url=_check_url(url),
             headers=self._forward_headers(headers, let_through),
             body=body,
         )
@@ -180,7 +180,7 @@ def _basic(text: str) -> tuple[str, ...]:
 
 
 async def _follow_redirects(
-    connections: KeptConnections, sent: _Sent, credentials: frozenset[str]
+    connections: KeptConnections, sent: _SentRequest, credentials: frozenset[str]
 ) -> Reply:
     """Send, and follow redirects; raise ProxyRefused or ProxyFailed."""
     for _ in range(MAX_REDIRECTS + 1):
@@ -192,7 +192,9 @@ async def _follow_redirects(
     raise ProxyRefused(f"{sent.url.host} redirects more than {MAX_REDIRECTS} times")
 
 
-def _redirect(sent: _Sent, status: int, target: httpx.URL, credentials: frozenset[str]) -> _Sent:
+def _redirect(
+    sent: _SentRequest, status: int, target: httpx.URL, credentials: frozenset[str]
+) -> _SentRequest:
     """Return the request to the target of a redirect (RFC 9110, 15.4)."""
     headers, method, body = dict(sent.headers), sent.method, sent.body
     turns_post = status in (HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND) and method == "POST"
@@ -204,7 +206,7 @@ def _redirect(sent: _Sent, status: int, target: httpx.URL, credentials: frozense
     return replace(sent, method=method, url=target, headers=headers, body=body)
 
 
-async def _once(connections: KeptConnections, sent: _Sent) -> Reply:
+async def _once(connections: KeptConnections, sent: _SentRequest) -> Reply:
     headers = {**sent.headers, "connection": "close"}
     if sent.body or sent.method in ("POST", "PUT", "PATCH"):
         headers["content-length"] = str(len(sent.body))
@@ -256,13 +258,14 @@ def _answer(reply: Reply) -> ProxyAnswer:
     )
 
 
-def _checked_method(method: str) -> str:
+def _check_method(method: str) -> str:
+    """Return a method that is forwarded; raise ProxyRefused."""
     if not _METHOD.fullmatch(method) or method in ("CONNECT", "TRACE"):
         raise ProxyRefused("the method of the request is not forwarded")
     return method
 
 
-def _checked_url(text: str) -> httpx.URL:
+def _check_url(text: str) -> httpx.URL:
     """Return an http(s) URL of host, port, path and query; raise ProxyRefused."""
     if len(text) > MAX_URL:
         raise ProxyRefused(f"the URL is longer than {MAX_URL} characters")
@@ -282,7 +285,7 @@ def _checked_url(text: str) -> httpx.URL:
 def _join_url(base: httpx.URL, location: str) -> httpx.URL:
     """Return where a redirect leads; raise ProxyRefused."""
     try:
-        return _checked_url(str(base.join(location)) if "\\" not in location else location)
+        return _check_url(str(base.join(location)) if "\\" not in location else location)
     except (httpx.InvalidURL, ValueError):
         raise ProxyRefused(f"{base.host} redirects to an invalid URL") from None
 

@@ -129,7 +129,7 @@ class Spaces:
     def stop(self) -> None:
         self._ended.set()
         if self._thread is not None:
-            self._thread.join(5.0)
+            self._thread.join(5)
             self._thread = None
         with self._lock:
             pool, self._pool = self._pool, None
@@ -215,23 +215,23 @@ class Spaces:
                 return running
             if len(self._loading) >= MAX_WAITING:
                 raise SpacesBusy("too many mock spaces are being loaded; try again")
-            future = self._loading[text] = self._opened_pool().submit(self._load, name, text)
+            future = self._loading[text] = self._open_pool().submit(self._load, name, text)
             return future
 
     def _start_now(self, name: SpaceName, text: str) -> Future[LiveSpace | None]:
         with self._lock:
             if self._looking >= MAX_WAITING:
                 raise SpacesBusy("too many ask whether mocks are ready; try again")
-            look = self._opened_pool().submit(self._look_at_one, name, text)
+            look = self._open_pool().submit(self._look_at_one, name, text)
             self._looking += 1
-        look.add_done_callback(self._has_looked)
+        look.add_done_callback(self._end_look)
         return look
 
-    def _has_looked(self, _look: object) -> None:
+    def _end_look(self, _look: object) -> None:
         with self._lock:
             self._looking -= 1
 
-    def _opened_pool(self) -> ThreadPoolExecutor:
+    def _open_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, "mock-space")
         return self._pool
@@ -368,8 +368,8 @@ def _weight(content: SpaceContent) -> int:
     return sum(map(len, content.files.values()))
 
 
-def source_named(kind: str) -> SpaceSource | None:
-    """Return a registered source, None where no app has it."""
+def find_source(kind: str) -> SpaceSource | None:
+    """Return the registered source of a kind, None where no app has it."""
     if kind not in space_sources:
         return None
     return space_sources[kind]

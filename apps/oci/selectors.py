@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from apps.oci.domain.manifest import digest_of, read_manifest
-from apps.oci.domain.package import DigestMismatch, Package, unpacked
+from apps.oci.domain.package import DigestMismatch, Package, unpack_layer
 from apps.oci.domain.repositories import RegistryWarning, Repository
 from apps.oci.domain.versions import sorted_tags
 from apps.oci.models import (
@@ -91,7 +91,7 @@ def stored_package(digest: str, *, repository: str = "", tag: str = "") -> Packa
     content = b"".join(bytes(part) for part in parts.values_list("content", flat=True))
     if (found := digest_of(content)) != layer.digest:
         raise DigestMismatch(f"the stored layer has the digest {found}, not {layer.digest}")
-    files = unpacked(content)
+    files = unpack_layer(content)
     return Package(
         repository=repository,
         tag=tag,

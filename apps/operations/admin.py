@@ -74,7 +74,7 @@ def state_mark(state: str) -> str:
     return format_html('<span class="state" data-state="{}">{}</span>', state.lower(), state)
 
 
-def confirmed(
+def confirm_action(
     model_admin: admin.ModelAdmin[Any],
     request: HttpRequest,
     rows: QuerySet[Any],

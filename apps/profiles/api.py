@@ -10,8 +10,8 @@ from apps.profiles.domain.explanation import (
     ExplainedValue,
     Layer,
     env_layers,
-    explained,
-    explained_chain,
+    explain_chain,
+    explain_section,
     service_layers,
 )
 from apps.profiles.domain.plain_secrets import looks_secret
@@ -84,8 +84,8 @@ __all__ = [
     "default_profile",
     "delete_profile",
     "env_layers",
-    "explained",
-    "explained_chain",
+    "explain_chain",
+    "explain_section",
     "file_problem",
     "find_profile",
     "import_profiles_file",

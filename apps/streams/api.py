@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from apps.operations.api import DatastoreUnavailable
 from apps.streams.domain.chunks import Batch, Chunk
-from apps.streams.domain.sse_frames import resume_after, stream_refused
+from apps.streams.domain.sse_frames import refusal_frame, resume_after
 from apps.streams.selectors import iterate, last_ids, read, tail
 from apps.streams.services.feeds import ViewOver
 from apps.streams.services.followers import follow, snapshot_stream
 from apps.streams.services.nudges import has_nudges_of_others, listen, nudge, wake
 from apps.streams.services.responses import (
     TooManyStreams,
-    guarded,
+    guard_frames,
     resume_point,
     sse_response,
 )
@@ -49,7 +49,7 @@ __all__ = [
     "close_topic",
     "delete_topics",
     "follow",
-    "guarded",
+    "guard_frames",
     "has_nudges_of_others",
     "iterate",
     "last_ids",
@@ -59,12 +59,12 @@ __all__ = [
     "on_store_thread",
     "open_topics",
     "read",
+    "refusal_frame",
     "release_stale_connection",
     "resume_after",
     "resume_point",
     "snapshot_stream",
     "sse_response",
-    "stream_refused",
     "tail",
     "then_disconnect",
     "trim_topic",

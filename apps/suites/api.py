@@ -6,24 +6,16 @@ Knows nothing of executions. `lock_suite` writes a file of the workspace, `regis
 
 from __future__ import annotations
 
-from apps.suites.authoring import (
-    FormattedFile,
-    formatted_files,
-    new_suite,
-    starters,
-    workspace_folder,
-    write_formatted,
-)
 from apps.suites.calls import container_kinds
 from apps.suites.current_contents import current_suites, hydrated_surfaces
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.differences import Change, LockDifference
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
-from apps.suites.evaluator.process import kept_evaluations
+from apps.suites.evaluator.process import keep_evaluations
 from apps.suites.lock_differences import LockComparison
-from apps.suites.locking import LockedDependency, NewLock
+from apps.suites.lock_file import LockedDependency, NewLock
 from apps.suites.profiles import (
     NO_STORE,
     ProfilesChanged,
@@ -70,7 +62,15 @@ from apps.suites.services.registration import (
     require_registration,
     suite_users,
 )
-from apps.suites.services.sharing import pull_suite, push_module, push_suite, push_warnings
+from apps.suites.services.transfers import pull_suite, push_module, push_suite, push_warnings
+from apps.suites.suite_files import (
+    FormattedFile,
+    format_files,
+    new_suite,
+    starters,
+    workspace_folder,
+    write_formatted,
+)
 
 __all__ = [
     "DEPENDENCY_FILES",
@@ -107,10 +107,10 @@ __all__ = [
     "find_suite",
     "find_suite_by_id",
     "focus_on",
-    "formatted_files",
+    "format_files",
     "get_definition",
     "hydrated_surfaces",
-    "kept_evaluations",
+    "keep_evaluations",
     "lint_mocks_of",
     "lint_suite",
     "list_suites",

@@ -10,7 +10,7 @@ from apps.profiles.api import LaunchProfile, ProfileInvalid, ProfileNotInSuite, 
 from apps.suites import conf
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import FILES, DependencyDocument, Pin, pin_of
-from apps.suites.domain.flattening import IMPORT, ExpandedImport, ImportedSuite, below, flatten
+from apps.suites.domain.flat_topology import IMPORT, ExpandedImport, ImportedSuite, below, flatten
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from apps.suites.resolution import PackageUnavailable, Resolver, with_digest

@@ -16,4 +16,4 @@ def current_suites(suite_ids: Sequence[str]) -> Mapping[str, Suite]:
 
 def hydrated_surfaces(suite: Suite) -> tuple[Surface, ...]:
     """Return the API surfaces of a suite; wait until they are made."""
-    return library.hydrated(suite).surfaces
+    return library.hydrate(suite).surfaces

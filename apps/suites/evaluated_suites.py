@@ -86,7 +86,7 @@ def evaluation_of(answer: EvaluationAnswer) -> SuiteEvaluation:
     topology: tuple[ResolvedNode, ...] = ()
     problem = TopologyProblem(**answer["problem"]) if answer["problem"] else None
     if problem is not None:
-        problem.followed_by(TopologyProblem(**each) for each in answer.get("more", ()))
+        problem.add_problems(TopologyProblem(**each) for each in answer.get("more", ()))
     if problem is None:
         try:
             topology = build_topology(answer["nodes"], answer["bound"])

@@ -14,7 +14,7 @@ from typing import Final
 
 from apps.suites import conf
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from surfaces import HydratedSurfaces, hydrate
 
 CACHED: Final = 256

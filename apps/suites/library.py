@@ -22,7 +22,7 @@ from apps.suites import conf
 from apps.suites.composition import Composition, profile_of
 from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.evaluated_suites import (
@@ -116,8 +116,8 @@ class Library:
             for suite in basis.suites
         ]
 
-    def prepared(self, suite_id: str) -> EvaluatedSuite | None:
-        """Return a suite that was evaluated before, if a look at its own files shows no change."""
+    def find_prepared(self, suite_id: str) -> EvaluatedSuite | None:
+        """Find a suite that was evaluated before, if a look at its own files shows no change."""
         found = self._prepared.get(suite_id)
         if found is None or found.until < time.monotonic() or found.basis.rules != _rules():
             return None
@@ -133,8 +133,8 @@ class Library:
         wait(work.futures, timeout=within_s)
         return self._evaluate(suite, basis, work)
 
-    def hydrated(self, suite: Suite | ImportedSuite) -> HydratedSurfaces:
-        """Return the API surfaces of a suite, and wait."""
+    def hydrate(self, suite: Suite | ImportedSuite) -> HydratedSurfaces:
+        """Hydrate the API surfaces of a suite, and wait."""
         return self._hydrations.start(suite).result()
 
     def evaluation(self, suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:

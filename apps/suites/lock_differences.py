@@ -11,8 +11,8 @@ from apps.profiles.api import ProfileInvalid, select_profile
 from apps.suites.domain.definition import Suite, SuiteEvaluation, suite_of
 from apps.suites.domain.differences import LockDifference, LockedState, difference
 from apps.suites.library import Library
+from apps.suites.lock_file import NewLock
 from apps.suites.locked_contents import earlier_contents
-from apps.suites.locking import NewLock
 
 _CONTRACTS: Final = "api/"
 

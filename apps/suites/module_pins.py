@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from apps.oci import api as oci
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.dependencies import LATEST, parsed_reference
+from apps.suites.domain.dependencies import LATEST, split_reference
 from apps.suites.domain.package import TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.modules import (
@@ -75,7 +75,7 @@ def _first_pin(index: _Index, label: str) -> str:
 
 def _renew(index: _Index, label: str, pin: str) -> str:
     """Return a pin to the chosen version of its repository; without one, the pin stays."""
-    repository = parsed_reference(pin).repository
+    repository = split_reference(pin).repository
     known = (row for row in index.versions() if row.repository == repository)
     row = next(known, None)
     return _check(label, pin) if row is None else _newest_pin(label, row)

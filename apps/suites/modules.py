@@ -20,7 +20,7 @@ from apps.suites.domain.calls import ModulePackage
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.package import TOPOLOGY_FILE, broken_files_rule
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.evaluator.module_loading import (
+from apps.suites.evaluator.module_loader import (
     BUILT_IN_MODULES,
     RUNTIME,
     exported_files,

@@ -88,8 +88,8 @@ class ProfileJoin:
         self._lock = threading.Lock()
         self._kept: dict[str, _Joined] = {}
 
-    def joined(self, suites: Iterable[Suite]) -> list[Suite]:
-        """Return the suites with their profiles; one query, however many suites there are."""
+    def join_profiles(self, suites: Iterable[Suite]) -> list[Suite]:
+        """Give the suites their profiles by one query, however many suites there are."""
         stored = {} if self.files_only else stored_profiles()
         return [self._one(suite, stored.get(suite.suite_id)) for suite in suites]
 

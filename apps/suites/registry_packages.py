@@ -42,12 +42,12 @@ class PackagePin:
 class Packages(Protocol):
     """Where imports of packages come from."""
 
-    def kept(self, wanted: PackagePin) -> Suite | None:
-        """Return a package without contacting a registry."""
+    def find_kept(self, wanted: PackagePin) -> Suite | None:
+        """Find a package without contacting a registry."""
         ...
 
-    def pulled(self, wanted: PackagePin) -> Suite:
-        """Return a package, from its registry if need be; raise PlatformError."""
+    def pull(self, wanted: PackagePin) -> Suite:
+        """Pull a package from its registry; raise PlatformError."""
         ...
 
 
@@ -59,7 +59,7 @@ class RegistryPackages:
         self._suites: OrderedDict[tuple[str, str], Suite] = OrderedDict()  # repository, digest
         self._tags: dict[tuple[str, str], tuple[str, float]] = {}  # repository, tag: digest, until
 
-    def kept(self, wanted: PackagePin) -> Suite | None:
+    def find_kept(self, wanted: PackagePin) -> Suite | None:
         digest = wanted.digest or self._digest_of(wanted)
         if not digest:
             return None
@@ -68,15 +68,15 @@ class RegistryPackages:
         if known is not None:
             return known
         package = oci.stored_package(digest)
-        return None if package is None else self._kept_as(wanted, package)
+        return None if package is None else self._keep(wanted, package)
 
-    def pulled(self, wanted: PackagePin) -> Suite:
+    def pull(self, wanted: PackagePin) -> Suite:
         package = oci.pull(wanted.reference())
         if not wanted.digest:
             until = time.monotonic() + TAG_KEPT_S
             with self._lock:
                 self._tags[wanted.repository, wanted.version] = package.digest, until
-        return self._kept_as(wanted, package)
+        return self._keep(wanted, package)
 
     def _digest_of(self, wanted: PackagePin) -> str:
         digest, until = self._tags.get((wanted.repository, wanted.version), ("", 0.0))
@@ -85,7 +85,7 @@ class RegistryPackages:
         row = oci.find_repository(wanted.repository)
         return row.digest if row and row.version == wanted.version else ""
 
-    def _kept_as(self, wanted: PackagePin, package: oci.Package) -> Suite:
+    def _keep(self, wanted: PackagePin, package: oci.Package) -> Suite:
         row = oci.find_repository(wanted.repository)
         suite_id = (row.suite_id if row else "") or ids_of(wanted.repository, package.files)[0]
         version = wanted.version or package.tag or _tag_of(row, package.digest)

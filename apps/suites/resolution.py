@@ -99,18 +99,18 @@ class Resolver:
         if isinstance(found, Suite):
             return found
         try:
-            kept = None if newest and not found.digest else self._registries.kept(found)
-            return kept or self._registries.pulled(found)
+            kept = None if newest and not found.digest else self._registries.find_kept(found)
+            return kept or self._registries.pull(found)
         except PlatformError as error:
             raise _unavailable(pin, error) from None
 
-    def known(self, pin: Pin) -> Suite | None:
-        """Return the same without contacting a registry, None if one has to be asked."""
+    def find_kept(self, pin: Pin) -> Suite | None:
+        """Find the same without contacting a registry; return None if one has to be asked."""
         found = self._local(pin)
         if isinstance(found, Suite):
             return found
         try:
-            return self._registries.kept(found)
+            return self._registries.find_kept(found)
         except PlatformError as error:
             raise _unavailable(pin, error) from None
 
@@ -128,7 +128,7 @@ class Resolver:
             for alias in sorted(importer.dependencies.entries):
                 try:
                     pin = pin_of(importer.dependencies, alias)
-                    found = self.known(pin)
+                    found = self.find_kept(pin)
                 except TopologyProblem as problem:
                     lines.append(f"{importer.digest} {alias} {problem.code} {problem.message}")
                     continue

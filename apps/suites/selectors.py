@@ -17,18 +17,18 @@ from apps.suites.domain.definition import (
     definition_of,
     suite_of,
 )
-from apps.suites.domain.dependencies import FILES, parsed_reference
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.dependencies import FILES, split_reference
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.lint_comments import UNUSED, without_ignored
-from apps.suites.domain.linting import lint, problem_diagnostics
+from apps.suites.domain.lint_rules import lint, problem_diagnostics
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE, Package
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.served_surfaces import ServedSurfaces, served_surfaces
 from apps.suites.evaluator.process import lint_text
 from apps.suites.library import library
 from apps.suites.lock_differences import LockComparison, compare
+from apps.suites.lock_file import NewLock, new_lock, write_lock
 from apps.suites.locked_contents import keep_contents
-from apps.suites.locking import NewLock, new_lock, write_lock
 from apps.suites.module_pins import needed_pins
 from apps.suites.profiles import profile_join
 from apps.suites.resolution import PackageUnavailable
@@ -131,14 +131,14 @@ def get_definition(
     `profile` is a file name or an id. With `wait_s`, a suite that is being evaluated is waited for,
     at most so long. Raise SuiteNotFound, ProfileNotInSuite, ProfileInvalid.
     """
-    prepared = None if profile else library.prepared(suite_id)
+    prepared = None if profile else library.find_prepared(suite_id)
     if prepared and (prepared.is_complete or wait_s is None):
         return prepared.definition
     suite = find_suite(suite_id)
     if not profile:
         return library.evaluate(suite, within_s=wait_s).definition
     env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
-    return definition_of(suite, library.evaluation(suite, env), library.hydrated(suite))
+    return definition_of(suite, library.evaluation(suite, env), library.hydrate(suite))
 
 
 class ProfileVerdict(TypedDict):
@@ -166,14 +166,14 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
         error: dict[str, Any] = {"code": invalid.code, "message": said["detail"]}
         error |= {key: said[key] for key in ("file", "line", "column") if key in said}
         return {"fileName": file_name, "steps": 0, "error": error}
-    evaluation = _checked_evaluation(suite, env)
+    evaluation = _evaluate_fully(suite, env)
     if problem := evaluation.problem:
         return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
     return {"fileName": file_name, "steps": len(evaluation.topology)}
 
 
-def _checked_evaluation(suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
-    return library.evaluation(suite, env).checked_with(library.hydrated(suite).surfaces)
+def _evaluate_fully(suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
+    return library.evaluation(suite, env).check_surfaces(library.hydrate(suite).surfaces)
 
 
 def lint_suite(suite_id: str) -> list[Diagnostic]:
@@ -196,12 +196,12 @@ def lint_suite(suite_id: str) -> list[Diagnostic]:
                 )
             )
             continue
-        evaluations[name] = _checked_evaluation(suite, env)
+        evaluations[name] = _evaluate_fully(suite, env)
     resolver = library.resolver()
     importable = {
         alias: found[0]
         for alias, declared in suite.dependencies.entries.items()
-        if (found := resolver.candidates(parsed_reference(declared.ref).repository))
+        if (found := resolver.candidates(split_reference(declared.ref).repository))
     }
     lints = lint_text(suite.package.text(TOPOLOGY_FILE), rules=conf.evaluation_rules(()))
     warnings = lint(suite, evaluations, importable, lints, _diagnostics_of_mocks(suite))
@@ -216,7 +216,7 @@ def lint_mocks_of(suite_id: str) -> list[Diagnostic]:
 
 
 def _diagnostics_of_mocks(suite: Suite) -> list[Diagnostic]:
-    found = library.hydrated(suite)
+    found = library.hydrate(suite)
     return lint_mocks(found.surfaces, found.warnings)
 
 
@@ -291,13 +291,13 @@ def resolve_suite(suite: Suite, *, profile_env: Mapping[str, str] | None = None)
         evaluation = evaluated.evaluation or SuiteEvaluation()
         return _resolve(evaluated.suite, evaluation, evaluated.definition)
     evaluation = library.evaluation(suite, profile_env)
-    definition = definition_of(suite, evaluation, library.hydrated(suite))
+    definition = definition_of(suite, evaluation, library.hydrate(suite))
     return _resolve(suite, evaluation, definition)
 
 
 def suite_from_files(suite_id: str, files: Mapping[str, bytes]) -> Suite:
     """Return a suite of files that no source need have any more, with its profiles of now."""
-    return profile_join.joined([suite_of(Package(suite_id=suite_id, files=files))])[0]
+    return profile_join.join_profiles([suite_of(Package(suite_id=suite_id, files=files))])[0]
 
 
 def every_suite() -> list[Suite]:
@@ -390,7 +390,7 @@ def _mocks(suite: Suite, evaluation: SuiteEvaluation) -> dict[str, ServedSurface
         if node["kind"] != "mock":
             continue
         path = node["id"].rpartition("/")[0]
-        found = library.hydrated(imports[path] if path else suite)
+        found = library.hydrate(imports[path] if path else suite)
         try:
             at = evaluation.calls.get(node["id"])
             mocks[node["id"]] = served_surfaces(node, found.surfaces, at)

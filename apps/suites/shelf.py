@@ -13,11 +13,11 @@ from typing import Final
 from django.db import DatabaseError
 
 from apps.suites.domain.definition import Suite, suite_of
-from apps.suites.domain.dependencies import parsed_reference
+from apps.suites.domain.dependencies import split_reference
 from apps.suites.profiles import profile_join
 from apps.suites.sources import SourcedSuite, SuiteSource, sources
 from kernel.errors import PlatformError
-from kernel.ids import shortened
+from kernel.ids import shorten
 
 log: Final = logging.getLogger("partita.suites")
 SLOW_S: Final = 1.0
@@ -108,12 +108,12 @@ class Shelf:
         For commands, which end before anybody asks for another one. An import that names a
         repository reads each suite of the workspace whose files hold that name.
         """
-        wanted = {parsed_reference(each).repository for each in references}
+        wanted = {split_reference(each).repository for each in references}
         self._focus = frozenset(wanted)
         while True:
             suites = self.suites()
             declared = (each for suite in suites for each in suite.dependencies.entries.values())
-            wanted |= {parsed_reference(each.ref).repository for each in declared}
+            wanted |= {split_reference(each.ref).repository for each in declared}
             unknown = wanted - self._listed.keys()
             found = wanted | {
                 suite_id
@@ -142,7 +142,7 @@ class Shelf:
             if self._focus is None or suite_id in self._focus or sourced.keep_id is not None:
                 known[source.name, sourced.key] = self._read(source, sourced, suite_id)
         read = sorted((each.suite for each in known.values()), key=lambda suite: suite.suite_id)
-        found = tuple(profile_join.joined(read))
+        found = tuple(profile_join.join_profiles(read))
         with self._lock:
             self._known, self._tokens, self._checked_at = known, tokens, started
             self._current = {each.suite_id: each.sourced for each in known.values()}
@@ -211,7 +211,7 @@ class Shelf:
                 continue
             if found is not None:
                 suite_id = _free_id(found, self._ids_of_others(source.name, found))
-                return profile_join.joined([suite_of(found.read(suite_id))])[0]
+                return profile_join.join_profiles([suite_of(found.read(suite_id))])[0]
         return None
 
     def _ids_of_others(self, source_name: str, found: SourcedSuite) -> set[str]:
@@ -264,4 +264,4 @@ class Shelf:
 def _free_id(sourced: SourcedSuite, taken: Collection[str]) -> str:
     others = (f"{sourced.ids[-1]}-{number}" for number in itertools.count(2))
     free = next(each for each in itertools.chain(sourced.ids, others) if each not in taken)
-    return free if len(free) <= _LONGEST_ID else shortened(free, limit=_LONGEST_ID)
+    return free if len(free) <= _LONGEST_ID else shorten(free, limit=_LONGEST_ID)

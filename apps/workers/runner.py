@@ -105,8 +105,8 @@ class Runner:
                 await asyncio.wait(working, timeout=POLL_INTERVAL_S)
         finally:
             self._stop = lambda: None
-            await _ended(loops)
-            await _ended([each.task for each in self._all()])
+            await _cancel_tasks(loops)
+            await _cancel_tasks([each.task for each in self._all()])
             for each in self._all():
                 await each.control_plane.close()
                 await each.setup.runtime.close()
@@ -203,7 +203,7 @@ class Runner:
         log.info("%s no longer serves any backend", running.setup.agent_id)
 
 
-async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+async def _cancel_tasks(tasks: list[asyncio.Task[None]]) -> None:
     """Cancel the tasks that still run and wait for them."""
     for task in tasks:
         task.cancel()

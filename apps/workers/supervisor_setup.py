@@ -75,7 +75,7 @@ class SupervisorSetup:
 def agent_id(backend_id: str = "") -> str:
     """Return the id of the supervisor for this host, or for the engine of one backend."""
     words = ("runner", host.host_name(), backend_id)
-    return ids.shortened(":".join(filter(None, words)), limit=_ID_LIMIT)
+    return ids.shorten(":".join(filter(None, words)), limit=_ID_LIMIT)
 
 
 def supervisor_specs(runtime_name: str) -> tuple[SupervisorSpec, ...]:

@@ -13,7 +13,7 @@ from cue.builtins.function import (
     Failed,
     Function,
     Numeric,
-    bounded,
+    check_length,
     package,
 )
 from readers import Unreadable
@@ -54,7 +54,7 @@ def _text(value: str) -> str:
 
 def _from_json(text: str) -> Any:
     try:
-        read_json(bounded(text).encode())
+        read_json(check_length(text).encode())
     except Unreadable:
         raise Failed("the text is no JSON") from None
     return json.loads(text, parse_int=_number, parse_float=_number)
@@ -78,7 +78,7 @@ def _indent(text: str, prefix: str, indent: str) -> str:
     value = _from_json(text)
     if text != _json(value):
         raise CallRefused("JSON that is not compact")
-    return bounded(_lines(value, prefix, indent))
+    return check_length(_lines(value, prefix, indent))
 
 
 def _lines(value: Any, before: str, indent: str) -> str:
@@ -97,7 +97,7 @@ def _lines(value: Any, before: str, indent: str) -> str:
 
 def _yaml(value: Any) -> str:
     if isinstance(value, list | dict) and value:
-        return bounded("\n".join(_block(value)) + "\n")
+        return check_length("\n".join(_block(value)) + "\n")
     return f"{_scalar(value)}\n"
 
 
@@ -140,7 +140,7 @@ def _scalar(value: Any) -> str:
 
 def _from_yaml(text: str) -> Any:
     try:
-        return _plain(read_yaml(bounded(text), max_alias_expansions=0, max_nodes=MAX_ITEMS))
+        return _plain(read_yaml(check_length(text), max_alias_expansions=0, max_nodes=MAX_ITEMS))
     except Unreadable:
         raise CallRefused("YAML that is not read here") from None
 
@@ -150,7 +150,7 @@ def _plain(node: Node) -> Any:
         return {_key(name): _plain(value) for name, value in node.pairs}
     if node.items is not None:
         return [_plain(item) for item in node.items]
-    kind, text = node.spelled()
+    kind, text = node.kind_and_text()
     if kind is Kind.STRING and node.plain and not _YAML_PLAIN.fullmatch(text):
         raise CallRefused("a text in YAML that some editions read as something else")
     if kind is Kind.STRING:
@@ -161,7 +161,7 @@ def _plain(node: Node) -> Any:
 
 
 def _key(node: Node) -> str:
-    kind, text = node.spelled()
+    kind, text = node.kind_and_text()
     if kind is not Kind.STRING or text == "<<":
         raise CallRefused("a key in YAML that is no text")
     return _word(text) if node.plain else text
@@ -185,7 +185,7 @@ JSON: Final = package(
     "json",
     Function("json.Compact", "s", lambda text: _json(_from_json(text))),
     Function("json.Indent", "sss", _indent),
-    Function("json.Marshal", "o", lambda value: bounded(_json(value))),
+    Function("json.Marshal", "o", lambda value: check_length(_json(value))),
     Function("json.Unmarshal", "s", _from_json),
     Function("json.Valid", "s", _is_json),
 )

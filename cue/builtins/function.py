@@ -97,7 +97,8 @@ def decimal(value: Decimal) -> Numeric:
     return Numeric(value, is_int=False)
 
 
-def bounded(text: str) -> str:
+def check_length(text: str) -> str:
+    """Return the text; raise CallRefused for one that is too long."""
     if len(text) > MAX_LENGTH:
         raise CallRefused(f"a text of more than {MAX_LENGTH} characters")
     return text

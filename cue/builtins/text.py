@@ -12,7 +12,7 @@ from cue.builtins.function import (
     CallRefused,
     Failed,
     Function,
-    bounded,
+    check_length,
     integer,
     package,
 )
@@ -108,7 +108,7 @@ STRINGS: Final = package(
     Function(
         "strings.LastIndex", "ss", lambda text, part: integer(text.encode().rfind(part.encode()))
     ),
-    Function("strings.Join", "Ss", lambda texts, separator: bounded(separator.join(texts))),
+    Function("strings.Join", "Ss", lambda texts, separator: check_length(separator.join(texts))),
     Function("strings.MaxRunes", "si", lambda text, most: len(text) <= most, Type.STRING),
     Function("strings.MinRunes", "si", lambda text, least: len(text) >= least, Type.STRING),
     Function("strings.Repeat", "si", _repeat),
@@ -180,7 +180,7 @@ def _replace_matches(pattern: str, text: str, template: str, *, literal: bool = 
         made.append(text[at : found.start()])
         made.append(template if literal else _expand(template, found, names))
         at = found.end()
-    return bounded("".join([*made, text[at:]]))
+    return check_length("".join([*made, text[at:]]))
 
 
 def _expand(template: str, found: Any, names: dict[str, int]) -> str:

@@ -130,8 +130,8 @@ def mapping(name: str) -> dict[str, str]:
     return value
 
 
-def prefixed(prefix: str) -> dict[str, str]:
-    """All variables whose names begin so."""
+def with_prefix(prefix: str) -> dict[str, str]:
+    """Return all variables whose names begin with the prefix."""
     return {name: value for name, value in os.environ.items() if name.startswith(prefix)}
 
 

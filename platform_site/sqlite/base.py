@@ -27,7 +27,7 @@ class QueuedCursor(base.SQLiteCursorWrapper):
     def execute(self, query: str, params: Any = None) -> Any:
         if self.queue is None or query[:6] not in _WRITES or self.connection.in_transaction:
             return super().execute(query, params)
-        with _locked_when_stalled(), self.queue.turn(stall_s=_stall_s()):
+        with _translate_stalls(), self.queue.turn(stall_s=_stall_s()):
             return super().execute(query, params)
 
 
@@ -62,7 +62,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self._queue is None or mode == _READS_ONLY:
             super()._start_transaction_under_autocommit()  # type: ignore[misc]
             return
-        with _locked_when_stalled():
+        with _translate_stalls():
             self._queue.take(stall_s=_stall_s())
         self._has_turn = True
         try:
@@ -102,7 +102,7 @@ def _stall_s() -> float:
 
 
 @contextmanager
-def _locked_when_stalled() -> Iterator[None]:
+def _translate_stalls() -> Iterator[None]:
     """Raise what Django raises for a file that another connection has locked."""
     try:
         yield

@@ -67,7 +67,7 @@ def split_url(url: str) -> tuple[str, str, Pairs]:
         return "", "/", ()
 
 
-def decoded(segment: str) -> str:
+def decode_segment(segment: str) -> str:
     return unquote(segment, errors="replace")
 
 

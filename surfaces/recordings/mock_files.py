@@ -18,7 +18,7 @@ from kernel.redaction import MASK
 from surfaces.contracts import identifier
 from surfaces.recordings.calls import Pairs, RecordedCall, header
 from surfaces.recordings.mock_yaml import yaml_text
-from surfaces.recordings.routes import guessed
+from surfaces.recordings.routes import guess_template
 from surfaces.recordings.secrets import is_secret_name, without_secrets
 from surfaces.request_examples import leaves
 
@@ -56,7 +56,9 @@ def mock_files(calls: Iterable[RecordedCall], surface: str = "", *, source: str 
     made = MockFiles()
     groups: dict[tuple[str, str, str], list[RecordedCall]] = {}
     for call in without_secrets(calls):
-        template, params = (call.template, call.params) if call.template else guessed(call.path)
+        template, params = (
+            (call.template, call.params) if call.template else guess_template(call.path)
+        )
         home = identifier(surface or slug(call.surface), "default")
         groups.setdefault((home, call.method, template), []).append(
             _with_params(call, template, params)

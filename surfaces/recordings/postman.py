@@ -12,7 +12,7 @@ from surfaces.recordings.calls import (
     Pairs,
     RecordedCall,
     Recording,
-    decoded,
+    decode_segment,
     list_at,
     pairs_at,
     split_url,
@@ -114,7 +114,7 @@ def _segment(text: str, values: Mapping[str, str]) -> tuple[str, str, str]:
     if text.startswith(":") and len(text) > 1:
         name = _NAME.sub("_", text[1:])
         value = values.get(text[1:], "")
-        return f"{{{name}}}", name, "" if "{{" in value else decoded(value)
+        return f"{{{name}}}", name, "" if "{{" in value else decode_segment(value)
     if found := _VARIABLE.fullmatch(text):
         name = _NAME.sub("_", found[1])
         return f"{{{name}}}", name, ""

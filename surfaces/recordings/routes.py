@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from kernel.redaction import MASK
-from surfaces.recordings.calls import Pairs, decoded
+from surfaces.recordings.calls import Pairs, decode_segment
 
 _IDENTIFIER: Final = re.compile(
     r"\d{1,40}"
@@ -22,13 +22,13 @@ _PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("s", ""))
 _WORD: Final = re.compile(r"[^A-Za-z0-9]+(.)?")
 
 
-def guessed(path: str) -> tuple[str, Pairs]:
+def guess_template(path: str) -> tuple[str, Pairs]:
     """Return the template of a path, and the values of its parameters."""
     made: list[str] = []
     params: dict[str, str] = {}
     before = ""
     for segment in path.strip("/").split("/"):
-        text = decoded(segment)
+        text = decode_segment(segment)
         if not (_IDENTIFIER.fullmatch(text) or MASK in text):
             made.append(segment.replace("{", "%7B").replace("}", "%7D"))
             before = text

@@ -22,7 +22,7 @@ from readers.diagnostics import Diagnostic
 from sync_stack.configuration.conf import BundleSettings
 from sync_stack.configuration.metrics import reloads
 from sync_stack.configuration.startup import StartRefused
-from sync_stack.core.bundle.diagnostics import Location, complaint_at, listed
+from sync_stack.core.bundle.diagnostics import Location, complaint_at, sort_diagnostics
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.validation import BundleReading, read_bundle
 from sync_stack.core.file_errors import ShapingError
@@ -92,7 +92,7 @@ def _decode(text: BundleText) -> str:
 
 
 def _refuse(complaints: list[Diagnostic]) -> BundleReading:
-    return BundleReading(bundle=None, complaints=listed(complaints))
+    return BundleReading(bundle=None, complaints=sort_diagnostics(complaints))
 
 
 log: Final = logging.getLogger("partita.sync.bundle")
@@ -144,7 +144,7 @@ class BundleFile:
         self._watcher: PeriodicThread | None = None
 
     @classmethod
-    def opened(cls, settings: BundleSettings, needs: BundleHooks = BundleHooks()) -> BundleFile:
+    def load(cls, settings: BundleSettings, needs: BundleHooks = BundleHooks()) -> BundleFile:
         """Load the bundle. Raises StartRefused with a line for every error."""
         text = read_text(settings.path, name=settings.name)
         reading = _check(text, settings, needs)
@@ -237,6 +237,6 @@ def _check(text: BundleText, settings: BundleSettings, needs: BundleHooks) -> Bu
     )
     if reading.bundle is None:
         return reading
-    complaints = listed([*reading.complaints, *needs.check(reading.bundle)])
+    complaints = sort_diagnostics([*reading.complaints, *needs.check(reading.bundle)])
     failed = any(entry.severity == "error" for entry in complaints)
     return BundleReading(bundle=None if failed else reading.bundle, complaints=complaints)

@@ -112,7 +112,7 @@ class BundleSettings:
 
     @property
     def file(self) -> str:
-        """The name of the file in messages."""
+        """Return the name of the file for messages."""
         return self.name or str(self.path)
 
 

@@ -125,5 +125,5 @@ def logging_settings(level: str, *, stream: str = "stdout") -> dict[str, object]
 
 
 def configure_logging(level: str) -> None:
-    """For processes without Django."""
+    """Configure logging in a process without Django."""
     logging.config.dictConfig(logging_settings(level))

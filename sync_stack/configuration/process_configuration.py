@@ -10,7 +10,7 @@ from sync_stack.configuration.bundle_file import BundleFile, bundle_of, read_tex
 from sync_stack.configuration.conf import BundleSettings, process_environment
 from sync_stack.configuration.secrets import SecretResolver, bundle_hooks, unreadable
 from sync_stack.configuration.vault import VaultClient
-from sync_stack.core.bundle.diagnostics import listed
+from sync_stack.core.bundle.diagnostics import sort_diagnostics
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.secret_use import Process, all_secrets
 
@@ -38,7 +38,7 @@ def open_configuration(settings: BundleSettings, process: Process) -> Configurat
     """
     secrets = SecretResolver(VaultClient, variables=process_environment())
     needs = bundle_hooks(process, secrets, file=settings.file)
-    return Configuration(file=BundleFile.opened(settings, needs), secrets=secrets)
+    return Configuration(file=BundleFile.load(settings, needs), secrets=secrets)
 
 
 def check_file(settings: BundleSettings, *, resolve: bool) -> tuple[Diagnostic, ...]:
@@ -55,4 +55,4 @@ def check_file(settings: BundleSettings, *, resolve: bool) -> tuple[Diagnostic, 
         resolver.use(reading.bundle)
         refs = all_secrets(reading.bundle)
         unresolved = unreadable(refs, resolver, file=settings.file, managed=True)
-    return listed([*reading.complaints, *unresolved])
+    return sort_diagnostics([*reading.complaints, *unresolved])

@@ -242,7 +242,7 @@ def start_telemetry(service: str, *, dropped: Dropped | None = None) -> ProcessT
 
 
 def _telemetry(environment: Environment, service: str) -> TelemetrySettings | None:
-    """OTEL_ENABLED, and the variables of OpenTelemetry itself."""
+    """Read OTEL_ENABLED and the variables of OpenTelemetry itself; None where it is off."""
     if not environment.flag("OTEL_ENABLED", default=False):
         return None
     prefix = "OTEL_EXPORTER_OTLP"

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.ledger import Ledger, State, digest, digester
+from sync_stack.core.ledger import Ledger, TargetState, digest, digester
 from sync_stack.core.sink import Capabilities, Live, Owner
 
 FIRST_PAUSE_S: Final = 5.0
@@ -104,7 +104,7 @@ def compare(
 
 
 def _of_baseline(
-    applied: State, live: Live, sink: Capabilities, digest_key: bytes
+    applied: TargetState, live: Live, sink: Capabilities, digest_key: bytes
 ) -> Iterator[ObservedChange]:
     digest_of, missing = digester(digest_key), applied.missing_files()
     for key, entry in applied.keys.items():
@@ -132,7 +132,7 @@ def _of_baseline(
 
 
 def _added_keys(
-    ledger: Ledger, applied: State, live: Live, digest_key: bytes
+    ledger: Ledger, applied: TargetState, live: Live, digest_key: bytes
 ) -> Iterator[ObservedChange]:
     """Yield the keys in our whole records that are neither applied nor retained."""
     for name in {entry.record for entry in applied.keys.values()}:
@@ -203,15 +203,13 @@ def after_clean(state: HealState, now: datetime) -> HealState:
     return rested
 
 
-def heal_begun(state: HealState, now: datetime, poll_interval_s: float) -> HealState:
+def begin_heal(state: HealState, now: datetime, poll_interval_s: float) -> HealState:
     """Count a heal; it is stored before the call, so a watcher that dies does not forget it."""
     counted = replace(state, heals=state.heals + 1, last_heal_at=now)
     return replace(counted, next_heal_at=now + _pause(counted, poll_interval_s))
 
 
-def heal_ended(
-    state: HealState, now: datetime, poll_interval_s: float, *, healed: bool
-) -> HealState:
+def end_heal(state: HealState, now: datetime, poll_interval_s: float, *, healed: bool) -> HealState:
     """Start the pause after an attempt, whether it succeeded or not."""
     ended = replace(state, failures=0 if healed else state.failures + 1)
     return replace(ended, next_heal_at=now + _pause(ended, poll_interval_s))
@@ -256,7 +254,7 @@ def drift_status(state: HealState, *, healing: bool, inconsistent: bool) -> Targ
     return TargetStatus.HEALING if healing else TargetStatus.DRIFTED
 
 
-def changes_listed(comparison: Comparison, limit: int) -> list[Mapping[str, object]]:
+def change_documents(comparison: Comparison, limit: int) -> list[Mapping[str, object]]:
     """Return the changes in the form of a drift record."""
     return [
         {

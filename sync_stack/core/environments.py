@@ -22,7 +22,7 @@ _OUTSIDE: Final = re.compile(r"[^a-z0-9._-]+")
 _DOTS: Final = re.compile(r"\.{2,}")
 
 
-class Source(StrEnum):
+class EnvironmentSource(StrEnum):
     """The field that named the environment; FILES: each file has its own."""
 
     BRANCH_MAP = "branch_map"
@@ -39,14 +39,18 @@ class Source(StrEnum):
 class Resolution:
     """`environment`, unless each file has its own (FILES); `word` says why there is none."""
 
-    source: Source
+    source: EnvironmentSource
     environment: str = ""
     word: str = ""
 
     @property
     def is_derived(self) -> bool:
         """Whether it lives and dies with its ref: only then may cleanup delete."""
-        return self.source in {Source.BRANCH, Source.TAG, Source.PULL_REQUEST}
+        return self.source in {
+            EnvironmentSource.BRANCH,
+            EnvironmentSource.TAG,
+            EnvironmentSource.PULL_REQUEST,
+        }
 
 
 def slug(text: str) -> str:
@@ -60,9 +64,9 @@ def resolve(rule: Rule, event: Event, *, default_branch: str) -> Resolution:
     if event.kind is EventKind.PULL_REQUEST:
         if not rule.env_as_pr or event.pr is None or (event.fork and not rule.pr_from_forks):
             return _none(PULL_REQUEST_IGNORED)
-        return _derive(Source.PULL_REQUEST, f"pr-{event.pr}")
+        return _derive(EnvironmentSource.PULL_REQUEST, f"pr-{event.pr}")
     if event.kind is EventKind.TAG:
-        return _derive(Source.TAG, slug(event.tag)) if rule.env_as_tags else _none()
+        return _derive(EnvironmentSource.TAG, slug(event.tag)) if rule.env_as_tags else _none()
     return _of_branch(rule, event.branch, default_branch)
 
 
@@ -71,21 +75,21 @@ def _of_branch(rule: Rule, branch: str, default_branch: str) -> Resolution:
     if rule.branches and not matched:
         return _none()
     if mapped := mapped_branch(rule.branch_map, branch):
-        return Resolution(source=Source.BRANCH_MAP, environment=mapped)
+        return Resolution(source=EnvironmentSource.BRANCH_MAP, environment=mapped)
     listened = matched or branch == default_branch
     if rule.file_path_map and listened:
-        return Resolution(source=Source.FILES)
+        return Resolution(source=EnvironmentSource.FILES)
     if rule.env_as_branch:
-        return _derive(Source.BRANCH, slug(branch))
+        return _derive(EnvironmentSource.BRANCH, slug(branch))
     return _of_any_branch(rule) if listened else _none()
 
 
 def _of_any_branch(rule: Rule) -> Resolution:
     if rule.default_env:
-        return Resolution(source=Source.DEFAULT_ENV, environment=rule.default_env)
+        return Resolution(source=EnvironmentSource.DEFAULT_ENV, environment=rule.default_env)
     derived = rule.env_as_branch or rule.env_as_pr or rule.env_as_tags
     if not (derived or rule.branch_map or rule.file_path_map):
-        return Resolution(source=Source.DEFAULT, environment="default")
+        return Resolution(source=EnvironmentSource.DEFAULT, environment="default")
     return _none()
 
 
@@ -97,9 +101,9 @@ def mapped_branch(branch_map: Mapping[str, str], branch: str) -> str:
     return branch_map[max(fitting, key=lambda p: (len(p), p))] if fitting else ""
 
 
-def _derive(source: Source, environment: str) -> Resolution:
+def _derive(source: EnvironmentSource, environment: str) -> Resolution:
     return Resolution(source=source, environment=environment) if environment else _none()
 
 
 def _none(word: str = REF_NOT_MAPPED) -> Resolution:
-    return Resolution(source=Source.NONE, word=word)
+    return Resolution(source=EnvironmentSource.NONE, word=word)

@@ -85,7 +85,7 @@ class Event:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """The event that `as_dict` wrote."""
+        """Return the event that `as_dict` wrote."""
         given = {
             "kind" if name == "event" else name: value
             for name, value in stored.items()
@@ -98,8 +98,8 @@ class Event:
         return cls(**given)
 
 
-def checked_repository(name: str) -> str:
-    """`owner/name`, perhaps with groups between. Raises BadPayload for anything else."""
+def check_repository(name: str) -> str:
+    """Return the name, `owner/name`, perhaps with groups between; raise BadPayload otherwise."""
     parts = name.split("/")
     if (
         len(parts) < len(("owner", "name"))
@@ -110,15 +110,15 @@ def checked_repository(name: str) -> str:
     return name
 
 
-def checked_ref(ref: str) -> str:
-    """A full ref as `git check-ref-format` has it. Raises BadPayload."""
+def check_ref(ref: str) -> str:
+    """Return a full ref that `git check-ref-format` accepts; raise BadPayload otherwise."""
     if not ref.startswith("refs/") or len(ref) > _MAX_NAME or _BAD_REF.search(ref):
         raise BadPayload(f"{ref[:100]!r} is no ref")
     return ref
 
 
-def checked_commit(commit: str) -> str:
-    """Lower-case hex of 7 to 64 digits. Raises BadPayload."""
+def check_commit(commit: str) -> str:
+    """Return a commit, 7 to 64 lower-case hexadecimal digits; raise BadPayload otherwise."""
     if not _COMMIT.fullmatch(commit):
         raise BadPayload(f"{commit[:100]!r} is no commit")
     return commit
@@ -131,7 +131,7 @@ def is_zero(commit: str) -> bool:
 
 def ref_fields(ref: str) -> dict[str, Any]:
     """`ref`, with `kind` and `branch` or `tag` after it. Raises BadPayload."""
-    checked_ref(ref)
+    check_ref(ref)
     for prefix, kind, name in (
         ("refs/heads/", EventKind.PUSH, "branch"),
         ("refs/tags/", EventKind.TAG, "tag"),

@@ -43,8 +43,8 @@ class Source:
             self.fail("NUL is no text", text.index("\0"))
 
     @classmethod
-    def decoded(cls, data: bytes, *, file: str) -> Source:
-        """A byte order mark decides, else strict UTF-8. Raises ShapingError."""
+    def decode(cls, data: bytes, *, file: str) -> Source:
+        """Decode by the byte order mark, else as strict UTF-8; raise ShapingError."""
         if len(data) > MAX_BYTES:
             raise ShapingError("parse_error", f"larger than {MAX_BYTES} bytes", file=file)
         mark, encoding = next((bom for bom in _BOMS if data.startswith(bom[0])), (b"", "utf-8"))
@@ -108,7 +108,7 @@ class Source:
         self.fail_at(f"nested more than {MAX_DEPTH} deep", place)
 
     def count(self, place: tuple[int, int]) -> None:
-        """One value more; done by whatever makes one."""
+        """Count one value more; every method that makes a value calls it."""
         self.values += 1
         if self.values > MAX_VALUES:
             self.fail_at(f"more than {MAX_VALUES} values", place, code="too_many_keys")
@@ -152,7 +152,7 @@ class Format:
 
     def parse(self, data: bytes, *, file: str) -> Tree:
         """Every value with its place and spelling. Raises ShapingError with `file`."""
-        return self.read(Source.decoded(data, file=file))
+        return self.read(Source.decode(data, file=file))
 
 
 formats: Final[Registry[Format]] = Registry("format", package="sync_stack.formats")
@@ -212,15 +212,15 @@ def render(
         raise ShapingError("unknown_format", f"{file_format!r} is no format that can be written")
     if isinstance(values, Tree):
         return write(values)
-    return write(shaped_tree(values, nested=nested, native=native))
+    return write(build_tree(values, nested=nested, native=native))
 
 
-def escaped(text: str, unsafe: re.Pattern[str], short: Mapping[str, str]) -> str:
+def escape(text: str, unsafe: re.Pattern[str], short: Mapping[str, str]) -> str:
     r"""Return the text with each unsafe character as its short escape, else as `\uXXXX`."""
     return unsafe.sub(lambda found: short.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
 
 
-def shaped_tree(values: Mapping[str, str], *, nested: bool = False, native: bool = False) -> Tree:
+def build_tree(values: Mapping[str, str], *, nested: bool = False, native: bool = False) -> Tree:
     """Return flat settings as a sorted map.
 
     `nested`: dots become levels and indices lists, where that flattens to the same keys. `native`:

@@ -17,7 +17,7 @@ from sync_stack.core.events import (
     Effect,
     Event,
     EventKind,
-    checked_commit,
+    check_commit,
     clone_url,
     is_zero,
 )
@@ -132,8 +132,8 @@ def _is_among(names: tuple[str, ...], event: str) -> bool:
     )
 
 
-def found(payload: Payload, *path: str) -> object:
-    """The value at the path; None when a member on the way is missing or no object."""
+def value_at(payload: Payload, *path: str) -> object:
+    """Return the value at the path; None when a member on the way is missing or no object."""
     value: object = payload
     for name in path:
         if not isinstance(value, Mapping):
@@ -143,21 +143,21 @@ def found(payload: Payload, *path: str) -> object:
 
 
 def text(payload: Payload, *path: str) -> str:
-    """Raises BadPayload unless it is a text with something in it."""
-    value = found(payload, *path)
+    """Return the text at the path; raise BadPayload if it is empty or no text."""
+    value = value_at(payload, *path)
     if not isinstance(value, str) or not value:
         raise BadPayload(f"{'.'.join(path)} must be a text")
     return value
 
 
 def optional_text(payload: Payload, *path: str) -> str:
-    value = found(payload, *path)
+    value = value_at(payload, *path)
     return value if isinstance(value, str) else ""
 
 
 def number(payload: Payload, *path: str) -> int:
-    """A positive whole number. Raises BadPayload."""
-    value = found(payload, *path)
+    """Return a positive whole number; raise BadPayload."""
+    value = value_at(payload, *path)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**53:
         raise BadPayload(f"{'.'.join(path)} must be a positive number")
     return value
@@ -165,7 +165,7 @@ def number(payload: Payload, *path: str) -> int:
 
 def objects(payload: Payload, *path: str) -> list[Payload]:
     """The objects of a list that must not be empty. Raises BadPayload."""
-    value = found(payload, *path)
+    value = value_at(payload, *path)
     if not isinstance(value, list) or not value:
         raise BadPayload(f"{'.'.join(path)} must be a list with at least one entry")
     if not all(isinstance(entry, Mapping) for entry in value):
@@ -176,7 +176,7 @@ def objects(payload: Payload, *path: str) -> list[Payload]:
 def commit_or_none(payload: Payload, *path: str) -> str:
     """A commit; empty for zeros, null and a missing member. Raises BadPayload."""
     commit = optional_text(payload, *path).lower()
-    return "" if is_zero(commit) else checked_commit(commit)
+    return "" if is_zero(commit) else check_commit(commit)
 
 
 def moment(value: object) -> datetime | None:
@@ -195,6 +195,6 @@ def files_of_commits(payload: Payload) -> Iterator[str]:
     commits = payload.get("commits")
     for commit in commits if isinstance(commits, list) else ():
         for name in ("added", "modified", "removed"):
-            paths = found(commit, name)
+            paths = value_at(commit, name)
             if isinstance(paths, list):
                 yield from (path for path in paths if isinstance(path, str))

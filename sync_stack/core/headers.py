@@ -28,7 +28,7 @@ class Headers:
         return name.lower() in self._first
 
     def get(self, name: str) -> str:
-        """The first value; empty when absent."""
+        """Return the first value; empty when absent."""
         return self._first.get(name.lower(), "")
 
     def single(self, name: str) -> str | None:

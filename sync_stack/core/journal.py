@@ -32,7 +32,7 @@ class Restore:
 
     @property
     def keys(self) -> int:
-        """How many keys are given back."""
+        """Return how many keys are given back."""
         return len(self.deletes) + sum(len(put.values) for put in self.puts)
 
 
@@ -60,7 +60,7 @@ def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
             kept |= (entry.intended or {}).keys()
             continue
         found = live.records.get(entry.record)
-        wanted, others = _given_back(entry, found)
+        wanted, others = _record_to_restore(entry, found)
         kept |= others
         if wanted is None:
             if found:
@@ -71,7 +71,7 @@ def plan_restore(journal: Sequence[JournalRecord], live: Live) -> Restore:
     return Restore(deletes=tuple(deletes), puts=tuple(puts), kept=frozenset(kept))
 
 
-def _given_back(
+def _record_to_restore(
     entry: JournalRecord, found: LiveRecord | None
 ) -> tuple[Mapping[str, str] | None, set[str]]:
     """Return the record as it should be, and the keys that somebody else changed."""

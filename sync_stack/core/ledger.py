@@ -51,7 +51,7 @@ class RetainedKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class TargetState:
     """A desired state of the target: `applied`, or the `intent` of an attempt under way."""
 
     commit: str
@@ -76,7 +76,7 @@ class Intent:
     `retained` is what the ledger's `retained` becomes with it.
     """
 
-    state: State
+    state: TargetState
     journal: str
     retained: Mapping[str, RetainedKey] = field(default_factory=dict)
 
@@ -96,14 +96,14 @@ class Ledger:
     destination: str
     destination_id: str
     digest_key_id: str
-    applied: State | None = None
+    applied: TargetState | None = None
     intent: Intent | None = None
     retained: Mapping[str, RetainedKey] = field(default_factory=dict)
     former_rules: frozenset[str] = frozenset()
     stale_since: str = ""
     version: int = 0
 
-    def owned(self) -> dict[str, LedgerKey]:
+    def owned_keys(self) -> dict[str, LedgerKey]:
         """Return the owned keys from retained, applied and intent; the newest entry wins.
 
         The planner adds live records with the target's marker, which are owned as well.
@@ -118,7 +118,7 @@ class Ledger:
 
     def records(self) -> frozenset[str]:
         """Return all records with an owned key: a read must ask for them."""
-        return frozenset(entry.record for entry in self.owned().values())
+        return frozenset(entry.record for entry in self.owned_keys().values())
 
     def settled_records(self) -> frozenset[str]:
         """Return the records of finished attempts; an intent's may not exist."""

@@ -48,7 +48,7 @@ def owned_keys(ledger: Ledger | None, live: Live, owner: Owner) -> OwnedKeys:
 
     Extra keys inside a record that the ledger knows are part of the record and not owned.
     """
-    known = ledger.owned() if ledger else {}
+    known = ledger.owned_keys() if ledger else {}
     records = {entry.record for entry in known.values()}
     found = {
         key: LedgerKey(record=name, digest="")

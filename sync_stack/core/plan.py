@@ -56,8 +56,8 @@ class Plan:
         """Whether there is anything to send to the sink."""
         return bool(self.puts or self.deletes)
 
-    def unverified(self, live: Live) -> tuple[str, ...]:
-        """Touched records that do not read back as planned; sorted."""
+    def unverified_records(self, live: Live) -> tuple[str, ...]:
+        """Return the touched records that do not read back as planned, sorted."""
         wrong = {gone.record for gone in self.deletes if gone.record in live.records}
         for put in self.puts:
             record = live.records.get(put.record)

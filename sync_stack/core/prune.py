@@ -93,7 +93,9 @@ class PruneDecision:
 def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
     """Decide on each owned key that is not desired. Raise PlanRefused (`prune_guard`)."""
     held = _keys_to_hold(request)
-    guarded = protected(owned.keys.keys() | request.live.values.keys(), request.prune.protection)
+    guarded = protected_keys(
+        owned.keys.keys() | request.live.values.keys(), request.prune.protection
+    )
     surplus = frozenset(owned.keys.keys() - request.desired.keys() - held.keys())
     released = _keys_to_release(request, owned, surplus - guarded)
     candidates = surplus - guarded - released
@@ -117,7 +119,7 @@ def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
 
 
 def _keys_to_hold(request: PlanRequest) -> dict[str, LedgerKey]:
-    known = request.ledger.owned() if request.ledger else {}
+    known = request.ledger.owned_keys() if request.ledger else {}
     return {
         key: entry
         for key, entry in known.items()
@@ -173,8 +175,8 @@ def _vacated_records(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
     )
 
 
-def protected(keys: Iterable[str], globs: Sequence[str]) -> frozenset[str]:
-    """Those of `keys` that a glob names: `*` is any text, `?` one character, case counts.
+def protected_keys(keys: Iterable[str], globs: Sequence[str]) -> frozenset[str]:
+    """Return the `keys` that a glob names: `*` is any text, `?` one character, case counts.
 
     Globs are written for dot-form keys. Where the sink's keys are flat the dots of a glob stand
     for underscores as well: rather one key too many is kept.

@@ -17,7 +17,7 @@ class ReplayKeys(NamedTuple):
     names: tuple[str, ...]
 
     def redis_keys(self) -> tuple[str, ...]:
-        """All of a scope share one hash slot."""
+        """Return the Redis keys of a scope, which share one hash slot."""
         prefix = f"partita:gw:replay:{{{self.scope}}}:"
         return tuple([prefix + name for name in self.names])
 

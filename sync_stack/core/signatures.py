@@ -56,7 +56,7 @@ def webhook_keys(secrets: Sequence[str], signing_secrets: Sequence[str] = ()) ->
 
 
 def signing_key(secret: str) -> bytes:
-    """The key within `whsec_<base64>`. Raises BadSigningSecret."""
+    """Return the key within `whsec_<base64>`; raise BadSigningSecret."""
     try:
         key = base64.b64decode(secret.removeprefix(SIGNING_PREFIX), validate=True)
     except (binascii.Error, ValueError):

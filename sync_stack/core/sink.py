@@ -76,7 +76,7 @@ class Destination:
 
     @property
     def id(self) -> str:
-        """Hex sha256 of kind and address."""
+        """Return the hex sha256 of kind and address."""
         return hashlib.sha256(f"{self.kind}\n{self.address}".encode()).hexdigest()
 
     def overlaps(self, other: Destination) -> bool:

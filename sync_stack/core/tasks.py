@@ -26,7 +26,7 @@ class State(StrEnum):
     DEAD = "DEAD"
 
 
-class Kind(StrEnum):
+class TaskKind(StrEnum):
     WEBHOOK = "webhook"
     HEAL = "heal"
     RECONCILE = "reconcile"
@@ -70,7 +70,7 @@ class IllegalTaskTransition(Exception):
 
 
 def advance(state: State, change: Change) -> State:
-    """The state after the change. Raises IllegalTaskTransition."""
+    """Return the state after the change; raise IllegalTaskTransition."""
     try:
         return TRANSITIONS[state, change]
     except KeyError:

@@ -15,7 +15,7 @@ class BadTemplate(ValueError):
 
 
 def names_in(template: str) -> frozenset[str]:
-    """The names that it uses. Raises BadTemplate."""
+    """Return the names that a template uses; raise BadTemplate."""
     return frozenset(match[1] for match in _parts(template) if match[1])
 
 

@@ -42,12 +42,12 @@ class _EnvReader(Cursor):
         place = self.source.place(start)
         first = self.text[start : start + 1]
         if first and first in "\"'":
-            return self.source.string(self.quoted(first), place)
+            return self.source.string(self.quoted_text(first), place)
         line = _UNQUOTED.match(self.text, start)
         self.at = line.end() if line else start
         return self.source.string(line[0].strip(" \t\r") if line else "", place)
 
-    def quoted(self, quote: str) -> str:
+    def quoted_text(self, quote: str) -> str:
         pattern = _DOUBLE if quote == '"' else _SINGLE
         match = pattern.match(self.text, self.at)
         if not match:

@@ -45,7 +45,7 @@ class _HclReader(Cursor):
         self.body(body, 0)
         if self.at < len(self.text):
             self.fail("expected an attribute or a block")
-        return self.frozen(body)
+        return self.block_tree(body)
 
     def body(self, block: _Block, depth: int) -> None:
         """Attributes and blocks up to `}` or the end of the file."""
@@ -54,7 +54,7 @@ class _HclReader(Cursor):
             self.entry(block, depth)
             self.skip(_BLANK)
             if self.peek() not in ("\n", "}", ""):
-                self.unsupported()
+                self.refuse_unsupported()
             self.skip(_GAP)
 
     def entry(self, block: _Block, depth: int) -> None:
@@ -93,7 +93,7 @@ class _HclReader(Cursor):
         tree = self.literal(depth, place)
         self.skip(_BLANK)
         if self.at < len(self.text) and self.peek() not in _ENDS_OF_VALUE:
-            self.unsupported()
+            self.refuse_unsupported()
         return tree
 
     def literal(self, depth: int, place: Place) -> Tree:
@@ -117,7 +117,7 @@ class _HclReader(Cursor):
         name = _NAME.match(self.text, self.at)
         kind = _WORDS.get(name[0]) if name else None
         if not name or not kind:
-            self.unsupported()
+            self.refuse_unsupported()
         self.at = name.end()
         return self.source.scalar(kind, "" if kind is Kind.NULL else name[0], place)
 
@@ -156,7 +156,7 @@ class _HclReader(Cursor):
         if self.peek() == '"':
             return self.string()
         if self.peek() == "(":
-            self.unsupported()
+            self.refuse_unsupported()
         return self.name()
 
     def name(self) -> str:
@@ -182,7 +182,7 @@ class _HclReader(Cursor):
         if match[4]:
             return match[4][1:]
         if match[5]:
-            self.unsupported()
+            self.refuse_unsupported()
         if match[3] not in _SHORT:
             self.fail("unknown escape")
         return _SHORT[match[3]]
@@ -202,12 +202,12 @@ class _HclReader(Cursor):
 
     def template(self, match: re.Match[str]) -> str:
         if match[2]:
-            self.unsupported()
+            self.refuse_unsupported()
         return match[1][1:]
 
-    def frozen(self, block: _Block) -> Tree:
+    def block_tree(self, block: _Block) -> Tree:
         pairs = {
-            name: self.frozen(value) if isinstance(value, _Block) else value
+            name: self.block_tree(value) if isinstance(value, _Block) else value
             for name, value in block.pairs.items()
         }
         return self.source.map(pairs, block.place)
@@ -217,7 +217,7 @@ class _HclReader(Cursor):
             self.fail(f"expected `{bracket}`")
         self.at += 1
 
-    def unsupported(self) -> NoReturn:
+    def refuse_unsupported(self) -> NoReturn:
         detail = "only literals are read, no references, calls, operators or templates"
         self.source.fail(detail, self.at, code="unsupported_expression")
 

@@ -103,7 +103,7 @@ class Reader(Cursor):
 
     def string(self, quote: str) -> str:
         if quote == "'":
-            return self.single_quoted()
+            return self.single_quoted_string()
         text: str
         try:
             text, self.at = scanstring(self.text, self.at + 1)
@@ -111,7 +111,7 @@ class Reader(Cursor):
             self.source.fail(error.msg.removesuffix(" at"), error.pos)
         return text
 
-    def single_quoted(self) -> str:
+    def single_quoted_string(self) -> str:
         start = self.at
         match = self.dialect.single_quoted and self.dialect.single_quoted.match(self.text, start)
         if not match:
@@ -158,11 +158,11 @@ def render(tree: Tree) -> bytes:
 def _write(tree: Tree, indent: str) -> str:
     inner = f"{indent}  "
     if tree.kind is Kind.MAP:
-        members = [f"{quoted(key)}: {_write(value, inner)}" for key, value in tree.pairs.items()]
+        members = [f"{quote(key)}: {_write(value, inner)}" for key, value in tree.pairs.items()]
         return _block("{}", members, indent)
     if tree.kind is Kind.LIST:
         return _block("[]", [_write(item, inner) for item in tree.items], indent)
-    return written_scalar(tree)
+    return format_scalar(tree)
 
 
 def _block(brackets: str, members: list[str], indent: str) -> str:
@@ -172,18 +172,18 @@ def _block(brackets: str, members: list[str], indent: str) -> str:
     return f"{brackets[0]}\n{body}\n{indent}{brackets[1]}"
 
 
-def written_scalar(tree: Tree) -> str:
-    """Bare where JSON reads the same spelling back, else as a string."""
+def format_scalar(tree: Tree) -> str:
+    """Return the text bare where JSON reads the same spelling back, else as a string."""
     if tree.kind is Kind.NULL:
         return "null"
     if tree.kind is Kind.BOOL and tree.text in _WORDS:
         return tree.text
     if tree.kind is Kind.NUMBER and NUMBER.fullmatch(tree.text):
         return tree.text
-    return quoted(tree.text)
+    return quote(tree.text)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 

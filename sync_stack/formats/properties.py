@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from readers.tree import Tree
-from sync_stack.core.formats import Format, Source, escaped, register
+from sync_stack.core.formats import Format, Source, escape, register
 from sync_stack.core.shaping.leaves import flat_values
 
 _GAP: Final = re.compile(r"(?:[ \t\f\r\n]++|[#!][^\r\n]*+)*+")
@@ -53,7 +53,7 @@ def _text(source: Source, raw: str, place: tuple[int, int]) -> str:
     if "\\" not in raw:
         return raw
 
-    def unescaped(match: re.Match[str]) -> str:
+    def unescape(match: re.Match[str]) -> str:
         if match[1]:
             return chr(int(match[1], 16))
         if match[2] == "u":
@@ -61,16 +61,16 @@ def _text(source: Source, raw: str, place: tuple[int, int]) -> str:
         return _SHORT.get(match[2], match[2])
 
     # two escapes of a surrogate pair are one character; half a pair is refused later
-    paired = _ESCAPE.sub(unescaped, raw).encode("utf-16-le", "surrogatepass")
+    paired = _ESCAPE.sub(unescape, raw).encode("utf-16-le", "surrogatepass")
     return paired.decode("utf-16-le", "surrogatepass")
 
 
 def render(tree: Tree) -> bytes:
-    """UTF-8, `key=value`."""
+    """Return one `key=value` a line, as UTF-8."""
     lines = []
     for key, value in flat_values(tree).items():
-        name = re.sub(r"[=: #!]", r"\\\g<0>", escaped(key, _UNSAFE, _WRITTEN))
-        text = escaped(value, _UNSAFE, _WRITTEN)
+        name = re.sub(r"[=: #!]", r"\\\g<0>", escape(key, _UNSAFE, _WRITTEN))
+        text = escape(value, _UNSAFE, _WRITTEN)
         lines.append(f"{name}=\\{text}\n" if text.startswith(" ") else f"{name}={text}\n")
     return "".join(lines).encode()
 

@@ -13,7 +13,7 @@ from datetime import date, datetime, time
 from typing import Final, NoReturn, TypeAlias
 
 from readers.tree import Kind, Tree
-from sync_stack.core.formats import MAX_DEPTH, Cursor, Format, Source, escaped, register
+from sync_stack.core.formats import MAX_DEPTH, Cursor, Format, Source, escape, register
 
 Place: TypeAlias = tuple[int, int]
 Path: TypeAlias = list[tuple[str, Place]]
@@ -85,10 +85,10 @@ class _TomlReader(Cursor):
                 self.member(current, 0)
             self.end_of_line()
             self.skip(_GAP)
-        return self.frozen(root, 0)
+        return self.table_tree(root, 0)
 
     def header(self, root: _Table) -> _Table:
-        """The table that `[a.b]` or `[[a.b]]` opens."""
+        """Return the table that `[a.b]` or `[[a.b]]` opens."""
         for table in self.dotted:
             table.closed = True
         self.dotted.clear()
@@ -100,11 +100,11 @@ class _TomlReader(Cursor):
         self.at += brackets
         table = root
         for name, place in path[:-1]:
-            table = self.entered(table, name, place)
-        opened = self.appended if brackets > 1 else self.opened
+            table = self.enter_table(table, name, place)
+        opened = self.append_table if brackets > 1 else self.open_table
         return opened(table, *path[-1])
 
-    def entered(self, table: _Table, name: str, place: Place) -> _Table:
+    def enter_table(self, table: _Table, name: str, place: Place) -> _Table:
         found = table.pairs.setdefault(name, _Table(place=place))
         if isinstance(found, list):
             return found[-1]
@@ -112,14 +112,14 @@ class _TomlReader(Cursor):
             self.twice(name, place)
         return found
 
-    def opened(self, table: _Table, name: str, place: Place) -> _Table:
+    def open_table(self, table: _Table, name: str, place: Place) -> _Table:
         found = table.pairs.setdefault(name, _Table(place=place))
         if not isinstance(found, _Table) or found.closed:
             self.twice(name, place)
         found.closed = True
         return found
 
-    def appended(self, table: _Table, name: str, place: Place) -> _Table:
+    def append_table(self, table: _Table, name: str, place: Place) -> _Table:
         self.source.count(place)
         found = table.pairs.setdefault(name, [])
         if not isinstance(found, list):
@@ -224,14 +224,14 @@ class _TomlReader(Cursor):
             self.skip(_SPACE)
         self.at += 1
         self.dotted = outer
-        return self.frozen(table, depth)
+        return self.table_tree(table, depth)
 
     def comma(self) -> None:
         if self.peek() != ",":
             self.fail("expected `,` or `}`")
         self.at += 1
 
-    def frozen(self, table: _Table, depth: int) -> Tree:
+    def table_tree(self, table: _Table, depth: int) -> Tree:
         if depth > MAX_DEPTH:
             self.source.too_deep(table.place)
         pairs = {name: self.member_tree(value, depth + 1) for name, value in table.pairs.items()}
@@ -239,9 +239,9 @@ class _TomlReader(Cursor):
 
     def member_tree(self, value: _Table | list[_Table] | Tree, depth: int) -> Tree:
         if isinstance(value, list):
-            items = [self.frozen(item, depth + 1) for item in value]
+            items = [self.table_tree(item, depth + 1) for item in value]
             return self.source.list(items, value[0].place)
-        return value if isinstance(value, Tree) else self.frozen(value, depth)
+        return value if isinstance(value, Tree) else self.table_tree(value, depth)
 
     def end_of_line(self) -> None:
         match = _LINE_END.match(self.text, self.at)
@@ -275,7 +275,7 @@ def _table(tree: Tree, path: tuple[str, ...]) -> list[str]:
 
 
 def _key(text: str) -> str:
-    return text if _BARE_KEY.fullmatch(text) else quoted(text)
+    return text if _BARE_KEY.fullmatch(text) else quote(text)
 
 
 def _inline(tree: Tree) -> str:
@@ -295,7 +295,7 @@ def _scalar(tree: Tree) -> str:
                 return tree.text
         except TomlError:
             pass
-    return quoted(tree.text)
+    return quote(tree.text)
 
 
 class TomlError(ValueError):
@@ -303,7 +303,7 @@ class TomlError(ValueError):
 
 
 def string(match: re.Match[str]) -> str:
-    """The content of a match of STRING."""
+    """Return the content of a match of STRING."""
     for name, tail in (("raw", match["rawtail"]), ("literal", "")):
         if match[name] is not None:
             return str(match[name]) + (tail or "")
@@ -355,9 +355,9 @@ def _moment(text: str) -> tuple[Kind, str]:
     raise TomlError("expected a value")
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return the text as a basic string."""
-    return f'"{escaped(text, _UNSAFE, _WRITTEN)}"'
+    return f'"{escape(text, _UNSAFE, _WRITTEN)}"'
 
 
 register(

@@ -8,7 +8,7 @@ from typing import Final
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from readers.yaml import Node, read_yaml
-from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, escaped, register
+from sync_stack.core.formats import MAX_DEPTH, MAX_VALUES, Format, Source, escape, register
 
 MAX_ALIAS_EXPANSIONS: Final = 100
 
@@ -45,7 +45,7 @@ class _Trees:
             return self.source.list([self.of(item, depth + 1) for item in node.items], place)
         if node.pairs is not None:
             return self.source.map(self._pairs(node.pairs, depth), place)
-        kind, text = node.spelled()
+        kind, text = node.kind_and_text()
         return self.source.scalar(kind, text, place)
 
     def _pairs(self, pairs: list[tuple[Node, Node]], depth: int) -> dict[str, Tree]:
@@ -125,7 +125,7 @@ def _inline(tree: Tree) -> str:
 def _word(text: str) -> str:
     if _SAFE.fullmatch(text) and not _READ_OTHERWISE.fullmatch(text):
         return text
-    return f'"{escaped(text, _ESCAPED, _SHORT)}"'
+    return f'"{escape(text, _ESCAPED, _SHORT)}"'
 
 
 register(

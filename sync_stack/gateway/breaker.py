@@ -35,7 +35,7 @@ class Breaker:
     """closed → open after consecutive failures → half-open at the first request after the pause.
 
     `half_open` ends the pause early, for who knows that the orchestrator is back.
-    Pass every permit to `succeeded`, `failed` or `abandoned`, once.
+    Pass every permit to `record_success`, `record_failure` or `release`, once.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Breaker:
         if self.state is BreakerState.OPEN:
             self._enter(BreakerState.HALF_OPEN)
 
-    def succeeded(self, permit: Permit) -> None:
+    def record_success(self, permit: Permit) -> None:
         if not self._is_current(permit):
             return
         if self.state is BreakerState.CLOSED:
@@ -86,7 +86,7 @@ class Breaker:
         if self._count >= self.limits.successes:
             self._enter(BreakerState.CLOSED)
 
-    def failed(self, permit: Permit) -> None:
+    def record_failure(self, permit: Permit) -> None:
         if not self._is_current(permit):
             return
         if self.state is BreakerState.HALF_OPEN:
@@ -96,7 +96,7 @@ class Breaker:
         if self._count >= self.limits.failures:
             self._enter(BreakerState.OPEN)
 
-    def abandoned(self, permit: Permit) -> None:
+    def release(self, permit: Permit) -> None:
         """Return a permit whose call says nothing about the orchestrator."""
         self._is_current(permit)
 

@@ -25,7 +25,7 @@ from sync_stack.rpc.tls import (
     TlsFiles,
     client_files,
     generated_pair,
-    required_pair,
+    missing_pair_problem,
     tls_pair,
 )
 
@@ -210,7 +210,9 @@ def _missing_in_production(settings: GatewaySettings, environment: Environment) 
     lines = []
     if settings.inbound_tls is None:
         what = "the certificate that webhooks are received with"
-        lines.append(required_pair(environment, _INBOUND_CERT, _INBOUND_KEY, what=what))
+        lines.append(missing_pair_problem(environment, _INBOUND_CERT, _INBOUND_KEY, what=what))
     if settings.grpc_tls is None:
-        lines.append(required_pair(environment, CERT, KEY, what="the gateway's client certificate"))
+        lines.append(
+            missing_pair_problem(environment, CERT, KEY, what="the gateway's client certificate")
+        )
     return lines

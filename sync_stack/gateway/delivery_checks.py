@@ -17,14 +17,20 @@ from sync_stack.core.git_platform import EventClass, GitPlatform, Proof, git_pla
 from sync_stack.core.replay import Delivery, ReplayKeys
 from sync_stack.core.signatures import SignatureVerdict
 from sync_stack.gateway.conf import EffectiveLimits
-from sync_stack.gateway.forwarding import DeliveryContext, Forwarder, Outbound, outbound
+from sync_stack.gateway.forwarder import DeliveryContext, Forwarder, Outbound, outbound
 from sync_stack.gateway.inbox import Inbox
 from sync_stack.gateway.payloads import NotJson, read_payload
 from sync_stack.gateway.rate_limits import MemoryBudget
 from sync_stack.gateway.requests import WebhookRequest, too_large
 from sync_stack.gateway.reservations import Reservation, Reservations
-from sync_stack.gateway.responses import Code, GatewayResponse, Refusal, accepted, ignored
-from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, Route
+from sync_stack.gateway.responses import (
+    Code,
+    GatewayResponse,
+    Refusal,
+    accepted_response,
+    ignored_response,
+)
+from sync_stack.gateway.routes import OTHER, SCHEMA_REGISTRY, CompiledBundle, PlatformRoute
 from sync_stack.gateway.webhook_secrets import WebhookSecrets, WebhookSecretUnavailable
 
 log: Final = logging.getLogger("partita.sync.gateway")
@@ -101,7 +107,7 @@ class DeliveryPipeline:
         """Check and forward one delivery. Raises Refusal for one that reserved nothing."""
         checked = await self._check(request, compiled, segment, labels)
         if checked is None:
-            return DeliveryOutcome(response=ignored())
+            return DeliveryOutcome(response=ignored_response())
         limits = compiled.limits
         reservation = await self.reservations.reserve(
             checked.replay_keys, request.owner_id, forward_timeout_s=limits.forward_timeout_s
@@ -199,7 +205,7 @@ class DeliveryPipeline:
         raise _verification_refusal(unavailable, stale=stale)
 
     async def _prepare(
-        self, request: WebhookRequest, route: Route, verified: _VerifiedDelivery, limit: int
+        self, request: WebhookRequest, route: PlatformRoute, verified: _VerifiedDelivery, limit: int
     ) -> _CheckedDelivery:
         header, delivery_id = _delivery_id(request, verified.platform)
         if not delivery_id and self.production and verified.git.needs_delivery_id:
@@ -229,7 +235,9 @@ class DeliveryPipeline:
         keys = delivery.replay_keys(id_is_signed=verified.git.id_is_signed)
         return _CheckedDelivery(message=message, replay_keys=keys, repository=repository)
 
-    async def _validate_payload(self, delivery: _VerifiedDelivery, route: Route, limit: int) -> str:
+    async def _validate_payload(
+        self, delivery: _VerifiedDelivery, route: PlatformRoute, limit: int
+    ) -> str:
         """Return the repository for the inbox; empty without an inbox. Raises Refusal."""
         git, platform, event_class = delivery.git, delivery.platform, delivery.event_class
         try:
@@ -256,10 +264,12 @@ class DeliveryPipeline:
         message, window = checked.message, limits.replay_window_s
         try:
             if self.inbox is not None and await self.inbox.put(checked.repository, message):
-                response = accepted("", "queued")
+                response = accepted_response("", "queued")
             else:
                 timeout = limits.forward_timeout_s
-                response = accepted(await self.forwarder.forward(message, timeout_s=timeout))
+                response = accepted_response(
+                    await self.forwarder.forward(message, timeout_s=timeout)
+                )
         except Refusal as refusal:
             return DeliveryOutcome(response=refusal.response, reservation=reservation)
         except BaseException:
@@ -314,7 +324,7 @@ def _json_hint(compiled: CompiledBundle, segment: str, request: WebhookRequest) 
     return ""
 
 
-def _route(compiled: CompiledBundle, segment: str) -> Route:
+def _route(compiled: CompiledBundle, segment: str) -> PlatformRoute:
     route = compiled.routes.get(segment)
     if route is not None:
         return route

@@ -21,7 +21,7 @@ from sync_stack.configuration.logs import log_context
 from sync_stack.gateway.delivery_checks import DeliveryLabels, DeliveryOutcome, DeliveryPipeline
 from sync_stack.gateway.metrics import CONTENT_TYPE, METHODS, OTHER, GatewayMetrics, one_of
 from sync_stack.gateway.rate_limits import Limited, RateLimiter
-from sync_stack.gateway.requests import WebhookRequest, rate_limited
+from sync_stack.gateway.requests import WebhookRequest, rate_limit_refusal
 from sync_stack.gateway.responses import Code, GatewayResponse, Refusal
 from sync_stack.gateway.routes import SCHEMA_REGISTRY, CompiledBundle
 from sync_stack.rpc.http_thread import Receive, Scope, Send
@@ -144,7 +144,7 @@ class GatewayApplication:
         admission = self._limiter.admit(request.sender, key)
         if isinstance(admission, Limited):
             self._metrics.rate_limit_hits.inc(admission.scope)
-            raise rate_limited(admission.scope, admission.retry_after_s, "too many requests")
+            raise rate_limit_refusal(admission.scope, admission.retry_after_s, "too many requests")
         if admission.limit:
             record.headers = (
                 (b"x-ratelimit-limit", b"%d" % admission.limit),

@@ -25,7 +25,7 @@ from typing import Any, Final
 from kernel.background import keep_running, one_cycle, report_error
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from sync_stack.configuration.logs import log_context
-from sync_stack.gateway.forwarding import Forwarder, Outbound
+from sync_stack.gateway.forwarder import Forwarder, Outbound
 from sync_stack.gateway.metrics import GatewayMetrics
 from sync_stack.gateway.responses import Code, Refusal
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest

@@ -179,7 +179,7 @@ class GatewayMetrics:
             for outcome in REFUSALS:
                 self.webhooks.begin(segment, OTHER, OTHER, outcome)
 
-    def breaker_changed(self, before: BreakerState, after: BreakerState) -> None:
+    def record_breaker_change(self, before: BreakerState, after: BreakerState) -> None:
         self.breaker_state.set(int(after))
         self.breaker_changes.inc(BREAKER_LABELS[before], BREAKER_LABELS[after])
 

@@ -28,7 +28,7 @@ from sync_stack.core.bundle.secret_use import Process, gateway_redis, webhook_se
 from sync_stack.gateway.breaker import Breaker, BreakerState
 from sync_stack.gateway.conf import GatewaySettings, read_settings
 from sync_stack.gateway.delivery_checks import DeliveryPipeline
-from sync_stack.gateway.forwarding import Forwarder
+from sync_stack.gateway.forwarder import Forwarder
 from sync_stack.gateway.http import GatewayApplication
 from sync_stack.gateway.inbox import Inbox, InboxForwarder, InboxUnusable
 from sync_stack.gateway.listener import InboundTls, Listener
@@ -36,7 +36,7 @@ from sync_stack.gateway.metrics import GatewayMetrics
 from sync_stack.gateway.rate_limits import MemoryBudget, RateLimiter
 from sync_stack.gateway.reservations import MemoryReplay, RedisReplay, Reservations, open_redis
 from sync_stack.gateway.routes import CompiledBundle, compile_bundle
-from sync_stack.gateway.webhook_secrets import Resolver, WebhookSecrets
+from sync_stack.gateway.webhook_secrets import WebhookSecretResolver, WebhookSecrets
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.sinks.redis import RedisOptions
@@ -54,7 +54,9 @@ _COLLECT_AFTER: Final = 20_000  # objects
 class Gateway:
     """The parts of a gateway, on one event loop."""
 
-    def __init__(self, settings: GatewaySettings, bundle: Bundle, resolver: Resolver) -> None:
+    def __init__(
+        self, settings: GatewaySettings, bundle: Bundle, resolver: WebhookSecretResolver
+    ) -> None:
         self.settings = settings
         self.compiled = _compile(settings, bundle)
         self.metrics = GatewayMetrics(version=settings.version, commit=settings.commit)
@@ -62,10 +64,10 @@ class Gateway:
         clock = time.monotonic
         limits = self.compiled.limits
         self.limiter = RateLimiter(limits.rates, clock)
-        self.breaker = Breaker(limits.breaker, clock, self.metrics.breaker_changed)
+        self.breaker = Breaker(limits.breaker, clock, self.metrics.record_breaker_change)
         self.webhook_secrets = WebhookSecrets(resolver, clock)
         self.health = Health(self._notes, clock, self._refusals)
-        self.channel = OrchestratorChannel.opened(settings.orchestrator, settings.grpc_tls)
+        self.channel = OrchestratorChannel.open(settings.orchestrator, settings.grpc_tls)
         self.forwarder = Forwarder(self.channel, self.breaker, self.metrics, token=settings.token)
         try:
             self.inbox = Inbox(settings.inbox) if settings.inbox else None
@@ -166,7 +168,7 @@ class Gateway:
         return [f"the circuit breaker is open for {self.breaker.wait_s()} s at most"]
 
     def _reservations(
-        self, bundle: Bundle, resolver: Resolver, clock: Callable[[], float]
+        self, bundle: Bundle, resolver: WebhookSecretResolver, clock: Callable[[], float]
     ) -> Reservations:
         shared = None
         name = gateway_redis(bundle)
@@ -209,7 +211,7 @@ async def _serve(settings: GatewaySettings, variables: Mapping[str, str]) -> Non
 async def _run(settings: GatewaySettings, variables: Mapping[str, str]) -> None:
     resolver = SecretResolver(VaultClient, variables=variables)
     file = str(settings.bundle.path)
-    bundles = BundleFile.opened(settings.bundle, bundle_hooks(Process.GATEWAY, resolver, file=file))
+    bundles = BundleFile.load(settings.bundle, bundle_hooks(Process.GATEWAY, resolver, file=file))
     gateway = Gateway(settings, bundles.bundle, resolver)
     resolver.on_fetch(
         lambda manager, outcome: gateway.metrics.secrets.labels(manager, outcome).inc()

@@ -120,7 +120,7 @@ class WebhookRequest:
             if size > limit:
                 raise too_large(limit)
             if refused_by := memory.take(self.sender, len(chunk), one_body=limit):
-                raise rate_limited(refused_by, 1, "too many request bodies are in memory")
+                raise rate_limit_refusal(refused_by, 1, "too many request bodies are in memory")
             self._taken = (memory, size)
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -130,7 +130,7 @@ def too_large(limit: int) -> Refusal:
     return Refusal(Code.BODY_TOO_LARGE, f"the body is larger than {limit} bytes")
 
 
-def rate_limited(scope: str, retry_after_s: int, message: str) -> Refusal:
+def rate_limit_refusal(scope: str, retry_after_s: int, message: str) -> Refusal:
     return Refusal(
         Code.RATE_LIMITED,
         message,

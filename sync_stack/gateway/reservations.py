@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from sync_stack.core.replay import ReplayKeys
 from sync_stack.gateway.responses import Code, Refusal
-from sync_stack.gateway.webhook_secrets import Resolver
+from sync_stack.gateway.webhook_secrets import WebhookSecretResolver
 from sync_stack.sinks.redis import RedisMode, RedisOptions
 from sync_stack.sinks.redis.client import host_and_port, login_and_tls
 
@@ -95,7 +95,7 @@ class MemoryReplay:
             self._drop(record)
             self._wake(keys)
 
-    async def changed(self, keys: Sequence[str], timeout_s: float) -> None:
+    async def wait_for_change(self, keys: Sequence[str], timeout_s: float) -> None:
         """Wait until one of the records changes or the time is over."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for key in keys:
@@ -239,7 +239,7 @@ _TIMEOUT_S: Final = 0.25
 _CONNECTIONS: Final = 64
 
 
-def open_redis(options: RedisOptions, resolver: Resolver) -> Any:
+def open_redis(options: RedisOptions, resolver: WebhookSecretResolver) -> Any:
     """Open an asyncio client, which connects at first use. Raises SecretError."""
     hosts = [host_and_port(text) for text in options.hosts]
     common = login_and_tls(options, resolver.resolve) | {
@@ -329,7 +329,7 @@ class Reservations:
         try:
             while (left := deadline - self._clock()) > 0:
                 step = left if self._shared is None else min(left, _POLL_S)
-                await self.memory.changed(reservation.keys, step)
+                await self.memory.wait_for_change(reservation.keys, step)
                 found = await self._claim(reservation, lifetime_s)
                 if found is not ClaimResult.RESERVED:
                     return found

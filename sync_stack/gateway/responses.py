@@ -108,13 +108,13 @@ def outcome_label(code: Code) -> str:
     return code.value.removeprefix("GW_").lower()
 
 
-def accepted(task_id: str, message: str = "accepted") -> GatewayResponse:
+def accepted_response(task_id: str, message: str = "accepted") -> GatewayResponse:
     """Return 202: the task, or with the inbox the delivery, is stored."""
     body = msgspec.json.encode({"task_id": task_id, "message": message})
     return GatewayResponse(status=202, body=body, outcome="accepted")
 
 
-def ignored() -> GatewayResponse:
+def ignored_response() -> GatewayResponse:
     return GatewayResponse(
         status=200, body=b'{"task_id":"","message":"event ignored"}', outcome="ignored"
     )

@@ -19,7 +19,7 @@ OTHER: Final = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class PlatformRoute:
     """The platforms of a path segment, by the precedence of their kind, then in bundle order."""
 
     segment: str
@@ -44,7 +44,7 @@ class CompiledBundle:
     bundle: Bundle
     limits: EffectiveLimits
     client_addresses: ClientAddresses
-    routes: Mapping[str, Route]
+    routes: Mapping[str, PlatformRoute]
 
 
 def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
@@ -53,7 +53,7 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
     for rule in bundle.rules:
         named.setdefault(rule.segment, {})[rule.platform] = bundle.platform(rule.platform)
     routes = {
-        segment: Route(
+        segment: PlatformRoute(
             segment=segment,
             platforms=tuple(
                 sorted(platforms.values(), key=lambda each: git_platform(each).precedence)
@@ -63,7 +63,7 @@ def compile_bundle(bundle: Bundle, overrides: Overrides) -> CompiledBundle:
     }
     if registry := bundle.schema_registry:
         platform = bundle.platform(registry.platform)
-        routes[SCHEMA_REGISTRY] = Route(
+        routes[SCHEMA_REGISTRY] = PlatformRoute(
             segment=SCHEMA_REGISTRY, platforms=(platform,), registry=registry
         )
     client_addresses = ClientAddresses(limits.trusted_proxies)

@@ -21,7 +21,7 @@ class WebhookSecretUnavailable(Exception):
     """A secret cannot be resolved now; the message names the platform, never the secret."""
 
 
-class Resolver(Protocol):
+class WebhookSecretResolver(Protocol):
     def resolve(self, ref: SecretRef) -> str: ...
 
 
@@ -35,7 +35,7 @@ class _CachedKeys:
 class WebhookSecrets:
     """Resolves each platform once at a time; failures are not cached."""
 
-    def __init__(self, resolver: Resolver, clock: Callable[[], float]) -> None:
+    def __init__(self, resolver: WebhookSecretResolver, clock: Callable[[], float]) -> None:
         self._resolver = resolver
         self._clock = clock
         self._cache: dict[str, _CachedKeys] = {}

@@ -129,8 +129,8 @@ class WebhookStreams:
             self._replace()
         if self._current is None:
             self._watch.begin()
-            made = _Stream(method, self._metadata, self._clock, self._drained, self._failed)
-            made.ended.add_done_callback(lambda _task: self._ended(made))
+            made = _Stream(method, self._metadata, self._clock, self._on_drained, self._on_failure)
+            made.ended.add_done_callback(lambda _task: self._on_end(made))
             self._open.add(made)
             self._current = made
         return self._current
@@ -144,12 +144,12 @@ class WebhookStreams:
             for waiting in unsent:
                 successor.add(waiting)
 
-    def _drained(self, stream: _Stream) -> None:
+    def _on_drained(self, stream: _Stream) -> None:
         if stream is self._current:
             self._replace()
 
-    def _failed(self, error: Exception) -> None:
-        pause = self._watch.failed(error)
+    def _on_failure(self, error: Exception) -> None:
+        pause = self._watch.record_failure(error)
         if not self._closed:
             self._reopening = asyncio.get_running_loop().call_later(pause, self._reopen)
 
@@ -158,7 +158,7 @@ class WebhookStreams:
         self._watch.begin()
         self._stream()
 
-    def _ended(self, stream: _Stream) -> None:
+    def _on_end(self, stream: _Stream) -> None:
         self._open.discard(stream)
         if stream is self._current:
             self._current = None
@@ -188,15 +188,15 @@ class _Stream:
         method: Any,
         metadata: tuple[tuple[str, str], ...],
         clock: Callable[[], float],
-        drained: Callable[[_Stream], None],
-        failed: Callable[[Exception], None],
+        on_drained: Callable[[_Stream], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self.method = method
         self.unknown = False
         self.answered_at = float("-inf")
         self._clock = clock
-        self._drained = drained
-        self._failed = failed
+        self._on_drained = on_drained
+        self._on_failure = on_failure
         self._retired = False
         self._unsent: deque[_PendingDelivery] = deque()
         self._unanswered: dict[str, list[_PendingDelivery]] = {}
@@ -205,7 +205,7 @@ class _Stream:
         self._call = method(metadata=metadata)
         loop = asyncio.get_running_loop()
         self._writing = loop.create_task(self._write())
-        self._writing.add_done_callback(self._written)
+        self._writing.add_done_callback(self._on_written)
         self.ended = loop.create_task(self._read())
 
     def add(self, waiting: _PendingDelivery) -> None:
@@ -244,14 +244,14 @@ class _Stream:
             else:
                 await self._wake.wait()
 
-    def _written(self, task: asyncio.Task[None]) -> None:
+    def _on_written(self, task: asyncio.Task[None]) -> None:
         """End the call after an unexpected error of the writer; the reader reports other ends."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
         expected = isinstance(error, grpc.aio.AioRpcError | asyncio.InvalidStateError)
         if isinstance(error, Exception) and not expected:
-            self._failed(error)
+            self._on_failure(error)
         self.cancel()
 
     def _next_batch(self) -> bytes:
@@ -276,7 +276,7 @@ class _Stream:
         try:
             while (result := await self._call.read()) is not grpc.aio.EOF:
                 if result.draining:
-                    self._drained(self)
+                    self._on_drained(self)
                 else:
                     self._answer(result)
         except grpc.aio.AioRpcError as error:
@@ -285,7 +285,7 @@ class _Stream:
             code, details = grpc.StatusCode.CANCELLED, "the stream was closed"
         except Exception as error:  # noqa: BLE001 - the edge of the task: logged and counted
             code, details = grpc.StatusCode.CANCELLED, "the stream failed"
-            self._failed(error)
+            self._on_failure(error)
             self.cancel()
         finally:
             self._writing.cancel()

@@ -18,9 +18,9 @@ from sync_stack.core.events import (
     Effect,
     Event,
     EventKind,
-    checked_commit,
-    checked_ref,
-    checked_repository,
+    check_commit,
+    check_ref,
+    check_repository,
 )
 from sync_stack.core.git_platform import (
     EventClass,
@@ -28,12 +28,12 @@ from sync_stack.core.git_platform import (
     Payload,
     Proof,
     commit_or_none,
-    found,
     moment,
     number,
     objects,
     optional_text,
     text,
+    value_at,
     verify_body_hmac,
 )
 from sync_stack.core.signatures import SignatureVerdict, prefixed_hmac_matches
@@ -87,12 +87,12 @@ class Bitbucket(GitPlatform):
 
     def is_empty(self, platform: Platform, event: EventClass, payload: Payload) -> bool:
         path = ("push", "changes") if platform.flavor is Flavor.CLOUD else ("changes",)
-        return event is EventClass.PUSH and found(payload, *path) == []
+        return event is EventClass.PUSH and value_at(payload, *path) == []
 
     def repository(self, platform: Platform, payload: Payload) -> str:
         if platform.flavor is Flavor.CLOUD:
-            return checked_repository(text(payload, "repository", "full_name"))
-        holder = payload if "repository" in payload else found(payload, "pullRequest", "toRef")
+            return check_repository(text(payload, "repository", "full_name"))
+        holder = payload if "repository" in payload else value_at(payload, "pullRequest", "toRef")
         return _project_slug(holder if isinstance(holder, Mapping) else {})
 
     def normalize(self, platform: Platform, event: str, payload: Payload) -> tuple[Event, ...]:
@@ -118,7 +118,7 @@ class Bitbucket(GitPlatform):
 
 def _project_slug(holder: Payload) -> str:
     key = text(holder, "repository", "project", "key")
-    return checked_repository(f"{key}/{text(holder, 'repository', 'slug')}")
+    return check_repository(f"{key}/{text(holder, 'repository', 'slug')}")
 
 
 def _cloud_change(shared: Event, change: Payload) -> Event:
@@ -132,7 +132,7 @@ def _cloud_change(shared: Event, change: Payload) -> Event:
     commit = text(new, "target", "hash").lower() if isinstance(new, Mapping) else ""
     return replace(
         shared.on_ref(prefix + text(named, "name")),
-        commit=checked_commit(commit) if commit else "",
+        commit=check_commit(commit) if commit else "",
         before=commit_or_none(change, "old", "target", "hash"),
         deleted=not commit,
         forced=change.get("forced") is True,
@@ -143,7 +143,7 @@ def _change(shared: Event, change: Payload) -> Event:
     deleted = optional_text(change, "type") == "DELETE"
     return replace(
         shared.on_ref(text(change, "ref", "id")),
-        commit="" if deleted else checked_commit(text(change, "toHash").lower()),
+        commit="" if deleted else check_commit(text(change, "toHash").lower()),
         before=commit_or_none(change, "fromHash"),
         deleted=deleted,
     )
@@ -157,26 +157,26 @@ def _cloud_pull_request(shared: Event, payload: Payload) -> Event:
     return replace(
         shared,
         kind=EventKind.PULL_REQUEST,
-        ref=checked_ref(f"refs/heads/{branch}"),
+        ref=check_ref(f"refs/heads/{branch}"),
         pr=number(payload, *request, "id"),
-        commit=checked_commit(text(payload, *request, "source", "commit", "hash").lower()),
+        commit=check_commit(text(payload, *request, "source", "commit", "hash").lower()),
         fork=not source or source.lower() != target.lower(),
-        pr_time=moment(found(payload, *request, "updated_on")),
+        pr_time=moment(value_at(payload, *request, "updated_on")),
     )
 
 
 def _pull_request(shared: Event, payload: Payload) -> Event:
     pr = number(payload, "pullRequest", "id")
-    source = found(payload, "pullRequest", "fromRef")
-    target = found(payload, "pullRequest", "toRef")
+    source = value_at(payload, "pullRequest", "fromRef")
+    target = value_at(payload, "pullRequest", "toRef")
     if not isinstance(source, Mapping) or not isinstance(target, Mapping):
         raise BadPayload("pullRequest must hold fromRef and toRef")
     return replace(
         shared,
         kind=EventKind.PULL_REQUEST,
-        ref=checked_ref(f"refs/pull-requests/{pr}/from"),
+        ref=check_ref(f"refs/pull-requests/{pr}/from"),
         pr=pr,
-        commit=checked_commit(text(source, "latestCommit").lower()),
+        commit=check_commit(text(source, "latestCommit").lower()),
         fork=_project_slug(source).lower() != _project_slug(target).lower(),
         pr_time=moment(payload.get("date")),
     )

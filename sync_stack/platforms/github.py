@@ -12,9 +12,9 @@ from sync_stack.core.events import (
     Effect,
     Event,
     EventKind,
-    checked_commit,
-    checked_ref,
-    checked_repository,
+    check_commit,
+    check_ref,
+    check_repository,
     distinct_files,
 )
 from sync_stack.core.git_platform import (
@@ -24,11 +24,11 @@ from sync_stack.core.git_platform import (
     Proof,
     commit_or_none,
     files_of_commits,
-    found,
     moment,
     number,
     optional_text,
     text,
+    value_at,
     verify_body_hmac,
 )
 from sync_stack.core.signatures import (
@@ -62,7 +62,7 @@ class GitHub(GitPlatform):
         return ("action", "pull_request", "repository")
 
     def repository(self, _platform: Platform, payload: Payload) -> str:
-        return checked_repository(text(payload, "repository", "full_name"))
+        return check_repository(text(payload, "repository", "full_name"))
 
     def normalize(self, platform: Platform, event: str, payload: Payload) -> tuple[Event, ...]:
         repo = self.repository(platform, payload)
@@ -99,13 +99,13 @@ def _pull_request(shared: Event, payload: Payload) -> Event:
     return replace(
         shared,
         kind=EventKind.PULL_REQUEST,
-        ref=checked_ref(f"refs/pull/{pr}/head"),
+        ref=check_ref(f"refs/pull/{pr}/head"),
         pr=pr,
-        commit=checked_commit(text(payload, "pull_request", "head", "sha").lower()),
+        commit=check_commit(text(payload, "pull_request", "head", "sha").lower()),
         before=commit_or_none(payload, "before"),
         action=text(payload, "action")[:100],
         fork=head.lower() != base.lower(),  # also a head whose repository is gone
-        pr_time=moment(found(payload, "pull_request", "updated_at")),
+        pr_time=moment(value_at(payload, "pull_request", "updated_at")),
     )
 
 

@@ -10,9 +10,9 @@ from sync_stack.core.events import (
     Effect,
     Event,
     EventKind,
-    checked_commit,
-    checked_ref,
-    checked_repository,
+    check_commit,
+    check_ref,
+    check_repository,
     distinct_files,
     is_zero,
 )
@@ -23,11 +23,11 @@ from sync_stack.core.git_platform import (
     Proof,
     commit_or_none,
     files_of_commits,
-    found,
     moment,
     number,
     optional_text,
     text,
+    value_at,
 )
 from sync_stack.core.signatures import SignatureVerdict, StandardWebhook, token_matches
 
@@ -74,7 +74,7 @@ class GitLab(GitPlatform):
         return ("ref" if event is EventClass.PUSH else "object_attributes", "project")
 
     def repository(self, _platform: Platform, payload: Payload) -> str:
-        return checked_repository(text(payload, "project", "path_with_namespace"))
+        return check_repository(text(payload, "project", "path_with_namespace"))
 
     def normalize(self, platform: Platform, event: str, payload: Payload) -> tuple[Event, ...]:
         shared = self.event_of(platform, self.repository(platform, payload))
@@ -116,13 +116,13 @@ def _merge_request(shared: Event, payload: Payload) -> Event:
     return replace(
         shared,
         kind=EventKind.PULL_REQUEST,
-        ref=checked_ref(f"refs/merge-requests/{pr}/head"),
+        ref=check_ref(f"refs/merge-requests/{pr}/head"),
         pr=pr,
-        commit=checked_commit(text(payload, "object_attributes", "last_commit", "id").lower()),
+        commit=check_commit(text(payload, "object_attributes", "last_commit", "id").lower()),
         before=commit_or_none(payload, "object_attributes", "oldrev"),
         action=optional_text(payload, "object_attributes", "action")[:100],
         fork=source != target,
-        pr_time=moment(found(payload, "object_attributes", "updated_at")),
+        pr_time=moment(value_at(payload, "object_attributes", "updated_at")),
     )
 
 

@@ -2,6 +2,6 @@
 
 from sync_stack.repositories.entry import TreeEntry
 from sync_stack.repositories.git import Remote, Repositories, Signature
-from sync_stack.repositories.program import GitError, Source
+from sync_stack.repositories.program import GitError, RepositorySource
 
-__all__ = ["GitError", "Remote", "Repositories", "Signature", "Source", "TreeEntry"]
+__all__ = ["GitError", "Remote", "Repositories", "RepositorySource", "Signature", "TreeEntry"]

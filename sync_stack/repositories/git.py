@@ -26,7 +26,7 @@ from sync_stack.repositories.entry import (
     readable,
     refuse_pointer,
 )
-from sync_stack.repositories.program import Git, GitError, Source
+from sync_stack.repositories.program import Git, GitError, RepositorySource
 
 _LOCK_WAIT_S: Final = 120.0
 _LOCK_PAUSE_S: Final = 0.02
@@ -41,12 +41,12 @@ class Cache:
         self._folder = folder
         self._max_entries = max_entries
 
-    def path(self, source: Source) -> Path:
+    def path(self, source: RepositorySource) -> Path:
         return self._folder / f"{hashlib.sha256(source.url.encode()).hexdigest()}.git"
 
     @contextmanager
-    def locked(self, source: Source) -> Iterator[Path]:
-        """The entry, made if missing, to be fetched into by nobody else meanwhile.
+    def lock_entry(self, source: RepositorySource) -> Iterator[Path]:
+        """Lock the entry, made if missing, and yield its path: no other process fetches into it.
 
         Raises GitError(git_timeout) when another process does not let go of it.
         """
@@ -61,13 +61,13 @@ class Cache:
             yield path
         self._evict(keep=path)
 
-    def drop(self, source: Source) -> None:
+    def drop(self, source: RepositorySource) -> None:
         """Forget an entry that git cannot read."""
         path = self.path(source)
         with _lock(path.with_suffix(".lock")):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _make(self, source: Source, path: Path) -> None:
+    def _make(self, source: RepositorySource, path: Path) -> None:
         scratch = path.with_suffix(f".new-{os.getpid()}")
         shutil.rmtree(scratch, ignore_errors=True)
         shutil.rmtree(path, ignore_errors=True)
@@ -110,7 +110,7 @@ def _lock(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         deadline = time.monotonic() + wait_s
-        while not _taken(descriptor):
+        while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
                 raise GitError("git_timeout", "another process holds this entry of the Git cache")
             time.sleep(_LOCK_PAUSE_S)
@@ -119,7 +119,7 @@ def _lock(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -175,13 +175,13 @@ class Repositories:
         self._cache = Cache(folder, max_entries=max_entries)
         self._schemes = {"https", "http", "ssh"} | ({"file"} if allow_file else set())
 
-    def ls_remote(self, source: Source) -> Remote:
-        """One question to the remote. Raises GitError."""
+    def ls_remote(self, source: RepositorySource) -> Remote:
+        """List the refs of the remote by one call; raise GitError."""
         self._check(source)
         text = Git(source).run("ls-remote", "--symref", "--", source.url).decode(errors="replace")
         return _remote(text)
 
-    def fetch(self, source: Source, commit: str, *, ref: str = "") -> None:
+    def fetch(self, source: RepositorySource, commit: str, *, ref: str = "") -> None:
         """Make the commit readable: it alone, or, where the server refuses, by way of its ref.
 
         Raises GitError; commit_not_found when the remote has it no more.
@@ -190,18 +190,20 @@ class Repositories:
         _check_commit(commit)
         self._surely(source, lambda: self._fetch(source, commit, ref))
 
-    def tree(self, source: Source, commit: str) -> dict[str, TreeEntry]:
+    def tree(self, source: RepositorySource, commit: str) -> dict[str, TreeEntry]:
         """Path → entry, of the whole commit, which must have been fetched."""
         _check_commit(commit)
         listing = self._inside(source).run("ls-tree", "-r", "-z", "--full-tree", commit)
         return entries(listing)
 
-    def read(self, source: Source, commit: str, path: str, *, max_bytes: int) -> bytes | None:
+    def read(
+        self, source: RepositorySource, commit: str, path: str, *, max_bytes: int
+    ) -> bytes | None:
         """A regular file's content at the commit; None without such a path. Raises GitError."""
         entry = readable(self.tree(source, commit), path)
         return None if entry is None else self.content(source, entry, max_bytes=max_bytes)
 
-    def content(self, source: Source, entry: TreeEntry, *, max_bytes: int) -> bytes:
+    def content(self, source: RepositorySource, entry: TreeEntry, *, max_bytes: int) -> bytes:
         """Raises GitError: file_too_large, lfs_pointer, and what fetching it may end in."""
         try:
             found = self._inside(source).run("cat-file", "blob", entry.id, limit=max_bytes)
@@ -210,45 +212,47 @@ class Repositories:
         refuse_pointer(found, entry.path)
         return found
 
-    def bring(self, source: Source, wanted: Iterable[TreeEntry]) -> None:
+    def bring(self, source: RepositorySource, wanted: Iterable[TreeEntry]) -> None:
         """Fetch the contents of several entries at once instead of one by one."""
         names = {entry.id for entry in wanted}
         missing = self._missing(source, names) if len(names) > 1 else []
         if len(missing) > 1:
-            with self._cache.locked(source) as path:
+            with self._cache.lock_entry(source) as path:
                 stdin = "\n".join(missing).encode() + b"\n"
                 self._fetch_into(source, path, "--stdin", "origin", stdin=stdin)
 
-    def keep(self, source: Source, name: str, commit: str) -> None:
+    def keep(self, source: RepositorySource, name: str, commit: str) -> None:
         """A private ref: the commit stays in the cache as long as the entry does."""
         _check_commit(commit)
         if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
             raise ValueError(f"{name!r} is no name of a private ref")
         self._inside(source).run("update-ref", f"refs/partita/{name}", commit)
 
-    def signed(self, source: Source, commit: str) -> Signature:
+    def read_signature(self, source: RepositorySource, commit: str) -> Signature:
         """Return the author and subject of a fetched commit. Raises GitError."""
         _check_commit(commit)
         form = "--format=%H%x00%an%x00%ae%x00%aI%x00%s"
         text = self._inside(source).run("log", "-1", form, commit, "--", offline=True)
         return Signature(*text.decode(errors="replace").rstrip("\n").split("\0", 4))
 
-    def origin_of_line(self, source: Source, commit: str, path: str, line: int, *, ref: str) -> str:
+    def origin_of_line(
+        self, source: RepositorySource, commit: str, path: str, line: int, *, ref: str
+    ) -> str:
         """The commit that last changed a line, as far back as 500 commits. Raises GitError."""
         _check_commit(commit)
         check_path(path)
-        with self._cache.locked(source) as folder:
+        with self._cache.lock_entry(source) as folder:
             Git(source, folder).run("check-ref-format", ref)
             self._fetch_into(source, folder, f"--depth={_BLAMED}", "origin", ref)
         given = ("--porcelain", f"-L{line},{line}", commit, "--", path)
         return self._inside(source).run("blame", *given).split(b" ", 1)[0].decode()
 
-    def has(self, source: Source, commit: str) -> bool:
+    def has(self, source: RepositorySource, commit: str) -> bool:
         path = self._cache.path(source)
         return (path / "HEAD").exists() and _has(Git(source, path), commit)
 
-    def _fetch(self, source: Source, commit: str, ref: str) -> None:
-        with self._cache.locked(source) as path:
+    def _fetch(self, source: RepositorySource, commit: str, ref: str) -> None:
+        with self._cache.lock_entry(source) as path:
             git = Git(source, path)
             if _has(git, commit):
                 return
@@ -261,7 +265,7 @@ class Repositories:
             if not _has(git, commit):
                 raise GitError("commit_not_found", f"the remote has no commit {commit}")
 
-    def _deepen(self, source: Source, path: Path, commit: str, ref: str) -> None:
+    def _deepen(self, source: RepositorySource, path: Path, commit: str, ref: str) -> None:
         """The server gives refs only: its history, further and further back."""
         git = Git(source, path)
         git.run("check-ref-format", ref)
@@ -271,7 +275,9 @@ class Repositories:
                 return
         raise GitError("commit_not_found", f"{ref} does not lead to {commit}")
 
-    def _fetch_into(self, source: Source, path: Path, *arguments: str, stdin: bytes = b"") -> None:
+    def _fetch_into(
+        self, source: RepositorySource, path: Path, *arguments: str, stdin: bytes = b""
+    ) -> None:
         options = ("--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
         without_haves = ("-c", "fetch.negotiationAlgorithm=noop")
         begun, ok = time.perf_counter(), False
@@ -281,17 +287,17 @@ class Repositories:
         finally:
             self._on_fetch(time.perf_counter() - begun, ok)
 
-    def _missing(self, source: Source, names: set[str]) -> list[str]:
+    def _missing(self, source: RepositorySource, names: set[str]) -> list[str]:
         """Return those whose content is not in the cache; ask nobody."""
         every = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)", "--unordered")
         output = self._inside(source).run(*every, offline=True)
         return sorted(names - set(output.decode().split()))
 
-    def _inside(self, source: Source) -> Git:
+    def _inside(self, source: RepositorySource) -> Git:
         self._check(source)
         return Git(source, self._cache.path(source))
 
-    def _surely(self, source: Source, act: Callable[[], T]) -> T:
+    def _surely(self, source: RepositorySource, act: Callable[[], T]) -> T:
         """A corrupt entry is dropped and made again, once."""
         try:
             return act()
@@ -301,7 +307,7 @@ class Repositories:
             self._cache.drop(source)
             return act()
 
-    def _check(self, source: Source) -> None:
+    def _check(self, source: RepositorySource) -> None:
         if source.scheme not in self._schemes:
             raise GitError("repository_not_found", f"{source.scheme or 'no'} URLs are not read")
 

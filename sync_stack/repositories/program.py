@@ -74,7 +74,7 @@ class GitError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RepositorySource:
     """A repository and how to reach it. `url` holds no credential.
 
     `username` and `password` are for http(s), `private_key`, `passphrase` and `known_hosts` for
@@ -99,7 +99,7 @@ class Source:
 class Git:
     """git for one source. `folder` is a bare repository; None for questions to the remote only."""
 
-    def __init__(self, source: Source, folder: Path | None = None) -> None:
+    def __init__(self, source: RepositorySource, folder: Path | None = None) -> None:
         self._source = source
         self._folder = folder
 
@@ -157,12 +157,12 @@ class Git:
 
 
 @contextmanager
-def _keys(source: Source) -> Iterator[dict[str, str]]:
+def _keys(source: RepositorySource) -> Iterator[dict[str, str]]:
     """What ssh needs, in files without a name; ssh opens ours, for it closes what it inherits."""
     if source.scheme != "ssh":
         yield {}
         return
-    with _nameless(_opened_key(source)) as key, _nameless(source.known_hosts.encode()) as hosts:
+    with _nameless(_open_key(source)) as key, _nameless(source.known_hosts.encode()) as hosts:
         command = (
             f"ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes "
             f"-o UserKnownHostsFile={hosts} -o GlobalKnownHostsFile=/dev/null "
@@ -187,7 +187,7 @@ def _retry_after(headers: Path) -> float | None:
     return read_retry_after(told[-1].strip(), now=clock.now()) if told else None
 
 
-def _opened_key(source: Source) -> bytes:
+def _open_key(source: RepositorySource) -> bytes:
     text = source.private_key.strip().encode() + b"\n"
     if not source.passphrase:
         return text
@@ -248,7 +248,7 @@ def _collect(program: subprocess.Popen[bytes], stdin: bytes, limit: int, timeout
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """Nothing of its session outlives it."""
+    """Kill what still runs of the program's session, and close its pipes."""
     if program.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)
@@ -279,7 +279,7 @@ _CAUSES: Final = (  # what git and curl say, in lower case; the first that fits
 )
 
 
-def _failure(text: str, source: Source, *, retry_after_s: float | None) -> GitError:
+def _failure(text: str, source: RepositorySource, *, retry_after_s: float | None) -> GitError:
     """The error that git's last words stand for; a network's, unless they say another thing."""
     lower = text.lower()
     code = next((code for code, words in _CAUSES if re.search(words, lower)), "git_unavailable")

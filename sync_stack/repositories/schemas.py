@@ -16,17 +16,17 @@ from typing import Final
 from sync_stack.core.shaping.schema import Schema, find_schema
 from sync_stack.repositories.entry import TreeEntry
 from sync_stack.repositories.git import Repositories
-from sync_stack.repositories.program import GitError, Source
+from sync_stack.repositories.program import GitError, RepositorySource
 
 MAX_SCHEMA_BYTES: Final = 2**20
 _SKEW_S: Final = 5.0  # a file system's clock may run ahead of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registry:
+class RegistryFolder:
     """A folder at the head of a branch; `path` is empty for the top of the repository."""
 
-    source: Source
+    source: RepositorySource
     branch: str
     path: str = ""
 
@@ -40,7 +40,7 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class CommitSchemas:
     """The schemas of one commit of a registry, by name; each is read when it is asked for."""
 
     read: Callable[[TreeEntry], bytes]
@@ -80,7 +80,7 @@ class Schemas:
         self._cue_binary = cue_binary
         self._clock = clock
 
-    def shelf(self, registry: Registry) -> Shelf:
+    def shelf(self, registry: RegistryFolder) -> CommitSchemas:
         """Raises GitError when the registry cannot be read now."""
         commit = self._known_commit(registry) or self.refresh(registry)
         tree = self._repositories.tree(registry.source, commit)
@@ -90,7 +90,7 @@ class Schemas:
             for path, entry in tree.items()
             if path.startswith(prefix) and "/" not in path[len(prefix) :] and entry.is_file
         }
-        return Shelf(
+        return CommitSchemas(
             read=lambda entry: self._repositories.content(
                 registry.source, entry, max_bytes=MAX_SCHEMA_BYTES
             ),
@@ -98,7 +98,7 @@ class Schemas:
             cue_binary=self._cue_binary,
         )
 
-    def refresh(self, registry: Registry) -> str:
+    def refresh(self, registry: RegistryFolder) -> str:
         """The head as it is now, fetched, for everybody. Raises GitError."""
         remote = self._repositories.ls_remote(registry.source)
         commit = remote.refs.get(registry.ref, "")
@@ -108,7 +108,7 @@ class Schemas:
         self._remember(registry, commit)
         return commit
 
-    def _known_commit(self, registry: Registry) -> str:
+    def _known_commit(self, registry: RegistryFolder) -> str:
         path = self._heads / registry.name
         try:
             age = self._clock() - path.stat().st_mtime
@@ -118,7 +118,7 @@ class Schemas:
         fresh = -_SKEW_S <= age < self._ttl_s
         return commit if fresh and self._repositories.has(registry.source, commit) else ""
 
-    def _remember(self, registry: Registry, commit: str) -> None:
+    def _remember(self, registry: RegistryFolder, commit: str) -> None:
         self._heads.mkdir(parents=True, exist_ok=True, mode=0o750)
         scratch = self._heads / f".{registry.name}.{os.getpid()}.{time.monotonic_ns()}"
         scratch.write_text(commit, encoding="ascii")

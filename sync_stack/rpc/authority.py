@@ -47,8 +47,8 @@ class Authority:
         return cls(certificate(pair.cert), key)
 
     @staticmethod
-    def made(now: datetime) -> TlsPair:
-        """The pair of a new one, valid for a year."""
+    def create(now: datetime) -> TlsPair:
+        """Return the pair of a new authority, valid for a year."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"authority {x509.random_serial_number() % 2**32:08x}")  # told from the next
         built = _builder(name, name, key.public_key(), now, now + LIFE, usage=None)
@@ -108,7 +108,7 @@ def _builder(
     *,
     usage: CertificateUsage | None,
 ) -> x509.CertificateBuilder:
-    """`usage` None: an authority."""
+    """Return the builder of a certificate: with `usage` None that of an authority."""
     is_authority = usage is None
     basic = x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None)
     builder = (

@@ -87,7 +87,7 @@ class OrchestratorChannel:
         self._use(open_channel(address, self._pair))
 
     @classmethod
-    def opened(cls, address: str, files: TlsFiles | None) -> OrchestratorChannel:
+    def open(cls, address: str, files: TlsFiles | None) -> OrchestratorChannel:
         """Open the channel of a process. Raises StartRefused for files that cannot be used."""
         try:
             return cls(address, files)
@@ -95,7 +95,7 @@ class OrchestratorChannel:
             raise StartRefused([f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]) from None
 
     def _use(self, channel: Any) -> None:
-        if expired := self.expired():
+        if expired := self.expiry_notice():
             logger.error("calls will fail: %s", expired)
         self._channel = channel
         self.stub: Any = OrchestratorStub(channel)  # type: ignore[no-untyped-call]
@@ -113,13 +113,13 @@ class OrchestratorChannel:
         """Look for changed files until cancelled."""
         while self._files is not None:
             await asyncio.sleep(interval_s)
-            if await asyncio.to_thread(self._changed):
+            if await asyncio.to_thread(self._reread_files):
                 self._replace()
                 if on_change is not None:
                     on_change()
 
-    def expired(self) -> str:
-        """Names our certificate when its time is over, which a caller sees as no answer at all."""
+    def expiry_notice(self) -> str:
+        """Return a sentence once our certificate has expired, which callers see as no answer."""
         if self._files is None or self._pair is None:
             return ""
         end = self._pair.ends_at()
@@ -131,7 +131,8 @@ class OrchestratorChannel:
         await asyncio.gather(*self._replaced, return_exceptions=True)
         await self._channel.close(grace_s)
 
-    def _changed(self) -> bool:
+    def _reread_files(self) -> bool:
+        """Return whether the files hold another usable pair than before, and remember it."""
         if self._files is None:
             return False
         try:

@@ -113,7 +113,7 @@ class _Work:
     def _authority(self, trusting: Sequence[Path]) -> Authority:
         """Known to all who trust it before it signs anything new."""
         pair = self._pair(
-            self.folder, AUTHORITY, lambda: Authority.made(self.now), RENEW_AUTHORITY_BEFORE
+            self.folder, AUTHORITY, lambda: Authority.create(self.now), RENEW_AUTHORITY_BEFORE
         )
         for folder in trusting:
             root = folder / AUTO_CA
@@ -169,7 +169,7 @@ class _Work:
         return self._from_operator(files, found.not_valid_after_utc)
 
     def _from_operator(self, files: TlsFiles, end: datetime) -> TlsPair:
-        """Somebody put it here: used as it is."""
+        """Return the pair that an operator has put here, which is used as it is."""
         if end <= self.now:
             raise StateFolderUnusable(
                 f"{files.cert}: expired on {end:%Y-%m-%d}, and was not made here: replace it and "

@@ -104,7 +104,7 @@ async def _ping(
     except grpc.aio.AioRpcError as error:
         status = error.code().name
         detail = f"the orchestrator is not responding: {status}"
-        if expired := channel.expired():
+        if expired := channel.expiry_notice():
             detail = f"{detail} ({expired})"
         health.record(ready=False, detail=detail)
         return str(status), False

@@ -70,7 +70,7 @@ class TlsFiles:
             raise TlsUnreadable(f"{names}: not usable for TLS: {error}") from None
         return pair
 
-    def required_ca(self) -> Path:
+    def require_ca(self) -> Path:
         """Return the CA by which a listener checks its callers; raise TlsUnreadable without."""
         if self.ca is None:
             raise TlsUnreadable("GRPC_TLS_CA is required: it says whose client certificates count")
@@ -78,7 +78,7 @@ class TlsFiles:
 
 
 def certificate(pem: bytes) -> x509.Certificate:
-    """The first one of the text. Raises TlsUnreadable."""
+    """Return the first certificate of the text; raise TlsUnreadable."""
     try:
         return x509.load_pem_x509_certificate(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -106,7 +106,7 @@ def server_credentials(files: TlsFiles) -> Any:
     A new handshake uses changed files; if they cannot be read, the last good ones stay in force.
     Raises TlsUnreadable if the files cannot be read the first time, and without `ca`.
     """
-    files.required_ca()
+    files.require_ca()
     first = files.read()
     return grpc.dynamic_ssl_server_credentials(
         _configuration(first), _reloading(files, first), require_client_authentication=True
@@ -116,7 +116,7 @@ def server_credentials(files: TlsFiles) -> Any:
 def _reloading(files: TlsFiles, first: TlsPair) -> Callable[[], Any]:
     last = first
 
-    def changed() -> Any:
+    def read_if_changed() -> Any:
         nonlocal last
         try:
             pair = files.read()
@@ -127,7 +127,7 @@ def _reloading(files: TlsFiles, first: TlsPair) -> Callable[[], Any]:
         last = pair
         return _configuration(pair)
 
-    return changed
+    return read_if_changed
 
 
 def _configuration(pair: TlsPair) -> Any:
@@ -179,8 +179,8 @@ def generated_pair(
     return auto_files(Path(folder), names, ca=ca) if folder else None
 
 
-def required_pair(environment: Environment, cert: str, key: str, *, what: str) -> str:
-    """The sentence for production without that pair."""
+def missing_pair_problem(environment: Environment, cert: str, key: str, *, what: str) -> str:
+    """Return the problem of a process in production that has no such pair."""
     folder = environment.text(AUTO)
     found = f": {folder} holds none" if folder else ""
     return (

@@ -56,7 +56,7 @@ class Style:
 
 
 def document(values: Mapping[str, str], file_format: str, style: Style) -> bytes:
-    """Sorted, UTF-8, with a final newline. Raises SinkError(key_invalid)."""
+    """Return the document: sorted, UTF-8, with a final newline; raise SinkError(key_invalid)."""
     try:
         body = render(values, file_format, nested=style.nested, native=style.native)
     except ShapingError as error:

@@ -44,15 +44,15 @@ class Deadline:
             raise SinkError("sink_timeout", "the operation took longer than its limit")
 
 
-def checked_name(name: str, *, limit: int = 1024) -> str:
-    """A destination's name. Raises SinkError(destination_invalid)."""
+def check_name(name: str, *, limit: int = 1024) -> str:
+    """Return a destination's name; raise SinkError(destination_invalid)."""
     if not name or _UNSAFE.search(name) or len(name.encode()) > limit:
         raise SinkError("destination_invalid", f"{name[:80]!r} is not a valid destination name")
     return name
 
 
-def checked_path(path: str, code: str) -> str:
-    """A relative path with `/`, none of whose parts is empty or leads upwards. Raises SinkError."""
+def check_path(path: str, code: str) -> str:
+    """Return a relative path with `/`; raise SinkError if a part is empty or leads upwards."""
     parts = path.split("/")
     if _UNSAFE.search(path) or "\\" in path or any(part in ("", ".", "..") for part in parts):
         raise SinkError(code, f"{path[:80]!r} is not a path inside the destination")

@@ -28,7 +28,7 @@ def mark_fields(mark: TargetMarker, *, file: str = "") -> dict[str, object]:
 
 
 def mark_from(fields: object) -> TargetMarker | None:
-    """None for what is no marker of ours."""
+    """Return the marker, None for what is no marker of ours."""
     if not isinstance(fields, Mapping) or fields.get("managed_by") != MANAGED_BY:
         return None
     texts = {name: str(fields.get(name, "")) for name in _TEXTS}

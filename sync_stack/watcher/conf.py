@@ -9,7 +9,7 @@ from typing import Final
 from sync_stack.configuration.conf import BundleSettings, Environment, bundle_settings
 from sync_stack.configuration.startup import StartRefused
 from sync_stack.configuration.telemetry import ExportSettings, read_export_settings
-from sync_stack.rpc.tls import CERT, KEY, TlsFiles, client_files, required_pair
+from sync_stack.rpc.tls import CERT, KEY, TlsFiles, client_files, missing_pair_problem
 
 _DAY_S: Final = 86_400.0
 
@@ -55,7 +55,7 @@ def read_settings(variables: Mapping[str, str]) -> WatcherSettings:
     problems = list(environment.problems)
     if app_env == "production" and settings.grpc_tls is None:
         problems.append(
-            required_pair(environment, CERT, KEY, what="the watcher's client certificate")
+            missing_pair_problem(environment, CERT, KEY, what="the watcher's client certificate")
         )
     if problems:
         raise StartRefused(problems)

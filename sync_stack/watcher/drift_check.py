@@ -101,7 +101,7 @@ class DriftChecker:
             snapshot = drift.snapshot(unit_id)
             if snapshot is None:
                 return DriftCheckResult(outcome=CheckOutcome.ORPHAN)
-            result = self._compared_snapshot(snapshot)
+            result = self._compare_snapshot(snapshot)
             if result.outcome is not CheckOutcome.READ or drift.is_unchanged(snapshot):
                 return result
             log.debug(
@@ -109,7 +109,7 @@ class DriftChecker:
             )
         return DriftCheckResult(outcome=CheckOutcome.BUSY)
 
-    def _compared_snapshot(self, snapshot: DriftSnapshot) -> DriftCheckResult:
+    def _compare_snapshot(self, snapshot: DriftSnapshot) -> DriftCheckResult:
         ledger = snapshot.ledger
         digest_key = digest_key_of(ledger.digest_key_id)
         if ledger.applied is None or digest_key is None:

@@ -56,13 +56,13 @@ class RedisHealStateStore:
         self._client = client
 
     def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        with redis_client.translated():
+        with redis_client.translate_errors():
             texts = self._client.hmget(REDIS_KEY, list(unit_ids)) if unit_ids else []
         found = zip(unit_ids, texts, strict=True)
         return {name: read for name, raw in found if (read := _object(raw)) is not None}
 
     def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
-        with redis_client.translated():
+        with redis_client.translate_errors():
             self._client.hset(REDIS_KEY, unit_id, json.dumps(content))
 
     def close(self) -> None:
@@ -75,13 +75,13 @@ class MongoHealStateStore:
         self._rows = client[database][COLLECTION]
 
     def load(self, unit_ids: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        with mongo_client.translated():
+        with mongo_client.translate_errors():
             rows = list(self._rows.find({"_id": {"$in": list(unit_ids)}}))
         found = {str(row["_id"]): _object(row.get("state")) for row in rows}
         return {name: content for name, content in found.items() if content is not None}
 
     def save(self, unit_id: str, content: Mapping[str, Any]) -> None:
-        with mongo_client.translated():
+        with mongo_client.translate_errors():
             self._rows.replace_one(
                 {"_id": unit_id}, {"_id": unit_id, "state": json.dumps(content)}, upsert=True
             )

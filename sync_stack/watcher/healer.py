@@ -27,8 +27,8 @@ from sync_stack.core.drift import (
     Episode,
     HealState,
     TargetStatus,
-    heal_begun,
-    heal_ended,
+    begin_heal,
+    end_heal,
     is_unhealed,
     may_heal,
 )
@@ -109,7 +109,7 @@ class Healer:
         heal_state, now = self.checker.heal_states.of(row.unit_id), self.checker.now()
         if not may_heal(heal_state, now) or not self.leads():
             return None
-        begun = heal_begun(heal_state, now, self.settings.poll_interval_s)
+        begun = begin_heal(heal_state, now, self.settings.poll_interval_s)
         attempts = drift_records.heal_of(row).attempts + 1
         heal = HealRecord(attempts=attempts, next_attempt_at=_next_attempt(begun))
         if not drift_records.write(row, state=Episode.HEALING.value, heal=heal):
@@ -215,7 +215,7 @@ class Healer:
         healed = ended in (HealResult.HEALED, HealResult.SUPERSEDED)
         heal_states, now = self.checker.heal_states, self.checker.now()
         before = heal_states.of(attempt.unit_id)
-        heal_state = heal_ended(before, now, self.settings.poll_interval_s, healed=healed)
+        heal_state = end_heal(before, now, self.settings.poll_interval_s, healed=healed)
         for _ in range(_TRIES):
             row = drift.episode(attempt.drift_id)
             if row is None or not _is_under_way(row, attempt.number):
@@ -225,7 +225,7 @@ class Healer:
                 last_outcome=ended.value,
                 next_attempt_at=_next_attempt(heal_state),
             )
-            if _stored(row, ended, heal, unhealed=is_unhealed(heal_state)):
+            if _store(row, ended, heal, unhealed=is_unhealed(heal_state)):
                 heal_states.put(attempt.unit_id, heal_state)
                 self._log_drift(attempt, ended, row)
                 if is_unhealed(heal_state) and not is_unhealed(before):
@@ -278,7 +278,7 @@ def _next_attempt(heal_state: HealState) -> str:
     return clock.rfc3339(heal_state.next_heal_at) if heal_state.next_heal_at else ""
 
 
-def _stored(row: Drift, ended: HealResult, heal: HealRecord, *, unhealed: bool) -> bool:
+def _store(row: Drift, ended: HealResult, heal: HealRecord, *, unhealed: bool) -> bool:
     match ended:
         case HealResult.HEALED:
             return drift_records.close(row, Episode.HEALED, by="heal", heal=heal)

@@ -58,7 +58,7 @@ class ChangeNotifications:
         self._checked_at: dict[str, float] = {}
 
     def follow(self, datasource: str, targets: Mapping[str, Destination]) -> None:
-        """Listen for these targets from now on."""
+        """Replace the targets of a datasource whose changes are listened for."""
         self._targets[datasource] = targets
         self._read_at[datasource] = asyncio.get_running_loop().time()
 

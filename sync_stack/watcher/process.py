@@ -140,7 +140,7 @@ class Watcher:
         )
         me = f"{socket.gethostname()[:60]}:{os.getpid()}:{time.time_ns() % 10**9}"
         self.leadership = LeaderElection(me, time.monotonic)
-        self.channel = OrchestratorChannel.opened(settings.orchestrator, settings.grpc_tls)
+        self.channel = OrchestratorChannel.open(settings.orchestrator, settings.grpc_tls)
         self.threads = WatcherThreads(self.checker, settings.concurrency)
         self.healer = self._healer(settings)
         self.poller = Poller(
@@ -154,7 +154,7 @@ class Watcher:
         self.admin = AdminListener(AdminApp(self._facts, self._metrics_text), settings.admin)
         self._work: asyncio.Task[None] | None = None
         self._store_failing = False
-        configuration.file.on_change(self._bundle_changed)
+        configuration.file.on_change(self._on_bundle_change)
 
     def _healer(self, settings: WatcherSettings) -> Healer:
         return Healer(
@@ -236,7 +236,7 @@ class Watcher:
         except (StoreError, TimeoutError):
             log.warning("the leadership could not be released", extra={"event": "store_failed"})
 
-    def _bundle_changed(self, bundle: Bundle) -> None:
+    def _on_bundle_change(self, bundle: Bundle) -> None:
         self.metrics.expect(bundle)
         self.heal_states.reopen()
 

@@ -133,7 +133,7 @@ def test_every_thread_is_watched() -> None:
 
 ENDING_WITH_ITS_CALLER = {
     "apps/mocks/plane/channel_wires.py: _read": "awaited by its socket, which ends with it",
-    "apps/mocks/plane/channel_wires.py: _until_gone": "ends with its stream",
+    "apps/mocks/plane/channel_wires.py: _wait_until_gone": "ends with its stream",
     "apps/shells/rest/websocket.py: _keep": "ends with its socket, which its session outlives",
     "apps/workers/served_shell.py: _pass_input": "awaited by its session, which it ends",
     "apps/workers/served_shell.py: _pass_output": "awaited by its session, which it ends",

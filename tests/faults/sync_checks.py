@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sync_stack.core.bundle.rules import Rule, SyncMode
-from sync_stack.core.prune import protected
+from sync_stack.core.prune import protected_keys
 from sync_stack.core.tasks import MESSAGES, RETRYABLE, TERMINAL
 from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.identity import RefName
@@ -201,7 +201,7 @@ def _check_gone(history: History, rule: Rule, env: str) -> None:
         return
     live = _live(history, _destination(history, rule, env))
     known = {key for _record, key in _ours(history, _destination(history, rule, env))}
-    allowed = protected(live.keys(), rule.prune.protection)
+    allowed = protected_keys(live.keys(), rule.prune.protection)
     assert not (live.keys() & known) - allowed, f"{env} is gone and {live} is left"
 
 
@@ -265,7 +265,7 @@ def _check_values(history: History, place: Place, head: str) -> None:
     assert not wrong, f"{place.destination}: {wrong} instead of {wanted}"
     ledger = ledgers.get(unit.id)
     if ledger and place.rule.prune.enabled and not place.rule.prune.dry_run:
-        guarded = protected(ledger.retained.keys(), place.rule.prune.protection)
+        guarded = protected_keys(ledger.retained.keys(), place.rule.prune.protection)
         extra = ledger.retained.keys() - guarded
         assert not extra, f"{extra} should have been pruned"
 
@@ -284,7 +284,7 @@ def _live(history: History, destination: str, files: tuple[str, ...] = ()) -> di
 
 def _ours(history: History, destination: str) -> set[tuple[str, str]]:
     known = ledgers.at_destination(history.place(destination).id)
-    return {(entry.record, key) for ledger in known for key, entry in ledger.owned().items()}
+    return {(entry.record, key) for ledger in known for key, entry in ledger.owned_keys().items()}
 
 
 def _check_leftovers(history: History) -> None:

@@ -311,7 +311,7 @@ class History(World):
             return True
         busy = Task.objects.filter(state="RUNNING").exists() or self.chaos.depth
         known = ledgers.at_destination(self.place(destination).id)
-        owned = any(key in ledger.owned() or ledger.intent for ledger in known)
+        owned = any(key in ledger.owned_keys() or ledger.intent for ledger in known)
         return not busy and not owned
 
     def place(self, destination: str) -> Destination:

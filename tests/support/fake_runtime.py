@@ -303,7 +303,7 @@ class FakeRuntime(Runtime):
             if found:
                 return Collected(
                     files=tuple(
-                        CollectedFile(path=search.shown(path), body=files[path].encode())
+                        CollectedFile(path=search.strip_prefix(path), body=files[path].encode())
                         for path in found
                     )
                 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sync_stack.repositories import GitError, Remote, Source, TreeEntry
+from sync_stack.repositories import GitError, Remote, RepositorySource, TreeEntry
 
 MAIN = "refs/heads/main"
 
@@ -43,34 +43,36 @@ class GitModel:
             self.heads.pop(ref, None)
         self.past.setdefault(ref, []).append(commit)
 
-    def ls_remote(self, _source: Source) -> Remote:
+    def ls_remote(self, _source: RepositorySource) -> Remote:
         self.point("git")
         return Remote(head_branch="main", refs=dict(self.heads))
 
-    def fetch(self, _source: Source, commit: str, *, ref: str = "") -> None:
+    def fetch(self, _source: RepositorySource, commit: str, *, ref: str = "") -> None:
         self.point("git")
         if commit not in self.commits:
             raise GitError("commit_not_found", f"the remote has no commit {commit} of {ref}")
 
-    def tree(self, _source: Source, commit: str) -> dict[str, TreeEntry]:
+    def tree(self, _source: RepositorySource, commit: str) -> dict[str, TreeEntry]:
         paths = self.commits[commit]
         return {path: TreeEntry(path=path, mode="100644", id=f"{commit}:{path}") for path in paths}
 
-    def read(self, _source: Source, commit: str, path: str, *, max_bytes: int) -> bytes | None:
+    def read(
+        self, _source: RepositorySource, commit: str, path: str, *, max_bytes: int
+    ) -> bytes | None:
         assert max_bytes
         text = self.commits[commit].get(path)
         return None if text is None else text.encode()
 
-    def content(self, _source: Source, entry: TreeEntry, *, max_bytes: int) -> bytes:
+    def content(self, _source: RepositorySource, entry: TreeEntry, *, max_bytes: int) -> bytes:
         assert max_bytes
         self.point("git")
         commit, _, path = entry.id.partition(":")
         return self.commits[commit][path].encode()
 
-    def bring(self, _source: Source, _wanted: Iterable[TreeEntry]) -> None:
+    def bring(self, _source: RepositorySource, _wanted: Iterable[TreeEntry]) -> None:
         self.point("git")
 
-    def keep(self, _source: Source, _name: str, _commit: str) -> None:
+    def keep(self, _source: RepositorySource, _name: str, _commit: str) -> None:
         """It never forgets."""
 
     def explains(self, ref: str, applied: Iterable[str]) -> bool:

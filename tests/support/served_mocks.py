@@ -64,7 +64,7 @@ class Contents:
 
 
 class MemoryParts:
-    """`wiring.mock_parts()` of a process without Redis and without a server."""
+    """`components.mock_parts()` of a process without Redis and without a server."""
 
     loop = None
     link = None

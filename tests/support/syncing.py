@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from sync_stack.core.bundle.rules import Prune, SyncMode
 from sync_stack.core.journal import JournalRecord, plan_restore
-from sync_stack.core.ledger import Intent, Ledger, State
+from sync_stack.core.ledger import Intent, Ledger, TargetState
 from sync_stack.core.plan import (
     DesiredKey,
     Plan,
@@ -111,7 +111,7 @@ class Unit(Generic[AnySink]):
         """All of it; a conflict plans again as often as the sink says."""
         self.generation += 1
         request, plan = self._attempt(desired, self.sink.capabilities.replans, options)
-        assert plan.unverified(self.read(desired)) == ()
+        assert plan.unverified_records(self.read(desired)) == ()
         self._settle(request, plan)
         return plan
 
@@ -148,7 +148,7 @@ class Unit(Generic[AnySink]):
             sink.delete(destination, some, self.owner, self.generation)
 
     def _intend(self, request: PlanRequest, plan: Plan) -> None:
-        state = State(
+        state = TargetState(
             commit="c" * 40,
             ref="refs/heads/main",
             rule_digest="r",

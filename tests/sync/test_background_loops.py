@@ -32,7 +32,7 @@ from sync_stack.configuration.telemetry import (
 from sync_stack.configuration.vault import VaultClient
 from sync_stack.core.bundle.secret_use import Process
 from sync_stack.gateway import process as gateway_process
-from sync_stack.gateway.forwarding import Outbound
+from sync_stack.gateway.forwarder import Outbound
 from sync_stack.gateway.inbox import Inbox, InboxForwarder
 from sync_stack.gateway.listener import InboundTls, Listener
 from sync_stack.gateway.webhook_stream import _Stream

@@ -98,13 +98,13 @@ def test_the_watcher_has_its_metrics():
 
 @pytest.mark.django_db
 def test_the_orchestrator_has_its_metrics():
-    counters.ended("webhook", "SUCCEEDED")
-    counters.retried("git_timeout")
-    counters.failed("parse_error")
-    counters.superseded()
-    counters.written([written_target("redis", written=2, pruned=1)])
-    counters.restored("ok")
-    counters.fetched(0.2, ok=True)
+    counters.count_ended_tasks("webhook", "SUCCEEDED")
+    counters.count_retry("git_timeout")
+    counters.count_failure("parse_error")
+    counters.count_superseded()
+    counters.count_keys([written_target("redis", written=2, pruned=1)])
+    counters.count_restore("ok")
+    counters.count_fetch(0.2, ok=True)
     counters.observe(counters.TASK_SECONDS, 0.3, kind="webhook")
     counters.observe(counters.STAGE_SECONDS, 0.1, stage="git")
     counters.add("orch_worker_log_lines_dropped_total", 3, reason="queue_full")
@@ -133,7 +133,7 @@ def test_the_watchers_counters_of_each_datasource_begin_at_zero():
 
 @pytest.mark.django_db
 def test_the_orchestrators_counters_begin_at_zero_and_go_on_from_the_store():
-    counters.failed("parse_error")
+    counters.count_failure("parse_error")
     value = OrchestratorMetrics().registry.get_sample_value
 
     assert value("orch_tasks_total", {"kind": "webhook", "state": "DEAD"}) == 0
@@ -169,7 +169,7 @@ def test_the_orchestrators_counters_of_the_bundle_begin_at_zero_also_after_a_rel
     path.write_text(json.dumps({"bundle": changed(lambda _bundle: None)}))
     settings = BundleSettings(path=path, reload_interval_s=0)
     configuration = open_configuration(settings, Process.ORCHESTRATOR)
-    counters.written([written_target("mongo", written=2)])
+    counters.count_keys([written_target("mongo", written=2)])
     value = OrchestratorProcess(configuration).metrics.registry.get_sample_value
     delivery = {"platform": "github", "outcome": "error"}
 

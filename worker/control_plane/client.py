@@ -99,7 +99,7 @@ class ControlPlaneClient:
             response = self._blocking.post(
                 path, content=msgspec.json.encode(body), headers=_headers(token)
             )
-            return _answer(checked(response), answer)
+            return _answer(require_success(response), answer)
         except httpx.HTTPError as error:
             raise ControlPlaneUnavailable(_sentence(error)) from error
         except CredentialRefused:
@@ -132,7 +132,7 @@ class ControlPlaneClient:
             raise ControlPlaneUnavailable(f"no answer within {deadline_s:g} s") from error
         except httpx.HTTPError as error:
             raise ControlPlaneUnavailable(_sentence(error)) from error
-        return checked(response)
+        return require_success(response)
 
     def _current_token(self) -> str:
         if not self._token:
@@ -171,7 +171,7 @@ class CredentialRefused(ControlPlaneUnavailable):
     """401, or an unknown agent: the request may succeed after a new registration."""
 
 
-def checked(response: httpx.Response) -> httpx.Response:
+def require_success(response: httpx.Response) -> httpx.Response:
     """Return the response if it is a success; else raise the ControlPlaneError it stands for."""
     if response.is_success:
         return response

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.durations import shown
+from kernel.durations import format_duration
 from worker.domain.step_spec import StepEvaluation
 
 KILLED: Final = 137  # the exit code of a program that SIGKILL ended
@@ -79,14 +79,16 @@ def _endings(rules: StepEvaluation, ended: UnitExit, timed_out_ms: int | None) -
     if ended.oom_killed:
         yield Failure(reason="oom_killed", detail="killed: out of its memory limit")
     if timed_out_ms is not None:
-        yield Failure(reason="timeout", detail=f"still running after {shown(timed_out_ms / 1000)}")
+        yield Failure(
+            reason="timeout", detail=f"still running after {format_duration(timed_out_ms / 1000)}"
+        )
     elif ended.exit_code != rules.expect_exit:
         reason = "exit_nonzero" if rules.expect_exit == 0 else "exit_unexpected"
         wanted = "" if rules.expect_exit == 0 else f", expected {rules.expect_exit}"
         yield Failure(reason=reason, detail=f"exit code {ended.exit_code}{wanted}")
 
 
-def service_ended(ended: UnitExit) -> Failure:
+def service_failure(ended: UnitExit) -> Failure:
     if ended.oom_killed:
         return Failure(reason="oom_killed", detail="killed: out of its memory limit")
     return Failure(reason="service_exited", detail=f"ended with exit code {ended.exit_code}")

@@ -41,7 +41,7 @@ class Search:
             return False
         return _expression(self.pattern).fullmatch(path) is not None
 
-    def shown(self, path: str) -> str:
+    def strip_prefix(self, path: str) -> str:
         return path.removeprefix(self.prefix)
 
     @property

@@ -79,7 +79,9 @@ def step_environment(
     """Return name → value; built-in variables win. The spec holds the address of mocks."""
     environment = dict(spec.env)
     for prefix in rules.prefixes:
-        variables = {f"{prefix}_{name}": value for name, value in _built_in(spec, folders)}
+        variables = {
+            f"{prefix}_{name}": value for name, value in _built_in_variables(spec, folders)
+        }
         base = f"{prefix}_MOCK_BASE_URL"
         environment |= variables | {base: _reachable(spec.env.get(base, ""), folders)}
     if spec.traceparent:
@@ -88,7 +90,7 @@ def step_environment(
     return environment
 
 
-def _built_in(spec: StepSpec, folders: Folders) -> Iterator[tuple[str, str]]:
+def _built_in_variables(spec: StepSpec, folders: Folders) -> Iterator[tuple[str, str]]:
     yield "EXECUTION_ID", spec.execution_id
     yield "SUITE_ID", spec.suite_id
     yield "SOURCE_SUITE_ID", spec.source_suite_id

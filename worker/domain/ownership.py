@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.ids import NAME_LIMIT, shortened, slug
+from kernel.ids import NAME_LIMIT, shorten, slug
 from worker.domain.step_spec import StepSpec
 
 MANAGED: Final = "partita.managed"
@@ -37,7 +37,7 @@ class UnitOwner:
 
 
 def unit_name(run_id: str, step_id: str, attempt: int) -> str:
-    return shortened(f"partita-{run_id}-{slug(step_id)}-a{attempt}")
+    return shorten(f"partita-{run_id}-{slug(step_id)}-a{attempt}")
 
 
 def standby_name(run_id: str, step_id: str) -> str:
@@ -55,7 +55,7 @@ def ahead_name(run_id: str, step_id: str) -> str:
 
 def _name_before_start(run_id: str, step_id: str, suffix: str) -> str:
     name = f"partita-{run_id}-{slug(step_id)}"
-    return shortened(name, limit=NAME_LIMIT - len(suffix)) + suffix
+    return shorten(name, limit=NAME_LIMIT - len(suffix)) + suffix
 
 
 def is_name_before_start(name: str) -> bool:
@@ -65,11 +65,11 @@ def is_name_before_start(name: str) -> bool:
 
 def helper_name(run_id: str) -> str:
     """Return the name of the run's probe helper; it never equals a unit's name."""
-    return shortened(f"partita-{run_id}-probes")
+    return shorten(f"partita-{run_id}-probes")
 
 
 def copy_name(run_id: str, shell_id: str) -> str:
-    return shortened(f"partita-{run_id}-shell-{shell_id}")
+    return shorten(f"partita-{run_id}-shell-{shell_id}")
 
 
 def network_name(run_id: str, import_path: str = "") -> str:
@@ -81,7 +81,7 @@ def volume_name(run_id: str, import_path: str = "") -> str:
 
 
 def _scope(prefix: str, run_id: str, import_path: str) -> str:
-    return shortened("-".join(filter(None, (prefix, run_id, slug(import_path)))))
+    return shorten("-".join(filter(None, (prefix, run_id, slug(import_path)))))
 
 
 def networks(spec: StepSpec) -> dict[str, tuple[str, ...]]:

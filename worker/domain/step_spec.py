@@ -49,7 +49,7 @@ class Export:
     format: str = "raw"
     required: bool = False
 
-    def wanted(self, *, succeeded: bool) -> bool:
+    def is_wanted(self, *, succeeded: bool) -> bool:
         return self.on == "always" or (self.on == "success") == succeeded
 
 

@@ -26,9 +26,9 @@ def take_files(
             break
         body = archive.extractfile(member)
         if body is None or member.size > FILE_LIMIT:
-            skipped.append(f"{search.shown(name)}: larger than {FILE_LIMIT // 2**20} MiB")
+            skipped.append(f"{search.strip_prefix(name)}: larger than {FILE_LIMIT // 2**20} MiB")
         else:
-            files.append(CollectedFile(path=search.shown(name), body=body.read()))
+            files.append(CollectedFile(path=search.strip_prefix(name), body=body.read()))
 
 
 def _matching(archive: tarfile.TarFile, search: Search) -> Iterator[tuple[tarfile.TarInfo, str]]:

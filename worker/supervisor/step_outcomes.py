@@ -19,7 +19,7 @@ from kernel.agent_protocol import (
     MissingArtifact,
 )
 from worker.domain.control_plane import RequestRefused
-from worker.domain.evaluation import Failure, judge, service_ended
+from worker.domain.evaluation import Failure, judge, service_failure
 from worker.domain.readiness import (
     NO_PROBE_MESSAGE,
     LogProbe,
@@ -92,7 +92,7 @@ async def serve(attempt: StepAttempt) -> Completion:
             mark.touch()
     ended = attempt.context.runtime.wait(attempt.running_unit)
     if await first_of(ended=ended, stop=attempt.stop_requested) == "ended":
-        return await _fail(attempt, await _service_ended(attempt))
+        return await _fail(attempt, await _service_failure(attempt))
     if attempt.stop_reason == DETACH:
         return Completion(job=attempt.job, status="succeeded")
     exit_code = await _stop(attempt)
@@ -127,7 +127,7 @@ async def _until_healthy(attempt: StepAttempt, probe: Probe) -> Failure | None:
         found = ", ".join(map(repr, attempt.log_matches().matched))
         return Failure(reason="fail_on_logs_matched", detail=f"a line contains {found}")
     if first == "ended":
-        return await _service_ended(attempt)
+        return await _service_failure(attempt)
     return _not_ready(attempt, limit_ms) if first == "timeout" else None
 
 
@@ -161,8 +161,8 @@ def _not_ready(attempt: StepAttempt, limit_ms: int) -> Failure:
     return Failure(reason="not_ready", detail=detail)
 
 
-async def _service_ended(attempt: StepAttempt) -> Failure:
-    return service_ended(await attempt.context.runtime.wait(attempt.running_unit))
+async def _service_failure(attempt: StepAttempt) -> Failure:
+    return service_failure(await attempt.context.runtime.wait(attempt.running_unit))
 
 
 async def _fail(attempt: StepAttempt, failure: Failure) -> Completion:
@@ -202,7 +202,7 @@ async def _export_artifacts(attempt: StepAttempt, *, succeeded: bool) -> _Missin
     """Upload the step's artifacts; return those that are missing."""
     missing = _MissingFiles()
     for export in attempt.spec.exports:
-        if not export.wanted(succeeded=succeeded):
+        if not export.is_wanted(succeeded=succeeded):
             continue
         stored, hint = await _export(attempt, export)
         if stored:

@@ -213,7 +213,7 @@ class Supervisor:
             del self._runs[job], self._tasks[job]
             async with self._room:
                 self._room.notify_all()
-        self._heartbeat.step_ended(spec.execution_id)
+        self._heartbeat.note_step_end(spec.execution_id)
 
     @property
     def _free(self) -> int:

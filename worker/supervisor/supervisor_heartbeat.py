@@ -48,7 +48,7 @@ class SupervisorHeartbeat:
         self._releasing: dict[str, asyncio.Task[None]] = {}
         self.interval_s = 10.0
 
-    def step_ended(self, run_id: str) -> None:
+    def note_step_end(self, run_id: str) -> None:
         self._ended.add(run_id)
         self._soon.set()
 

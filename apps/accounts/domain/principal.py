@@ -41,7 +41,7 @@ class Principal:
 
     @property
     def label(self) -> str:
-        """The name with the address: `Ada Lovelace (ada@example.org)`."""
+        """Return the name with the address: `Ada Lovelace (ada@example.org)`."""
         return f"{self.full_name} ({self.email})" if self.full_name else self.email
 
     def has_role(self, role: Role) -> bool:
@@ -60,13 +60,13 @@ class Principal:
         if self.api_token_hash:
             raise Forbidden("an API token may not do this; sign in", code="session_required")
 
-    def limited_to(self, role: Role) -> Principal:
+    def with_role(self, role: Role) -> Principal:
         """Return the same caller with this role, that of another workspace, below the ceiling."""
         return replace(self, role=role if self.ceiling.includes(role) else self.ceiling)
 
     @property
     def is_authenticated(self) -> bool:
-        """True, for the REST framework."""
+        """Return True: the REST framework asks each user."""
         return True
 
 

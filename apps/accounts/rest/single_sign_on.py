@@ -59,7 +59,7 @@ class OidcLoginView(PublicView):
         responses={302: None},
     )
     def get(self, request: Request) -> HttpResponseRedirect:
-        configured = oidc.configured_provider()
+        configured = oidc.require_provider()
         limit_external_sign_in(request)
         query = request.query_params
         departure = oidc.begin_sign_in(query.get("return_url", "/"), query.get("flow", ""))
@@ -84,7 +84,7 @@ class OidcCallbackView(PublicView):
 
     @extend_schema(operation_id="auth_oidc_callback", responses={302: None})
     def get(self, request: Request) -> HttpResponseRedirect:
-        configured = oidc.configured_provider()
+        configured = oidc.require_provider()
         limit_external_sign_in(request)
         attempt = oidc.read_attempt(request.COOKIES.get(configured.state_cookie, ""))
         try:
@@ -98,7 +98,7 @@ class OidcCallbackView(PublicView):
         return _forbid_storing(response)
 
     def _finish(self, request: Request, attempt: oidc.SignInAttempt | None) -> HttpResponseRedirect:
-        configured = oidc.configured_provider()
+        configured = oidc.require_provider()
         identity = oidc.finish_sign_in(attempt, request.query_params)
         if attempt is None:
             raise ExternalSignInRefused("no sign-in was begun", code="oidc_state_invalid")

@@ -23,7 +23,7 @@ from apps.accounts.services.rate_limits import (
     SIGN_UP,
     STREAM_TICKETS,
     limit_by_ip,
-    rate_limited,
+    limit_rate,
 )
 from apps.accounts.services.sign_in import sign_in
 from apps.accounts.services.sign_up import sign_up
@@ -157,7 +157,7 @@ class StreamTicketsView(AccountView):
         responses={201: wire.StreamTicketResponse},
     )
     def post(self, request: Request) -> Response:
-        rate_limited(STREAM_TICKETS.bucket, self.principal.key, STREAM_TICKETS.per_minute)
+        limit_rate(STREAM_TICKETS.bucket, self.principal.key, STREAM_TICKETS.per_minute)
         path = self.body(wire.StreamTicketInput).get("path", "")
         ticket, expires_at = issue_ticket(self.principal, path)
         shown = wire.StreamTicketResponse({"ticket": ticket, "expires_at": expires_at})

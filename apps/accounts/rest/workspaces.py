@@ -15,7 +15,7 @@ from apps.accounts.domain.roles import Role
 from apps.accounts.rest import PrincipalMixin
 from apps.accounts.rest.serializers import Instant, WorkspaceSerializer
 from apps.accounts.services import invitations, workspaces
-from apps.accounts.services.rate_limits import INVITATIONS, limit_by_ip, rate_limited
+from apps.accounts.services.rate_limits import INVITATIONS, limit_by_ip, limit_rate
 from apps.http.rest import StrictSerializer, StrictViewSet
 from kernel.errors import NotFound
 
@@ -227,7 +227,7 @@ class InvitedViewSet(PrincipalMixin, StrictViewSet):
     @action(methods=["post"], detail=False)
     def accept(self, request: Request) -> Response:
         """Join the workspace, and work in it from now on."""
-        rate_limited(INVITATIONS.bucket, self.principal.key, INVITATIONS.per_minute)
+        limit_rate(INVITATIONS.bucket, self.principal.key, INVITATIONS.per_minute)
         token = self.body(InvitationTokenInput)["token"]
         joined = invitations.accept_invitation(self.principal, token)
         return Response(BelongingSerializer(joined).data)

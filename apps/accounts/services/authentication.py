@@ -57,7 +57,7 @@ def principal_of(request: HttpRequest) -> Principal | None:
     return principal
 
 
-def signed_in(request: HttpRequest) -> Principal:
+def require_principal(request: HttpRequest) -> Principal:
     """Return the principal; raise Unauthenticated, also without a credential, and Forbidden."""
     principal = authenticate_request(request)
     if principal is None:
@@ -66,8 +66,8 @@ def signed_in(request: HttpRequest) -> Principal:
 
 
 async def require_session(request: HttpRequest) -> Principal:
-    """Do the same as `signed_in`, for async views."""
-    return await sync_to_async(signed_in)(request)
+    """Do the same as `require_principal`, for async views."""
+    return await sync_to_async(require_principal)(request)
 
 
 def authenticate_stream(request: HttpRequest, path: str) -> Principal:
@@ -78,7 +78,7 @@ def authenticate_stream(request: HttpRequest, path: str) -> Principal:
     """
     token = request.GET.get("token")
     if token is None or _bearer_token(request) is not None:
-        return signed_in(request)
+        return require_principal(request)
     if "." in token:
         principal = _by_access_token(token)
     else:
@@ -148,7 +148,7 @@ def _by_api_token(token: str) -> Principal:
         is_admin=principal.is_admin and scope == TokenScope.ADMIN,
         api_token_hash=row.token_hash,
     )
-    return limited.limited_to(principal.role)
+    return limited.with_role(principal.role)
 
 
 def _bearer_token(request: HttpRequest) -> str | None:

@@ -23,7 +23,7 @@ from apps.accounts.domain.roles import Role
 from apps.accounts.domain.tokens import hash_token, new_opaque_token
 from apps.accounts.models import Invitation, Membership, User, Workspace
 from apps.accounts.selectors import clear_cached, role_in
-from apps.accounts.services.rate_limits import INVITATION_MAILS, rate_limited
+from apps.accounts.services.rate_limits import INVITATION_MAILS, limit_rate
 from apps.accounts.services.workspaces import Belonging, raise_version, require_in
 from apps.operations.api import mail_server, send_mail
 from apps.streams.api import unit_of_work
@@ -57,7 +57,7 @@ def invite(principal: Principal, workspace_id: UUID, *, role: Role, email: str) 
     Raise NotFound, Forbidden (role_required), InvalidInput, TooManyAttempts.
     """
     if email:
-        rate_limited(INVITATION_MAILS.bucket, principal.key, INVITATION_MAILS.per_minute)
+        limit_rate(INVITATION_MAILS.bucket, principal.key, INVITATION_MAILS.per_minute)
     made = _create(principal, workspace_id, role=role, email=email)
     if not made.invitation.email or mail_server() is None:
         return made
@@ -114,7 +114,7 @@ def invitations_to(principal: Principal, workspace_id: UUID) -> Sequence[Invitat
 
 @unit_of_work
 def revoke_invitation(principal: Principal, workspace_id: UUID, invitation_id: UUID) -> None:
-    """Make its link useless; raise NotFound, Forbidden."""
+    """Delete an invitation, so that its link no longer works; raise NotFound, Forbidden."""
     require_in(principal, workspace_id, Role.ADMIN)
     if not Invitation.objects.filter(pk=invitation_id, workspace_id=workspace_id).delete()[0]:
         raise NotFound("there is no such invitation")

@@ -50,7 +50,7 @@ class Departure:
     cookie: str
 
 
-def configured_provider() -> conf.OidcSettings:
+def require_provider() -> conf.OidcSettings:
     """Return the provider; raise NotFound (oidc_disabled), which says what is not set."""
     configured = conf.oidc()
     if configured is None:
@@ -65,7 +65,7 @@ def configured_provider() -> conf.OidcSettings:
 
 def begin_sign_in(return_url: str, flow: str) -> Departure:
     """Raise NotFound (oidc_disabled), InvalidInput, ProviderError."""
-    configured = configured_provider()
+    configured = require_provider()
     attempt = SignInAttempt(
         state=secrets.token_urlsafe(32),
         nonce=secrets.token_urlsafe(32),
@@ -89,7 +89,7 @@ def begin_sign_in(return_url: str, flow: str) -> Departure:
 
 def read_attempt(cookie: str) -> SignInAttempt | None:
     """Return the attempt that the state cookie holds; None for a forged or expired one."""
-    configured = configured_provider()
+    configured = require_provider()
     try:
         fields: Any = signing.loads(
             cookie, key=configured.state_secret, salt=_SALT, max_age=conf.OIDC_STATE_LIFE
@@ -107,7 +107,7 @@ def finish_sign_in(attempt: SignInAttempt | None, query: Mapping[str, str]) -> E
 
     Raise ExternalSignInRefused (oidc_state_invalid, oidc_denied), ProviderError.
     """
-    configured = configured_provider()
+    configured = require_provider()
     state, code = query.get("state", ""), query.get("code", "")
     if attempt is None or not constant_time_compare(state, attempt.state):
         raise ExternalSignInRefused(

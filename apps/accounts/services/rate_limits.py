@@ -158,10 +158,10 @@ _store: Final = StoreAttempts()
 
 def limit_by_ip(request: HttpRequest, limit: RateLimit) -> None:
     """Count a request of this client; raise TooManyAttempts."""
-    rate_limited(limit.bucket, client_ip(request), limit.per_minute)
+    limit_rate(limit.bucket, client_ip(request), limit.per_minute)
 
 
-def rate_limited(bucket: str, key: str, limit: int) -> None:
+def limit_rate(bucket: str, key: str, limit: int) -> None:
     """Count a request of `key` against `limit` requests per minute.
 
     Raise TooManyAttempts (429 rate_limited); a refused request does not count.

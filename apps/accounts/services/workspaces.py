@@ -167,7 +167,7 @@ def _require(principal: Principal, workspace_id: UUID, role: Role) -> None:
     held = role_in(workspace_id, principal.user_id)
     if held is None:
         raise no_workspace()
-    principal.limited_to(held).require(role)
+    principal.with_role(held).require(role)
 
 
 def _member(workspace_id: UUID, user_id: UUID) -> Membership:

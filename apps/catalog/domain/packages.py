@@ -1,4 +1,4 @@
-"""The packages of the catalog: repositories, suites and built-in modules, united.
+"""The packages of the catalog: repositories, suites and built-in modules, merged.
 
 The rules are those of 5.1 of the reference (control-plane). A package is what people find; a suite
 is what can be inspected and run.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
-from kernel.ids import humanized, slug
+from kernel.ids import humanize, slug
 from kernel.wire_types import Percentage
 
 SUITE: Final = "suite"
@@ -142,12 +142,12 @@ class CatalogEntry(TypedDict):
     seenAt: str
 
 
-def united(
+def merge_packages(
     repositories: Iterable[AdvertisedRepository],
     suites: Sequence[KnownSuite],
     modules: Iterable[BuiltInModule],
 ) -> list[CatalogEntry]:
-    """Return one entry for each package, by kind and title.
+    """Merge the packages of all sources into one entry for each, by kind and title.
 
     `repositories` come in the order of the settings: of equal ones the first wins. `suites` come in
     the order in which a repository looks for its own.
@@ -155,7 +155,7 @@ def united(
     offered = _first_of_each(repositories)
     own = _SuitesByRepository(suites)
     drafts = [_of_repository(each, own.of(each)) for each in offered]
-    drafts += [_of_suite(suite) for suite in own.unmatched()]
+    drafts += [_of_suite(suite) for suite in own.find_unmatched()]
     built_in = [_of_module(module) for module in modules]
     _give_ids(drafts, [entry["package"]["id"] for entry in built_in])
     drafts += built_in
@@ -191,7 +191,8 @@ class _SuitesByRepository:
         self._found |= {each.suite_id for each in (own, remote) if each}
         return own or remote
 
-    def unmatched(self) -> Iterator[KnownSuite]:
+    def find_unmatched(self) -> Iterator[KnownSuite]:
+        """Yield the suites that are of no repository."""
         return (suite for suite in self._suites if suite.suite_id not in self._found)
 
 
@@ -307,7 +308,7 @@ def _entry(
 
 
 def _words(segment: str) -> str:
-    return humanized(segment) or segment
+    return humanize(segment) or segment
 
 
 def _built_in_id(name: str) -> str:

@@ -49,7 +49,7 @@ class Merit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class InstallableVersion:
     """A tag with the command that gets it; `digest` only of the version that is known."""
 
     tag: str
@@ -75,9 +75,9 @@ def merits(entry: CatalogEntry) -> Sequence[Merit]:
     ]
 
 
-def versions(package: Mapping[str, Any]) -> Sequence[Version]:
+def versions(package: Mapping[str, Any]) -> Sequence[InstallableVersion]:
     return [
-        Version(
+        InstallableVersion(
             tag=tag,
             digest=package.get("digest", "") if tag == package["version"] else "",
             reference=f"{package['repository']}:{tag}",

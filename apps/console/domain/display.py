@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from apps.console.domain.highlighting import Span, highlighted
+from apps.console.domain.highlighting import Span, highlight
 from apps.executions.api import (
     FINAL_EXECUTION,
     AttemptBody,
@@ -250,7 +250,7 @@ def numbered_lines(
     line = int((error or {}).get("line", 0))
     column = int((error or {}).get("column", 0))
     contents = text.split("\n")
-    spans = highlighted(text, language) or ()
+    spans = highlight(text, language) or ()
     if len(spans) != len(contents):  # a lone carriage return is a line to the highlighter
         spans = ((),) * len(contents)
     return [

@@ -33,7 +33,7 @@ Span = tuple[str, str]  # class or "", text
 
 
 @lru_cache(maxsize=128)
-def highlighted(text: str, language: str) -> tuple[tuple[Span, ...], ...] | None:
+def highlight(text: str, language: str) -> tuple[tuple[Span, ...], ...] | None:
     """Return the spans of each line; None for a text that is shown plain."""
     name = _LEXERS.get(language)
     too_large = len(text) > MAX_TEXT or any(len(line) > MAX_LINE for line in text.split("\n"))

@@ -29,7 +29,7 @@ UNMATCHED: Final = (CallOutcome.NO_MATCH, CallOutcome.REJECTED, CallOutcome.ERRO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DisplayedVerdict:
     """`sign` is the name of an icon and of the status whose color it has."""
 
     sign: str
@@ -38,22 +38,24 @@ class Verdict:
     more: str = ""
 
 
-def verdict(explanation: Mapping[str, Any]) -> Verdict:
+def verdict(explanation: Mapping[str, Any]) -> DisplayedVerdict:
     """Return in one sentence what answers an explained call."""
     failed = [each["name"] for each in explanation["constraints"] if not each["ok"]]
     if failed:
-        return Verdict(
+        return DisplayedVerdict(
             sign="failing", text="Refused, parameter constraints fail:", more=", ".join(failed)
         )
     if explanation["schemaErrors"]:
-        return Verdict(sign="failing", text="Refused: the request breaks the schema of the example")
+        return DisplayedVerdict(
+            sign="failing", text="Refused: the request breaks the schema of the example"
+        )
     if error := explanation.get("error"):
-        return Verdict(sign="failed", text=f"{error['code']}:", more=error["detail"])
+        return DisplayedVerdict(sign="failed", text=f"{error['code']}:", more=error["detail"])
     if chosen := explanation.get("chosen", ""):
         by = f"by dispatcher {explanation['dispatcher']}"
-        return Verdict(sign="healthy", text="Answered by example", chosen=chosen, more=by)
+        return DisplayedVerdict(sign="healthy", text="Answered by example", chosen=chosen, more=by)
     text = "No example is chosen; the fallback answers:"
-    return Verdict(sign="skipped", text=text, more=str(explanation.get("fallback", "")))
+    return DisplayedVerdict(sign="skipped", text=text, more=str(explanation.get("fallback", "")))
 
 
 def transition_words(transition: Mapping[str, Any]) -> str:

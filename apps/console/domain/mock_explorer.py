@@ -102,13 +102,13 @@ def _of_command(command: str, url: str, params: Sequence[str]) -> Sample:
 def _blank(constraints: Sequence[Mapping[str, Any]], command: Sample) -> Sample:
     """Return the command's call, with an empty place for each constraint that it leaves out."""
 
-    def named(source: str) -> dict[str, str]:
+    def names_from(source: str) -> dict[str, str]:
         return {each["name"]: "" for each in constraints if each["source"] == source}
 
     return Sample(
         path=command.path,
-        query={**named("query"), **command.query},
-        headers={**named("header"), **command.headers},
+        query={**names_from("query"), **command.query},
+        headers={**names_from("header"), **command.headers},
         body=command.body,
     )
 

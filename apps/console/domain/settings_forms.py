@@ -108,7 +108,7 @@ def read_group(group: Group, posted: Mapping[str, str]) -> Any:
     return [_read_entry(group, f"{group.prefix}-{index}", posted) for index in range(count)]
 
 
-def rearranged(entries: Sequence[Any], action: str) -> list[Any]:
+def apply_entry_action(entries: Sequence[Any], action: str) -> list[Any]:
     """Return the entries after `add`, `remove-2`, `up-2` or `down-2`; others change nothing."""
     verb, _, at = action.partition("-")
     made = list(entries)
@@ -126,17 +126,17 @@ def rearranged(entries: Sequence[Any], action: str) -> list[Any]:
     return made
 
 
-def bound(
+def bind_group(
     group: Group, values: Any, stored: Document, errors: Mapping[str, str] | None = None
 ) -> BoundGroup:
     """Return a group with values and errors; `errors` are sentences by JSON pointer."""
     faults, kept = errors or {}, _at(stored, group.path)
     if not group.noun:
-        entry = _bound_entry(group, (0, values), kept or {}, (group.prefix, group.pointer), faults)
+        entry = _bind_entry(group, (0, values), kept or {}, (group.prefix, group.pointer), faults)
         return BoundGroup(group=group, entries=(entry,))
     known = {each.get(group.identity): each for each in kept or []}
     entries = [
-        _bound_entry(
+        _bind_entry(
             group,
             (index, value),
             known.get(value.get(group.identity), {}),
@@ -202,7 +202,7 @@ def _number(text: str) -> int | str | None:
     return int(text) if is_whole else text or None
 
 
-def _bound_entry(
+def _bind_entry(
     group: Group,
     numbered: tuple[int, Mapping[str, Any]],
     stored: Mapping[str, Any],
@@ -215,7 +215,7 @@ def _bound_entry(
     return BoundEntry(
         index=index,
         identity=str(values.get(group.identity) or ""),
-        fields=tuple(_bound_fields(group, values, stored, prefix, pointer, errors)),
+        fields=tuple(_bind_fields(group, values, stored, prefix, pointer, errors)),
         error=errors.get(pointer, "") if group.noun else "",
         is_first=index == 0,
         is_last=index == last,
@@ -223,7 +223,7 @@ def _bound_entry(
     )
 
 
-def _bound_fields(
+def _bind_fields(
     group: Group,
     values: Mapping[str, Any],
     stored: Mapping[str, Any],

@@ -33,7 +33,7 @@ _TRIED = 20
 GRACE_S = 10  # for running streams to end after a whole record
 
 
-class PortTaken(RuntimeError):
+class AddressTaken(RuntimeError):
     """The address cannot be used; the message says what to do."""
 
 
@@ -139,7 +139,7 @@ def announce_signals(say: Callable[[str], None], *, at_once: Callable[[], None])
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """Return a bound socket; raise PortTaken."""
+    """Return a bound socket; raise AddressTaken."""
     try:
         return bound_socket(host, port)
     except OSError as error:
@@ -147,7 +147,7 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def listen(bound: socket.socket) -> None:
-    """Listen on a bound socket; raise PortTaken.
+    """Listen on a bound socket; raise AddressTaken.
 
     Two processes can bind the same address; the first one that listens has it.
     """
@@ -158,8 +158,8 @@ def listen(bound: socket.socket) -> None:
         raise _port_taken(error, host, port) from None
 
 
-def _port_taken(error: OSError, host: str, port: int) -> PortTaken:
-    return PortTaken(
+def _port_taken(error: OSError, host: str, port: int) -> AddressTaken:
+    return AddressTaken(
         f"cannot listen on {host}:{port} ({error.strerror}): {_advice(error, host, port)}"
     )
 

@@ -23,9 +23,9 @@ from apps.console import conf
 from apps.console.embedded import demo
 from apps.console.embedded.server import (
     SIGNALS,
+    AddressTaken,
     CeleryThread,
     EmbeddedServer,
-    PortTaken,
     announce_signals,
     listener,
 )
@@ -79,7 +79,7 @@ class Up:
         self._demo = BackgroundThread("demo", show, ended=self._over)
 
     def run(self) -> int:
-        """Serve until a signal; raise PortTaken, and PlatformError when the store is unusable."""
+        """Serve until a signal; raise AddressTaken, and PlatformError if the store is unusable."""
         sockets = [listener(conf.host(), conf.port())]
         self.console.print("[bold]Partita[/] starts", soft_wrap=True)
         prepare_store()
@@ -132,7 +132,7 @@ class Up:
             return []
         try:
             bound = [listener(bridge, conf.port())]
-        except PortTaken as error:
+        except AddressTaken as error:
             self._warn(f"containers cannot reach the mocks: {error}")
             return []
         self.server.serve_mocks_alone_at(bridge)

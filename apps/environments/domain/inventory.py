@@ -24,7 +24,7 @@ from apps.environments.domain.orchestrators import (
 )
 from apps.executions.api import RunFacts
 from kernel.agent_protocol import RuntimeResource, StepUsage
-from kernel.ids import shortened, slug
+from kernel.ids import shorten, slug
 
 RUN_ID: Final = "partita.run_id"
 WORKSPACE_ID: Final = "partita.workspace_id"
@@ -171,7 +171,7 @@ def run_id_of(resource: RuntimeResource) -> str:
 def sandbox_id_of(resource: RuntimeResource) -> str:
     """Return the id of the run, or `orphan-<kind>-<slug of name>` without a run label."""
     orphan = f"{_ORPHAN}{resource.kind}-{slug(resource.name)}"
-    return run_id_of(resource) or shortened(orphan, limit=_ID_LENGTH)
+    return run_id_of(resource) or shorten(orphan, limit=_ID_LENGTH)
 
 
 def group_resources(seen: Iterable[SeenResource]) -> dict[str, list[SeenResource]]:

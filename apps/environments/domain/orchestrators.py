@@ -130,4 +130,4 @@ def death_reason(
 
 
 def _ago(span: timedelta) -> str:
-    return durations.shown(max(0, int(span.total_seconds())))
+    return durations.format_duration(max(0, int(span.total_seconds())))

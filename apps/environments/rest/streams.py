@@ -15,7 +15,7 @@ from apps.accounts.api import Principal, authenticate_stream
 from apps.environments.selectors import Viewer, viewer_of
 from apps.environments.services.inventory_looks import ENVIRONMENTS_NUDGE
 from apps.environments.services.snapshots import SnapshotTaker
-from apps.executions.rest import describe_stream, on_request_thread, only_get, streamed
+from apps.executions.rest import describe_stream, on_request_thread, only_get, stream_response
 from apps.http.rest import refuse_unknown_parameters
 from apps.streams import api as streams
 
@@ -26,7 +26,7 @@ _POLL_S: Final = 2.0  # a change that no nudge told is seen by then
 async def events(request: HttpRequest) -> HttpResponseBase:
     """Stream the environments that the caller may see."""
     viewer, principal = await on_request_thread(lambda: _admit(request))
-    return await streamed(request, snapshot_frames(viewer), principal, "environments")
+    return await stream_response(request, snapshot_frames(viewer), principal, "environments")
 
 
 def _admit(request: HttpRequest) -> tuple[Viewer, Principal]:

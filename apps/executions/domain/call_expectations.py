@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from apps.executions.domain.junit import Case
-from apps.mocks.api import JournalEntry, parse_path, parsed_body, text_of_value, value_at
+from apps.mocks.api import JournalEntry, parse_body, parse_path, text_of_value, value_at
 
 KIND: Final = "expect_calls"
 _SHOWN_CALLS: Final = 5
@@ -75,7 +75,7 @@ def _differences(expectation: Mapping[str, Any], entry: JournalEntry) -> Iterato
 
 def _body_differences(wanted: Mapping[str, str], entry: JournalEntry) -> Iterator[str]:
     content_type = entry.request_headers.get("content-type", "")
-    body = parsed_body(entry.request_body.encode(), content_type)
+    body = parse_body(entry.request_body.encode(), content_type)
     for path, value in wanted.items():
         steps = parse_path(path)
         found = None if steps is None else text_of_value(value_at(body, steps))

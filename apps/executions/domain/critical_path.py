@@ -66,7 +66,7 @@ def critical_path(
     begun = [step for step in steps if step["attempts"] and step["status"] != "skipped"]
     if not begun:
         return []
-    step = max(begun, key=_decided_and_long)
+    step = max(begun, key=_decision_order)
     end_ms, number = _decided_ms(step), len(step["attempts"]) - 1
     links: list[CriticalLink] = []
     while True:
@@ -113,9 +113,9 @@ def waiting_sentence(
 def rounded_duration(duration_ms: int) -> str:
     """Return a duration for people: `250 ms`, `4.2 s`, `41 s`, `3 min 20 s`."""
     if duration_ms < durations.parse_duration_ms("1s"):
-        return durations.shown(duration_ms / 1000)
+        return durations.format_duration(duration_ms / 1000)
     digits = 1 if duration_ms < _TENTHS_BELOW_MS else 0
-    return durations.shown(round(duration_ms / 1000, digits))
+    return durations.format_duration(round(duration_ms / 1000, digits))
 
 
 def _sentence_without_steps(span: RunSpan) -> str:
@@ -163,7 +163,7 @@ def _parts(step: StepTimeline, link: CriticalLink) -> Iterator[tuple[int, Segmen
                 yield attempt["number"], part
 
 
-def _decided_and_long(step: StepTimeline) -> tuple[int, int]:
+def _decision_order(step: StepTimeline) -> tuple[int, int]:
     """Return a key by which the step that is decided last comes last; of several, the longest."""
     return _decided_ms(step), -step["attempts"][-1]["startMs"]
 

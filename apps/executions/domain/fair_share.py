@@ -171,7 +171,7 @@ def settle_accounts(
     }
 
 
-def with_given(accounts: Mapping[str, Account], given: Collection[Occupant]) -> dict[str, Account]:
+def add_given(accounts: Mapping[str, Account], given: Collection[Occupant]) -> dict[str, Account]:
     """Return the accounts with the places that were given since they were settled."""
     made = dict(accounts)
     for each in given:

@@ -250,7 +250,7 @@ def _write_case(parent: ET.Element, case: Case) -> None:
 
 
 def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 cannot hold."""
+    """Replace the characters that XML 1.0 cannot hold."""
     return _NOT_XML.sub("\ufffd", text)
 
 

@@ -18,8 +18,8 @@ from apps.executions.domain.fair_share import (
     Account,
     Happened,
     Occupant,
+    add_given,
     settle_accounts,
-    with_given,
 )
 from apps.executions.domain.place_queue import PlaceLimits, PlaceQueue, Waiter, lanes_of
 
@@ -90,7 +90,7 @@ def expected_starts(  # noqa: PLR0913 - the state of a queue, and what is known 
             starts[each.key] = at - now
             running[each.key] = Occupant(each.key, each.workspace, each.backend, at)
             heapq.heappush(ends, (at + durations.mean(kinds.get(each.key, "")), each.key))
-        state = with_given(state, [running[each.key] for each in taken])
+        state = add_given(state, [running[each.key] for each in taken])
         if not queue.heads() or not ends:
             break
         at, key = heapq.heappop(ends)

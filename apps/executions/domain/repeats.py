@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from apps.executions.domain.states import IllegalTransition
-from kernel.durations import shown
+from kernel.durations import format_duration
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 from kernel.ids import is_env_name
 
@@ -157,7 +157,7 @@ def repeat_sentence(
     attempt: int, state: RepeatState, *, detail: str, took_ms: int | None, is_service: bool
 ) -> str:
     """Return what became of a repeat: `#2 succeeded in 1.2 s`."""
-    took = "" if took_ms is None else f" in {shown(round(took_ms / 1000, 1))}"
+    took = "" if took_ms is None else f" in {format_duration(round(took_ms / 1000, 1))}"
     because = f": {detail}" if detail else ""
     words = {
         RepeatState.QUEUED: "waits for a runner",

@@ -164,7 +164,7 @@ def layered_env(
     }
 
 
-def filled_in(message: str, *, env: Mapping[str, str], facts: Mapping[str, str]) -> str:
+def fill_in(message: str, *, env: Mapping[str, str], facts: Mapping[str, str]) -> str:
     """Fill in `{{suite}}`, `{{env.NAME}}` and other facts; leave unknown names as they are."""
 
     def replacement(match: re.Match[str]) -> str:

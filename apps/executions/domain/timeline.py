@@ -153,7 +153,7 @@ class _Course:
             self.attempt = None
 
     def leave_open(self) -> None:
-        """Let what goes on last until now."""
+        """Add the segment that still goes on, up to now, and mark it as open."""
         if self.attempt is not None:
             self._advance(self.duration_ms)
             start_ms, length_ms = self.since_ms, self.now_ms - self.since_ms

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from apps.executions.rest.consumer import TOO_BIG, StreamConsumer
-from apps.executions.rest.streams import describe_stream, on_request_thread, only_get, streamed
+from apps.executions.rest.streams import (
+    describe_stream,
+    on_request_thread,
+    only_get,
+    stream_response,
+)
 
 __all__ = [
     "TOO_BIG",
@@ -11,5 +16,5 @@ __all__ = [
     "describe_stream",
     "on_request_thread",
     "only_get",
-    "streamed",
+    "stream_response",
 ]

@@ -75,7 +75,7 @@ class StreamConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels 
                 return
             async with ThreadSensitiveContext():
                 principal, opened = await on_request_thread(self._admit)
-            frames, self._release = await streams.guarded(
+            frames, self._release = await streams.guard_frames(
                 opened,
                 user_key=principal.key,
                 recheck=partial(recheck, principal),

@@ -18,7 +18,7 @@ from apps.executions.selectors.detail import PARTS
 from apps.executions.selectors.logs import (
     PATTERN_MAX_CHARACTERS,
     LineFilter,
-    PatternInvalid,
+    SearchPatternInvalid,
     compile_pattern,
 )
 from apps.http.rest import InvalidParameter, choice_parameter, flag_parameter
@@ -47,7 +47,7 @@ _IDEMPOTENCY_KEY: Final = re.compile(r"^[\x21-\x7e]{1,128}\Z")
 def run_filter(request: Request) -> RunFilter:
     """Return the filter of a list of runs; raise InvalidParameter."""
     return RunFilter(
-        statuses=listed(request.query_params, "status", [str(one) for one in ExecutionStatus]),
+        statuses=choices(request.query_params, "status", [str(one) for one in ExecutionStatus]),
         suite_id=text(request.query_params, "suiteId"),
         profile=text(request.query_params, "profile"),
         backend_id=text(request.query_params, "backendId"),
@@ -59,7 +59,7 @@ def run_filter(request: Request) -> RunFilter:
 
 
 def omitted_parts(request: Request) -> frozenset[str]:
-    return listed(request.query_params, "omit", PARTS)
+    return choices(request.query_params, "omit", PARTS)
 
 
 def reference(request: Request) -> str:
@@ -79,7 +79,7 @@ def line_filter(request: Request) -> LineFilter:
         pattern = compile_pattern(
             query, regex=flag_parameter(request, "regex"), case=flag_parameter(request, "case")
         )
-    except PatternInvalid as error:
+    except SearchPatternInvalid as error:
         raise InvalidParameter(f"q is not a valid RE2 pattern: {error}") from None
     return LineFilter(
         pattern=pattern,
@@ -107,7 +107,7 @@ def _check_text(name: str, value: str, longest: int) -> str:
     return value
 
 
-def listed(values: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
+def choices(values: Mapping[str, str], name: str, options: Collection[str]) -> frozenset[str]:
     """Return the items of a comma list of `options`; raise InvalidParameter."""
     if name not in values:
         return frozenset()

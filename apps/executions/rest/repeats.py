@@ -18,7 +18,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.api import Principal, authenticate_stream, rate_limited
+from apps.accounts.api import Principal, authenticate_stream, limit_rate
 from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters
@@ -27,7 +27,7 @@ from apps.executions.rest.streams import (
     on_request_thread,
     only_get,
     repeat_frames,
-    streamed,
+    stream_response,
 )
 from apps.http.rest import (
     PAGING,
@@ -98,7 +98,7 @@ class RepeatViewSet(PrincipalMixin, StrictViewSet):  # the log is a raw view, be
     )
     def create(self, _request: Request, **_path: str) -> Response:
         api.get_execution(self.principal, self.run_id)
-        rate_limited(REPEATS, self.principal.key, REPEATS_A_MINUTE)
+        limit_rate(REPEATS, self.principal.key, REPEATS_A_MINUTE)
         body = self.body(RepeatInput)
         content = body["contentBase64"]
         wanted = api.RepeatRequest(
@@ -145,7 +145,7 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream the log lines of a repeat."""
     after, principal = await on_request_thread(lambda: _admit(request, path))
     frames = repeat_frames(path["repeatId"], after)
-    return await streamed(request, frames, principal, "repeat-logs")
+    return await stream_response(request, frames, principal, "repeat-logs")
 
 
 def _admit(request: HttpRequest, path: Mapping[str, str]) -> tuple[int, Principal]:

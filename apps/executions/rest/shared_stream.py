@@ -28,7 +28,7 @@ from apps.executions.rest.streams import (
     overview_frames,
     probe_frames,
     repeat_frames,
-    streamed,
+    stream_response,
 )
 from apps.http.rest import InvalidParameter, refuse_unknown_parameters
 from apps.observability.api import request_context
@@ -61,11 +61,11 @@ def shared_streams() -> dict[str, str]:
 
 
 @only_get
-async def shared(request: HttpRequest) -> HttpResponseBase:
+async def shared_stream(request: HttpRequest) -> HttpResponseBase:
     """Stream what every `stream` of the query streams; a refused one gets a frame that says why."""
     principal, opens = await on_request_thread(lambda: _authorize(request))
     frames = streams.merge([make() for make in opens])
-    return await streamed(request, frames, principal, "shared")
+    return await stream_response(request, frames, principal, "shared")
 
 
 def _authorize(request: HttpRequest) -> tuple[Principal, list[_Open]]:
@@ -74,17 +74,17 @@ def _authorize(request: HttpRequest) -> tuple[Principal, list[_Open]]:
     addresses = request.GET.getlist("stream")
     if not 1 <= len(addresses) <= MOST_STREAMS:
         raise InvalidParameter(f"stream must be given 1 to {MOST_STREAMS} times")
-    return principal, [_admitted_stream(principal, address) for address in addresses]
+    return principal, [_admit_stream(principal, address) for address in addresses]
 
 
-def _admitted_stream(principal: Principal, address: str) -> _Open:
+def _admit_stream(principal: Principal, address: str) -> _Open:
     try:
         return _find_stream(principal, address)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         problem = problem_document(error, instance=address, request_id=request_context().request_id)
-        frame = streams.stream_refused(json.dumps(problem).encode())
+        frame = streams.refusal_frame(json.dumps(problem).encode())
         return lambda: frame
 
 

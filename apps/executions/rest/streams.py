@@ -21,7 +21,13 @@ from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.accounts.api import Principal, authenticate_stream, recheck, signed_in, visible_workspaces
+from apps.accounts.api import (
+    Principal,
+    authenticate_stream,
+    recheck,
+    require_principal,
+    visible_workspaces,
+)
 from apps.executions import api
 from apps.executions.rest.artifact_responses import HARMLESS
 from apps.executions.rest.parameters import text, texts
@@ -45,7 +51,7 @@ def only_get(view: View) -> View:
 
     @csrf_exempt  # other methods get 405
     @wraps(view)
-    async def checked(request: HttpRequest, **path: str) -> HttpResponseBase:
+    async def wrapper(request: HttpRequest, **path: str) -> HttpResponseBase:
         if request.method == "OPTIONS":
             return HttpResponse(status=204, headers={"Allow": ", ".join(_METHODS)})
         if request.method not in _METHODS:
@@ -53,7 +59,7 @@ def only_get(view: View) -> View:
         response: HttpResponseBase = await view(request, **path)
         return response
 
-    return checked
+    return wrapper
 
 
 @only_get
@@ -63,7 +69,9 @@ async def events(request: HttpRequest, **path: str) -> HttpResponseBase:
     after, principal = await on_request_thread(
         lambda: _authorize(request, run_id, {"since", "token"})
     )
-    return await streamed(request, event_frames(run_id, after), principal, "execution-events")
+    return await stream_response(
+        request, event_frames(run_id, after), principal, "execution-events"
+    )
 
 
 @only_get
@@ -74,7 +82,7 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
         lambda: _authorize(request, run_id, {"since", "token", "source"})
     )
     frames = log_frames(run_id, after, texts(request.GET, "source"))
-    return await streamed(request, frames, principal, "execution-logs")
+    return await stream_response(request, frames, principal, "execution-logs")
 
 
 @only_get
@@ -82,14 +90,14 @@ async def probes(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Stream what the services of a run wait for that are not ready, whenever it has changed."""
     run_id = path["executionId"]
     _, principal = await on_request_thread(lambda: _authorize(request, run_id, {"token"}))
-    return await streamed(request, probe_frames(run_id), principal, "execution-probes")
+    return await stream_response(request, probe_frames(run_id), principal, "execution-probes")
 
 
 @only_get
 async def overview(request: HttpRequest) -> HttpResponseBase:
     """Stream the engine overview, again whenever it has changed."""
-    workspaces, principal = await on_request_thread(lambda: _admitted_to_overview(request))
-    return await streamed(request, overview_frames(workspaces), principal, "overview")
+    workspaces, principal = await on_request_thread(lambda: _admit_to_overview(request))
+    return await stream_response(request, overview_frames(workspaces), principal, "overview")
 
 
 def event_frames(run_id: str, after: int) -> AsyncGenerator[bytes]:
@@ -140,7 +148,7 @@ def overview_frames(workspaces: frozenset[UUID] | None) -> AsyncGenerator[bytes]
 async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Send the stored log while it is read."""
     run_id = path["executionId"]
-    form, source = await on_request_thread(lambda: _asked_download(request, run_id))
+    form, source = await on_request_thread(lambda: _admit_to_download(request, run_id))
     pages = api.log_pages(run_id, form, source=source)
     disposition = content_disposition_header(
         as_attachment=True, filename=f"{run_id}.{'log' if form == 'txt' else form}"
@@ -156,7 +164,7 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
 async def artifact_archive(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Send all artifacts of a run as one zip, while it is made."""
     run_id = path["executionId"]
-    parts = await on_request_thread(lambda: _requested_archive(request, run_id))
+    parts = await on_request_thread(lambda: _open_archive(request, run_id))
     return StreamingHttpResponse(
         _pieces(parts),
         content_type="application/zip",
@@ -180,14 +188,14 @@ def _authorize(request: HttpRequest, run_id: str, known: Collection[str]) -> tup
     return streams.resume_point(request), principal
 
 
-def _admitted_to_overview(request: HttpRequest) -> tuple[Any, Principal]:
+def _admit_to_overview(request: HttpRequest) -> tuple[Any, Principal]:
     principal = authenticate_stream(request, request.path)
     refuse_unknown_parameters(request.GET, {"token", "workspaceId"})
     return visible_workspaces(principal, request.GET.get("workspaceId")), principal
 
 
-def _asked_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]:
-    principal = signed_in(request)
+def _admit_to_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]:
+    principal = require_principal(request)
     refuse_unknown_parameters(request.GET, {"format", "source"})
     api.get_execution(principal, run_id)
     form = request.GET.get("format", "txt")
@@ -196,13 +204,13 @@ def _asked_download(request: HttpRequest, run_id: str) -> tuple[Any, str | None]
     return form, text(request.GET, "source") or None
 
 
-def _requested_archive(request: HttpRequest, run_id: str) -> Iterator[bytes]:
-    principal = signed_in(request)
+def _open_archive(request: HttpRequest, run_id: str) -> Iterator[bytes]:
+    principal = require_principal(request)
     refuse_unknown_parameters(request.GET, ())
     return api.artifact_archive(principal, run_id)
 
 
-async def streamed(
+async def stream_response(
     request: HttpRequest, frames: AsyncGenerator[bytes], principal: Principal, stream: str
 ) -> HttpResponseBase:
     return await streams.sse_response(

@@ -17,7 +17,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.api import rate_limited
+from apps.accounts.api import limit_rate
 from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
@@ -76,7 +76,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
 
     def limit_launches(self) -> None:
         """Raise TooManyAttempts above the limit."""
-        rate_limited(LAUNCHES, self.principal.key, LAUNCHES_A_MINUTE)
+        limit_rate(LAUNCHES, self.principal.key, LAUNCHES_A_MINUTE)
 
     @extend_schema(
         operation_id="launch_suites",

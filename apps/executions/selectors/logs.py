@@ -38,7 +38,7 @@ class LinePattern(Protocol):
     def search(self, text: str) -> FoundText | None: ...
 
 
-class PatternInvalid(ValueError):
+class SearchPatternInvalid(ValueError):
     """The text is not a valid RE2 pattern; the message is the reason."""
 
 
@@ -69,7 +69,7 @@ class LineFilter:
 def compile_pattern(query: str, *, regex: bool, case: bool) -> LinePattern:
     """Return the pattern, literal unless `regex`, case-sensitive with `case`.
 
-    Raise PatternInvalid for what RE2 refuses: back references, look-around, huge repetitions.
+    Raise SearchPatternInvalid for what RE2 refuses: back references, look-around, huge repetitions.
     """
     options = re2.Options()
     options.log_errors = False
@@ -81,7 +81,7 @@ def compile_pattern(query: str, *, regex: bool, case: bool) -> LinePattern:
     except re2.error as error:
         reason = error.args[0] if error.args else "not understood"
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise PatternInvalid(text) from None
+        raise SearchPatternInvalid(text) from None
     return pattern
 
 

@@ -170,7 +170,7 @@ def overview(principal: Principal, *, workspace_id: str | None = None) -> Overvi
 def overview_of(workspaces: frozenset[UUID] | None) -> OverviewBody:
     """Return the overview of these workspaces; None means all."""
     now = clock.now()
-    entries = shown(overview_cache().entries().values(), workspaces=workspaces, now=now)
+    entries = overview_runs(overview_cache().entries().values(), workspaces=workspaces, now=now)
     wire = summaries([entry.row for entry in entries], now=now)
     items = [item(entry, summary) for entry, summary in zip(entries, wire, strict=True)]
     return document(items, updated_at=clock.rfc3339(now))
@@ -235,7 +235,7 @@ class OverviewTaker:
         return self._body
 
 
-def shown(
+def overview_runs(
     entries: Iterable[CachedRun], *, workspaces: Set[UUID] | None, now: datetime
 ) -> list[CachedRun]:
     """Return the runs of some workspaces (None: of all), newest first.

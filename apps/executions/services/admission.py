@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.db.models import F
 
-from apps.executions.domain.fair_share import Occupant, with_given
+from apps.executions.domain.fair_share import Occupant, add_given
 from apps.executions.domain.place_queue import Waiter
 from apps.executions.domain.states import ExecutionStatus, RunReason
 from apps.executions.models import Execution, FairQueue, WorkLease
@@ -118,7 +118,7 @@ def supersede(run: RunAggregate, newer: str) -> None:
 def _keep_accounts(queue: QueueOfRuns, given: list[Waiter]) -> None:
     now = queue.now.timestamp()
     places = [Occupant(each.key, each.workspace, each.backend, now) for each in given]
-    accounts = with_given(queue.accounts, places)
+    accounts = add_given(queue.accounts, places)
     stored = {scope: account.as_json() for scope, account in accounts.items()}
     FairQueue.objects.filter(name=RUNS).update(accounts=stored)
 

@@ -254,7 +254,7 @@ def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: 
         else:
             step_transitions.expire(run, index, "the supervisor gave up")
     elif row.status == StepStatus.HEALTHY:
-        _service_ended(run, index, completion)
+        _end_service(run, index, completion)
     elif completion.outcome == "failed":
         _fail_step(run, index, completion)
     else:
@@ -276,7 +276,7 @@ def _fail_step(run: RunAggregate, index: int, completion: Completion) -> None:
         )
 
 
-def _service_ended(run: RunAggregate, index: int, completion: Completion) -> None:
+def _end_service(run: RunAggregate, index: int, completion: Completion) -> None:
     if run.step(index).cancel_reason:
         if completion.outcome == "failed":
             step_transitions.record_cause(run, index, StepReason.SERVICE_EXITED)

@@ -31,7 +31,7 @@ from apps.executions.services.secrets import (
     secret_overrides,
 )
 from apps.executions.services.step_queue import StepQueue, read_waiting_steps, waiting_step_of
-from apps.executions.services.telemetry import attempt_span, queue_waited
+from apps.executions.services.telemetry import attempt_span, observe_queue_wait
 from apps.operations.api import installation_id
 from apps.platform_settings.api import backends as configured_backends
 from apps.streams.api import unit_of_work
@@ -146,7 +146,7 @@ def _steps_ahead(
 
 
 def _give(run: RunAggregate, step: WaitingStep, supervisor: SupervisorSession) -> None:
-    run.record_metric(queue_waited(step.queued_at, run.now, step.kind))
+    run.record_metric(observe_queue_wait(step.queued_at, run.now, step.kind))
     step_transitions.claim(run, step.index, supervisor)
     if not run.execution.bound_agent_id:
         run.change_run(bound_agent_id=supervisor.agent_id)

@@ -22,7 +22,7 @@ from apps.profiles.api import (
     chain_of,
     default_profile,
     env_layers,
-    explained,
+    explain_section,
     find_profile,
     merge_chain,
     service_layers,
@@ -77,7 +77,7 @@ def explain_env(suite_id: str, profile: str = "", step: str = "") -> StepEnviron
         *(Layer(f"{each.provider}: {each.ref}", {each.key: MASK}) for each in secrets),
         Layer(BUILT_IN, _built_ins(resolved, node, chosen, traces=traces)),
     ]
-    variables = tuple(explained("env", layers))
+    variables = tuple(explain_section("env", layers))
     hidden |= {each.key for each in secrets}
     return StepEnvironment(
         suite_id=suite.suite_id,

@@ -78,7 +78,7 @@ def begin_keeping(run: RunAggregate) -> bool:
     if not run.execution.has_kept_environment:
         return False
     run.change_run(keep_alive_until=_until(run))
-    kept_for = durations.shown(run.execution.keep_alive_ms / 1000)
+    kept_for = durations.format_duration(run.execution.keep_alive_ms / 1000)
     until = clock.rfc3339(_until(run))
     run.emit_run_event("kept", f"the environment is kept for {kept_for}, until {until}")
     return True
@@ -167,7 +167,7 @@ def _claim_telling(pk: UUID, until: datetime, now: datetime) -> bool:
 
 
 def _mail(row: Execution, until: datetime, now: datetime) -> None:
-    left = durations.shown(max(1, round((until - now).total_seconds())))
+    left = durations.format_duration(max(1, round((until - now).total_seconds())))
     text = _TEXT.format(
         suite=row.suite_title,
         run=row.run_id,

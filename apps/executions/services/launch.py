@@ -111,7 +111,7 @@ def launch_once(
     nor fails a launch.
     """
     principal.require(Role.RUNNER)
-    if earlier := replayed(idempotency):
+    if earlier := find_replay(idempotency):
         return earlier
     return launch_accepted(_check_request(principal, request), idempotency)
 
@@ -122,7 +122,7 @@ def launch_accepted(accepted: Accepted, idempotency: Idempotency | None) -> Laun
         _, answer = store_run(accepted, idempotency)
     except IntegrityError:
         # another request with this key was first: its response is ours too
-        if earlier := replayed(idempotency):
+        if earlier := find_replay(idempotency):
             return earlier
         raise
     enqueue("executions.dispatch")
@@ -279,7 +279,7 @@ def _steps(execution: Execution, accepted: Accepted) -> list[Step]:
     ]
 
 
-def replayed(idempotency: Idempotency | None) -> Launched | None:
+def find_replay(idempotency: Idempotency | None) -> Launched | None:
     """Return the stored response; raise IdempotencyKeyReused if the body is another one."""
     if idempotency is None:
         return None

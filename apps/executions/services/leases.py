@@ -67,10 +67,10 @@ def renew(
     for job in jobs:
         by_attempt[job.attempt].append(job.job_id)
     for attempt, job_ids in by_attempt.items():
-        _held_by(supervisor).filter(attempt=attempt, job_id__in=job_ids).update(
+        _steps_held_by(supervisor).filter(attempt=attempt, job_id__in=job_ids).update(
             lease_expires_at=expires_at
         )
-    rows = _held_by(supervisor).filter(job_id__in=[job.job_id for job in jobs])
+    rows = _steps_held_by(supervisor).filter(job_id__in=[job.job_id for job in jobs])
     held = {Job(job_id=step.job_id, attempt=step.attempt): step for step in rows}
     grace = lease_grace(supervisor)
     results = [_lease_answer(held.get(job), grace) for job in jobs]
@@ -186,14 +186,14 @@ def _expire_leases(steps: Sequence[UUID], cutoff: datetime) -> int:
 def _expire_lease(run: RunAggregate, index: int, alive: set[tuple[str, str]]) -> None:
     row = run.step(index)
     lives = (row.agent_id, row.incarnation) in alive
-    if lives and row.unit_started_at is None and _never_renewed(row):
+    if lives and row.unit_started_at is None and _is_never_renewed(row):
         # this very process is alive: the response to its claim was lost, or came too late
         step_transitions.release(run, index, f"{row.agent_id} did not start this attempt")
     else:
         step_transitions.expire(run, index, f"{row.agent_id} was lost: the lease was not renewed")
 
 
-def _never_renewed(row: Step) -> bool:
+def _is_never_renewed(row: Step) -> bool:
     """Return whether the supervisor never renewed the lease, as it does once it knows the claim."""
     if row.started_at is None or row.lease_expires_at is None:
         return False
@@ -211,7 +211,7 @@ def _running() -> QuerySet[Step, Step]:
     return Step.objects.filter(job_state=JobState.RUNNING.value)
 
 
-def _held_by(supervisor: SupervisorSession) -> QuerySet[Step, Step]:
+def _steps_held_by(supervisor: SupervisorSession) -> QuerySet[Step, Step]:
     return _running().filter(
         agent_id=supervisor.agent_id,
         incarnation=supervisor.incarnation,

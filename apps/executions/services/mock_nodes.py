@@ -41,7 +41,7 @@ class _Turns:
     def __init__(self) -> None:
         self.last: UUID | None = None
 
-    def ordered(self, steps: list[Step]) -> list[Step]:
+    def rotate(self, steps: list[Step]) -> list[Step]:
         """Return the steps, beginning behind the last one that was asked for."""
         first = next((nth for nth, step in enumerate(steps, 1) if step.pk == self.last), 0)
         return steps[first:] + steps[:first]
@@ -53,7 +53,7 @@ _turns: Final = _Turns()
 def check_waiting_mocks() -> None:
     """Ask for the surfaces of all mocks that no task has made healthy, in turn."""
     until = time.monotonic() + _SWEEP_BUDGET_S
-    for step in _turns.ordered(_waiting(started_at__lte=clock.now() - _OF_THE_TASK)):
+    for step in _turns.rotate(_waiting(started_at__lte=clock.now() - _OF_THE_TASK)):
         if time.monotonic() > until:
             return
         _turns.last = step.pk
@@ -74,7 +74,7 @@ def _check(step: Step, *, wait_s: float) -> None:
     if not fault:
         _record(step, "")
     elif step.started_at is not None and step.started_at + limit <= clock.now():
-        within = durations.shown(limit.total_seconds())
+        within = durations.format_duration(limit.total_seconds())
         _record(step, f"{', '.join(surfaces)} did not answer within {within}: {fault}")
 
 

@@ -34,9 +34,9 @@ from apps.executions.selectors.runs import get_execution
 from apps.executions.services.launch import (
     Accepted,
     RunBefore,
+    find_replay,
     launch_accepted,
     refuse_unknown_providers,
-    replayed,
 )
 from apps.executions.services.snapshot_suites import (
     SnapshotLaunch,
@@ -118,7 +118,7 @@ def rerun(
     """
     execution = get_execution(principal, run_id)
     principal.require(Role.RUNNER)
-    if earlier := replayed(idempotency):
+    if earlier := find_replay(idempotency):
         return earlier
     return launch_accepted(_prepare(principal, execution, request).accepted, idempotency)
 

@@ -24,8 +24,8 @@ from apps.executions.domain.fair_share import (
     Account,
     Happened,
     Occupant,
+    add_given,
     settle_accounts,
-    with_given,
 )
 from apps.executions.domain.place_queue import Lane, PlaceLimits, PlaceQueue, Waiter, lanes_of
 from apps.executions.domain.states import JobState
@@ -177,7 +177,7 @@ class StepQueue:
         """Store what the workspaces have consumed, if it was opened."""
         if not self._is_open:
             return
-        accounts = with_given(self.accounts, self.given)
+        accounts = add_given(self.accounts, self.given)
         for name in self.names:
             backend = name.partition(":")[2]
             if backend and backend in accounts:
@@ -266,7 +266,10 @@ def waiting_step_of(run: RunAggregate, index: int) -> WaitingStep:
 
 
 def candidate_of(step: WaitingStep) -> Waiter:
-    """Of one workspace the oldest run goes first, so that its runs end one after the other."""
+    """Return a step as a candidate for a place.
+
+    The oldest run of a workspace goes first, so that its runs end one after the other.
+    """
     return Waiter(
         key=_text(step.key),
         workspace=step.workspace,

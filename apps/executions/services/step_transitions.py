@@ -41,12 +41,12 @@ from apps.executions.domain.states import (
     advance_job,
     advance_step,
 )
-from apps.executions.domain.steps import filled_in, layered_env
+from apps.executions.domain.steps import fill_in, layered_env
 from apps.executions.models import Step
 from apps.executions.selectors.verdicts import chain_from
 from apps.executions.services.run_aggregate import RunAggregate
 from apps.executions.services.secrets import overriding
-from apps.executions.services.telemetry import step_duration, step_finished, trace_attempt
+from apps.executions.services.telemetry import count_finished_step, step_duration, trace_attempt
 from kernel.agent_protocol import LogLine, StepUsage
 
 USAGE_COLUMNS: Final = ("cpu_percent", "memory_bytes", "memory_peak_bytes")
@@ -285,7 +285,7 @@ def _change_status(run: RunAggregate, index: int, event: StepEvent, **values: An
 def _record_end(run: RunAggregate, index: int, reason: str) -> None:
     facts = (run.plan.nodes[index].kind, str(run.statuses[index]), reason)
     trace_attempt(run, index, str(run.statuses[index]), reason)
-    run.record_metric(step_finished(*facts))
+    run.record_metric(count_finished_step(*facts))
     started_at = run.step(index).started_at if run.is_loaded(index) else None
     if started_at:
         run.record_metric(step_duration((started_at, run.now), *facts))
@@ -353,7 +353,7 @@ def run_log_node(run: RunAggregate, index: int) -> None:
     masked = {ref["key"]: "***" for ref in run.definition.secret_refs(node["id"])}
     overrides = overriding(masked=True)
     env = layered_env(node, profile=profile, overrides=overrides, secrets=masked, built_ins={})
-    text = filled_in(
+    text = fill_in(
         node.get("message", ""),
         env=env,
         facts={

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from apps.agents.api import OFFLINE_AFTER, online_agents, seen_since
+from apps.agents.api import OFFLINE_AFTER, agents_seen_since, online_agents
 from apps.executions import conf
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.states import (
@@ -62,7 +62,7 @@ _ONLINE: Final = "partita.agents.online"
 _LATE: Final = {"service": StepReason.NOT_READY, "mock": StepReason.MOCK_NOT_READY}
 
 
-class Presence:
+class ContinuousUptime:
     """How long this process has run without a pause.
 
     After a pause (the process or its machine stood still, or has just started) all other processes
@@ -87,7 +87,7 @@ def _now_s() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def sweep(presence: Presence | None = None) -> bool:
+def sweep(presence: ContinuousUptime | None = None) -> bool:
     """Do everything that is due; return False if another process holds the sweep lease.
 
     Each kind of work is independent: a failure is logged, and the next sweep tries again.
@@ -132,7 +132,7 @@ def _end_overdue_run(pk: UUID) -> None:
     if run.execution.verdict or run.execution.status == ExecutionStatus.CANCELING:
         force_end(run)
     else:
-        longest = durations.shown(conf.max_duration().total_seconds())
+        longest = durations.format_duration(conf.max_duration().total_seconds())
         fail_run(run, RunReason.RUN_TIMEOUT, f"the run took longer than {longest}")
     save_runs([run])
 
@@ -172,7 +172,9 @@ def _fail_unclaimed_steps() -> None:
         execution__status=ExecutionStatus.BOOTING.value,
     )
     rows = list(waiting.values_list("execution_id", "index", "backend_id"))
-    abandoned = {backend for backend in {row[2] for row in rows} if not seen_since(since, backend)}
+    abandoned = {
+        backend for backend in {row[2] for row in rows} if not agents_seen_since(since, backend)
+    }
     for pk, number, backend in rows:
         if backend in abandoned:
             _fail_unclaimed_step(pk, number - 1, since)
@@ -199,7 +201,9 @@ def _end_bindings() -> None:
         steps__job_state=JobState.PENDING.value,
     ).exclude(bound_agent_id="")
     for pk, agent_id in set(bound.values_list("pk", "bound_agent_id")):
-        if not any(agent.agent_id == agent_id for agent in seen_since(clock.now() - OFFLINE_AFTER)):
+        if not any(
+            agent.agent_id == agent_id for agent in agents_seen_since(clock.now() - OFFLINE_AFTER)
+        ):
             _end_binding(pk)
 
 
@@ -258,7 +262,7 @@ class SweeperPart(StoreLoop):
 
     def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
         super().__init__("sweeper", interval_s=interval_s)
-        self._presence = Presence()
+        self._presence = ContinuousUptime()
 
     def work(self) -> None:
         sweep(self._presence)

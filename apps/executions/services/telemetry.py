@@ -35,7 +35,7 @@ def run_finished(run: Execution) -> MetricUpdate:
     )
 
 
-def step_finished(kind: str, status: str, reason: str) -> MetricUpdate:
+def count_finished_step(kind: str, status: str, reason: str) -> MetricUpdate:
     return partial(metrics.count, "partita.steps.finished", kind=kind, status=status, reason=reason)
 
 
@@ -53,7 +53,7 @@ def step_duration(
     )
 
 
-def queue_waited(queued_at: datetime, claimed_at: datetime, kind: str) -> MetricUpdate:
+def observe_queue_wait(queued_at: datetime, claimed_at: datetime, kind: str) -> MetricUpdate:
     wait = milliseconds(claimed_at - queued_at)
     return partial(
         metrics.observe, "partita.step.queue_wait.ms", wait, kind=kind, status="running", reason=""

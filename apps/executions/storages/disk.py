@@ -88,7 +88,7 @@ class DiskStorage(FileSystemStorage):
         with _translate_errors():
             with (
                 self._open_root() as root,
-                _lost_if_missing(),
+                _raise_lost_if_missing(),
                 _open_folder_of(name, root) as (folder, file),
             ):
                 handle = os.open(file, _READ, dir_fd=folder)
@@ -204,7 +204,7 @@ def _modified_at(name: str, root: int) -> datetime | None:
 
 
 @contextmanager
-def _lost_if_missing() -> Iterator[None]:
+def _raise_lost_if_missing() -> Iterator[None]:
     """Raise ArtifactLost where a part of the path is missing, or is a link instead."""
     try:
         yield

@@ -27,23 +27,23 @@ class AsyncMiddleware:
     async def __call__(self, request: HttpRequest) -> HttpResponseBase:
         raise NotImplementedError
 
-    async def answered(
-        self, request: HttpRequest, ended: Callable[[int], None]
+    async def observe_response(
+        self, request: HttpRequest, note_end: Callable[[int], None]
     ) -> HttpResponseBase:
-        """The inner stages' answer; `ended(status)` is called once when it is out.
+        """Return the inner stages' response; call `note_end(status)` once, when it has been sent.
 
         The status is 499 when the client left before there was an answer.
         """
         try:
             response = await self.get_response(request)
         except asyncio.CancelledError:
-            ended(CLIENT_CLOSED_REQUEST)
+            note_end(CLIENT_CLOSED_REQUEST)
             raise
-        when_closed(response, lambda: ended(response.status_code))
+        call_when_closed(response, lambda: note_end(response.status_code))
         return response
 
 
-def when_closed(response: HttpResponseBase, do: Callable[[], None]) -> None:
+def call_when_closed(response: HttpResponseBase, do: Callable[[], None]) -> None:
     """Call `do` once, after the last byte of the response was sent, or its client has gone."""
     close, pending = response.close, [do]
 

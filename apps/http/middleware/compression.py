@@ -91,7 +91,7 @@ async def _compress(response: HttpResponseBase) -> None:
         if not response.is_async:
             return
         pieces: Any = vars(response)["_iterator"]  # Django's property wraps it once more
-        response.streaming_content = compressed(pieces)
+        response.streaming_content = compress_pieces(pieces)
         del response["Content-Length"]
     else:
         assert isinstance(response, HttpResponse)
@@ -111,7 +111,7 @@ async def _compress(response: HttpResponseBase) -> None:
     _mark_tag(response)
 
 
-async def compressed(pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+async def compress_pieces(pieces: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
     """Yield each piece compressed and flushed: a client can decode it at once."""
     gzip = zlib.compressobj(_STREAM_LEVEL, zlib.DEFLATED, _GZIP_WINDOW, _STREAM_MEMORY)
     if isinstance(pieces, AsyncGenerator):

@@ -75,7 +75,7 @@ class CorsMiddleware(AsyncMiddleware):
 
 
 def _allowed_origin(request: HttpRequest) -> str:
-    """What `Access-Control-Allow-Origin` says, or empty."""
+    """Return the value of `Access-Control-Allow-Origin`, empty for a refused origin."""
     origin = request.headers.get("Origin", "")
     return origin if is_allowed_origin(origin) else ""
 

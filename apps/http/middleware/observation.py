@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 
 from apps.http import conf
 from apps.http.client_ip import client_ip
-from apps.http.middleware.base import AsyncMiddleware, when_closed
+from apps.http.middleware.base import AsyncMiddleware, call_when_closed
 from apps.observability.api import RequestContext, metrics, request_context
 from apps.operations.api import Audited, is_audited, recorded_path, trail
 from kernel import clock, telemetry
@@ -47,7 +47,7 @@ class TraceMiddleware(AsyncMiddleware):
         except asyncio.CancelledError:
             span.end()
             raise
-        when_closed(response, lambda: _finish(span, context, response.status_code))
+        call_when_closed(response, lambda: _finish(span, context, response.status_code))
         return response
 
 
@@ -89,7 +89,7 @@ class HttpMetricsMiddleware(AsyncMiddleware):
         active = {"http.method": str(method), "http.route": route}
         metrics.change("http.server.active_requests", +1, **active)
 
-        def ended(status: int) -> None:
+        def note_end(status: int) -> None:
             labels = {**active, "http.status_code": str(status)}
             metrics.change("http.server.active_requests", -1, **active)
             metrics.count("http.server.requests", **labels)
@@ -97,7 +97,7 @@ class HttpMetricsMiddleware(AsyncMiddleware):
                 "http.server.duration.ms", (time.monotonic() - started) * 1000, **labels
             )
 
-        return await self.answered(request, ended)
+        return await self.observe_response(request, note_end)
 
 
 class AuditMiddleware(AsyncMiddleware):
@@ -108,10 +108,10 @@ class AuditMiddleware(AsyncMiddleware):
             return await self.get_response(request)
         context, started = request_context(), time.monotonic()
 
-        def ended(status: int) -> None:
+        def note_end(status: int) -> None:
             record_request(request, context, status=status, seconds=time.monotonic() - started)
 
-        return await self.answered(request, ended)
+        return await self.observe_response(request, note_end)
 
 
 def record_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.http.rest.documents import DocumentField, page_of
-from apps.http.rest.paging import (
+from apps.http.rest.pagination import (
     InvalidCursor,
     Page,
     paginate,

@@ -136,7 +136,7 @@ def refuse_unknown_parameters(given: Collection[str], allowed: Collection[str]) 
 
 
 def integer_parameter(request: Request, name: str, *, default: int, low: int, high: int) -> int:
-    """A whole number from the query; raises InvalidParameter."""
+    """Return a whole number from the query; raise InvalidParameter."""
     text = request.query_params.get(name)
     if text is None:
         return default

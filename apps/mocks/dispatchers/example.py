@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.mocks.domain.dispatching import Call, Candidate, Candidates, dispatchers
+from apps.mocks.domain.dispatch import Call, Candidate, Candidates, dispatchers
 
 
 @dispatchers.register("example")

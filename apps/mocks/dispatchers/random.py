@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from apps.mocks.domain.dispatching import Call, Candidate, Candidates, dispatchers
+from apps.mocks.domain.dispatch import Call, Candidate, Candidates, dispatchers
 from surfaces.model import RandomRules
 
 

@@ -12,8 +12,8 @@ _FORM_FIELDS: Final = 1_000
 _json: Final = msgspec.json.Decoder()
 
 
-def parsed_body(body: bytes, content_type: str) -> Any:
-    """Return JSON when it parses, a map of a form's first values, otherwise text; "" when empty."""
+def parse_body(body: bytes, content_type: str) -> Any:
+    """Parse JSON, or a form to the first values; return other text as it is, "" when empty."""
     if not body:
         return ""
     if content_type.startswith(_FORM):

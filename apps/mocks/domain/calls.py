@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from apps.mocks.domain.bodies import parsed_body
+from apps.mocks.domain.bodies import parse_body
 from apps.mocks.domain.paths import Step, json_text, text_of_value, value_at
 from kernel.errors import FieldErrorDocument
 
@@ -62,7 +62,7 @@ class MockRequest:
     def body(self) -> Any:
         """Return the body: JSON when it parses, a map of a form, otherwise text; "" when empty."""
         if self._body is _UNREAD:
-            self._body = parsed_body(self.raw_body, self.headers.get("content-type", ""))
+            self._body = parse_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
 
     def body_text(self, steps: tuple[Step, ...]) -> str | None:

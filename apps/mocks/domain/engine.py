@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import quote
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
-from apps.mocks.domain.dispatching import Call, Candidate
+from apps.mocks.domain.dispatch import Call, Candidate
 from apps.mocks.domain.nearest import nearest_example
 from apps.mocks.domain.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from apps.mocks.domain.scope import AnswerTooLarge, Scope
@@ -49,7 +49,7 @@ class Engine:
             if tables.constraints:
                 errors, forwarded = check_constraints(tables.constraints, request)
                 if errors:
-                    return constraint_failed(errors)
+                    return constraint_error_answer(errors)
             answer = await self._resolve(operation, tables, request)
         except PlatformError as error:
             return error_answer(error)
@@ -61,15 +61,15 @@ class Engine:
         self, operation: CompiledOperation, tables: OperationTables, request: MockRequest
     ) -> MockAnswer:
         scope = Scope(request, _EMPTY, "", self.rng)
-        found = await self.looked_up(operation, tables, scope)
-        candidate = await self.picked(operation, tables, scope)
+        found = await self.look_up_state(operation, tables, scope)
+        candidate = await self.pick_candidate(operation, tables, scope)
         if candidate is None:
             return await self._fall_back(operation, tables, scope, found)
         if candidate.schema is not None and (errors := candidate.schema.errors(request)):
-            return request_invalid(errors, candidate.name)
+            return invalid_request_answer(errors, candidate.name)
         return await self._respond(operation, tables, candidate, scope, found)
 
-    async def looked_up(
+    async def look_up_state(
         self, operation: CompiledOperation, tables: OperationTables, scope: Scope
     ) -> LookedUp:
         """Read the state of a call into its scope, if anything depends on it."""
@@ -81,7 +81,7 @@ class Engine:
         scope.state = found.fields
         return found
 
-    async def picked(
+    async def pick_candidate(
         self, operation: CompiledOperation, tables: OperationTables, scope: Scope
     ) -> Candidate | None:
         """Return the example that the dispatcher picks."""
@@ -126,14 +126,14 @@ class Engine:
     ) -> MockAnswer:
         fallback = operation.operation.mock.fallback
         if fallback is None:
-            return no_match(operation, scope)
+            return no_match_answer(operation, scope)
         if tables.fallback is not None:
             return tables.fallback.constant or tables.fallback.answer(scope)
         if fallback.mode == "proxy":
             return await self._forward(tables, fallback, scope.request)
         candidate = tables.candidates.by_name.get(fallback.example_name)
         if candidate is None:
-            return no_match(operation, scope)
+            return no_match_answer(operation, scope)
         answer = await self._respond(operation, tables, candidate, scope, found)
         return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
 
@@ -190,7 +190,8 @@ def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:
     return replace(answer, headers=(*kept, *forwarded))
 
 
-def constraint_failed(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
+def constraint_error_answer(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
+    """Return the answer to a call that breaks constraints."""
     return MockAnswer(
         status=400,
         outcome=CallOutcome.REJECTED,
@@ -200,7 +201,8 @@ def constraint_failed(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
     )
 
 
-def request_invalid(errors: Sequence[FieldErrorDocument], example: str) -> MockAnswer:
+def invalid_request_answer(errors: Sequence[FieldErrorDocument], example: str) -> MockAnswer:
+    """Return the answer to a call that does not fit the schema of its example."""
     return MockAnswer(
         status=400,
         outcome=CallOutcome.REJECTED,
@@ -218,7 +220,8 @@ def _sentence(errors: Sequence[FieldErrorDocument], what: str) -> str:
     return f"{what}: {where}{first['detail']}{more}"[:2_000]
 
 
-def no_match(operation: CompiledOperation, scope: Scope) -> MockAnswer:
+def no_match_answer(operation: CompiledOperation, scope: Scope) -> MockAnswer:
+    """Return the answer to a call that no example and no fallback answers."""
     return MockAnswer(
         status=404,
         outcome=CallOutcome.NO_MATCH,

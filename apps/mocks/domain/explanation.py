@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.dispatching import Candidate
+from apps.mocks.domain.dispatch import Candidate
 from apps.mocks.domain.documents import (
     ExplainedCandidate,
     ExplainedConstraint,
@@ -44,7 +44,7 @@ async def explain(
     proxy = _UnsentProxy()
     trial = replace(engine, state=state, proxy=proxy)
     tables = operation.tables
-    found = await _looked_up(trial, operation, tables, request)
+    found = await _look_up_state(trial, operation, tables, request)
     answer = await trial.answer(operation, request)
     document: Explanation = {
         "operationId": operation.operation.operation_id,
@@ -66,7 +66,7 @@ async def explain(
     return {**document, **_outcome(answer, proxy)}
 
 
-async def _looked_up(
+async def _look_up_state(
     engine: Engine, operation: CompiledOperation, tables: OperationTables, request: MockRequest
 ) -> LookedUp:
     if tables.state is None:
@@ -111,7 +111,9 @@ def _candidates(
         listed = sorted(listed, key=lambda each: -len(set(each.exchange.when)))
     documents: list[ExplainedCandidate] = []
     for each in listed:
-        conditions = [condition_document(*one) for one in candidates.compared(each, values)]
+        conditions = [
+            condition_document(*one) for one in candidates.conditions_with_values(each, values)
+        ]
         documents.append(
             {
                 "name": each.name,

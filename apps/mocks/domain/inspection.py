@@ -68,8 +68,8 @@ class ExplainedCall:
         return self.body.encode() if isinstance(self.body, str) else msgspec.json.encode(self.body)
 
 
-def located(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
-    """Return the compiled operation that a call leads to, and the request as it gets it.
+def locate_call(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
+    """Return the operation that a call leads to, and the request as it gets it.
 
     Raise SurfaceNotFound, OperationNotFound, and InvalidInput if neither names an operation.
     """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.dispatching import Candidate
+from apps.mocks.domain.dispatch import Candidate
 from apps.mocks.domain.documents import ExplainedCondition
 from apps.mocks.domain.ports import StateRecord
 from apps.mocks.domain.routes import MAX_SEGMENTS, segments
@@ -47,7 +47,7 @@ def nearest_example(
     found: tuple[Candidate, list[ExplainedCondition]] | None = None
     room = MAX_CONDITIONS
     for each in candidates.listed:
-        compared = candidates.compared(each, values)
+        compared = candidates.conditions_with_values(each, values)
         failing = [(rule, actual) for rule, actual in compared if actual != rule.value]
         rank = (len(compared) - len(failing), -len(failing))
         if best is None or rank > best:

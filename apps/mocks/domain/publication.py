@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.dispatching import Candidate
-from apps.mocks.domain.engine import Engine, constraint_failed, error_answer
+from apps.mocks.domain.dispatch import Candidate
+from apps.mocks.domain.engine import Engine, constraint_error_answer, error_answer
 from apps.mocks.domain.scope import Scope
 from apps.mocks.domain.tables import CompiledOperation
 from apps.mocks.domain.validation import check_constraints
@@ -17,7 +17,7 @@ from surfaces.model import SequenceRules
 _EMPTY: Final[Mapping[str, str]] = {}
 
 
-async def published(
+async def publish_round(
     engine: Engine, operation: CompiledOperation, request: MockRequest
 ) -> AsyncGenerator[MockAnswer]:
     """Yield one round of messages; an answer with an error code is the last one.
@@ -32,14 +32,14 @@ async def published(
     try:
         errors, _ = check_constraints(tables.constraints, request)
         if errors:
-            yield constraint_failed(errors)
+            yield constraint_error_answer(errors)
             return
         scope = Scope(request, _EMPTY, "", engine.rng)
         if operation.dispatcher != "example":
             for _ in range(_draws(operation)):
                 yield await _draw_answer(engine, operation, request)
             return
-        await engine.looked_up(operation, tables, scope)
+        await engine.look_up_state(operation, tables, scope)
         found: list[Candidate | None] = [*tables.candidates.matches(request, scope.state)]
         for candidate in found or [None]:
             yield await _answer(engine, operation, request, candidate)
@@ -51,8 +51,8 @@ async def _draw_answer(
     engine: Engine, operation: CompiledOperation, request: MockRequest
 ) -> MockAnswer:
     scope = Scope(request, _EMPTY, "", engine.rng)
-    found = await engine.looked_up(operation, operation.tables, scope)
-    candidate = await engine.picked(operation, operation.tables, scope)
+    found = await engine.look_up_state(operation, operation.tables, scope)
+    candidate = await engine.pick_candidate(operation, operation.tables, scope)
     return await engine.respond(operation, operation.tables, candidate, scope, found)
 
 
@@ -61,7 +61,7 @@ async def _answer(
 ) -> MockAnswer:
     """Return the answer of one match; it sees the changes of state of those before it."""
     scope = Scope(request, _EMPTY, "", engine.rng)
-    found = await engine.looked_up(operation, operation.tables, scope)
+    found = await engine.look_up_state(operation, operation.tables, scope)
     return await engine.respond(operation, operation.tables, candidate, scope, found)
 
 

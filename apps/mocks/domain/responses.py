@@ -13,7 +13,7 @@ import msgspec
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
 from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope, Value
 from apps.mocks.domain.templates import JSON, BodyTemplate, TextTemplate
-from apps.mocks.domain.values import compile_node, printed, reads_state, varies
+from apps.mocks.domain.values import body_text, compile_node, reads_state, varies
 from kernel.errors import PlatformError
 from surfaces.model import Adapter, Message, ValueNode
 
@@ -89,10 +89,10 @@ class _NodeText:
         self._make: Value = compile_node(node, names, pointer)
         self.constant: str | None = None
         if not varies(node):
-            self.constant = printed(self._make(_NO_CALL))
+            self.constant = body_text(self._make(_NO_CALL))
 
     def render(self, scope: Scope) -> str:
-        return printed(self._make(scope))
+        return body_text(self._make(scope))
 
 
 class _NodeBody:
@@ -134,7 +134,7 @@ class Response:
         self._body_type = self._body.media_type
         self._fixed_headers: tuple[tuple[str, str], ...] | None = None
         if all(each.constant is not None for _, each in self._headers):
-            self._fixed_headers = self._rendered_headers(_NO_CALL)
+            self._fixed_headers = self._render_headers(_NO_CALL)
         fixed = (
             self._fixed_status, self._fixed_headers, self._media_type.constant, self._body.constant,
         )  # fmt: skip
@@ -162,7 +162,7 @@ class Response:
             media_type = header_value(self._media_type.render(scope))
         headers = self._fixed_headers
         if headers is None:
-            headers = self._rendered_headers(scope)
+            headers = self._render_headers(scope)
         scope.response = body  # for keys and `set`; headers do not see it
         return MockAnswer(
             status=status,
@@ -176,7 +176,7 @@ class Response:
             grpc_status=grpc_status,
         )
 
-    def _rendered_headers(self, scope: Scope) -> tuple[tuple[str, str], ...]:
+    def _render_headers(self, scope: Scope) -> tuple[tuple[str, str], ...]:
         headers, room = [], MAX_HEADERS
         for name, each in self._headers:
             value = header_value(each.render(scope))

@@ -93,8 +93,8 @@ class Scope:
             self._take(len(made))
         return made
 
-    def counted(self, value: Any) -> Any:
-        """Return a value that becomes a part of the answer; raise AnswerTooLarge."""
+    def count_value(self, value: Any) -> Any:
+        """Count the size of a part of the answer and return it; raise AnswerTooLarge."""
         if isinstance(value, str):
             if len(value) > _LONG:
                 self._take(len(value))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer
-from apps.mocks.domain.dispatching import Candidate, Candidates, Dispatcher, Place, dispatchers
+from apps.mocks.domain.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
 from apps.mocks.domain.ports import SpaceContent
 from apps.mocks.domain.responses import Response, ResponseParts
 from apps.mocks.domain.routes import Routes, segments

@@ -39,7 +39,7 @@ class CompiledTransition:
         self.key = TextTemplate(template, names) if template else default_key  # None: lookup key
         self._sets = [(name, TextTemplate(text, names)) for name, text in rule.set.items()]
 
-    def changed(self, fields: Mapping[str, str], scope: Scope) -> dict[str, str] | None:
+    def change_fields(self, fields: Mapping[str, str], scope: Scope) -> dict[str, str] | None:
         """Return the fields after the change, None if the record is removed.
 
         Raise AnswerTooLarge. Templates see `fields` as the state.
@@ -54,7 +54,7 @@ class CompiledTransition:
         for name in self.rule.delete:
             made.pop(name, None)
         for name, amount in self.rule.increment.items():
-            made[name] = increased(made.get(name, ""), amount)
+            made[name] = increment(made.get(name, ""), amount)
         _refuse_large(made)
         return made
 
@@ -164,7 +164,7 @@ async def apply(
     record = found.record if is_known else await store.read(space, key)
     for _ in range(MAX_ATTEMPTS):
         version = record.version if record else 0
-        fields = transition.changed(record.fields if record else rules.defaults, scope)
+        fields = transition.change_fields(record.fields if record else rules.defaults, scope)
         if fields is None and record is None:
             return None
         if await store.change(space, key, surface_id, version=version, fields=fields):
@@ -173,7 +173,7 @@ async def apply(
     raise StateContended(f"the state was changed by other calls {MAX_ATTEMPTS} times meanwhile")
 
 
-def increased(text: str, amount: int) -> str:
+def increment(text: str, amount: int) -> str:
     """Return a number plus an amount; a text that is no number counts 0."""
     text = text.strip()
     if _INTEGER.fullmatch(text):

@@ -14,7 +14,7 @@ import re2
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.paths import parse_path
 from apps.mocks.domain.responses import HEADER_NAME, header_value
-from apps.mocks.domain.values import coerce, escaped, is_coerced
+from apps.mocks.domain.values import coerce, escape_pointer, is_coerced
 from kernel.errors import FieldErrorDocument, PlatformError
 from surfaces.model import ParameterConstraint, ValueNode
 
@@ -209,12 +209,12 @@ class _NodeCheck:
     def _check_members(self, value: Mapping[str, Any], pointer: str, found: _Findings) -> None:
         for name in self._required:
             if name not in value:
-                found.add(f"{pointer}/{escaped(name)}", "required", f"{name} is required")
+                found.add(f"{pointer}/{escape_pointer(name)}", "required", f"{name} is required")
         for name, check in self._properties.items():
             if found.is_full:
                 return
             if name in value:
-                check(value[name], f"{pointer}/{escaped(name)}", found)
+                check(value[name], f"{pointer}/{escape_pointer(name)}", found)
 
 
 def _of_text(value: Any, kind: str) -> Any:

@@ -72,7 +72,7 @@ def _plain(node: ValueNode, names: Names, pointer: str) -> Value:
         return lambda _scope: value
     if node.type == "object" or (not node.type and node.properties):
         parts = [
-            (name, compile_node(each, names, f"{pointer}/{escaped(name)}"))
+            (name, compile_node(each, names, f"{pointer}/{escape_pointer(name)}"))
             for name, each in node.properties.items()
         ]
         return lambda scope: {name: make(scope) for name, make in parts}
@@ -85,8 +85,8 @@ def _plain(node: ValueNode, names: Names, pointer: str) -> Value:
     return lambda _scope: default
 
 
-def escaped(name: str) -> str:
-    """Return a name as JSON pointers have it."""
+def escape_pointer(name: str) -> str:
+    """Escape a name as JSON pointers have it."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -94,8 +94,8 @@ def _coerce(make: Value, node: ValueNode, pointer: str, default: Value) -> Value
     """Return a value of the node's type, `default` if a path leads to nothing."""
     kind = node.type
 
-    def made(scope: Scope) -> Any:
-        value = scope.counted(make(scope))
+    def make_typed(scope: Scope) -> Any:
+        value = scope.count_value(make(scope))
         if value is MISSING or (value is None and kind not in ("", "null")):
             return default(scope)
         if value == "" and kind not in ("", "string"):
@@ -107,7 +107,7 @@ def _coerce(make: Value, node: ValueNode, pointer: str, default: Value) -> Value
             raise NotOfType(pointer, kind)
         return found
 
-    return made
+    return make_typed
 
 
 def _compile_node(node: ValueNode, names: Names) -> Value:
@@ -128,7 +128,7 @@ def _compile_resolve(source: Resolve, names: Names) -> Value:
     fallback = MISSING if source.fallback is None else source.fallback
     before, after = source.prefix, source.suffix
 
-    def resolved(scope: Scope) -> Any:
+    def resolve(scope: Scope) -> Any:
         value = (constant or MISSING) if isinstance(reader, str) else reader.value(scope)
         if value is MISSING or value is None or (isinstance(value, str) and not value.strip()):
             value = fallback if fallback is not MISSING else value
@@ -136,7 +136,7 @@ def _compile_resolve(source: Resolve, names: Names) -> Value:
             return value
         return f"{before}{scope.text(value)}{after}"
 
-    return resolved
+    return resolve
 
 
 def _compile_compose(source: Compose, names: Names) -> Value:
@@ -147,7 +147,7 @@ def _compile_compose(source: Compose, names: Names) -> Value:
         else:
             parts.append(part if isinstance(part, str) else generator(part))
 
-    def composed(scope: Scope) -> str:
+    def compose(scope: Scope) -> str:
         made: list[str] = []
         room = MAX_RENDERED
         for part in parts:
@@ -157,7 +157,7 @@ def _compile_compose(source: Compose, names: Names) -> Value:
                 raise AnswerTooLarge("the request makes the answer too large")
         return "".join(made)
 
-    return composed
+    return compose
 
 
 def generator(source: Generator) -> Value:
@@ -176,18 +176,18 @@ def _text(value: Any) -> str:
 
 
 def _uuid(_source: Generator) -> Callable[[random.Random], str]:
-    def made(rng: random.Random) -> str:
+    def make_uuid(rng: random.Random) -> str:
         bits = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | 4 << 76 | 2 << 62
         text = f"{bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    return made
+    return make_uuid
 
 
 def _timestamp(source: Generator) -> Callable[[random.Random], str]:
     layout = source.layout
 
-    def written(_rng: random.Random) -> str:
+    def format_now(_rng: random.Random) -> str:
         now = clock.now()
         words = {
             "yyyy": f"{now.year:04d}", "MM": f"{now.month:02d}", "dd": f"{now.day:02d}",
@@ -196,7 +196,7 @@ def _timestamp(source: Generator) -> Callable[[random.Random], str]:
         }  # fmt: skip
         return _LAYOUT.sub(lambda found: words[found[0]], layout)
 
-    return written if layout else lambda _rng: clock.rfc3339(clock.now())
+    return format_now if layout else lambda _rng: clock.rfc3339(clock.now())
 
 
 def _integer(source: Generator) -> Callable[[random.Random], int]:
@@ -238,7 +238,7 @@ def is_coerced(value: Any) -> bool:
 
 
 def _to_string(value: Any) -> Any:
-    return value if isinstance(value, str) else printed(value)
+    return value if isinstance(value, str) else body_text(value)
 
 
 def _to_number(value: Any) -> Any:
@@ -296,7 +296,7 @@ _COERCIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-def printed(value: Any) -> str:
+def body_text(value: Any) -> str:
     """Return a value as a body shows it: a text as it is, objects and arrays as 2-space JSON."""
     if isinstance(value, str):
         return value

@@ -1,7 +1,7 @@
-"""The methods of mock spaces, found by the path of a call; those known answer without waiting.
+"""The methods of mock spaces, found by the path of a call; loaded ones answer without waiting.
 
 methods = Methods(setup, names)
-method = methods.known(path, metadata)               # never waits
+method = methods.find_loaded(path, metadata)         # never waits
 method = await methods.find(path, metadata)          # loads the space, compiles its protos
 """
 
@@ -117,7 +117,7 @@ class Methods:
         self._shared: tuple[float, Sequence[GrpcSpace]] = (-FRESH_S, ())
         self._loading = asyncio.Lock()
 
-    def known(self, path: str, metadata: Metadata) -> Method | None:
+    def find_loaded(self, path: str, metadata: Metadata) -> Method | None:
         """Return a method of a space that is loaded and fresh, unless something must be checked."""
         named, secret = _read_metadata(metadata)
         now = time.monotonic()

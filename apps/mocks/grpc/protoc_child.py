@@ -36,14 +36,14 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     with Path("problems").open("wb") as problems:
         os.dup2(problems.fileno(), 2)
-    declaring = written(json.load(sys.stdin.buffer))
+    declaring = write_sources(json.load(sys.stdin.buffer))
     os.chdir(SOURCES)
-    if declaring and not compiled(declaring, 0):
+    if declaring and not compile_files(declaring, 0):
         for number, name in enumerate(declaring[:MAX_ATTEMPTS], 1):
-            compiled([name], number)
+            compile_files([name], number)
 
 
-def written(texts: dict[str, str]) -> list[str]:
+def write_sources(texts: dict[str, str]) -> list[str]:
     """Write the files below SOURCES; return the names of those that declare services."""
     from surfaces.proto_reader import ProtoFile, ProtoReader
 
@@ -84,8 +84,8 @@ def full_import(path: str, name: str, names: dict[str, str]) -> str:
         folder = posixpath.dirname(folder)
 
 
-def compiled(names: list[str], number: int) -> bool:
-    """Return whether protoc compiled the files, and what they import, to a set."""
+def compile_files(names: list[str], number: int) -> bool:
+    """Compile the files, and what they import, to a set; return whether protoc could."""
     from grpc_tools import _protoc_compiler
 
     include = Path(_protoc_compiler.__file__).with_name("_proto")

@@ -15,8 +15,8 @@ from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from apps.mocks.grpc.calls import abort, error_end
 from apps.mocks.grpc.methods import GrpcSpace, Methods
-from apps.mocks.grpc.serving import abort, ended_by
 from kernel.errors import PlatformError
 
 _REFLECTIONS: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
@@ -79,7 +79,7 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
         try:
             return await self._methods.spaces_for(context.invocation_metadata() or ())
         except PlatformError as error:
-            await abort(context, ended_by(error))
+            await abort(context, error_end(error))
             raise
 
     async def _reflect(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
@@ -113,24 +113,24 @@ def _file_by_filename(request: Any, spaces: Spaces, answer: Any) -> None:
 def _file_containing_symbol(request: Any, spaces: Spaces, answer: Any) -> None:
     symbol = request.file_containing_symbol
 
-    def found(pool: Any) -> Any:
+    def find_file(pool: Any) -> Any:
         try:
             return pool.FindFileContainingSymbol(symbol)
         except KeyError:  # the pool does not look for methods
             service, _, name = symbol.rpartition(".")
             return pool.FindServiceByName(service).methods_by_name[name].containing_service.file
 
-    _tell_file(spaces, found, answer)
+    _tell_file(spaces, find_file, answer)
 
 
 def _file_containing_extension(request: Any, spaces: Spaces, answer: Any) -> None:
     asked = request.file_containing_extension
 
-    def found(pool: Any) -> Any:
+    def find_file(pool: Any) -> Any:
         message = pool.FindMessageTypeByName(asked.containing_type)
         return pool.FindExtensionByNumber(message, asked.extension_number).file
 
-    _tell_file(spaces, found, answer)
+    _tell_file(spaces, find_file, answer)
 
 
 def _extension_numbers(request: Any, spaces: Spaces, answer: Any) -> None:
@@ -179,10 +179,10 @@ def _first(spaces: Spaces, find: Callable[[Any], Any]) -> Any:
     raise KeyError
 
 
-def _with_imports(file: Any, found: dict[str, Any]) -> None:
+def _with_imports(file: Any, find_file: dict[str, Any]) -> None:
     waiting = [file]
     while waiting:
         each = waiting.pop()
-        if each.name not in found:
-            found[each.name] = each
+        if each.name not in find_file:
+            find_file[each.name] = each
             waiting.extend(each.dependencies)

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import grpc
 
+from apps.mocks.grpc.calls import MockHandler
 from apps.mocks.grpc.methods import Methods
 from apps.mocks.grpc.reflection import ReflectionHandler
-from apps.mocks.grpc.serving import MockHandler
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import PortTaken
 

@@ -50,7 +50,7 @@ class NotedCall(NamedTuple):
 
 def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
     """Return the entry of a call, without credentials."""
-    headers, step_id = _shown_headers(call.headers, mask)
+    headers, step_id = _mask_headers(call.headers, mask)
     return JournalEntry(
         id=call.id,
         time=datetime.fromtimestamp(call.time, UTC),
@@ -63,24 +63,24 @@ def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
         status=call.status,
         duration_ms=round(call.duration_ms, 3),
         request_headers=headers,
-        request_body=_shown_body(call.body.decode(errors="replace"), mask),
+        request_body=_mask_body(call.body.decode(errors="replace"), mask),
         state_key=mask(call.state_key),
         step_id=step_id,
-        nearest=None if call.nearest is None else _shown_nearest(call.nearest, mask),
+        nearest=None if call.nearest is None else _mask_nearest(call.nearest, mask),
     )
 
 
-def _shown_body(text: str, mask: Mask) -> str:
-    """Return a body without credentials: also not those that JSON members are named after."""
-    return mask(_MEMBER.sub(_shown_member, text))
+def _mask_body(text: str, mask: Mask) -> str:
+    """Mask the credentials of a body: also those that JSON members are named after."""
+    return mask(_MEMBER.sub(_mask_member, text))
 
 
-def _shown_member(found: re.Match[str]) -> str:
+def _mask_member(found: re.Match[str]) -> str:
     return f"{found[1]}{MASK}" if _SECRET_NAME.search(found[2]) else found[0]
 
 
-def _shown_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
-    """Return what a call was nearest to, without credentials among the values that were sent."""
+def _mask_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    """Mask what a call was nearest to: the credentials among the values that were sent."""
     shown = dict(nearest)
     if "conditions" in shown:
         shown["conditions"] = [_hide_secret(each, mask) for each in shown["conditions"]]
@@ -95,9 +95,7 @@ def _hide_secret(condition: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
     return {**condition, "actual": MASK if hides else mask(condition["actual"])}
 
 
-def _shown_headers(
-    headers: Iterable[tuple[bytes, bytes]], mask: Mask
-) -> tuple[dict[str, str], str]:
+def _mask_headers(headers: Iterable[tuple[bytes, bytes]], mask: Mask) -> tuple[dict[str, str], str]:
     shown: dict[str, str] = {}
     step_id, room = "", MAX_HEADER_BYTES
     for name_bytes, value_bytes in headers:
@@ -135,7 +133,8 @@ class _Wire(msgspec.Struct, omit_defaults=True):
 _decoder: Final = msgspec.json.Decoder(_Wire)
 
 
-def encoded(entry: JournalEntry) -> bytes:
+def encode_entry(entry: JournalEntry) -> bytes:
+    """Encode an entry as Redis keeps it."""
     wire = _Wire(
         id=entry.id,
         time=clock.rfc3339(entry.time),
@@ -156,7 +155,8 @@ def encoded(entry: JournalEntry) -> bytes:
     return msgspec.json.encode(wire)
 
 
-def decoded(text: bytes) -> JournalEntry:
+def decode_entry(text: bytes) -> JournalEntry:
+    """Decode an entry that Redis keeps."""
     wire = _decoder.decode(text)
     return JournalEntry(
         id=wire.id,

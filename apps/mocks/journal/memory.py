@@ -110,7 +110,7 @@ class MemoryJournal:
         with self._lock:
             self._forget(space)
 
-    def taken(self) -> dict[str, list[Noted]]:
+    def take_all(self) -> dict[str, list[Noted]]:
         """Remove and return all calls by space, the oldest first."""
         with self._lock:
             rings, self._rings = self._rings, OrderedDict()

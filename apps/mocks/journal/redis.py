@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from apps.mocks.domain.calls import JournalEntry
-from apps.mocks.journal.entries import MAX_ENTRIES, Mask, decoded, encoded
+from apps.mocks.journal.entries import MAX_ENTRIES, Mask, decode_entry, encode_entry
 from apps.mocks.journal.memory import MemoryJournal, Noted
 from apps.mocks.redis_link import RedisAway, RedisLink
 from kernel.background import PeriodicThread, report_error
@@ -65,7 +65,7 @@ class RedisJournal:
             stored = self._link.run_from_thread(_READ, [self._key(space)], ())
         except RedisAway:
             return waiting
-        found = {entry.id: entry for entry in (*waiting, *map(decoded, stored))}
+        found = {entry.id: entry for entry in (*waiting, *map(decode_entry, stored))}
         newest = sorted(found.values(), key=lambda entry: entry.time, reverse=True)
         return newest[:MAX_ENTRIES]
 
@@ -79,7 +79,9 @@ class RedisJournal:
         )
         try:
             stored = self._link.run_from_thread(_READ, [self._key(space)], ())
-            chosen = [text for text in stored if _is_of(decoded(text), surface_id, operation_id)]
+            chosen = [
+                text for text in stored if _is_of(decode_entry(text), surface_id, operation_id)
+            ]
             removed = 0
             for start in range(0, len(chosen), _BATCH):
                 part = chosen[start : start + _BATCH]
@@ -91,7 +93,7 @@ class RedisJournal:
     def send(self) -> None:
         """Send what is waiting; it goes on waiting while Redis is away."""
         with self._sending:
-            waiting = self._waiting.taken()
+            waiting = self._waiting.take_all()
             for space in list(waiting):
                 try:
                     self._store(space, waiting[space])
@@ -106,13 +108,15 @@ class RedisJournal:
     def close(self) -> None:
         self._ended.set()
         if self._thread is not None:
-            self._thread.join(2.0)
+            self._thread.join(2)
             self._thread = None
         self.send()
 
     def _store(self, space: str, calls: list[Noted]) -> None:
         for start in range(0, len(calls), _BATCH):
-            texts = [encoded(self._waiting.entry(call)) for call in calls[start : start + _BATCH]]
+            texts = [
+                encode_entry(self._waiting.entry(call)) for call in calls[start : start + _BATCH]
+            ]
             arguments: list[Any] = [LIFE_MS, MAX_ENTRIES, *texts]
             self._link.run_from_thread(_ADD, [self._key(space)], arguments)
 

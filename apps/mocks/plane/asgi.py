@@ -18,22 +18,22 @@ from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.plane import http_responses
 from apps.mocks.plane.call_notes import CallNotes, answer_of
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.http_responses import SECURITY, Headers
-from apps.mocks.plane.incoming import (
+from apps.mocks.plane.http_requests import (
     ClientLeft,
     Receive,
     RequestHeaders,
     Scope,
     Send,
     has_usual_body,
-    parsed_query,
+    parse_query,
     read_body,
     request_id_of,
     wait_connected,
 )
+from apps.mocks.plane.http_responses import SECURITY, Headers
 from apps.mocks.plane.known_routes import KnownRoutes, Route
 from apps.mocks.plane.ready_answers import ReadyAnswers
-from apps.mocks.plane.resolver import listed_headers, original_call, resolved_document
+from apps.mocks.plane.resolver import headers_by_name, original_call, resolved_document
 from apps.mocks.plane.setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     MethodNotAllowed,
@@ -89,7 +89,7 @@ class MockPlane:
         route = self._routes.find(scope, started)
         if (
             route is not None
-            and (ready := self._ready.prepared(route.operation).ready) is not None
+            and (ready := self._ready.prepare(route.operation).ready) is not None
             and b"traceparent" not in given
             and has_usual_body(given)
             and not self._setup.is_draining()
@@ -160,7 +160,7 @@ class MockPlane:
             await self._simulate(exchange, await self._find_route(exchange, parts))
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
-        name = self._access.admitted(exchange.given, parts[3])
+        name = self._access.authorize_space(exchange.given, parts[3])
         space = await self._spaces.load_now(str(name))
         surface = _surface_of(space, name, parts[4])
         if not surface.operations:
@@ -177,7 +177,7 @@ class MockPlane:
         answer = operation.static or await self._setup.engine.answer(operation, request)
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
-        await self._reply(exchange, answer, self._ready.prepared(operation).common)
+        await self._reply(exchange, answer, self._ready.prepare(operation).common)
         self._notes.note(exchange, answer, request)
 
     async def _find_route(self, exchange: HttpExchange, parts: list[str]) -> Route:
@@ -201,7 +201,7 @@ class MockPlane:
     async def _surface(
         self, exchange: HttpExchange, parts: list[str]
     ) -> tuple[LiveSpace, CompiledSurface]:
-        name = self._access.admitted(exchange.given, parts[3])
+        name = self._access.authorize_space(exchange.given, parts[3])
         text = str(name)
         space = self._spaces.get(text, exchange.started) or await self._spaces.load(text)
         surface = _surface_of(space, name, parts[4])
@@ -222,7 +222,7 @@ class MockPlane:
             exchange.method,
             route.below,
             headers=RequestHeaders(exchange.headers, self._setup.own_cookies),
-            query=parsed_query(raw_query),
+            query=parse_query(raw_query),
             params=route.params,
             raw_body=exchange.raw_body,
             raw_query=raw_query.decode("latin-1"),
@@ -235,7 +235,7 @@ class MockPlane:
             return
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
-        await exchange.reply(*http_responses.simulated(common, answer, on_site=on_site))
+        await exchange.reply(*http_responses.mock_response(common, answer, on_site=on_site))
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
         """Answer a gateway; always 200, but for a missing secret."""
@@ -260,7 +260,9 @@ class MockPlane:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         on_site = self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
-        wire = resolved_document(operation, answer, headers=listed_headers(answer, on_site=on_site))
+        wire = resolved_document(
+            operation, answer, headers=headers_by_name(answer, on_site=on_site)
+        )
         await exchange.reply(*http_responses.document(common, wire))
         exchange.status = answer.status
         self._notes.note(exchange, answer, request)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
 from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.incoming import RequestHeaders, noted_headers, parsed_query
+from apps.mocks.plane.http_requests import RequestHeaders, noted_headers, parse_query
 from apps.mocks.plane.setup import PlaneSetup, Record
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
@@ -79,7 +79,7 @@ class CallNotes:
                 exchange.method,
                 exchange.below,
                 headers=RequestHeaders(exchange.headers, self._setup.own_cookies),
-                query=parsed_query(exchange.scope.get("query_string", b"")),
+                query=parse_query(exchange.scope.get("query_string", b"")),
             )
         return self._setup.nearest(target, request)
 

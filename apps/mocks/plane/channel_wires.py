@@ -18,8 +18,8 @@ from urllib.parse import unquote
 from apps.mocks.domain.calls import MockAnswer
 from apps.mocks.plane.channels import LOOK_S, Channels, Subscription
 from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_requests import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.plane.http_responses import CORS, Headers, operation_headers
-from apps.mocks.plane.incoming import Message, Receive, Scope, Send, request_id_of
 from apps.mocks.refusals import MethodNotAllowed
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_document
@@ -91,13 +91,13 @@ class ChannelsApp:
             raise MethodNotAllowed(b", ".join(_METHODS))
         subscription = await self.channels.subscription(exchange)
         common = operation_headers(subscription.operation, self._security)
-        with self.channels.counted(subscription):
+        with self.channels.count_connection(subscription):
             if exchange.method == "HEAD":
                 await exchange.reply(_OK, [*common, *_STREAM], b"")
             elif _has_had_all(exchange, subscription):
                 await exchange.reply(_EMPTY, common, b"")
             else:
-                await EventStream(self.channels, subscription).run([*common, *_STREAM])
+                await EventSubscription(self.channels, subscription).run([*common, *_STREAM])
 
     async def _refuse(self, exchange: HttpExchange, error: PlatformError) -> None:
         common = self._security
@@ -111,7 +111,7 @@ def _has_had_all(exchange: HttpExchange, subscription: Subscription) -> bool:
     return not subscription.interval_s and bool(exchange.given.get(b"last-event-id"))
 
 
-class EventStream:
+class EventSubscription:
     """One subscription over server-sent events."""
 
     def __init__(self, channels: Channels, subscription: Subscription) -> None:
@@ -123,7 +123,7 @@ class EventStream:
 
     async def run(self, headers: Headers) -> None:
         """Publish until the end; raise PlatformError for what stops it before the first byte."""
-        gone = asyncio.create_task(_until_gone(self._exchange.receive))
+        gone = asyncio.create_task(_wait_until_gone(self._exchange.receive))
         try:
             async with aclosing(self._channels.messages(self._subscription)) as messages:
                 first = await anext(messages, None)
@@ -174,7 +174,7 @@ class EventStream:
             )
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _wait_until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -186,7 +186,7 @@ async def _serve_socket(channels: Channels, exchange: HttpExchange, security: He
     accept = {"type": "websocket.accept", "headers": headers}
     try:
         subscription = await channels.subscription(exchange)
-        with channels.counted(subscription):
+        with channels.count_connection(subscription):
             accept["headers"] = [*headers, *operation_headers(subscription.operation, [])]
             await exchange.send(accept)
             closing = await _serve(channels, subscription)

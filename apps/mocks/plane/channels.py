@@ -19,11 +19,11 @@ from urllib.parse import unquote
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.engine import error_answer
-from apps.mocks.domain.publication import published
+from apps.mocks.domain.publication import publish_round
 from apps.mocks.plane.call_notes import CallNotes
 from apps.mocks.plane.http_exchange import HttpExchange
+from apps.mocks.plane.http_requests import RequestHeaders, parse_query
 from apps.mocks.plane.http_responses import SECURITY, Headers
-from apps.mocks.plane.incoming import RequestHeaders, parsed_query
 from apps.mocks.plane.setup import AccessRules, PlaneSetup
 from apps.mocks.refusals import (
     NothingHere,
@@ -119,8 +119,8 @@ class Channels:
         parts = exchange.path.removeprefix(PREFIX).split("/")
         if len(parts) != _PARTS or not all(parts):
             raise NothingHere
-        name = self._access.admitted(exchange.given, parts[0])
-        query = parsed_query(exchange.scope.get("query_string", b""))
+        name = self._access.authorize_space(exchange.given, parts[0])
+        query = parse_query(exchange.scope.get("query_string", b""))
         interval = query.pop(INTERVAL, "")
         surface_id, text = unquote(parts[1]), unquote(parts[2])
         exchange.kind, exchange.space, exchange.below = "async", str(name), f"/{text}"
@@ -145,7 +145,7 @@ class Channels:
         )
 
     @contextmanager
-    def counted(self, subscription: Subscription) -> Iterator[None]:
+    def count_connection(self, subscription: Subscription) -> Iterator[None]:
         """Count a connection while it is open; raise TooManyChannels."""
         space, limits = str(subscription.name), self.limits
         if self._open[space] >= limits.connections_of_space:
@@ -218,7 +218,7 @@ class Channels:
         except PlatformError as error:  # an edit has removed it, or the space has gone
             yield error_answer(error)
             return
-        async for answer in published(self._setup.engine, operation, subscription.request):
+        async for answer in publish_round(self._setup.engine, operation, subscription.request):
             if subscription.listens and answer.error_code == NO_MATCH:
                 return  # every example may be an answer to what the client says
             if is_noted:  # the first message stands for the subscription

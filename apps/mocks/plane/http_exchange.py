@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from apps.mocks.plane import http_responses
+from apps.mocks.plane.http_requests import Receive, Scope, Send
 from apps.mocks.plane.http_responses import CORS_ANSWER, Headers
-from apps.mocks.plane.incoming import Receive, Scope, Send
 from kernel import telemetry
 from kernel.errors import PlatformError
 from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared

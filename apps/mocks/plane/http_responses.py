@@ -98,8 +98,10 @@ def operation_headers(operation: CompiledOperation, security: Headers) -> Header
     ]
 
 
-def simulated(common: Headers, answer: MockAnswer, *, on_site: bool) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of a simulated answer; raise BadStatus.
+def mock_response(
+    common: Headers, answer: MockAnswer, *, on_site: bool
+) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of the answer of a mock; raise BadStatus.
 
     `on_site`: it goes out on the host of the pages, whose cookies no mock may set.
     """

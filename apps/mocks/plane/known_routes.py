@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from apps.mocks.plane.http_exchange import raw_path
-from apps.mocks.plane.incoming import Scope
+from apps.mocks.plane.http_requests import Scope
 from apps.mocks.spaces import LiveSpace, Spaces
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from apps.mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from apps.mocks.plane import http_responses
 from apps.mocks.plane.call_notes import CallNotes
 from apps.mocks.plane.http_exchange import prepared_sender
-from apps.mocks.plane.http_responses import CORS_ANSWER, Headers
-from apps.mocks.plane.incoming import (
+from apps.mocks.plane.http_requests import (
     ClientLeft,
     Receive,
     Scope,
@@ -22,6 +21,7 @@ from apps.mocks.plane.incoming import (
     read_body,
     request_id_of,
 )
+from apps.mocks.plane.http_responses import CORS_ANSWER, Headers
 from apps.mocks.plane.known_routes import Route
 from apps.mocks.plane.setup import PlaneSetup, Record
 from kernel.prepared_answers import STATUS_LINES
@@ -49,7 +49,7 @@ class ReadyAnswer:
 
 
 @dataclass(slots=True, eq=False)
-class Prepared:
+class PreparedOperation:
     """What all answers of an operation have, and its one answer if it has one."""
 
     common: Headers
@@ -63,19 +63,20 @@ class ReadyAnswers:
         self._notes = notes
         self._security = security
 
-    def prepared(self, operation: CompiledOperation) -> Prepared:
+    def prepare(self, operation: CompiledOperation) -> PreparedOperation:
+        """Prepare the answers of an operation, once, and return what they have."""
         made = operation.prepared
         if made is None:
             common = http_responses.operation_headers(operation, self._security)
-            made = operation.prepared = Prepared(common, self._ready(operation, common))
-        assert isinstance(made, Prepared)
+            made = operation.prepared = PreparedOperation(common, self._ready(operation, common))
+        assert isinstance(made, PreparedOperation)
         return made
 
     def _ready(self, operation: CompiledOperation, common: Headers) -> ReadyAnswer | None:
         answer = operation.static
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
-        status, headers, body = http_responses.simulated(common, answer, on_site=True)
+        status, headers, body = http_responses.mock_response(common, answer, on_site=True)
         return ReadyAnswer(
             status=status,
             headers=headers,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from apps.mocks.domain.calls import MockAnswer
+from apps.mocks.plane.http_requests import parse_query
 from apps.mocks.plane.http_responses import wire_name
-from apps.mocks.plane.incoming import parsed_query
 
 if TYPE_CHECKING:
     from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
@@ -40,7 +40,7 @@ def original_call(
     Its headers name it, or `_path` of the query; otherwise the request's own method (for POST the
     operation's) and the operation's mock URL stand for it.
     """
-    own = parsed_query(raw_query)
+    own = parse_query(raw_query)
     named_method = given.get(b"x-partita-original-method", b"").decode("latin-1").strip().upper()
     called = named_method or (operation.operation.method if method == "POST" else method)
     named = given.get(b"x-partita-original-path", b"").decode("latin-1") or own.pop("_path", "")
@@ -52,7 +52,7 @@ def original_call(
     return OriginalCall(
         method=called,
         path=path,
-        query=parsed_query(query.encode("latin-1", "replace")) if has_query else own,
+        query=parse_query(query.encode("latin-1", "replace")) if has_query else own,
         raw_query=raw,
         params=found[1] if found is not None and found[0] is operation else {},
     )
@@ -94,7 +94,7 @@ def resolved_document(
     return document
 
 
-def listed_headers(answer: MockAnswer, *, on_site: bool) -> dict[str, list[str]]:
+def headers_by_name(answer: MockAnswer, *, on_site: bool) -> dict[str, list[str]]:
     """Return the values of an answer's headers by name, without those that never go out."""
     listed: dict[str, list[str]] = {}
     for name, value in answer.headers:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.journal.entries import NotedCall
-from apps.mocks.plane.incoming import SECRET_HEADER
+from apps.mocks.plane.http_requests import SECRET_HEADER
 from apps.mocks.refusals import SecretRequired, SuiteNotFound
 from apps.mocks.spaces import Spaces
 
@@ -61,8 +61,11 @@ class AccessRules:
         self._secret = setup.secret.encode()
         self._site_hosts = setup.site_hosts
 
-    def admitted(self, given: Mapping[bytes, bytes], text: str) -> SpaceName:
-        """Return the space that a path names; raise SuiteNotFound or SecretRequired."""
+    def authorize_space(self, given: Mapping[bytes, bytes], text: str) -> SpaceName:
+        """Authorize a call of the space that a path names, and return it.
+
+        Raise SuiteNotFound or SecretRequired.
+        """
         decoded = unquote(text) if "%" in text else text
         name = SpaceName.parse(decoded)
         if name is None:

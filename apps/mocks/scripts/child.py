@@ -46,7 +46,7 @@ _globals: Final = starlark.Globals.extended_by([starlark.LibraryExtension.Struct
 _dialect: Final = starlark.Dialect.standard()
 
 
-class Failure(Exception):
+class ScriptFailure(Exception):
     """A script that gives no name; the text says why."""
 
     def __init__(self, text: str, line: int = 0, column: int = 0) -> None:
@@ -73,7 +73,7 @@ class Scripts:
         if value is None or (isinstance(value, str) and len(value) <= MAX_NAME):
             return {"name": value}
         kind = "a long string" if isinstance(value, str) else value[0]
-        return Failure(f"a script gives the name of an example or None, not {kind}").document
+        return ScriptFailure(f"a script gives the name of an example or None, not {kind}").document
 
     def _module(self, source: str, *, defines: bool) -> Any:
         key = (source, defines)
@@ -96,7 +96,7 @@ class Scripts:
         )
 
 
-def failure_of(error: str, before: int, lines: int) -> Failure:
+def failure_of(error: str, before: int, lines: int) -> ScriptFailure:
     """Return what an error of starlark-rust says, with its position in the script's own text."""
     text = _ERROR.split(error, maxsplit=1)[-1]
     arrows = list(_ARROW.finditer(text))
@@ -106,7 +106,7 @@ def failure_of(error: str, before: int, lines: int) -> Failure:
         message = "the script takes too many instructions"
     line, column = map(int, arrows[-1].groups()) if arrows else (0, 0)
     line -= before
-    return Failure(message, line, column) if 1 <= line <= lines else Failure(message)
+    return ScriptFailure(message, line, column) if 1 <= line <= lines else ScriptFailure(message)
 
 
 def main() -> None:
@@ -124,7 +124,7 @@ def main() -> None:
         try:
             answer = scripts.answer(json.loads(frame))
         except RecursionError:
-            answer = Failure("the request is nested too deep for a script").document
+            answer = ScriptFailure("the request is nested too deep for a script").document
         retires = _peak_bytes() > most
         cpu = time.process_time()
         _send({**answer, "took": cpu - begun, "cpu": cpu, "retires": retires})

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from apps.mocks import wiring
+from apps.mocks import components
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.documents import Explanation
 from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.inspection import CallFilter, ExplainedCall, located
+from apps.mocks.domain.inspection import CallFilter, ExplainedCall, locate_call
 from apps.mocks.domain.ports import Counter, StateRecord
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.domain.tables import CompiledSpace
@@ -40,7 +40,7 @@ def journal_delay_s() -> float | None:
 
     Without Redis, calls are in the memory of the server alone.
     """
-    parts = wiring.mock_parts()
+    parts = components.mock_parts()
     if parts.link is not None:
         return 2 * GATHER_S
     return None if parts.loop is None else 0.0
@@ -51,7 +51,7 @@ def journal_gap(since: datetime) -> str:
 
     To be asked after `read_journal`, which notices that Redis is away.
     """
-    parts = wiring.mock_parts()
+    parts = components.mock_parts()
     if parts.link is not None:
         away = "Redis does not answer, and each process keeps the calls that it gets"
         return away if parts.link.is_away else ""
@@ -81,28 +81,28 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
     SurfaceNotFound, OperationNotFound, InvalidInput.
     """
 
-    async def explained() -> Explanation:
-        operation, request = located(await _load_space(name), call)
-        engine = wiring.mock_parts().engine
+    async def explain_in_space() -> Explanation:
+        operation, request = locate_call(await _load_space(name), call)
+        engine = components.mock_parts().engine
         return await explain(engine, operation, request, defaults_only=defaults_only)
 
-    return wiring.wait_for(explained)
+    return components.wait_for(explain_in_space)
 
 
 def read_state(name: SpaceName, *, key: str = "") -> SpaceState:
     """Return the records of a space by key, and its counters."""
-    state = wiring.mock_parts().state
+    state = components.mock_parts().state
 
     async def read() -> SpaceState:
         records = await state.records(str(name), key=key)
         return SpaceState(records=records, counters=await state.counters(str(name)))
 
-    return wiring.wait_for(read)
+    return components.wait_for(read)
 
 
 def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> list[JournalEntry]:
     """Return the kept calls of a space, the newest first."""
-    found = wiring.mock_parts().journal.newest(str(name))
+    found = components.mock_parts().journal.newest(str(name))
     return [entry for entry in found if wanted is None or wanted.matches(entry)]
 
 
@@ -126,9 +126,9 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
     Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
     SuiteNotFound, SpaceNotActive or SurfaceNotFound for a new record.
     """
-    state = wiring.mock_parts().state
+    state = components.mock_parts().state
 
-    async def patched() -> StateRecord:
+    async def apply_patch() -> StateRecord:
         for _ in range(_TRIES):
             before = await state.read(str(name), patch.key)
             version = before.version if before else 0
@@ -142,7 +142,7 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
                     return after
         raise RecordChanged("mocks change this record all the time; try again")
 
-    return wiring.wait_for(patched)
+    return components.wait_for(apply_patch)
 
 
 async def _owner(name: SpaceName, patch: StatePatch) -> str:
@@ -171,20 +171,20 @@ def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
 
 def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int:
     """Remove records and, without `key`, counters; return how many of both there were."""
-    state = wiring.mock_parts().state
-    return wiring.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
+    state = components.mock_parts().state
+    return components.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
 
 
 def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
     """Forget calls; return how many."""
-    journal = wiring.mock_parts().journal
-    return wiring.wait_for(
+    journal = components.mock_parts().journal
+    return components.wait_for(
         lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
     )
 
 
 async def _load_space(name: SpaceName) -> CompiledSpace:
-    space = await wiring.mock_parts().spaces.load_now(str(name))
+    space = await components.mock_parts().spaces.load_now(str(name))
     if space is not None:
         return space.compiled
     raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)

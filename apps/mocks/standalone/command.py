@@ -24,8 +24,8 @@ import uvicorn
 
 from apps.mocks.standalone.arguments import parser_of
 from apps.mocks.standalone.output import (
-    Facts,
     Output,
+    ServerFacts,
     report,
     report_error,
     report_kept,
@@ -89,24 +89,24 @@ class Command:
             served, logged=show.call if options.log else None, allowed=options.proxy_to
         )
 
-        async def started() -> int:
+        async def start() -> int:
             grpc_port = None
             if options.grpc_port is not None:
                 grpc_port = await plane.start_grpc(options.host, options.grpc_port)
                 if not grpc_port:
                     return _cannot_listen(_address_in_use(), options.host, options.grpc_port)
             plane.start()
-            served.start(reloaded)
+            served.start(apply_reload)
             grpc = f"{options.host}:{grpc_port}" if grpc_port else ""
             took_s = time.monotonic() - self._began
-            show.facts(Facts(served, _base_url(bound), grpc, took_s))
+            show.facts(ServerFacts(served, _base_url(bound), grpc, took_s))
             return OK
 
-        def reloaded(reading: Reading) -> None:
+        def apply_reload(reading: Reading) -> None:
             plane.renew()
             report_reload(reading)
 
-        server = _Server(plane, on_started=started, on_stopping=plane.close_channels)
+        server = _MockServer(plane, on_started=start, on_stopping=plane.close_channels)
         try:
             server.run(sockets=[bound])
         finally:
@@ -142,7 +142,7 @@ def _cannot_listen(error: Exception, host: str, port: int) -> int:
     return CONFLICT if is_taken else ERROR
 
 
-class _Server(uvicorn.Server):
+class _MockServer(uvicorn.Server):
     """Calls `on_started` once it serves; the first signal ends it, after the calls in hand."""
 
     def __init__(

@@ -12,10 +12,17 @@ from typing import Any, Final
 import msgspec
 
 from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.inspection import ExplainedCall, located
+from apps.mocks.domain.inspection import ExplainedCall, locate_call
 from apps.mocks.plane import http_responses
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.incoming import ClientLeft, Receive, Scope, Send, read_body, request_id_of
+from apps.mocks.plane.http_requests import (
+    ClientLeft,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    request_id_of,
+)
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import MethodNotAllowed, SuiteNotFound
 from kernel.errors import InvalidInput, PlatformError
@@ -86,7 +93,7 @@ class Explanations:
         space = await self._setup.spaces.load(self._suite_id)
         if space is None:
             raise SuiteNotFound(self._suite_id)
-        operation, request = located(space.compiled, call)
+        operation, request = locate_call(space.compiled, call)
         explained = await explain(self._setup.engine, operation, request)
         await exchange.reply(*http_responses.document(http_responses.SECURITY, explained))
 

@@ -23,7 +23,7 @@ Place = FieldError | PackageWarning
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ServerFacts:
     """What the command says once it serves; `grpc` is an address or ""."""
 
     served: ServedSuite
@@ -56,7 +56,7 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
-    def facts(self, facts: Facts) -> None:
+    def facts(self, facts: ServerFacts) -> None:
         served, reading = facts.served, facts.served.reading
         if self.as_json:
             self._line(json.dumps(facts.document(), ensure_ascii=False))

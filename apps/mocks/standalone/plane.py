@@ -15,7 +15,7 @@ from apps.mocks.lazy_proxy import LazyProxy
 from apps.mocks.plane.asgi import MockPlane
 from apps.mocks.plane.channel_wires import ChannelsApp
 from apps.mocks.plane.channels import PREFIX, Channels
-from apps.mocks.plane.incoming import Receive, Scope, Send
+from apps.mocks.plane.http_requests import Receive, Scope, Send
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import PortTaken
 from apps.mocks.spaces import Spaces, SpacesSetup

@@ -16,7 +16,7 @@ from typing import Final
 
 from apps.mocks.domain.ports import SpaceContent
 from kernel.errors import FieldError, PlatformError
-from kernel.ids import humanized, is_identifier
+from kernel.ids import humanize, is_identifier
 from readers import Unreadable
 from readers.archive import content_digest
 from readers.folder import BrokenPackage, broken_text_rule, read_folder, state_of
@@ -127,7 +127,7 @@ class ServedFiles:
         """Return the title of files that say none: that of a contract which is alone."""
         if not self.is_suite and len(surfaces) == 1:
             return surfaces[0].title
-        return humanized(self.suite_id) or self.suite_id
+        return humanize(self.suite_id) or self.suite_id
 
     def _in_place(self, path: str) -> str:
         """Return a file's path as it is where it lies."""

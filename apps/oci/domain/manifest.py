@@ -104,10 +104,10 @@ def read_manifest(content: bytes, *, media_type: str = "", expected: str = "") -
     )
 
 
-def written_manifest(
+def build_manifest(
     layer: Descriptor, *, artifact_type: str, annotations: Mapping[str, str]
 ) -> bytes:
-    """Return the manifest of a package; equal packages have equal ones."""
+    """Build the manifest of a package; equal packages have equal ones."""
     document: dict[str, Any] = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,

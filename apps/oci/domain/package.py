@@ -75,8 +75,8 @@ class Pushed:
     is_new: bool = True
 
 
-def unpacked(content: bytes) -> dict[str, bytes]:
-    """Return the files of a layer; raise PackageRefused."""
+def unpack_layer(content: bytes) -> dict[str, bytes]:
+    """Unpack the files of a layer; raise PackageRefused."""
     try:
         return unpack(content)
     except ArchiveRefused as error:

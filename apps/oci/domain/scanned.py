@@ -36,7 +36,7 @@ class PulledPackage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownRepository:
     """What the index has of a repository."""
 
     digest: str

@@ -117,12 +117,14 @@ class Conversation:
         """
         is_path = target.startswith("/v2/")  # of our own making: no link that a registry gave
         url = (
-            self.base.copy_with(raw_path=target.encode()) if is_path else joined(self.base, target)
+            self.base.copy_with(raw_path=target.encode())
+            if is_path
+            else join_url(self.base, target)
         )
         sent = _Sent(
             method=method, url=url, headers=headers or {}, body=body, limit=limit, scope=scope
         )
-        answer = await self._signed_in(sent)
+        answer = await self._send_signed_in(sent)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise RegistryFailure(
                 "unauthorized", "the registry refuses the credentials (401)", status=401
@@ -136,20 +138,20 @@ class Conversation:
             )
         return answer
 
-    async def _signed_in(self, sent: _Sent) -> Answer:
+    async def _send_signed_in(self, sent: _Sent) -> Answer:
         if origin(sent.url) != origin(self.base):  # a place to upload to, elsewhere
-            return await self.repeated(sent, "")
+            return await self.send_with_retries(sent, "")
         authorization = await self._sign_in.authorization(sent.scope)
-        answer = await self.repeated(sent, authorization)
+        answer = await self.send_with_retries(sent, authorization)
         asks = answer.status == HTTPStatus.UNAUTHORIZED
         if not asks or origin(httpx.URL(answer.url)) != origin(self.base):
             return answer  # whom the registry redirects to may not ask for its credentials
         challenge = read_challenge(answer.header("www-authenticate"))
-        authorization = await self._sign_in.answered(challenge, sent.scope, authorization)
-        return await self.repeated(sent, authorization) if authorization else answer
+        authorization = await self._sign_in.answer_challenge(challenge, sent.scope, authorization)
+        return await self.send_with_retries(sent, authorization) if authorization else answer
 
-    async def repeated(self, sent: _Sent, authorization: str) -> Answer:
-        """Send, and again after a pause where the answer says "later"."""
+    async def send_with_retries(self, sent: _Sent, authorization: str) -> Answer:
+        """Send, and send again after a pause where the answer says "later"."""
         for attempt in range(RETRIES):
             try:
                 answer = await self._follow_redirects(sent, authorization)
@@ -229,8 +231,8 @@ class _SignIn:
             return self._authorization
         return await self._token(scope)
 
-    async def answered(self, challenge: Challenge | None, scope: str, tried: str) -> str:
-        """Return what to send after `tried` was answered by 401, or "" where nothing helps."""
+    async def answer_challenge(self, challenge: Challenge | None, scope: str, tried: str) -> str:
+        """Return what answers the challenge of a 401 after `tried`, "" where nothing helps."""
         if challenge is None:
             return ""
         if challenge.scheme == "basic" and self._username:
@@ -263,7 +265,7 @@ class _SignIn:
             scope="",
         )
         try:
-            answer = await self._conversation.repeated(
+            answer = await self._conversation.send_with_retries(
                 sent, self._basic() if self._username else ""
             )
         except RegistryFailure as error:
@@ -281,7 +283,7 @@ class _SignIn:
     def _realm(self, scope: str) -> httpx.URL:
         assert self._challenge is not None
         parameters = self._challenge.parameters
-        realm = joined(self._conversation.base, parameters.get("realm", ""))
+        realm = join_url(self._conversation.base, parameters.get("realm", ""))
         if self._conversation.base.scheme == "https" and realm.scheme != "https":
             raise RegistryFailure("realm_refused", "the token server is not reached by https")
         asked = {"service": parameters.get("service", ""), "scope": scope}
@@ -329,8 +331,8 @@ def _base_url(text: str) -> httpx.URL:
     return httpx.URL(scheme=url.scheme, host=host, port=url.port, path="/")
 
 
-def joined(base: httpx.URL, target: str) -> httpx.URL:
-    """Return an absolute URL; raise RegistryFailure for one that is none, or has a user."""
+def join_url(base: httpx.URL, target: str) -> httpx.URL:
+    """Join an absolute URL; raise RegistryFailure for one that is none, or has a user."""
     try:
         url = base.join(target)
     except (httpx.InvalidURL, ValueError):
@@ -344,7 +346,7 @@ def joined(base: httpx.URL, target: str) -> httpx.URL:
 
 
 def _redirect_target(base: httpx.URL, location: str) -> httpx.URL:
-    target = joined(base, location)
+    target = join_url(base, location)
     if base.scheme == "https" and target.scheme != "https":
         raise RegistryFailure("redirect_refused", "the registry redirects from https to http")
     return target

@@ -12,8 +12,8 @@ from apps.oci.domain.manifest import (
     EMPTY_JSON,
     Descriptor,
     Manifest,
+    build_manifest,
     digest_of,
-    written_manifest,
 )
 from apps.oci.domain.package import (
     LAYER_TYPES,
@@ -23,7 +23,7 @@ from apps.oci.domain.package import (
     PackageRefused,
     Pushed,
     TagTaken,
-    unpacked,
+    unpack_layer,
 )
 from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
 from apps.oci.domain.repositories import RegistryUnreachable
@@ -62,7 +62,7 @@ def pull(reference: Reference | str) -> Package:
     try:
         pulled = _fetch(registry_for(asked), asked)
     except RegistryFailure as error:
-        if found := _last_known(asked):
+        if found := _find_last_known(asked):
             return found
         raise RegistryUnreachable(error.code, f"{asked.host}: {error.detail}") from error
     if isinstance(pulled, Package):
@@ -94,8 +94,8 @@ def _find_stored(asked: Reference, digest: str) -> Package | None:
     return stored_package(digest, repository=asked.repository, tag=asked.tag)
 
 
-def _last_known(asked: Reference) -> Package | None:
-    """Return the stored content of a tag that the last synchronization saw."""
+def _find_last_known(asked: Reference) -> Package | None:
+    """Find the stored content of a tag that the last synchronization saw."""
     known = find_repository(asked.repository)
     if asked.digest or known is None or known.version != asked.tag or not known.digest:
         return None
@@ -116,18 +116,18 @@ def registry_for(reference: Reference) -> ImageRegistry:
 
 async def pull_layer(client: RegistryClient, path: str, manifest: Manifest) -> PulledPackage:
     """Fetch and check; raise PackageNotFound, PackageRefused, RegistryFailure."""
-    return await checked(manifest, await client.layer(path, manifest.package_layer()))
+    return await unpack_package(manifest, await client.layer(path, manifest.package_layer()))
 
 
-async def checked(manifest: Manifest, layer: bytes) -> PulledPackage:
-    """Unpack a layer; raise PackageRefused."""
+async def unpack_package(manifest: Manifest, layer: bytes) -> PulledPackage:
+    """Unpack a layer, a large one on a thread; raise PackageRefused."""
     if len(layer) > _ON_A_THREAD:
         return await asyncio.to_thread(_unpack, manifest, layer)
     return _unpack(manifest, layer)
 
 
 def _unpack(manifest: Manifest, layer: bytes) -> PulledPackage:
-    files = unpacked(layer)
+    files = unpack_layer(layer)
     return PulledPackage(
         manifest=manifest, layer=layer, content_digest=content_digest(files), files=files
     )
@@ -193,7 +193,7 @@ def push(
         digest=digest_of(layer),
         size=len(layer),
     )
-    manifest = written_manifest(
+    manifest = build_manifest(
         descriptor, artifact_type=artifact_type, annotations=annotations or {}
     )
     try:
@@ -222,7 +222,7 @@ def _layer_of(files: Mapping[str, bytes]) -> bytes:
         layer = pack(files)
     if len(layer) > LIMITS.compressed:
         raise PackageRefused("too_large", "the package is larger than 32 MiB compressed")
-    if unpacked(layer) != dict(files):
+    if unpack_layer(layer) != dict(files):
         raise PackageRefused("path_invalid", "hidden files are not part of a package")
     return layer
 

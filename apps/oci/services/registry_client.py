@@ -22,7 +22,7 @@ from apps.oci.domain.reference import DIGEST, TAG
 from apps.oci.services.conversation import (
     Answer,
     Conversation,
-    joined,
+    join_url,
     origin,
     with_query,
 )
@@ -98,7 +98,7 @@ class RegistryClient:
         link = next_link(answer.header("link"))
         if not link:
             return ""
-        url = joined(self._http.base.join(answer.url), link)
+        url = join_url(self._http.base.join(answer.url), link)
         if origin(url) != origin(self._http.base):
             raise RegistryFailure("link_refused", "the next page of a list is on another host")
         return str(url)
@@ -192,7 +192,7 @@ class RegistryClient:
             raise _failure_of(begun)
         ended = await self._http.send(
             "PUT",
-            with_query(str(joined(self._http.base, location)), digest=digest),
+            with_query(str(join_url(self._http.base, location)), digest=digest),
             limit=_SMALL,
             scope=scope,
             headers={"Content-Type": "application/octet-stream"},

@@ -24,10 +24,10 @@ from apps.oci.domain.manifest import Descriptor, Manifest
 from apps.oci.domain.package import LAYER_TYPES, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
 from apps.oci.domain.repositories import RepositoryError
-from apps.oci.domain.scanned import SYNC_S, Known, PulledPackage, ScannedRepository
+from apps.oci.domain.scanned import SYNC_S, KnownRepository, PulledPackage, ScannedRepository
 from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
 from apps.oci.services.conversation import IN_FLIGHT
-from apps.oci.services.packages import checked
+from apps.oci.services.packages import unpack_package
 from apps.oci.services.registry_client import RegistryClient
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError
@@ -50,7 +50,7 @@ class Scan:
     def __init__(
         self,
         registry: ImageRegistry,
-        known: Mapping[str, Known],
+        known: Mapping[str, KnownRepository],
         stored: Set[str],
         *,
         turn: int | None = None,
@@ -152,7 +152,7 @@ class Scan:
 
     async def _scan_repository(self, path: str) -> ScannedRepository:
         try:
-            return await self._looked_at(path)
+            return await self._read_repository(path)
         except RegistryFailure as error:
             return self._add_error(ScannedRepository(path=path), error.code, error.detail)
 
@@ -161,7 +161,7 @@ class Scan:
         self.errors.append(RepositoryError(repository=repository, code=code, detail=detail))
         return replace(scanned, error_code=code, error_detail=detail)
 
-    async def _looked_at(self, path: str) -> ScannedRepository:
+    async def _read_repository(self, path: str) -> ScannedRepository:
         tags = await self._client.tags(path)
         version = chosen_tag(sorted_tags(tags))
         if not version:
@@ -178,7 +178,9 @@ class Scan:
             return self._copy_known(path, tuple(tags), version, known)
         return await self._pull(ScannedRepository(path=path, tags=tuple(tags), version=version))
 
-    def _is_trusted(self, path: str, version: str, tags: frozenset[str], known: Known) -> bool:
+    def _is_trusted(
+        self, path: str, version: str, tags: frozenset[str], known: KnownRepository
+    ) -> bool:
         """Return whether the digest of a version is taken as unchanged in this turn."""
         if (
             self._turn is None
@@ -188,14 +190,14 @@ class Scan:
             return False
         return (crc32(path.encode()) + self._turn) % _TURNS != 0
 
-    def _is_open(self, known: Known, digest: str) -> bool:
+    def _is_open(self, known: KnownRepository, digest: str) -> bool:
         """Return whether the digest is new, or its pull failed for a reason that may pass."""
         if digest != known.digest:
             return True
         return digest not in self._stored and (known.pulled or known.error_code in _PASSING)
 
     def _copy_known(
-        self, path: str, tags: tuple[str, ...], version: str, known: Known
+        self, path: str, tags: tuple[str, ...], version: str, known: KnownRepository
     ) -> ScannedRepository:
         scanned = ScannedRepository(
             path=path,
@@ -250,7 +252,7 @@ class Scan:
         async with self._large if layer.size > _LARGE_BYTES else nullcontext():
             content = await self._client.layer(path, layer)
             async with self._unpacking:
-                return replace(await checked(manifest, content), files={})
+                return replace(await unpack_package(manifest, content), files={})
 
 
 _PASSING: Final = frozenset([

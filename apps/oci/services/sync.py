@@ -28,7 +28,7 @@ from apps.oci.domain.repositories import (
     SyncInProgress,
     SyncResult,
 )
-from apps.oci.domain.scanned import SYNC_S, Known, ScannedRepository
+from apps.oci.domain.scanned import SYNC_S, KnownRepository, ScannedRepository
 from apps.oci.models import IndexedRepository, RegistryState, SuiteIdAssignment
 from apps.oci.selectors import settings_digest, stored_digests
 from apps.oci.services.packages import open_client, registry_for, store_packages, within
@@ -280,8 +280,8 @@ def _synchronize(
     return tuple(scan.errors)
 
 
-def _known_of(row: IndexedRepository) -> Known:
-    return Known(
+def _known_of(row: IndexedRepository) -> KnownRepository:
+    return KnownRepository(
         digest=row.digest,
         version=row.version,
         tags=frozenset(row.tags),

@@ -88,7 +88,7 @@ def _client(url: str) -> Redis:
 
 
 def shared_redis() -> SharedRedisClient | None:
-    """The Redis of REDIS_ADDR; None without one."""
+    """Return the client of the Redis at REDIS_ADDR; None without one."""
     return _of(url) if (url := conf.redis_url()) else None
 
 
@@ -98,5 +98,5 @@ def _of(url: str) -> SharedRedisClient:
 
 
 def redis_key(*parts: str) -> str:
-    """A key's name below REDIS_PREFIX."""
+    """Return the name of a key below REDIS_PREFIX."""
     return ":".join((conf.redis_prefix(), *parts))

@@ -43,7 +43,7 @@ class Presence:
 
     def stop(self) -> None:
         self._ended.set()
-        self._thread.join(5.0)
+        self._thread.join(5)
 
     def note(self) -> None:
         """Write that this process lives now; while the store is away, only report that."""
@@ -58,7 +58,7 @@ class Presence:
             close_old_connections()
 
     def leave(self) -> None:
-        """Do not count any more."""
+        """Delete the row of this process, so that it no longer counts as running."""
         try:
             ServerProcess.objects.filter(id=self._id).delete()
         except (DatabaseError, InterfaceError) as error:

@@ -65,7 +65,7 @@ class RuntimeLabel(Protocol):
 
     @property
     def title(self) -> str:
-        """The label of the built-in backend."""
+        """Return the label of the built-in backend."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class RuntimeLabel(Protocol):
 runtime_labels: Final[Registry[RuntimeLabel]] = Registry("runtime label")
 
 
-def labelled(backend: Backend, runtime: RuntimeLabel) -> Backend:
+def label_backend(backend: Backend, runtime: RuntimeLabel) -> Backend:
     """Return the backend with the label that its runtime gives it, if its type is `local`."""
     if backend.type != "local":
         return backend

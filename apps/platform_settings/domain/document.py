@@ -133,7 +133,7 @@ def _agent(fields: Fields, node: Node, pointer: str) -> Backend:
 
     return Backend(
         backend_id=_agent_id(fields, node, pointer),
-        label=fields.required(node, pointer, "name"),
+        label=fields.require_text(node, pointer, "name"),
         type=_type(fields, node, pointer),
         description=text("description"),
         enabled=fields.flag(node, pointer, "enabled", default=True),
@@ -162,7 +162,7 @@ def _namespace(fields: Fields, node: Node, pointer: str) -> str:
 
 
 def _agent_id(fields: Fields, node: Node, pointer: str) -> str:
-    agent_id = fields.required(node, pointer, "agentId")
+    agent_id = fields.require_text(node, pointer, "agentId")
     if agent_id and not is_identifier(agent_id):
         detail = "may have letters, digits, dots, dashes and underscores, 128 at most"
         fields.refuse_value(node, pointer, "agentId", detail)
@@ -178,7 +178,7 @@ def _type(fields: Fields, node: Node, pointer: str) -> str:
     elif kind not in KIND_OF_TYPE:
         fields.refuse_value(node, pointer, "type", f"must be one of {', '.join(KIND_OF_TYPE)}")
     elif kind == "remote-docker":
-        fields.required(node, pointer, "hostUrl")
+        fields.require_text(node, pointer, "hostUrl")
     elif kind == "kubernetes":
         _check_cluster(fields, node, pointer)
     _check_address(fields, node, pointer, kind)

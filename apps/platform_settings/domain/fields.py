@@ -104,7 +104,7 @@ class Fields:
             self.refuse_value(mapping, pointer, key, detail, UNDECRYPTABLE)
             return ""
 
-    def required(self, mapping: Node, pointer: str, key: str) -> str:
+    def require_text(self, mapping: Node, pointer: str, key: str) -> str:
         text = self.text(mapping, pointer, key)
         if not text:
             self.refuse_value(mapping, pointer, key, "is required", "required")

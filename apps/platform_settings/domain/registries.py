@@ -97,8 +97,8 @@ def _registry(fields: Fields, node: Node, pointer: str) -> ImageRegistry:
     names_of_scope = tuple(filter(None, scope))
     return ImageRegistry(
         registry_id=_registry_id(fields, node, pointer),
-        name=fields.required(node, pointer, "name"),
-        provider=fields.required(node, pointer, "provider"),
+        name=fields.require_text(node, pointer, "name"),
+        provider=fields.require_text(node, pointer, "provider"),
         url=_url(fields, node, pointer),
         username=fields.text(node, pointer, "username"),
         secret=fields.secret(node, pointer, "secret"),
@@ -109,7 +109,7 @@ def _registry(fields: Fields, node: Node, pointer: str) -> ImageRegistry:
 
 
 def _registry_id(fields: Fields, node: Node, pointer: str) -> str:
-    registry_id = fields.required(node, pointer, "registryId")
+    registry_id = fields.require_text(node, pointer, "registryId")
     if registry_id and not is_identifier(registry_id):
         detail = "may have letters, digits, dots, dashes and underscores, 128 at most"
         fields.refuse_value(node, pointer, "registryId", detail)
@@ -118,7 +118,7 @@ def _registry_id(fields: Fields, node: Node, pointer: str) -> str:
 
 def _url(fields: Fields, node: Node, pointer: str) -> str:
     """Return the address; without a scheme, it is one of https (reference: control-plane 5.2)."""
-    url = fields.required(node, pointer, "registryUrl")
+    url = fields.require_text(node, pointer, "registryUrl")
     if url and "://" not in url:
         url = f"https://{url}"
     if url and (rule := broken_address_rule(url)):

@@ -74,7 +74,7 @@ def _overrides(fields: Fields, section: Node) -> Iterator[Override]:
     for node, pointer in fields.entries(section, "/secrets", "globalOverrides"):
         if not fields.known_keys(node, pointer, _OVERRIDE_KEYS):
             continue
-        key = fields.required(node, pointer, "key")
+        key = fields.require_text(node, pointer, "key")
         if key and not is_env_name(key):
             detail = "key must be the name of an environment variable"
             fields.refuse(node, f"{pointer}/key", "invalid_value", detail)

@@ -240,7 +240,7 @@ def override_identity(override: Wire) -> str:
     return f"secrets.globalOverrides[{override['key']}].value"
 
 
-def mapped(wire: Wire, change: Callable[[str], str]) -> Wire:
+def map_secrets(wire: Wire, change: Callable[[str], str]) -> Wire:
     """Return a copy in which `change` was applied to every secret text that is set."""
     made = copy.deepcopy(wire)
     for secret in secret_texts(made):
@@ -249,7 +249,7 @@ def mapped(wire: Wire, change: Callable[[str], str]) -> Wire:
     return made
 
 
-def masked(wire: Wire, *, for_admin: bool, unreadable: Set[str] = frozenset()) -> Wire:
+def mask_secrets(wire: Wire, *, for_admin: bool, unreadable: Set[str] = frozenset()) -> Wire:
     """Return a copy without secrets and, for others than administrators, without private texts.
 
     The secrets at the JSON pointers of `unreadable` read as unset.

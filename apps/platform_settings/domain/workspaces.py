@@ -51,7 +51,7 @@ def _workspace_id(fields: Fields, node: Node, pointer: str) -> str:
     A file may be older or newer than the store, and an entry of a workspace that is gone does no
     harm.
     """
-    text = fields.required(node, pointer, "workspaceId")
+    text = fields.require_text(node, pointer, "workspaceId")
     try:
         return str(UUID(text)) if text else ""
     except ValueError:

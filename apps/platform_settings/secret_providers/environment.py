@@ -12,7 +12,7 @@ from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.effective import global_overrides
 
 
-class Environment:
+class EnvironmentProvider:
     names = ("local", "secrets")
     title = "Overrides and PARTITA_SECRET_ variables"
 
@@ -34,4 +34,4 @@ class Environment:
         return f"{count} PARTITA_SECRET_ variables and {len(global_overrides())} overrides"
 
 
-secret_providers.register("environment")(Environment())
+secret_providers.register("environment")(EnvironmentProvider())

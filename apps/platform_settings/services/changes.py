@@ -29,7 +29,7 @@ from apps.platform_settings.domain.wire import (
 )
 from apps.platform_settings.models import PlatformSettings, RegistryState, SettingsChange
 from apps.platform_settings.selectors import stored_settings
-from apps.platform_settings.services.encryption import sealed, unreadable_secrets
+from apps.platform_settings.services.encryption import encrypt_secrets, unreadable_secrets
 from apps.streams.api import LostRace, unit_of_work
 from kernel import clock
 from kernel.errors import FieldError, InvalidInput, NotFound
@@ -76,14 +76,14 @@ def replace_document(
     row = stored_settings()
     stored = row.wire if row else default_wire()
     check(stored, row.updated_at if row else None)
-    return _store(author, row, sealed(_check_document(given, stored), stored))
+    return _store(author, row, encrypt_secrets(_check_document(given, stored), stored))
 
 
 def preview(given: Mapping[str, Any]) -> list[Change]:
     """Return what a replacement would change; raise InvalidInput."""
     row = stored_settings()
     stored = row.wire if row else default_wire()
-    return changes_between(stored, sealed(_check_document(given, stored), stored))
+    return changes_between(stored, encrypt_secrets(_check_document(given, stored), stored))
 
 
 @unit_of_work
@@ -93,7 +93,7 @@ def import_document(wire: Wire, digest: str) -> bool:
     if row is not None and digest in row.file_digests:
         return False
     stored = row.wire if row else default_wire()
-    _store(Author(origin="file"), row, sealed(wire, stored), digests=[digest])
+    _store(Author(origin="file"), row, encrypt_secrets(wire, stored), digests=[digest])
     return True
 
 

@@ -20,7 +20,7 @@ from apps.platform_settings.domain.wire import (
     MASK,
     Wire,
     is_private,
-    masked,
+    mask_secrets,
     secret_texts,
     settable_document,
 )
@@ -58,10 +58,10 @@ def settings_document(principal: Principal) -> dict[str, Any]:
     for source in backend_states:
         states |= backend_states[source](snapshot.document.agents)
     for agent in document["agents"]:
-        agent.update(_told_of_agent(agent, states.get(agent["agentId"], BackendState())))
+        agent.update(_agent_state(agent, states.get(agent["agentId"], BackendState())))
     synced = registry_states([each["registryId"] for each in document["registries"]])
     for registry in document["registries"]:
-        registry.update(_told_of_registry(synced.get(registry["registryId"])))
+        registry.update(_registry_state(synced.get(registry["registryId"])))
     document["fileInSync"] = settings_file.agrees(snapshot)
     document["warnings"] = [
         {"pointer": fault.pointer, "code": fault.code, "detail": f"{fault.detail}; {_MEND}"}
@@ -148,7 +148,7 @@ def settings_in_file(name: str, content: bytes) -> Wire:
 
 
 def _display(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
-    document = masked(wire, for_admin=for_admin, unreadable=unreadable_secrets(wire))
+    document = mask_secrets(wire, for_admin=for_admin, unreadable=unreadable_secrets(wire))
     if updated_at is not None:
         document["updatedAt"] = rfc3339(updated_at)
     return document
@@ -165,7 +165,7 @@ def _names(if_match: str, known: str) -> bool:
     return "*" in tags or any(tag.strip('"').partition("-")[0] == known for tag in tags)
 
 
-def _told_of_agent(agent: Wire, state: BackendState) -> Wire:
+def _agent_state(agent: Wire, state: BackendState) -> Wire:
     status = "Ready" if state.available else "Disconnected"
     told: Wire = {
         "status": status if agent["enabled"] else "Standby",
@@ -180,7 +180,7 @@ def _told_of_agent(agent: Wire, state: BackendState) -> Wire:
     return told
 
 
-def _told_of_registry(state: RegistryState | None) -> Wire:
+def _registry_state(state: RegistryState | None) -> Wire:
     if state is None:
         return {"syncStatus": "Pending"}
     told: Wire = {"syncStatus": "Indexed" if state.succeeded else "Failed"}

@@ -13,7 +13,7 @@ from apps.platform_settings.domain.backends import (
     Backend,
     Mode,
     choose,
-    labelled,
+    label_backend,
     runtime_labels,
 )
 from apps.platform_settings.domain.document import Document
@@ -21,14 +21,14 @@ from apps.platform_settings.domain.registries import Credentials, ImageRegistry,
 from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound
-from apps.platform_settings.services.live_settings import Snapshot, live_settings
+from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
 from kernel.errors import known_names
 
 _TLS_PORT: Final = 465  # RFC 8314
 
 
-def current() -> Snapshot:
+def current() -> SettingsSnapshot:
     """Return the stored settings, after the import of a file that has changed."""
     if (recent := live_settings.recent()) is not None:
         return recent
@@ -45,7 +45,7 @@ def backends() -> tuple[Backend, ...]:
     found, runtime = _document().backends, conf.local_runtime()
     if runtime not in runtime_labels:
         return found
-    return tuple(labelled(backend, runtime_labels[runtime]) for backend in found)
+    return tuple(label_backend(backend, runtime_labels[runtime]) for backend in found)
 
 
 def mode() -> Mode:
@@ -102,7 +102,7 @@ def mail_server() -> MailServer | None:
     A request takes what this process read last, a few seconds ago: pages that need no session
     ask for it, and they need no store.
     """
-    kept = live_settings.kept() if is_awaited() else None
+    kept = live_settings.last_snapshot() if is_awaited() else None
     smtp = (kept or current()).document.smtp
     if smtp is None:
         return None

@@ -8,7 +8,7 @@ from typing import Final
 
 from apps.operations.api import EncryptedRow, EncryptedText
 from apps.platform_settings import conf
-from apps.platform_settings.domain.wire import ENCRYPTED, mapped, secret_texts
+from apps.platform_settings.domain.wire import ENCRYPTED, map_secrets, secret_texts
 from apps.platform_settings.models import PlatformSettings
 from apps.platform_settings.selectors import stored_settings
 from apps.platform_settings.services.file_writer import replace_in_file
@@ -35,7 +35,7 @@ class StoredSecrets:
         if row is None:
             return False
         new = {ENCRYPTED + old: ENCRYPTED + text for old, text in texts.items()}
-        document = mapped(row.document, lambda text: new.get(text, text))
+        document = map_secrets(row.document, lambda text: new.get(text, text))
         rows = PlatformSettings.objects.filter(pk=row.pk, revision=row.revision)
         return bool(rows.update(document=document, revision=new_uuid()))
 

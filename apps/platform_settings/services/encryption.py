@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.fields import VARIABLE
-from apps.platform_settings.domain.wire import ENCRYPTED, Wire, mapped, secret_texts
+from apps.platform_settings.domain.wire import ENCRYPTED, Wire, map_secrets, secret_texts
 from kernel.encryption import Undecryptable, decrypt, encrypt, fitting_key
 
 
-def sealed(wire: Wire, stored: Wire) -> Wire:
+def encrypt_secrets(wire: Wire, stored: Wire) -> Wire:
     """Return a copy whose secrets are encrypted.
 
     A secret that is the same in `stored` keeps its ciphertext. What names a variable stays as it
     is, and so does what is encrypted already.
     """
     known = {
-        revealed(secret.text): secret.text
+        reveal_text(secret.text): secret.text
         for secret in secret_texts(stored)
         if secret.text.startswith(ENCRYPTED)
     }
@@ -23,16 +23,16 @@ def sealed(wire: Wire, stored: Wire) -> Wire:
     def seal(text: str) -> str:
         if text.startswith(ENCRYPTED) or VARIABLE.fullmatch(text):
             return text
-        return known.get(text) or sealed_text(text)
+        return known.get(text) or encrypt_text(text)
 
-    return mapped(wire, seal)
+    return map_secrets(wire, seal)
 
 
-def sealed_text(text: str) -> str:
+def encrypt_text(text: str) -> str:
     return ENCRYPTED + encrypt(text, conf.encryption_keys())
 
 
-def revealed(text: str) -> str:
+def reveal_text(text: str) -> str:
     """Return what a secret text means here; empty when it cannot be decrypted or is not set."""
     if named := VARIABLE.fullmatch(text):
         return conf.config_variables().get(named[1], "").strip()
@@ -57,4 +57,4 @@ def unreadable_secrets(wire: Wire) -> frozenset[str]:
 
 def meaning(wire: Wire) -> Wire:
     """Return a copy with secrets in the clear, to compare documents with."""
-    return mapped(wire, revealed)
+    return map_secrets(wire, reveal_text)

@@ -41,7 +41,7 @@ def write_file() -> None:
     try:
         with _lock(path.parent):
             for _attempt in range(_ATTEMPTS):
-                if _written(path):
+                if _write_back(path):
                     return
     except (OSError, SettingsInvalid, NotMergeable) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -66,7 +66,7 @@ def replace_in_file(change: Callable[[str], str]) -> bool:
         return True
 
 
-def _written(path: Path) -> bool:
+def _write_back(path: Path) -> bool:
     """Return False when the settings changed meanwhile."""
     from apps.platform_settings.domain.round_trip import merged_text  # slow to import
 

@@ -37,7 +37,7 @@ _log = logging.getLogger("partita.platform_settings")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class SettingsSnapshot:
     """The settings of one revision; `wire` has encrypted secrets. No revision: nothing stored."""
 
     revision: UUID | None = None
@@ -48,11 +48,11 @@ class Snapshot:
     file_digests: frozenset[str] = frozenset()
 
 
-class _Thread(threading.local):
+class _ThreadSettings(threading.local):
     takes_recent = False
 
 
-_thread = _Thread()
+_thread = _ThreadSettings()
 
 
 @contextmanager
@@ -76,11 +76,11 @@ class LiveSettings:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: Snapshot | None = None
+        self._kept: SettingsSnapshot | None = None
         self._asked_again_at = 0.0  # after the store was away
         self._read_at = -_RECENT_S
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SettingsSnapshot:
         """Return the settings as stored now, else the last ones; raise what the store raises.
 
         A background loop that gets the last ones is told so (`kernel.background.report_error`).
@@ -105,12 +105,12 @@ class LiveSettings:
         """A transaction has failed by it, and a request needs the store: it may not wait twice."""
         return connection.in_atomic_block or is_awaited() or not is_store_away(error)
 
-    def recent(self) -> Snapshot | None:
+    def recent(self) -> SettingsSnapshot | None:
         """Return the snapshot of the last second, if the thread takes that."""
         is_recent = self._clock() < self._read_at + _RECENT_S
         return self._kept if _thread.takes_recent and is_recent else None
 
-    def kept(self) -> Snapshot | None:
+    def last_snapshot(self) -> SettingsSnapshot | None:
         """Return what was read last, however long ago."""
         return self._kept
 
@@ -122,7 +122,7 @@ class LiveSettings:
         """Return whether the last read found no store, a moment ago."""
         return self._clock() < self._asked_again_at
 
-    def _read(self, kept: Snapshot | None) -> Snapshot:
+    def _read(self, kept: SettingsSnapshot | None) -> SettingsSnapshot:
         revision, self._read_at = stored_revision(), self._clock()
         if kept is not None and kept.revision == revision:
             return kept
@@ -130,14 +130,14 @@ class LiveSettings:
         return snapshot
 
 
-def _read_stored() -> Snapshot:
+def _read_stored() -> SettingsSnapshot:
     row = stored_settings()
     if row is None:
-        return Snapshot()
+        return SettingsSnapshot()
     document, faults = interpret(node_of(row.document), "", conf.surroundings())
     for fault in faults:
         _log.error("The stored platform settings have a fault: %s: %s", fault.pointer, fault.detail)
-    return Snapshot(
+    return SettingsSnapshot(
         revision=row.revision,
         wire=row.wire,
         document=document,

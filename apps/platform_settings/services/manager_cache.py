@@ -43,13 +43,13 @@ class ManagerCache:
             if until > self._clock():
                 raise ManagerAway(why)
         try:
-            found = self.bounded(fetch)
+            found = self.call_with_limit(fetch)
         except ManagerAway as error:
             raise self._mark_away(manager, str(error)) from None
         self._keep((manager, secret), found)
         return found
 
-    def bounded(self, call: Fetch) -> Any:
+    def call_with_limit(self, call: Fetch) -> Any:
         """Return what `call` returns within 5 s; raise ManagerAway, and whatever it raises."""
         try:
             return self._threads.submit(call).result(WITHIN_S)

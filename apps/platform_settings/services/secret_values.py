@@ -38,7 +38,7 @@ def check_secret_provider(name: str) -> str:
     """
     try:
         source = secret_providers[name]
-        return str(manager_cache.bounded(lambda: source.check(secret_managers())))
+        return str(manager_cache.call_with_limit(lambda: source.check(secret_managers())))
     except (ManagerFailed, UnknownPlugin) as error:
         raise SecretUnreadable(str(error)) from None
 

@@ -21,7 +21,7 @@ from apps.platform_settings.domain.document import SettingsInvalid, read_file
 from apps.platform_settings.domain.wire import MASK, Wire, secret_texts, wire_of
 from apps.platform_settings.services.changes import import_document
 from apps.platform_settings.services.encryption import meaning
-from apps.platform_settings.services.live_settings import Snapshot, live_settings
+from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from kernel.errors import FieldError
 from readers.yaml import Node
 
@@ -80,7 +80,7 @@ class SettingsFile:
                 self._seen = _examine(path, content)
             return self._seen
 
-    def agrees(self, snapshot: Snapshot) -> bool:
+    def agrees(self, snapshot: SettingsSnapshot) -> bool:
         """Return whether the file says what the store holds; without a file it cannot differ."""
         seen = self.read()
         if seen.content is None:

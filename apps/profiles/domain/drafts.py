@@ -71,10 +71,10 @@ class CheckedDraft:
     is_default: bool
 
 
-def checked(
+def check_draft(
     draft: Draft, current: ProfileSet, rules: DraftRules, *, profile_id: str = ""
 ) -> CheckedDraft:
-    """Return the record that a draft makes, new without `profile_id`.
+    """Check a draft and return the record that it makes, new without `profile_id`.
 
     Raise InvalidInput with a place for each fault, ProfileDuplicate.
     """
@@ -88,7 +88,7 @@ def checked(
     if fault := _fault_of_chain(current, own_id, draft.file_name, extends_id):
         faults.append(fault)
     if faults:
-        raise refused(faults)
+        raise invalid_draft(faults)
     _refuse_duplicate(draft, current, own_id)
     references = {each.key: each for each in read.secret_refs}
     references |= {each["key"]: SecretRef(**each) for each in draft.secret_refs}
@@ -96,7 +96,7 @@ def checked(
     launchable = is_launchable(draft, is_default=is_default)
     if is_default and not launchable:
         detail = "the default profile must be launchable"
-        raise refused([FieldError(pointer="/default", code="invalid_value", detail=detail)])
+        raise invalid_draft([FieldError(pointer="/default", code="invalid_value", detail=detail)])
     record = Record(
         profile_id=own_id,
         name=draft.name.strip(),
@@ -134,11 +134,12 @@ def in_agreement(text: str, read: Profile, *, extends_id: str, is_default: bool)
             text = with_key(text, "extendsId", extends_id or None)
     except NotEditable as error:
         fault = FieldError(pointer="/yaml", code="invalid_value", detail=str(error))
-        raise refused([fault]) from None
+        raise invalid_draft([fault]) from None
     return text
 
 
-def refused(faults: Sequence[FieldError]) -> InvalidInput:
+def invalid_draft(faults: Sequence[FieldError]) -> InvalidInput:
+    """Return the error of a draft with faults; its text says the first one."""
     first = faults[0]
     place = first.pointer.removeprefix("/") or "the profile"
     if first.line is not None:

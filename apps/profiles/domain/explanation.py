@@ -27,8 +27,8 @@ class ExplainedValue:
     replaced: tuple[tuple[str, str], ...] = ()
 
 
-def explained_chain(profiles: Sequence[Profile], profile: Profile) -> list[ExplainedValue]:
-    """Return the values of the merged profile by section; raise ProfileInvalid."""
+def explain_chain(profiles: Sequence[Profile], profile: Profile) -> list[ExplainedValue]:
+    """Explain the values of the merged profile, by section; raise ProfileInvalid."""
     chain = chain_of(profiles, profile)
     steps = dict.fromkeys(step for link in chain for step in link.services)
     sections: dict[str, list[Layer]] = {"env": [Layer(link.file_name, link.env) for link in chain]}
@@ -40,7 +40,7 @@ def explained_chain(profiles: Sequence[Profile], profile: Profile) -> list[Expla
     sections["observability"] = [Layer("by default", dict.fromkeys(OBSERVABILITY, "true"))]
     sections["observability"] += [Layer(link.file_name, _flags(link)) for link in chain]
     sections["modules"] = [Layer(link.file_name, dict.fromkeys(link.modules, "")) for link in chain]
-    return [each for name, layers in sections.items() for each in explained(name, layers)]
+    return [each for name, layers in sections.items() for each in explain_section(name, layers)]
 
 
 def env_layers(chain: Iterable[Profile]) -> list[Layer]:
@@ -66,7 +66,7 @@ def _drop_unset(layers: Iterable[Layer]) -> list[Layer]:
     return [Layer(origin, values) for origin, values in found]
 
 
-def explained(section: str, layers: Iterable[Layer]) -> Iterator[ExplainedValue]:
+def explain_section(section: str, layers: Iterable[Layer]) -> Iterator[ExplainedValue]:
     """Yield the value of each key by name, unless a layer unset it last."""
     history: dict[str, list[tuple[str, str | None]]] = {}
     for layer in layers:

@@ -18,7 +18,7 @@ from apps.profiles.domain.profiles import (
 )
 from kernel.durations import parse_duration_ms
 from kernel.errors import FieldError
-from kernel.ids import humanized, is_env_name, slug
+from kernel.ids import humanize, is_env_name, slug
 from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.yaml import Node, read_yaml
@@ -95,7 +95,7 @@ def read_profile(text: str, *, path: str, taken: set[str]) -> Profile:
     stem = PurePosixPath(file_name).stem
     profile_id = free_id(slug(stem) or "profile", taken)
     taken.add(profile_id)
-    label = humanized(stem) or file_name
+    label = humanize(stem) or file_name
     empty = Profile(profile_id=profile_id, file_name=file_name, label=label)
     reader = _ProfileReader(path)
     try:

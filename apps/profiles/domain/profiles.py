@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final, TypedDict
 
 from kernel.errors import FieldError, PlatformError, known_names
-from kernel.ids import humanized
+from kernel.ids import humanize
 
 FOLDER: Final = "profiles"
 OBSERVABILITY: Final = ("logs", "traces", "metrics")
@@ -90,7 +90,7 @@ class Profile:
     @property
     def scope(self) -> str:
         own = PurePosixPath(self.file_name).stem
-        return self.given_scope or _SCOPES.get(own.lower(), humanized(own))
+        return self.given_scope or _SCOPES.get(own.lower(), humanize(own))
 
     @property
     def launchable(self) -> bool:

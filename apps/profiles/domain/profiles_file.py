@@ -42,7 +42,7 @@ class ProfilesFileInvalid(Exception):
 
 def read_profiles_file(text: str, *, file: str, rules: DraftRules) -> dict[str, StoredProfiles]:
     """Return the stored profiles by suite id, without revisions; raise ProfilesFileInvalid."""
-    reader = _Reader(file, rules)
+    reader = _ProfilesReader(file, rules)
     try:
         found = reader.suites(read_yaml(text))
     except Unreadable as error:
@@ -53,7 +53,7 @@ def read_profiles_file(text: str, *, file: str, rules: DraftRules) -> dict[str, 
     return found
 
 
-class _Reader:
+class _ProfilesReader:
     def __init__(self, file: str, rules: DraftRules) -> None:
         self.file = file
         self.rules = rules
@@ -73,7 +73,7 @@ class _Reader:
     def suites(self, root: Node) -> dict[str, StoredProfiles]:
         if root.is_null:
             return {}
-        self.known_keys(root, {"suites"})
+        self.refuse_unknown_keys(root, {"suites"})
         found = {}
         listed = root.get("suites")
         for name, node in _pairs(listed) if listed is not None else ():
@@ -84,7 +84,7 @@ class _Reader:
         return found
 
     def suite(self, node: Node) -> StoredProfiles:
-        self.known_keys(node, {"profiles", "deleted"})
+        self.refuse_unknown_keys(node, {"profiles", "deleted"})
         records: list[Record] = []
         default_id = ""
         for item in _items(node, "profiles"):
@@ -107,14 +107,14 @@ class _Reader:
                 self.refuse(item.unreadable(f'the fileName "{record.file_name}" occurs twice'))
 
     def record(self, item: Node) -> tuple[Record, bool]:
-        self.known_keys(item, _RECORD_KEYS)
+        self.refuse_unknown_keys(item, _RECORD_KEYS)
         profile_id = self.identifier(item)
         given = tuple(
             {key.text or "": value.text or "" for key, value in _pairs(each)}
             for each in _items(item, "secretRefs")
         )
         for each in _items(item, "secretRefs"):
-            self.known_keys(each, {"key", "provider", "ref"})
+            self.refuse_unknown_keys(each, {"key", "provider", "ref"})
         draft = Draft(
             name=_text(item, "name"),
             file_name=_text(item, "fileName"),
@@ -155,7 +155,7 @@ class _Reader:
             self.refuse(place.unreadable(f"{key}: {inside}{fault.detail}"))
 
     def tombstone(self, item: Node) -> Record:
-        self.known_keys(item, {"id", "sha256"})
+        self.refuse_unknown_keys(item, {"id", "sha256"})
         digest = _text(item, "sha256")
         if not digest or len(digest) > 64:  # noqa: PLR2004 - hexadecimal digits of SHA-256
             self.refuse(item.unreadable("a deleted profile needs the sha256 of its file"))
@@ -178,7 +178,8 @@ class _Reader:
             self.refuse(place.unreadable("updatedAt must be a time such as 2026-01-02T03:04:05Z"))
             return ""
 
-    def known_keys(self, node: Node, known: set[str] | frozenset[str]) -> None:
+    def refuse_unknown_keys(self, node: Node, known: set[str] | frozenset[str]) -> None:
+        """Refuse each key that is not `known`."""
         for key, _ in _pairs(node):
             if (key.text or "") not in known:
                 self.refuse(key.unreadable(f'"{(key.text or "")[:80]}" is not a known key'))

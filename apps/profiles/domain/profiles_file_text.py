@@ -13,8 +13,8 @@ HEADER: Final = (
 )
 
 
-def updated_text(text: str, stored: Mapping[str, StoredProfiles]) -> str:
-    """Return the text with these profiles; the comments and the order of all that stays are kept.
+def update_text(text: str, stored: Mapping[str, StoredProfiles]) -> str:
+    """Update the text to these profiles; keep the comments and the order of all that stays.
 
     The text must be valid.
     """

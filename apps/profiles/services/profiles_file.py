@@ -20,7 +20,7 @@ from typing import Final
 from apps.operations.api import raise_generation
 from apps.profiles import conf
 from apps.profiles.domain.profiles_file import ProfilesFileInvalid, read_profiles_file
-from apps.profiles.domain.profiles_file_text import updated_text
+from apps.profiles.domain.profiles_file_text import update_text
 from apps.profiles.domain.records import Record, StoredProfiles
 from apps.profiles.models import ProfileRecord, ProfilesFileContent, SuiteProfiles
 from apps.profiles.selectors import TOPIC, everything_stored, is_known_content
@@ -105,7 +105,7 @@ def _write(path: Path) -> None:
         _parse(path, content)
         raise _invalid(path, "somebody changed it; the next change takes it over")
     before = (content or b"").decode()
-    after = updated_text(before, stored)
+    after = update_text(before, stored)
     if after == before:
         return
     if _comparable(_parse(path, after.encode())) != _comparable(stored):

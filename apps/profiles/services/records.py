@@ -12,7 +12,7 @@ from typing import Final
 
 from apps.accounts.api import Forbidden, Principal, Role, has_several_workspaces
 from apps.profiles import conf
-from apps.profiles.domain.drafts import Draft, ProfileDuplicate, checked, in_agreement
+from apps.profiles.domain.drafts import Draft, ProfileDuplicate, check_draft, in_agreement
 from apps.profiles.domain.profile_file import Seed, read_profile
 from apps.profiles.domain.profiles import Profile
 from apps.profiles.domain.records import (
@@ -99,12 +99,12 @@ def create_profile(edit: Edit, draft: Draft) -> Written:
 
     Raise Forbidden, what the precondition raises, InvalidInput, ProfileDuplicate.
     """
-    return _then_written(_create, edit, draft)
+    return _write_with_file(_create, edit, draft)
 
 
 def replace_profile(edit: Edit, profile_id: str, draft: Draft) -> Written:
     """Replace a profile, whose id stays; as `create_profile`, and raise ProfileNotFound."""
-    return _then_written(_replace, edit, profile_id, draft)
+    return _write_with_file(_replace, edit, profile_id, draft)
 
 
 def delete_profile(edit: Edit, profile_id: str) -> Written:
@@ -112,7 +112,7 @@ def delete_profile(edit: Edit, profile_id: str) -> Written:
 
     Raise Forbidden, ProfileNotFound, what the precondition raises, ProfileInUse.
     """
-    return _then_written(_delete, edit, profile_id)
+    return _write_with_file(_delete, edit, profile_id)
 
 
 def make_default(edit: Edit, profile_id: str) -> Written:
@@ -120,7 +120,7 @@ def make_default(edit: Edit, profile_id: str) -> Written:
 
     Raise Forbidden, ProfileNotFound, what the precondition raises, ProfileNotLaunchable.
     """
-    return _then_written(_make_default, edit, profile_id)
+    return _write_with_file(_make_default, edit, profile_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ def preview_profile(edit: Edit, draft: Draft, profile_id: str = "") -> Preview:
     found = current.find(profile_id)
     own_id = found.profile_id if found else profile_id
     try:
-        made = checked(draft, current, conf.draft_rules(), profile_id=own_id)
+        made = check_draft(draft, current, conf.draft_rules(), profile_id=own_id)
     except (InvalidInput, ProfileDuplicate) as error:
         return Preview(faults=error.errors)
     records = _records(current) | {made.record.profile_id: made.record}
@@ -157,7 +157,8 @@ def require_profile(current: ProfileSet, named: str) -> Profile:
     return profile
 
 
-def _then_written(write: Callable[..., Written], edit: Edit, *more: object) -> Written:
+def _write_with_file(write: Callable[..., Written], edit: Edit, *more: object) -> Written:
+    """Write a record, and the profiles file after it; raise Forbidden."""
     require_writer(edit.principal)
     take_over_file()
     written = write(edit, *more)
@@ -169,7 +170,7 @@ def _then_written(write: Callable[..., Written], edit: Edit, *more: object) -> W
 def _create(edit: Edit, draft: Draft) -> Written:
     current = _current(edit)
     edit.precondition(current)
-    made = checked(draft, current, conf.draft_rules())
+    made = check_draft(draft, current, conf.draft_rules())
     return _put(edit, current, made.record, is_default=made.is_default)
 
 
@@ -178,7 +179,7 @@ def _replace(edit: Edit, profile_id: str, draft: Draft) -> Written:
     current = _current(edit)
     profile_id = require_profile(current, profile_id).profile_id
     edit.precondition(current)
-    made = checked(draft, current, conf.draft_rules(), profile_id=profile_id)
+    made = check_draft(draft, current, conf.draft_rules(), profile_id=profile_id)
     return _put(edit, current, made.record, is_default=made.is_default)
 
 

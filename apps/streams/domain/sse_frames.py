@@ -118,7 +118,7 @@ def stream_over() -> bytes:
     return b"event: over\ndata: {}\n\n"
 
 
-def stream_refused(problem: bytes) -> bytes:
+def refusal_frame(problem: bytes) -> bytes:
     """Return the frame of a shared stream for a stream that is refused; `problem` is JSON."""
     return b"event: refused\ndata: %b\n\n" % problem
 

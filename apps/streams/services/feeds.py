@@ -41,7 +41,7 @@ class Feed:
         self.error: Exception | None = None  # of a read: every follower raises it
         self._waiting: list[tuple[float, asyncio.Future[None]]] = []
 
-    async def changed(self, *, sent_at: float) -> None:
+    async def wait_for_change(self, *, sent_at: float) -> None:
         """Wait for a change, the end of the hub, or a due ping; raise the feed's error.
 
         `sent_at` is the time of the follower's last frame on the clock of the loop.

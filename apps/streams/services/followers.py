@@ -68,7 +68,7 @@ class _Follower:
             return b""
         if not self._feed.ready or (self._started and self._cursor >= self._feed.head):
             self._caught_up = self._started
-            await self._feed.changed(sent_at=self._sent_at)
+            await self._feed.wait_for_change(sent_at=self._sent_at)
             return b""
         if not self._started:
             await self._start()
@@ -124,4 +124,4 @@ async def snapshot_stream(
                 sent_at = hub.loop.time()
                 yield PING
             else:
-                await feed.changed(sent_at=sent_at)
+                await feed.wait_for_change(sent_at=sent_at)

@@ -75,7 +75,7 @@ class Hub:
     # Followers
 
     @contextlib.contextmanager
-    def followed(self, key: tuple[str, str], make: Callable[[], F]) -> Iterator[F]:
+    def share_feed(self, key: tuple[str, str], make: Callable[[], F]) -> Iterator[F]:
         """Provide the feed of `key`, shared by its followers."""
         feed: Any = self._feeds.get(key)
         if feed is None:
@@ -95,12 +95,12 @@ class Hub:
     def topic(
         self, name: str, member: str, envelope: Envelope
     ) -> contextlib.AbstractContextManager[TopicFeed]:
-        return self.followed(("", name), lambda: TopicFeed(name, member, envelope))
+        return self.share_feed(("", name), lambda: TopicFeed(name, member, envelope))
 
     def snapshots(
         self, nudge_name: str, scope: str, take: Take, poll_s: float, *, numbered: bool = False
     ) -> contextlib.AbstractContextManager[SnapshotFeed]:
-        return self.followed(
+        return self.share_feed(
             (nudge_name, scope),
             lambda: SnapshotFeed(nudge_name, take, poll_s, numbered=numbered),
         )

@@ -174,7 +174,7 @@ async def sse_response(
     return EventStream(_guard(frames, recheck, release), release)
 
 
-async def guarded(
+async def guard_frames(
     frames: AsyncGenerator[bytes], *, user_key: str, recheck: Recheck, stream: str
 ) -> tuple[AsyncGenerator[bytes], Callable[[], None]]:
     """Return `frames` under the rules of `sse_response`, and what releases the stream's place."""

@@ -35,7 +35,7 @@ class StoreLoop(LifespanPart):
         )
 
     def work(self) -> None:
-        """Do what is due now."""
+        """Do the work that is due; called on the thread, again after each wait."""
         raise NotImplementedError
 
     def finish(self) -> None:

@@ -78,7 +78,7 @@ def _repeat(work: Callable[[], R]) -> R:
             creations += _is_taken_key(error)
             if creations > _CREATIONS or not attempt.may_repeat(error):
                 raise
-            if pause_s is None or attempt.waited_for_store(error):
+            if pause_s is None or attempt.has_waited_for_store(error):
                 raise _unavailable(error) from error
             time.sleep(pause_s)
     raise AssertionError("the last pause is None")
@@ -121,7 +121,7 @@ class _Transaction(Generic[R]):
         finally:
             _thread.inside = False
 
-    def waited_for_store(self, error: Exception) -> bool:
+    def has_waited_for_store(self, error: Exception) -> bool:
         """Return whether the driver waited half of the patience for a lock or a connection."""
         took_s = time.monotonic() - self._started
         if isinstance(error, LostRace) or took_s < conf.unit_of_work_patience_s() / 2:

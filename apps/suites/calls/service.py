@@ -62,10 +62,10 @@ def read_probe(value: object, where: str, *, max_timeout_ms: int) -> Readiness:
     return {**wanted, **_times(given, where, max_timeout_ms)}
 
 
-def completed_probe(
+def complete_probe(
     ready: Readiness | None, ports: list[int | str], timeout_ms: int | None
 ) -> Readiness | None:
-    """Return the probe with defaults that depend on other keywords.
+    """Complete the probe by defaults that depend on other keywords.
 
     Without `ready`, the first tcp port is probed; return None when there is no such port.
     """
@@ -140,7 +140,7 @@ def _members(given: Arguments, rules: Rules) -> Mapping[str, object]:
     del rules
     if "timeout" in given and "timeoutMs" in given.get("ready", {}):
         values.invalid("service.run", "timeout is short for ready.timeout; set only one of them")
-    ready = completed_probe(given.get("ready"), given.get("ports", []), given.get("timeout"))
+    ready = complete_probe(given.get("ready"), given.get("ports", []), given.get("timeout"))
     if ready is None:
         return {
             "idempotent": True,

@@ -10,13 +10,13 @@ from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
-from apps.suites.domain.flattening import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.metadata import Metadata, metadata_of
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_unlike_names
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
-from kernel.ids import humanized
+from kernel.ids import humanize
 from kernel.wire_types import Count, Percentage
 from readers.archive import content_digest
 from surfaces import HydratedSurfaces, Surface, SurfaceDocument
@@ -218,7 +218,7 @@ class SuiteEvaluation:
     killed: bool = False
     unreachable: str = ""
 
-    def checked_with(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
+    def check_surfaces(self, surfaces: Sequence[Surface]) -> SuiteEvaluation:
         """Return it with a problem if a mock of the suite serves none of its `surfaces`."""
         problem = surface_problem(self.topology, surfaces, self.calls)
         return replace(self, topology=(), problem=problem) if problem else self
@@ -246,7 +246,7 @@ def definition_of(
     `topologyError`; while contracts are read, the same instead of the API surfaces.
     """
     if evaluation and hydrated:
-        evaluation = evaluation.checked_with(hydrated.surfaces)
+        evaluation = evaluation.check_surfaces(hydrated.surfaces)
     known = evaluation or SuiteEvaluation()
     resolves = evaluation is not None and evaluation.problem is None
     reference = f"{suite.metadata.repository}:{suite.metadata.version}"
@@ -395,6 +395,6 @@ def folders(files: Mapping[str, bytes]) -> list[FolderDocument]:
         if slash:
             inside.setdefault(folder, []).append(path)
     return [
-        {"name": name, "role": ROLES.get(name) or humanized(name), "files": inside[name]}
+        {"name": name, "role": ROLES.get(name) or humanize(name), "files": inside[name]}
         for name in sorted(inside)
     ]

@@ -147,15 +147,15 @@ def pin_of(dependencies: Dependencies, alias: str) -> Pin:
             "dependency_missing", f'dependencies.yaml has no entry "{alias}"{known}'
         )
     lock = lock_of(dependencies, alias)
-    named = parsed_reference(entry.ref)
-    _refuse_latest(named.tag, entry.version, lock.version, parsed_reference(lock.resolved).tag)
+    named = split_reference(entry.ref)
+    _refuse_latest(named.tag, entry.version, lock.version, split_reference(lock.resolved).tag)
     if named.tag and entry.version and named.tag != entry.version:
         raise TopologyProblem(
             "version_mismatch",
             f'the tag of "{entry.ref}" is not the version {entry.version} of its entry',
         )
     version = entry.version or named.tag or lock.version
-    digest = named.digest or lock.digest or parsed_reference(lock.resolved).digest
+    digest = named.digest or lock.digest or split_reference(lock.resolved).digest
     if named.digest and lock.digest and named.digest != lock.digest:
         raise TopologyProblem(
             "digest_mismatch", f'the lock has {lock.digest}, but the ref is "{entry.ref}"'
@@ -180,7 +180,7 @@ def lock_of(dependencies: Dependencies, alias: str) -> DeclaredDependency:
     return _NO_LOCK if lock.ref and lock.ref != entry.ref else lock
 
 
-def parsed_reference(text: str) -> SuiteReference:
+def split_reference(text: str) -> SuiteReference:
     """Split `repository[:tag][@sha256:…]`; a colon before the last slash is of a port."""
     named, _, digest = text.partition("@")
     folder, slash, last = named.rpartition("/")
@@ -257,7 +257,7 @@ class _FileReader:
         match = MODULE_LABEL.match(label.text or "")
         if match is None:
             raise label.unreadable(f'"{label.text}" is not a label such as "@scope/module"')
-        named = parsed_reference(value.text or "")
+        named = split_reference(value.text or "")
         if value.is_null or named.tag or not _is_digest(named.digest):
             raise value.unreadable(f"{label.text} must be repository@sha256: and 64 hex digits")
         if not f"/{named.repository}".endswith(f"/{match[1]}/{match[2]}"):
@@ -283,7 +283,7 @@ class _FileReader:
     def _check(self, place: Node, ref: str) -> DeclaredDependency:
         if not ref:
             raise place.unreadable("a dependency requires ref")
-        named = parsed_reference(ref)
+        named = split_reference(ref)
         if not named.repository or (named.digest and not _is_digest(named.digest)):
             raise place.unreadable(f'"{ref}" is not a reference: use a suite id or a repository, '
                                    "with :tag or @sha256:…")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Final
 
 from apps.profiles.api import Profile, keep_on_failure_ms
 from apps.suites.domain.package import REGISTRY, Package
-from kernel.ids import humanized
+from kernel.ids import humanize
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
 from surfaces.warnings import PackageWarning
@@ -81,7 +81,7 @@ def _with_defaults(given: _MetadataFile, package: Package, profiles: Sequence[Pr
     repository = origin.repository or stated
     place = REGISTRY if origin.source == REGISTRY else "workspace"
     return Metadata(
-        title=texts.get("title") or title or humanized(package.suite_id) or package.suite_id,
+        title=texts.get("title") or title or humanize(package.suite_id) or package.suite_id,
         description=texts.get("description") or description,
         owner=texts.get("owner") or labels.get("owner") or _owner_of(repository),
         repository=repository,
@@ -97,7 +97,7 @@ def _with_defaults(given: _MetadataFile, package: Package, profiles: Sequence[Pr
 def _owner_of(repository: str) -> str:
     """Return the second-last segment in words, or `Workspace` for a suite of the workspace."""
     segments = repository.split("/")
-    return humanized(segments[-2]) if len(segments) > 1 else PROVIDER
+    return humanize(segments[-2]) if len(segments) > 1 else PROVIDER
 
 
 def _readme(package: Package) -> tuple[str, str]:

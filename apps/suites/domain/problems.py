@@ -68,8 +68,8 @@ class TopologyProblem(Exception):
         known = {name: value for name, value in members.items() if value is not None}
         return cast("Position", known)
 
-    def followed_by(self, more: Iterable[TopologyProblem]) -> TopologyProblem:
-        """Return the problem with the others that the suite has, each once."""
+    def add_problems(self, more: Iterable[TopologyProblem]) -> TopologyProblem:
+        """Add the other problems that the suite has, each once; return the first."""
         said = {(self.code, self.message, self.line)}
         for each in more:
             key = (each.code, each.message, each.line)

@@ -20,14 +20,14 @@ def sanitize(value: object) -> str:
     return slug(values.text(value, "utils.sanitize: text"))
 
 
-def quoted(value: object) -> str:
-    """Return the text in POSIX single quotes."""
+def quote_shell(value: object) -> str:
+    """Put the text in POSIX single quotes."""
     escaped = values.text(value, "utils.quoted: text").replace("'", "'\\''")
     return f"'{escaped}'"
 
 
-def url_quoted(value: object) -> str:
-    """Return the text as a part of a URL, every reserved character in percent encoding."""
+def quote_url(value: object) -> str:
+    """Encode every reserved character in percent encoding, for a part of a URL."""
     return quote(values.text(value, "utils.url_quoted: text"), safe="")
 
 
@@ -88,8 +88,8 @@ def _number(value: float, where: str) -> str:
 
 FUNCTIONS: Final[dict[str, Callable[[object], str]]] = {
     "sanitize": sanitize,
-    "quoted": quoted,
-    "url_quoted": url_quoted,
+    "quoted": quote_shell,
+    "url_quoted": quote_url,
     "sql_value": sql_value,
     "sql_predicate": sql_predicate,
     "js_value": js_value,

@@ -61,8 +61,8 @@ def build_topology(
         raise TopologyProblem("no_nodes", "the suite declares no nodes", file="suite.star")
     nodes, problems = resolve_nodes(recorded, bound)
     if problems:
-        raise problems[0].followed_by(problems[1:])
-    return leveled(nodes)
+        raise problems[0].add_problems(problems[1:])
+    return assign_levels(nodes)
 
 
 def resolve_nodes(
@@ -87,8 +87,8 @@ def resolve_nodes(
     return nodes, problems
 
 
-def leveled(nodes: Sequence[ResolvedNode]) -> tuple[ResolvedNode, ...]:
-    """Return nodes without cycles with their levels, by level and, within one, in call order."""
+def assign_levels(nodes: Sequence[ResolvedNode]) -> tuple[ResolvedNode, ...]:
+    """Give nodes without cycles their levels; return them by level, then in call order."""
     levels = _levels({node["id"]: node["dependsOn"] for node in nodes})
     for node in nodes:
         node["level"] = levels[node["id"]]

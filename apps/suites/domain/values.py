@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypedDict
 
 from apps.suites.domain.problems import TopologyProblem
-from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms, shown
+from kernel.durations import format_duration, parse_bytes, parse_cpu, parse_duration_ms
 
 NODE_ID: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 MAX_RETRIES: Final = 10
@@ -157,7 +157,7 @@ def duration_ms(value: object, where: str, *, high_ms: int, zero: bool = False) 
         return 0
     milliseconds: int = _parse(parse_duration_ms, value, where)
     if milliseconds > high_ms:
-        invalid(where, f"{value!r} is longer than the limit of {shown(high_ms / 1000)}")
+        invalid(where, f"{value!r} is longer than the limit of {format_duration(high_ms / 1000)}")
     return max(1, milliseconds)
 
 

@@ -92,7 +92,7 @@ class SuiteSource:
         return list(dict.fromkeys(words))
 
 
-def parsed(name: str, text: str) -> Any:
+def parse_starlark(name: str, text: str) -> Any:
     """Parse Starlark with all that a suite may use; raise starlark.StarlarkError."""
     dialect = starlark.Dialect.extended()
     dialect.enable_f_strings = True

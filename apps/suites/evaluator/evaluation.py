@@ -23,8 +23,8 @@ from apps.suites.domain.text_functions import FUNCTIONS
 from apps.suites.domain.topology import identities, resolve_nodes
 from apps.suites.domain.values import Foreign, Handle, export
 from apps.suites.evaluator import diagnosis
-from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parsed
-from apps.suites.evaluator.module_loading import ModuleLoader, UnknownSymbol
+from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parse_starlark
+from apps.suites.evaluator.module_loader import ModuleLoader, UnknownSymbol
 
 PREDECLARED: Final = ("env", "utils", "true", "false", "null", "print", "traf")
 CALL_DEPTH: Final = 64
@@ -98,9 +98,11 @@ class _EvaluationPass:
         names = (*dict(hints()), *PREDECLARED)
         self.modules = ModuleLoader(self.prelude, names, self._packages, self._options)
         loader = starlark.FileLoader(self._load)
-        starlark.eval(module, parsed(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader)
+        starlark.eval(
+            module, parse_starlark(_PRELUDE_LABEL, self._names_of_prelude()), globals_, loader
+        )
         # From here on, the suite can load only @scope/module.
-        text = parsed(FILE, self.source.for_parser())
+        text = parse_starlark(FILE, self.source.for_parser())
         for load in text.loads():
             self.loads.append(load.module_id)
             self._wanted.setdefault(load.module_id, []).extend(load.symbols.values())
@@ -122,7 +124,7 @@ class _EvaluationPass:
             module.add_callable(name, function)
         extensions = (starlark.LibraryExtension.StructType, starlark.LibraryExtension.CallStack)
         text = "\n".join((_PRELUDE.read_text(encoding="utf-8"), *_declarations()))
-        starlark.eval(module, parsed(_PRELUDE.name, text), _globals(*extensions))
+        starlark.eval(module, parse_starlark(_PRELUDE.name, text), _globals(*extensions))
         return module.freeze()
 
     def _functions(self) -> dict[str, Callable[..., Any]]:
@@ -282,14 +284,14 @@ class _EvaluationPass:
         self._epilogue = True
         starlark.eval(
             module,
-            parsed(_EPILOGUE_LABEL, f'load("{_EPILOGUE_LABEL}", "{_BINDER}")\n'),
+            parse_starlark(_EPILOGUE_LABEL, f'load("{_EPILOGUE_LABEL}", "{_BINDER}")\n'),
             globals_,
             loader,
         )
         for name in self.source.assigned_names():
             question = f'{_BINDER}("{name}", getattr({name}, "_handle", None))\nNone\n'
             try:
-                starlark.eval(module, parsed(_EPILOGUE_LABEL, question), globals_, loader)
+                starlark.eval(module, parse_starlark(_EPILOGUE_LABEL, question), globals_, loader)
             except starlark.StarlarkError:
                 continue  # a local name of a function, not a global
 

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from apps.suites.evaluator.module_loading import BUILT_IN_MODULES, MODULES
+from apps.suites.evaluator.module_loader import BUILT_IN_MODULES, MODULES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

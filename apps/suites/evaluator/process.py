@@ -64,8 +64,8 @@ def run_evaluator(
 
 
 @contextmanager
-def kept_evaluations() -> Iterator[None]:
-    """Within this block, take the evaluations that are kept in DATA_DIR, and keep new ones."""
+def keep_evaluations() -> Iterator[None]:
+    """Take the evaluations that are kept in DATA_DIR within this block, and keep new ones."""
     _kept.append(KeptAnswers(conf.data_dir()))
     try:
         yield

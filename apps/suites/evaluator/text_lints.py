@@ -7,7 +7,7 @@ from typing import Final
 import starlark
 
 from apps.suites.domain.calls import TextLint
-from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parsed
+from apps.suites.evaluator.diagnosis import FILE, SuiteSource, parse_starlark
 
 MAX_LINTS: Final = 200
 _RULES: Final = {
@@ -23,7 +23,7 @@ def text_lints(text: str) -> list[TextLint]:
     """Return what is most likely a mistake; nothing for a text that does not parse."""
     source = SuiteSource(text)
     try:
-        found = parsed(FILE, source.for_parser()).lint()
+        found = parse_starlark(FILE, source.for_parser()).lint()
     except starlark.StarlarkError:
         return []
     lints: list[TextLint] = []

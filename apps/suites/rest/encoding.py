@@ -41,7 +41,8 @@ class EncodedDefinitions:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], _Encoded] = OrderedDict()
 
-    def encoded(self, view: str, definition: DefinitionDocument) -> _Encoded:
+    def encode(self, view: str, definition: DefinitionDocument) -> _Encoded:
+        """Encode a Definition in a view, unless it is kept already."""
         key = view, definition["id"]
         with self._lock:
             known = self._kept.get(key)
@@ -66,7 +67,7 @@ _definitions: Final = EncodedDefinitions()
 
 def definition_response(request: Request, definition: DefinitionDocument) -> HttpResponse:
     """Return a Definition with its ETag; 304 without a body when `If-None-Match` names it."""
-    encoded = _definitions.encoded("detail", definition)
+    encoded = _definitions.encode("detail", definition)
     headers = {"ETag": encoded.etag}
     known = request.headers.get("If-None-Match", "")
     if known and is_not_modified(encoded.etag, known):
@@ -78,7 +79,7 @@ def list_response(
     definitions: Sequence[DefinitionDocument], view: str, rest: Mapping[str, Any]
 ) -> HttpResponse:
     """Return `suites` in the view `full` or `summary`, and the other keys of a page."""
-    bodies = b",".join(_definitions.encoded(view, each).body for each in definitions)
+    bodies = b",".join(_definitions.encode(view, each).body for each in definitions)
     tail = _json(rest)[1:]
     return HttpResponse(
         b'{"suites":[' + bodies + b"]" + (b"," if rest else b"") + tail,

@@ -55,7 +55,7 @@ class RegistrySource:
         return tuple(generation(topic) for topic in TOPICS)
 
     def find(self, reference: str) -> SourcedSuite | None:
-        named = reference if is_remote(reference) else self._repository_called(reference)
+        named = reference if is_remote(reference) else self._find_repository(reference)
         if not named:
             return None
         try:
@@ -69,7 +69,7 @@ class RegistrySource:
             wanted = oci.parse_reference(f"{wanted.repository}:{row.version}")
         return _pull(wanted)
 
-    def _repository_called(self, suite_id: str) -> str:
+    def _find_repository(self, suite_id: str) -> str:
         """Return the repository that has or would get this id.
 
         Its content is not stored yet, or it is the package of a repository that is listed.

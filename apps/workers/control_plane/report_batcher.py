@@ -105,7 +105,7 @@ class _PendingReports:
 
     @property
     def lulls(self) -> int:
-        """How many lulls end a burst."""
+        """Return how many lulls end a burst."""
         return STATE_LULLS if self.has_states_only else 1
 
     @property

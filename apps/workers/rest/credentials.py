@@ -15,7 +15,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from apps.accounts.api import Forbidden, Principal, Unauthenticated, is_api_token, rate_limited
+from apps.accounts.api import Forbidden, Principal, Unauthenticated, is_api_token, limit_rate
 from apps.accounts.rest import SessionAuthentication
 from apps.agents.api import Agent, authenticate
 from apps.executions.api import SupervisorSession
@@ -69,7 +69,7 @@ class SharedSecretAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[HoldsSharedSecret, None]:
         secret = _shared_secret()
-        rate_limited(REGISTRATIONS, client_ip(request._request), REGISTRATIONS_A_MINUTE)  # noqa: SLF001 - DRF's way to the request below
+        limit_rate(REGISTRATIONS, client_ip(request._request), REGISTRATIONS_A_MINUTE)  # noqa: SLF001 - DRF's way to the request below
         if not hmac.compare_digest(_bearer(request).encode("utf-8", "replace"), secret.encode()):
             raise AgentCredentialInvalid
         return HoldsSharedSecret(), None

@@ -44,7 +44,7 @@ class AgentSerializer(StrictSerializer):
 
 
 def _names(**more: Any) -> serializers.ListField:
-    """A list of backends or capabilities."""
+    """Return a field for a list of backends or capabilities."""
     return serializers.ListField(
         child=serializers.RegexField(_AGENT_ID), max_length=100, required=False, **more
     )

@@ -129,7 +129,7 @@ class DatasourceKind:
 
     @cached_property
     def flags(self) -> frozenset[str]:
-        """The fields that a rule may override."""
+        """Return the fields that a rule may override."""
         return frozenset(SINK_FLAGS) & {entry.attribute for entry in self.table.fields}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from readers.diagnostics import Diagnostic, Severity, dotted
+from readers.diagnostics import Diagnostic, Severity, dotted_path
 from readers.tree import Kind, Tree
 
 MAX_ERRORS: Final = 50
@@ -52,7 +52,7 @@ class LocatedValue:
 
     @property
     def location(self) -> Location:
-        return Location(path=dotted(self.path), line=self.tree.line, column=self.tree.column)
+        return Location(path=dotted_path(self.path), line=self.tree.line, column=self.tree.column)
 
     def member(self, name: str) -> LocatedValue | None:
         found = self.tree.get(name)
@@ -91,8 +91,10 @@ def complaint_at(
     return Diagnostic(**where, code=code, message=message, severity=severity)  # type: ignore[arg-type]
 
 
-def listed(complaints: Iterable[Diagnostic], *, strict: bool = False) -> tuple[Diagnostic, ...]:
-    """Sort by position, without repetitions: at most 50 errors and 50 warnings.
+def sort_diagnostics(
+    complaints: Iterable[Diagnostic], *, strict: bool = False
+) -> tuple[Diagnostic, ...]:
+    """Return them by position, without repetitions: at most 50 errors and 50 warnings.
 
     `strict` turns warnings into errors.
     """

@@ -201,7 +201,7 @@ def _record_unknown(name: str, located: LocatedValue, known: list[str]) -> None:
 
 
 def group(table: FieldTable) -> ValueType:
-    """A map with a table of its own."""
+    """Return the type of a map that has a table of its own."""
 
     def read(located: LocatedValue) -> ParsedFields:
         parsed = read_fields(table, located)

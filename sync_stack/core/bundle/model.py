@@ -27,12 +27,12 @@ from sync_stack.core.bundle.values import (
     NAME,
     TEXT,
     ValueType,
-    checked,
     duration,
     expect,
     list_of,
     map_of,
     number,
+    parsed_text,
     text,
     whole,
 )
@@ -132,7 +132,7 @@ class GatewayLimits:
         duration(0.1, 20), 8.0, "Deadline of the call to the orchestrator", name="forward_timeout"
     )
     trusted_proxies: tuple[str, ...] = option(
-        list_of(checked("network", cidr)), (), "Whose X-Forwarded-For counts"
+        list_of(parsed_text("network", cidr)), (), "Whose X-Forwarded-For counts"
     )
 
 
@@ -143,7 +143,7 @@ class SchemaRegistry:
     platform: str = option(NAME, description="Name of a platform")
     repo: str = option(text("owner/name", r"[^\s/*?]+(/[^\s/*?]+)+"))
     branch: str = option(TEXT, "main")
-    path: str = option(checked("path", folder), "")
+    path: str = option(parsed_text("path", folder), "")
     secret_manager: str = option(NAME, "")
 
 

@@ -30,10 +30,10 @@ from sync_stack.core.bundle.values import (
     OPTIONAL_TEXT,
     TAG,
     TEXT,
-    checked,
     choice,
     duration,
     only,
+    parsed_text,
     text,
 )
 
@@ -104,7 +104,7 @@ class Platform:
     name: str
     kind: str
     endpoint: str = option(
-        checked("URL", web_base),
+        parsed_text("URL", web_base),
         "",
         "Base for clone URLs, and the only host that ever receives `token`. `api.` hosts "
         "and `/api/v3`, `/api/v4`, `/api/v1` are reduced to the web base",

@@ -27,7 +27,6 @@ from sync_stack.core.bundle.values import (
     NAME,
     OPTIONAL_TEXT,
     ValueType,
-    checked,
     choice,
     choice_of,
     duration,
@@ -36,6 +35,7 @@ from sync_stack.core.bundle.values import (
     map_of,
     number,
     one_or_more,
+    parsed_text,
     text,
     whole,
 )
@@ -222,12 +222,12 @@ class Rule:
         shown="{}",
     )
     repo_url: str = option(
-        checked("URL", clone_url),
+        parsed_text("URL", clone_url),
         "",
         "Replaces `<endpoint>/<repo>.git`: same host, one repository without wildcard",
     )
     tenant: str = option(_SLUG, "default", aliases="tenant_id")
-    file_name: str = option(checked("path", one_file, "bad_glob"), "", "The one tracked file")
+    file_name: str = option(parsed_text("path", one_file, "bad_glob"), "", "The one tracked file")
     file_path_map: tuple[FileEnvironment, ...] = option(
         ValueType("map, or list of {path, env}", read_file_map),
         (),
@@ -273,7 +273,7 @@ class Rule:
     )
     adopt: bool = option(FLAG, False, "Unmarked documents, objects and files may be taken over")
     destination_template: str = option(
-        checked("template", template, "bad_template"),
+        parsed_text("template", template, "bad_template"),
         "",
         "`{env} {tenant} {owner} {repo} {branch} {platform} {datasource}`; `{{` and `}}` "
         "are braces",

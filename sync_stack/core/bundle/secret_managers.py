@@ -15,16 +15,16 @@ from sync_stack.core.bundle.fields import (
     table_of,
 )
 from sync_stack.core.bundle.secrets import SECRET, USER_NAME, SecretRef, is_safe_path
-from sync_stack.core.bundle.urls import http_url, is_inner, parsed
+from sync_stack.core.bundle.urls import http_url, is_inner, parse_url
 from sync_stack.core.bundle.values import (
     FLAG,
     NAME,
     OPTIONAL_TEXT,
     TAG,
     TEXT,
-    checked,
     choice,
     duration,
+    parsed_text,
     text,
     whole,
 )
@@ -89,12 +89,12 @@ class SecretManager:
     kind: str = "vault"
     tag: str = option(TAG, "", "Suffix of the name: `vault-tag`")
     endpoint: str = option(
-        checked("URL", http_url), description="Address of the server", aliases="vault_addr"
+        parsed_text("URL", http_url), description="Address of the server", aliases="vault_addr"
     )
     namespace: str = option(OPTIONAL_TEXT, "", "Of Vault Enterprise")
     mount_point: str = option(_MOUNT, "secret", "Where the key-value engine is mounted")
     path_prefix: str = option(
-        checked("path", path_prefix),
+        parsed_text("path", path_prefix),
         "",
         "Put before every path; for secrets of files it may hold the names of "
         "`destination_template`",
@@ -131,7 +131,7 @@ def read_manager(located: LocatedValue, name: str) -> SecretManager | None:
     auth = _auth(parsed_fields)
     parsed_fields.warn_unverified("verify_ssl", risky=False)
     endpoint = parsed_fields.get("endpoint", "")
-    if endpoint.startswith("http:") and not is_inner(parsed(endpoint, ("http",)).hostname or ""):
+    if endpoint.startswith("http:") and not is_inner(parse_url(endpoint, ("http",)).hostname or ""):
         message = "secrets travel to a public address without TLS"
         parsed_fields.at("endpoint").warn("risky_setting", message)
     parsed_fields.together("ssl_cert", "ssl_key")

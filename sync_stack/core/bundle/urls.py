@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from kernel.addresses import Kind, destinations, kind_of
+from kernel.addresses import AddressKind, destinations, kind_of
 
 _API_SUFFIX: Final = re.compile(r"/api/v[134]$")
 _INNER_NAMES: Final = (".internal", ".local", ".localhost", ".home.arpa", ".svc", ".test")
-_INNER_KINDS: Final = (Kind.PRIVATE, Kind.LOOPBACK)
+_INNER_KINDS: Final = (AddressKind.PRIVATE, AddressKind.LOOPBACK)
 _SCP: Final = re.compile(r"(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9.-]+):(?!//)([^:]+)")
 
 
@@ -21,7 +21,7 @@ class BadUrl(ValueError):
 
 def web_base(text: str) -> str:
     """Return the web base of a platform, without `api.` and `/api/v3`; raise BadUrl."""
-    parts = parsed(text, ("https", "http", "file"))
+    parts = parse_url(text, ("https", "http", "file"))
     if parts.scheme == "file":
         return text.rstrip("/")
     host = (parts.hostname or "").removeprefix("api.")
@@ -31,7 +31,7 @@ def web_base(text: str) -> str:
     return f"{parts.scheme}://{host}{port}{path}"
 
 
-def parsed(text: str, schemes: tuple[str, ...]) -> SplitResult:
+def parse_url(text: str, schemes: tuple[str, ...]) -> SplitResult:
     """Split an address; raise BadUrl: another scheme, no host, credentials, a query, a space."""
     known = " or ".join(f"{scheme}://" for scheme in schemes if scheme != "file")
     try:
@@ -50,7 +50,7 @@ def parsed(text: str, schemes: tuple[str, ...]) -> SplitResult:
 
 def http_url(text: str) -> str:
     """Return an address without `/` at its end; raise BadUrl."""
-    return parsed(text, ("https", "http")).geturl().rstrip("/")
+    return parse_url(text, ("https", "http")).geturl().rstrip("/")
 
 
 def is_inner(host: str) -> bool:
@@ -70,4 +70,4 @@ def clone_host(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme == "ssh" and parts.hostname and not parts.password:
         return parts.hostname
-    return parsed(url, ("https", "http", "file")).hostname or ""
+    return parse_url(url, ("https", "http", "file")).hostname or ""

@@ -14,7 +14,7 @@ from sync_stack.core.bundle.datasources import (
     datasource_kinds,
     read_datasource,
 )
-from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, listed
+from sync_stack.core.bundle.diagnostics import Diagnostics, LocatedValue, sort_diagnostics
 from sync_stack.core.bundle.fields import (
     BundleEntries,
     ParsedFields,
@@ -66,7 +66,7 @@ def read_bundle(
         parsed = read_fields(TOP, located)
         if located.kind is Kind.MAP:
             bundle = _build(parsed, production=production, digest=digest)
-    complaints = listed(diagnostics.complaints, strict=strict)
+    complaints = sort_diagnostics(diagnostics.complaints, strict=strict)
     failed = any(entry.severity == "error" for entry in complaints)
     return BundleReading(bundle=None if failed else bundle, complaints=complaints)
 

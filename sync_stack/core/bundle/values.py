@@ -50,7 +50,7 @@ def expect(located: LocatedValue, description: str, *kinds: Kind) -> str:
 def text(
     description: str = "text", pattern: str = r"[\s\S]+", *, secret: bool = False
 ) -> ValueType:
-    """Text that fits a pattern; messages do not repeat a `secret` one."""
+    """Return a type for text that fits a pattern; messages do not repeat a `secret` one."""
 
     def read(located: LocatedValue) -> str:
         written = expect(located, description, Kind.STRING)
@@ -62,8 +62,10 @@ def text(
     return ValueType(description, read)
 
 
-def checked(description: str, parse: Callable[[str], Any], code: str = "out_of_range") -> ValueType:
-    """Text that a function turns into a value; its ValueError is the message."""
+def parsed_text(
+    description: str, parse: Callable[[str], Any], code: str = "out_of_range"
+) -> ValueType:
+    """Return a type for text that `parse` turns into a value; its ValueError is the message."""
 
     def read(located: LocatedValue) -> Any:
         written = expect(located, description, Kind.STRING)
@@ -169,7 +171,7 @@ def choice(
 
 
 def choice_of(names: Callable[[], Iterable[str]], prefixes: str = "") -> ValueType:
-    """One of the names that plug-ins have registered."""
+    """Return a type for one of the names that plug-ins have registered."""
     return ValueType(
         lambda: choice(names(), prefixes).description,
         lambda located: choice(names(), prefixes).read(located),
@@ -177,7 +179,7 @@ def choice_of(names: Callable[[], Iterable[str]], prefixes: str = "") -> ValueTy
 
 
 def list_of(member: ValueType, at_least: int = 0, at_most: int = 1000) -> ValueType:
-    """A list of one type, as a tuple."""
+    """Return a type that reads a list of one type as a tuple."""
 
     def read(located: LocatedValue) -> tuple[Any, ...]:
         expect(located, "a list", Kind.LIST)
@@ -201,12 +203,12 @@ def one_or_more(member: ValueType) -> ValueType:
 
 
 def only(member: ValueType) -> ValueType:
-    """One value, for a tuple of one."""
+    """Return a type that reads one value as a tuple of one."""
     return ValueType(member.description, lambda located: (member.read(located),))
 
 
 def map_of(member: ValueType, at_most: int = 1000) -> ValueType:
-    """A map with free names."""
+    """Return a type that reads a map with any names, each value as a `member`."""
 
     def read(located: LocatedValue) -> dict[str, Any]:
         expect(located, "a map", Kind.MAP)
@@ -240,7 +242,7 @@ def glob(written: str) -> str:
 
 FLAG: Final = ValueType("bool", lambda located: expect(located, "a bool", Kind.BOOL) == "true")
 COUNT: Final = whole()
-GLOB: Final = checked("glob", glob, code="bad_glob")
+GLOB: Final = parsed_text("glob", glob, code="bad_glob")
 TEXT: Final = text()
 OPTIONAL_TEXT: Final = text(pattern=r"[\s\S]*")
 NAME: Final = text("a name")
@@ -253,7 +255,7 @@ _HOST_PORT: Final = text(
 )
 HOSTS: Final = list_of(_HOST_PORT, at_least=1, at_most=50)
 PORT: Final = whole(1, 65_535)
-URL: Final = checked("URL", http_url)
+URL: Final = parsed_text("URL", http_url)
 RISKY: Final = "true warns `risky_setting`"  # descriptions that several fields share
 UNVERIFIED: Final = "false warns `risky_setting`"
 PATH_OR_PEM: Final = "Path or PEM"

@@ -116,13 +116,13 @@ def _literal(name: str, text: str) -> Leaf:
     return Leaf(key=name, text=text, path=(), file=_VARIABLES)
 
 
-def formatted(keyed: Keyed, key_format: KeyFormat) -> Keyed:
+def format_keys(keyed: Keyed, key_format: KeyFormat) -> Keyed:
     if key_format is KeyFormat.DOT:
         return keyed
     return [(key.replace(".", "_"), leaf) for key, leaf in keyed]
 
 
-def checked(found: Mapping[str, Leaf]) -> dict[str, Leaf]:
+def check_leaves(found: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """Return the keys sorted bytewise; raise ShapingError(key_invalid) beyond the limits."""
     for key, leaf in found.items():
         problem = _problem(key, leaf.text)

@@ -59,7 +59,7 @@ class ShapingRules:
 
 
 def environments_of(rule: Rule) -> frozenset[str]:
-    """The environments that a rule names."""
+    """Return the environments that a rule names."""
     mapped = (entry.env for entry in rule.file_path_map)
     return frozenset({*rule.branch_map.values(), *mapped, *rule.environments} - {""})
 
@@ -104,8 +104,8 @@ class Shaped:
     def secrets(self) -> dict[str, SecretRef]:
         return {key: found.secret for key, found in self.keys.items() if found.secret}
 
-    def shown(self) -> dict[str, str]:
-        """For dry runs: every key, secrets as `***`."""
+    def masked_values(self) -> dict[str, str]:
+        """Return the value of every key, secrets as `***`, for dry runs."""
         return {key: self.values.get(key, HIDDEN) for key in self.keys}
 
     def complete(self, fetched: Mapping[SecretRef, str]) -> dict[str, str]:

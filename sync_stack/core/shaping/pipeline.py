@@ -9,16 +9,16 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
-from readers.diagnostics import Diagnostic, dotted
+from readers.diagnostics import Diagnostic, dotted_path
 from readers.tree import Kind, Tree
 from sync_stack.core.bundle.rules import EnvSlice
 from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.shaping.leaves import (
     Leaf,
     apply_variables,
-    checked,
+    check_leaves,
     flatten,
-    formatted,
+    format_keys,
     unique,
 )
 from sync_stack.core.shaping.model import (
@@ -103,7 +103,7 @@ def _of_blocks(tree: Tree, blocks: dict[str, Tree], current: str) -> Sliced:
 
 
 def _merge(under: Tree, over: Tree) -> Tree:
-    """Maps member by member, anything else whole."""
+    """Merge maps member by member; replace anything else whole."""
     if under.kind is not Kind.MAP or over.kind is not Kind.MAP:
         return over
     pairs = dict(under.pairs)
@@ -151,7 +151,7 @@ class _Slicer:
                 file=self.file,
                 line=tree.line,
                 column=tree.column,
-                path=dotted(path),
+                path=dotted_path(path),
                 code="env_not_in_file",
                 severity="warning",
                 message=f"left out: it has values for other environments than {self.current} only",
@@ -170,7 +170,7 @@ def shape(files: Sequence[SourceFile], rules: ShapingRules) -> Shaped:
     if present or not prepared:
         found = unique((leaf.key, leaf) for file in present for leaf in file.leaves)
         renamed = apply_variables(found, rules.variables_map)
-        leaves = checked(unique(formatted(renamed, rules.key_format)))
+        leaves = check_leaves(unique(format_keys(renamed, rules.key_format)))
     marks = {file.shaped.file: file.marks for file in present}
     keys = {
         key: _shaped_key(leaf, marks.get(leaf.file, _UNMARKED), rules)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from cue import CueError, vetted
+from cue import CueError, vet_with_attributes
 from readers.diagnostics import Diagnostic
 from readers.tree import Attribute, Tree
 from sync_stack.core.file_errors import ShapingError
@@ -137,7 +137,7 @@ def check_cue(
     `binary`: a `cue` program for schemas beyond the built-in evaluator.
     """
     try:
-        found = vetted(text, tree, file=file, schema_file=schema_file, binary=binary)
+        found = vet_with_attributes(text, tree, file=file, schema_file=schema_file, binary=binary)
     except CueError as error:
         first = error.diagnostics[0]
         raise SchemaUnusable(f"{schema_file}:{first.line}: not evaluated [{first.code}]") from None

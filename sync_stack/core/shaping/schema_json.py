@@ -22,7 +22,7 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from readers import Unreadable
-from readers.diagnostics import Diagnostic, dotted
+from readers.diagnostics import Diagnostic, dotted_path
 from readers.json import read_json
 from readers.tree import Kind, Tree
 from sync_stack.core.shaping.leaves import Path
@@ -90,7 +90,7 @@ def _schema(text: str) -> Any:
     except Unreadable as error:
         raise SchemaUnusable(f"no JSON: {error.reason} (line {error.line or 1})") from None
     except SchemaError as error:
-        where = dotted(tuple(error.absolute_path)) or "its top"
+        where = dotted_path(tuple(error.absolute_path)) or "its top"
         raise SchemaUnusable(f"no JSON Schema 2020-12: {where} breaks {error.validator}") from None
     except RecursionError:
         raise SchemaUnusable("the schema is nested too deep") from None
@@ -106,7 +106,7 @@ def _diagnostic(error: ValidationError, tree: Tree, file: str) -> Diagnostic:
         file=file,
         line=at.line,
         column=at.column,
-        path=dotted(path),
+        path=dotted_path(path),
         code="schema_invalid",
         severity="warning",
         message=_describe(error),
@@ -162,7 +162,7 @@ def _additional_properties(validator: Any, rest: Any, instance: Any, schema: Any
 
 
 def extra_members(members: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """The members that neither `properties` nor `patternProperties` names."""
+    """Return the members that neither `properties` nor `patternProperties` names."""
     patterns = schema.get("patternProperties", {})
     return [
         key
@@ -229,7 +229,7 @@ class _Finder:
 
 
 def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Subschemas of the same value."""
+    """Yield the subschemas that apply to the same value."""
     for keyword in _SAME_PLACE:
         yield from schema.get(keyword, ())
     for keyword in _ONE:
@@ -238,7 +238,7 @@ def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _below(schema: Mapping[str, Any], tree: Tree) -> Iterator[tuple[str, Any, Tree]]:
-    """Subschemas of the value's members."""
+    """Yield (name, subschema, value) for each member of the value."""
     if tree.kind is Kind.MAP:
         for key, value in tree.pairs.items():
             for inner in _of_member(schema, key):

@@ -91,6 +91,6 @@ class RecordedRef:
     pr_time: str = ""
     version: int = 0
 
-    def applied(self, commit: str) -> RecordedRef:
+    def with_applied_commit(self, commit: str) -> RecordedRef:
         kept = [entry for entry in self.recent if entry != commit]
         return replace(self, recent=tuple([*kept, commit][-MAX_RECENT:]))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
+from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, TargetState
 from sync_stack.core.tasks import TaskError
 
 COLUMNS: Final = (  # fields of a ledger that its row has as columns
@@ -34,8 +34,8 @@ def encode(ledger: Ledger) -> bytes:
         "applied": applied and {**_facts_out(applied), "keys": _keys_out(applied.keys)},
         "intent": _intent_out(ledger),
         "journal": ledger.intent.journal if ledger.intent else "",
-        "retained": _retained_out(ledger.retained),
-        "intent_retained": _retained_out(ledger.intent.retained) if ledger.intent else {},
+        "retained": _encode_retained(ledger.retained),
+        "intent_retained": _encode_retained(ledger.intent.retained) if ledger.intent else {},
         "former_rules": sorted(ledger.former_rules),
         "digest_key_id": ledger.digest_key_id,
     }
@@ -54,7 +54,7 @@ def decode(content: bytes, columns: Ledger) -> Ledger:
         columns,
         applied=applied,
         intent=_intent_in(document, applied),
-        retained=_retained_in(document["retained"]),
+        retained=_decode_retained(document["retained"]),
         former_rules=frozenset(document["former_rules"]),
         digest_key_id=document["digest_key_id"],
     )
@@ -73,16 +73,16 @@ def _intent_out(ledger: Ledger) -> dict[str, object] | None:
     }
 
 
-def _intent_in(document: Mapping[str, Any], applied: State | None) -> Intent | None:
+def _intent_in(document: Mapping[str, Any], applied: TargetState | None) -> Intent | None:
     stored = document["intent"]
     if stored is None:
         return None
-    retained = _retained_in(document["intent_retained"])
+    retained = _decode_retained(document["intent_retained"])
     state = _state_of(stored, _intended_keys(stored, applied))
     return Intent(state=state, journal=document["journal"], retained=retained)
 
 
-def _intended_keys(stored: Mapping[str, Any], applied: State | None) -> dict[str, LedgerKey]:
+def _intended_keys(stored: Mapping[str, Any], applied: TargetState | None) -> dict[str, LedgerKey]:
     """Return the keys of an intent; one of an older version is stored with all of them."""
     if "keys" in stored:
         return _keys_in(stored["keys"])
@@ -92,18 +92,18 @@ def _intended_keys(stored: Mapping[str, Any], applied: State | None) -> dict[str
     return keys
 
 
-def _retained_out(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
+def _encode_retained(retained: Mapping[str, RetainedKey]) -> dict[str, list[str]]:
     return {key: [entry.record, entry.digest, entry.since] for key, entry in retained.items()}
 
 
-def _retained_in(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
+def _decode_retained(document: Mapping[str, list[str]]) -> dict[str, RetainedKey]:
     return {
         key: RetainedKey(record=record, digest=digest, since=since)
         for key, (record, digest, since) in document.items()
     }
 
 
-def _facts_out(state: State) -> dict[str, object]:
+def _facts_out(state: TargetState) -> dict[str, object]:
     """Return all fields but the keys."""
     return {name: getattr(state, name) for name in _STATE_TEXTS} | {"files": list(state.files)}
 
@@ -115,9 +115,9 @@ def _keys_out(keys: Mapping[str, LedgerKey]) -> dict[str, list[Any]]:
     }
 
 
-def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> State:
+def _state_of(document: Mapping[str, Any], keys: Mapping[str, LedgerKey]) -> TargetState:
     texts = {name: document[name] for name in _STATE_TEXTS}
-    return State(**texts, files=tuple(document["files"]), keys=keys)
+    return TargetState(**texts, files=tuple(document["files"]), keys=keys)
 
 
 def _keys_in(document: Mapping[str, list[Any]]) -> dict[str, LedgerKey]:

@@ -57,7 +57,7 @@ class SyncCommand(BaseCommand):
         self.add_more(parser)
 
     def add_more(self, parser: CommandParser) -> None:
-        """Arguments of the command itself."""
+        """Add the arguments of the command itself; none by default."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Execute the command; a store that cannot be used gives one sentence and exit code 6."""
@@ -81,7 +81,7 @@ class SyncCommand(BaseCommand):
             return open_bundle()
 
     @contextmanager
-    def opened(self) -> Iterator[Configuration]:
+    def open_configuration(self) -> Iterator[Configuration]:
         """Yield the bundle and close it; errors of the work with it end the command."""
         configuration = self.bundle()
         try:
@@ -95,7 +95,7 @@ class SyncCommand(BaseCommand):
         """Refuse a `--rule` that neither the store nor the bundle knows."""
         if not name or ledgers.is_rule_known(name):
             return
-        with self.opened() as configuration:
+        with self.open_configuration() as configuration:
             bundle = configuration.bundle
         rules = {rule.name for rule in bundle.rules}
         rules |= {rule.name for rule in bundle.disabled_rules}

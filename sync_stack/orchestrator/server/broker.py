@@ -174,7 +174,7 @@ def send_to_broker(task_id: str) -> None:
         )
 
 
-def queued_in_broker() -> int:
+def count_queued_messages() -> int:
     """Return the messages that no worker has taken, 0 without a queue. Raises BrokerAway."""
     with _calling(), conf.celery_application().connection_for_read() as connection:
         channel: Any = connection.default_channel

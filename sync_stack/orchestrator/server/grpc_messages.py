@@ -52,7 +52,7 @@ class CallSpan:
 
 
 @contextmanager
-def traced(method: str, context: Any) -> Iterator[str]:
+def trace_call(method: str, context: Any) -> Iterator[str]:
     """Yield the `traceparent` for the work of a call; its metadata holds the caller's."""
     metadata = dict(context.invocation_metadata() or ())
     span, error = CallSpan(method, str(metadata.get("traceparent", ""))), "error"

@@ -20,7 +20,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
-from sync_stack.orchestrator.server.grpc_messages import CallSpan, state_of, task_message, traced
+from sync_stack.orchestrator.server.grpc_messages import (
+    CallSpan,
+    state_of,
+    task_message,
+    trace_call,
+)
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.services.deliveries import (
     DeliveryRefused,
@@ -71,7 +76,7 @@ class Orchestrator(OrchestratorServicer):
     async def ProcessWebhook(self, request: Any, context: Any) -> Any:  # noqa: N802
         bundle, outcome = self.bundle(), "error"
         try:
-            with traced("ProcessWebhook", context) as traceparent:
+            with trace_call("ProcessWebhook", context) as traceparent:
                 delivery = _delivery(request, traceparent)
                 created = await self._call(
                     "ProcessWebhook",
@@ -128,14 +133,14 @@ class Orchestrator(OrchestratorServicer):
             status, refused = (
                 ("OK", False) if isinstance(result, Created) else (result.status, True)
             )
-            self.metrics.grpc_answered("ProcessWebhooks", status, seconds)
+            self.metrics.record_grpc_call("ProcessWebhooks", status, seconds)
             outcome = "error" if refused else "ok"
             self.metrics.webhook(bundle, delivery.datasource, delivery.platform, outcome)
             span.end(error="error" if refused else "")
         return _batch_result(deliveries, results)
 
     async def TriggerSync(self, request: Any, context: Any) -> Any:  # noqa: N802
-        with traced("TriggerSync", context) as traceparent:
+        with trace_call("TriggerSync", context) as traceparent:
             heal = _heal(request, traceparent)
             created = await self._call(
                 "TriggerSync", context, lambda: trigger_heal(heal, self.bundle(), self.publish)

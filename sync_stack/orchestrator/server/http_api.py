@@ -25,7 +25,7 @@ from kernel.clock import parse_rfc3339
 from kernel.errors import FieldError, PlatformError
 from kernel.ids import new_uuid
 from kernel.problems import PROBLEMS, problem_document, problem_headers
-from sync_stack.core.tasks import Kind, State
+from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.selectors import drift, ledgers, tasks
 from sync_stack.orchestrator.server.documents import drift_document, target_document, task_document
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
@@ -151,7 +151,9 @@ def list_tasks_page(request: ApiRequest) -> ApiResponse:
         name: parameters[name][0] for name in _TASK_COLUMNS if name in parameters
     }
     if "kind" in parameters:
-        where["kind"] = _among("kind", parameters["kind"][0].lower(), [str(kind) for kind in Kind])
+        where["kind"] = _among(
+            "kind", parameters["kind"][0].lower(), [str(kind) for kind in TaskKind]
+        )
     if "state" in parameters:
         states = [str(state) for state in State]
         where["state__in"] = [_among("state", text.upper(), states) for text in parameters["state"]]

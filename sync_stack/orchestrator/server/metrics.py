@@ -28,7 +28,7 @@ from prometheus_client.core import (
 from sync_stack.configuration.metrics import shared_text
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import RESERVED_SEGMENT
-from sync_stack.core.tasks import RETRYABLE, Kind, State
+from sync_stack.core.tasks import RETRYABLE, State, TaskKind
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters
 from sync_stack.orchestrator.services.counters import (
@@ -56,7 +56,7 @@ _COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 _ENDS: Final = (State.SUCCEEDED, State.RETRYING, State.FAILED, State.DEAD)
 _CLOSED: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "orch_tasks_total": tuple(product(map(str, Kind), map(str, _ENDS))),
+    "orch_tasks_total": tuple(product(map(str, TaskKind), map(str, _ENDS))),
     "orch_task_retries_total": tuple((code,) for code, again in RETRYABLE.items() if again),
     "orch_task_failures_total": tuple((code,) for code in RETRYABLE),
     "orch_restores_total": (("ok",), ("error",)),
@@ -80,7 +80,7 @@ class GrpcCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _KnownLabels:
     """The labels that a bundle allows, computed once for it."""
 
     bundle: Bundle | None = None
@@ -88,7 +88,7 @@ class _Known:
     platforms: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, bundle: Bundle) -> _Known:
+    def of(cls, bundle: Bundle) -> _KnownLabels:
         return cls(
             bundle=bundle,
             segments=frozenset({rule.segment for rule in bundle.rules} | {RESERVED_SEGMENT}),
@@ -99,7 +99,7 @@ class _Known:
 class OrchestratorMetrics:
     def __init__(self, *, version: str = "") -> None:
         self.registry: Final = CollectorRegistry()
-        self._known = _Known()
+        self._known = _KnownLabels()
         self._grpc = Counter(
             "orch_grpc_requests", "gRPC calls.", ["rpc_method", "status"], registry=self.registry
         )
@@ -149,15 +149,15 @@ class OrchestratorMetrics:
             yield call
         finally:
             if not stream or call.status != "OK":
-                self.grpc_answered(method, call.status, time.perf_counter() - begun)
+                self.record_grpc_call(method, call.status, time.perf_counter() - begun)
 
-    def grpc_answered(self, method: str, status: str, seconds: float) -> None:
+    def record_grpc_call(self, method: str, status: str, seconds: float) -> None:
         self._grpc.labels(method, status).inc()
         self._grpc_seconds.labels(method).observe(seconds)
 
     def webhook(self, bundle: Bundle, datasource: str, platform: str, outcome: str) -> None:
         if self._known.bundle is not bundle:
-            self._known = _Known.of(bundle)
+            self._known = _KnownLabels.of(bundle)
         where = (
             _one_of(self._known.segments, datasource),
             _one_of(self._known.platforms, platform),

@@ -53,12 +53,12 @@ def open_bundle() -> Configuration:
 
 
 def repositories_of_process() -> Repositories:
-    """`file://` is read outside production only."""
+    """Return the Git repositories of this process; `file://` is read outside production only."""
     return Repositories(
         conf.git_cache_dir(),
         max_entries=conf.git_cache_max_entries(),
         allow_file=not conf.is_production(),
-        on_fetch=lambda seconds, ok: counters.fetched(seconds, ok=ok),
+        on_fetch=lambda seconds, ok: counters.count_fetch(seconds, ok=ok),
     )
 
 

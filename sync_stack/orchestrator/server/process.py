@@ -30,7 +30,7 @@ from sync_stack.orchestrator.server.broker import (
     LocalWorkers,
     Publisher,
     broker_url,
-    queued_in_broker,
+    count_queued_messages,
     send_to_broker,
     use_broker,
 )
@@ -75,7 +75,7 @@ class OrchestratorProcess:
         self.workers: LocalWorkers | None = None
         if url:
             use_broker(conf.celery_application().conf, url)
-            self.publish: Any = Publisher(send_to_broker, probe=queued_in_broker)
+            self.publish: Any = Publisher(send_to_broker, probe=count_queued_messages)
         else:
             collect_garbage_rarely()
             self.workers = LocalWorkers(
@@ -171,7 +171,7 @@ class OrchestratorProcess:
         if self.workers is not None or self.publish.failing:
             return 0
         try:
-            return queued_in_broker()
+            return count_queued_messages()
         except BrokerAway as error:
             log.warning("the length of the queue is unknown: %s", error)
             return 0

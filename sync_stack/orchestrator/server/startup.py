@@ -66,7 +66,7 @@ def _unusable_files() -> list[str]:
     if files is None:
         return []
     try:
-        files.required_ca()
+        files.require_ca()
         end = files.read().ends_at()
     except TlsUnreadable as error:
         return [f"GRPC_TLS_CERT, GRPC_TLS_KEY, GRPC_TLS_CA: {error}"]

@@ -53,7 +53,7 @@ class RedisBackend:
 
     def put(self, document: Mapping[str, Any]) -> None:
         text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-        with redis_client.translated():
+        with redis_client.translate_errors():
             self._client.set(f"partita:task:{document['task_id']}", text, ex=KEPT)
 
 
@@ -62,12 +62,12 @@ class MongoBackend:
 
     def __init__(self, collection: Any) -> None:
         self._collection = collection
-        with mongo_client.translated():
+        with mongo_client.translate_errors():
             collection.create_index("copied_at", expireAfterSeconds=int(KEPT.total_seconds()))
 
     def put(self, document: Mapping[str, Any]) -> None:
         named = {"_id": document["task_id"], "copied_at": clock.now(), **document}
-        with mongo_client.translated():
+        with mongo_client.translate_errors():
             self._collection.replace_one({"_id": named["_id"]}, named, upsert=True)
 
 

@@ -28,23 +28,23 @@ BUCKETS: Final = (
 _BOUNDS: Final = tuple(map(float, BUCKETS))
 
 
-def ended(kind: str, state: str, count: int = 1) -> None:
+def count_ended_tasks(kind: str, state: str, count: int = 1) -> None:
     add("orch_tasks_total", float(count), kind=kind, state=state)
 
 
-def retried(code: str) -> None:
+def count_retry(code: str) -> None:
     add("orch_task_retries_total", code=code)
 
 
-def failed(code: str) -> None:
+def count_failure(code: str) -> None:
     add("orch_task_failures_total", code=code)
 
 
-def superseded(count: int = 1) -> None:
+def count_superseded(count: int = 1) -> None:
     add("orch_superseded_total", float(count))
 
 
-def written(targets: Iterable[TargetOutcome]) -> None:
+def count_keys(targets: Iterable[TargetOutcome]) -> None:
     """Count the keys that a successful task wrote and pruned, by datasource."""
     for target in targets:
         for name in ("written", "pruned"):
@@ -52,11 +52,11 @@ def written(targets: Iterable[TargetOutcome]) -> None:
                 add(f"orch_keys_{name}_total", float(count), datasource=target.datasource)
 
 
-def restored(outcome: str) -> None:
+def count_restore(outcome: str) -> None:
     add("orch_restores_total", outcome=outcome)
 
 
-def fetched(seconds: float, *, ok: bool) -> None:
+def count_fetch(seconds: float, *, ok: bool) -> None:
     """Count a Git fetch that reached the remote."""
     observe(FETCH_SECONDS, seconds, outcome="ok" if ok else "error")
 

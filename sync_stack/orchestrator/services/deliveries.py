@@ -12,7 +12,7 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.events import BadPayload
 from sync_stack.core.git_platform import normalize
-from sync_stack.core.tasks import Kind
+from sync_stack.core.tasks import TaskKind
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.services.task_creation import (
@@ -113,7 +113,7 @@ def _new_task(delivery: WebhookDelivery, bundle: Bundle) -> NewTask:
         raise DeliveryRefused("INVALID_ARGUMENT", f"bad_payload: {error}") from None
     rules = bundle.rules_of_segment(delivery.datasource)
     tenants = {rule.tenant for rule in rules if rule.platform == delivery.platform}
-    kind = Kind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else Kind.WEBHOOK
+    kind = TaskKind.SCHEMA_REFRESH if delivery.datasource == SCHEMA_REGISTRY else TaskKind.WEBHOOK
     return NewTask(
         kind=kind,
         idempotency_key=delivery.idempotency_key,

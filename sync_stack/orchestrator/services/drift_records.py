@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kernel import clock
 from kernel.ids import new_uuid7
-from sync_stack.core.drift import Comparison, Episode, TargetStatus, changes_listed
+from sync_stack.core.drift import Comparison, Episode, TargetStatus, change_documents
 from sync_stack.core.ledger import Ledger
 from sync_stack.orchestrator.models import Drift, LedgerTarget, WatchState
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
@@ -59,7 +59,7 @@ def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more:
         state=Episode.OPEN.value,
         first_seen_at=now,
         heal=msgspec.to_builtins(HealRecord(attempts=0)),
-        **_as_seen(ledger, comparison, now),
+        **_observed_fields(ledger, comparison, now),
         **more,
     )
     return insert_if_absent(row)
@@ -69,10 +69,10 @@ def continue_episode(
     row: Drift, ledger: Ledger, comparison: Comparison, now: datetime, **more: Any
 ) -> bool:
     """Store one more poll that found the drift."""
-    return write(row, polls=row.polls + 1, **_as_seen(ledger, comparison, now), **more)
+    return write(row, polls=row.polls + 1, **_observed_fields(ledger, comparison, now), **more)
 
 
-def _as_seen(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str, Any]:
+def _observed_fields(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str, Any]:
     assert ledger.applied is not None
     return {
         "ref": ledger.applied.ref,
@@ -80,7 +80,7 @@ def _as_seen(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str,
         "generation": ledger.applied.generation,
         "last_seen_at": now,
         "counts": comparison.counts,
-        "changes": changes_listed(comparison, MAX_CHANGES),
+        "changes": change_documents(comparison, MAX_CHANGES),
     }
 
 

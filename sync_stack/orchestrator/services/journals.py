@@ -55,7 +55,7 @@ def delete(name: str) -> None:
     JournalChunk.objects.filter(journal=name).delete()
 
 
-def unnamed(limit: int) -> list[str]:
+def list_unnamed(limit: int) -> list[str]:
     """Return journals that no intent names."""
     names = JournalChunk.objects.order_by("journal").values_list("journal", flat=True).distinct()
     known = set(LedgerTarget.objects.exclude(journal="").values_list("journal", flat=True))

@@ -10,27 +10,27 @@ from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.formats import detect
-from sync_stack.core.ledger import Ledger, LedgerKey, State, digest
+from sync_stack.core.ledger import Ledger, LedgerKey, TargetState, digest
 from sync_stack.core.shaping.model import ShapingRules, SourceFile
 from sync_stack.core.shaping.pipeline import shape
 from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Owner, Sink, SinkError
-from sync_stack.core.tasks import Kind
 from sync_stack.core.tasks import State as TaskState
+from sync_stack.core.tasks import TaskKind
 from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.domain.task_documents import TaskResult
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services.execution.attempt import Ports
 from sync_stack.orchestrator.services.execution.ref_state import git_source
-from sync_stack.repositories import GitError, Signature, Source
+from sync_stack.repositories import GitError, RepositorySource, Signature
 
 _MAX_TARGETS = 10_000
 _MAX_TASKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class KeyOrigin:
     """One key of one target, as it was applied.
 
     `live`: in_sync, changed, missing, or unknown when the datasource cannot be read. `applied` is
@@ -59,14 +59,14 @@ class _OwnedKey:
     ports: Ports
     target: LedgerTarget
     ledger: Ledger
-    applied: State
+    applied: TargetState
     key: str
     entry: LedgerKey
     sink: Sink | None
     rule: Rule | None
 
 
-def origins(ports: Ports, key: str, where: Mapping[str, Any]) -> list[Origin]:
+def origins(ports: Ports, key: str, where: Mapping[str, Any]) -> list[KeyOrigin]:
     """Return the origin of the key in every target that owns it. Raises the store's errors only."""
     targets = ledgers.list_targets(where, after="", limit=_MAX_TARGETS)
     return [_origin(owned) for target in targets if (owned := _owned_key(ports, target, key))]
@@ -95,10 +95,10 @@ def _sink(ports: Ports, ledger: Ledger) -> Sink | None:
         return None
 
 
-def _origin(owned: _OwnedKey) -> Origin:
+def _origin(owned: _OwnedKey) -> KeyOrigin:
     task = _writing_task(owned)
     healed = task is not None and task.id != owned.applied.task_id
-    known = Origin(
+    known = KeyOrigin(
         target=owned.target,
         key=owned.key,
         entry=owned.entry,
@@ -119,7 +119,7 @@ def _origin(owned: _OwnedKey) -> Origin:
 def _writing_task(owned: _OwnedKey) -> Task | None:
     """Return the task that wrote the applied commit, not a heal; None if it was deleted."""
     task = tasks.get(owned.applied.task_id)
-    if task is None or task.kind != Kind.HEAL:
+    if task is None or task.kind != TaskKind.HEAL:
         return task
     ledger = owned.ledger
     facets = [f"rule:{ledger.rule_id}\n", f"repo:{ledger.repo}\n", f"env:{ledger.env}\n"]
@@ -129,7 +129,7 @@ def _writing_task(owned: _OwnedKey) -> Task | None:
 
 
 def _has_written(task: Task, owned: _OwnedKey) -> bool:
-    return task.kind != Kind.HEAL and any(
+    return task.kind != TaskKind.HEAL and any(
         target.unit_id == owned.target.id
         and target.committed
         and target.commit == owned.applied.commit
@@ -158,24 +158,24 @@ def _live(owned: _OwnedKey) -> str:
     return "in_sync" if same else "changed"
 
 
-def _with_history(known: Origin, owned: _OwnedKey) -> Origin:
+def _with_history(known: KeyOrigin, owned: _OwnedKey) -> KeyOrigin:
     """Return the origin with commits and line from Git. Raises GitError, SecretError, KeyError."""
     ports, applied = owned.ports, owned.applied
     platform = ports.bundle().platform(owned.ledger.platform)
     source = git_source(platform, owned.rule, owned.ledger.repo, ports.resolve)
     repositories = ports.repositories
     repositories.fetch(source, applied.commit, ref=applied.ref)
-    signed = repositories.signed(source, applied.commit)
+    signed = repositories.read_signature(source, applied.commit)
     line = _line(owned, source)
     if not line:
         return replace(known, applied=signed)
     file = owned.entry.file
     origin = repositories.origin_of_line(source, applied.commit, file, line, ref=applied.ref)
-    changed = repositories.signed(source, origin)
+    changed = repositories.read_signature(source, origin)
     return replace(known, applied=signed, line=line, changed=changed)
 
 
-def _line(owned: _OwnedKey, source: Source) -> int:
+def _line(owned: _OwnedKey, source: RepositorySource) -> int:
     """Return the line of the key in its file; 0 if the current rule does not find it there."""
     rule, file = owned.rule, owned.entry.file
     if rule is None or owned.sink is None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.globs import is_literal
-from sync_stack.core.tasks import Kind, State
+from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.domain.identity import RefName
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
 from sync_stack.orchestrator.models import LedgerTarget, Task
@@ -44,7 +44,7 @@ def trigger_manual(
     if not refs:
         detail = f"rule {rule.name!r} has no such target yet: name a repository with --repo"
         raise NothingToSync(detail)
-    trigger = partial(trigger_ref, Kind.MANUAL, ports.bundle(), rule)
+    trigger = partial(trigger_ref, TaskKind.MANUAL, ports.bundle(), rule)
     return [trigger(*pair, _publish_later, **extra).task for pair in refs]
 
 
@@ -62,8 +62,8 @@ def sync_again(target: LedgerTarget) -> Task:
         raise NothingToSync("nothing was applied to this target yet")
     event = event_of_ref(name, record, platform=record.platform, clone_url=urls[0])
     new = NewTask(
-        kind=Kind.MANUAL,
-        idempotency_key=f"{Kind.MANUAL}:{uuid.uuid4()}",
+        kind=TaskKind.MANUAL,
+        idempotency_key=f"{TaskKind.MANUAL}:{uuid.uuid4()}",
         platform=record.platform,
         segment=record.datasource,
         request=TaskRequest(events=(event,), rules=(name.rule,)),
@@ -108,7 +108,7 @@ def approve_prune(bundle: Bundle, task_id: str) -> Task:
     if not any(keys.values()):
         raise NothingToSync(f"no prune guard stopped task {task_id!r}")
     new = NewTask(
-        kind=Kind.MANUAL,
+        kind=TaskKind.MANUAL,
         idempotency_key=f"approve:{task.id}:{uuid.uuid4()}",
         platform=task.platform,
         segment=task.datasource,
@@ -150,7 +150,7 @@ def release_orphan(target: LedgerTarget) -> bool:
 def trigger_purge(bundle: Bundle, target: LedgerTarget) -> Task:
     """Create a task that deletes what an orphan owns, and its ledger. Raises TooManyTasks."""
     new = NewTask(
-        kind=Kind.MANUAL,
+        kind=TaskKind.MANUAL,
         idempotency_key=f"purge:{target.id}:{uuid.uuid4()}",
         platform=target.platform,
         segment=target.datasource,

@@ -15,7 +15,7 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import BadPayload
 from sync_stack.core.globs import is_literal
-from sync_stack.core.tasks import Kind
+from sync_stack.core.tasks import TaskKind
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.identity import GONE, RecordedRef
@@ -142,7 +142,7 @@ def _trigger(current: ReconcilePass, rule: Rule, repo: str, ref: str, observed: 
     publish = current.ports.publish
     try:
         created = trigger_ref(
-            Kind.RECONCILE, current.bundle, rule, repo, ref, publish, idempotency_key=key
+            TaskKind.RECONCILE, current.bundle, rule, repo, ref, publish, idempotency_key=key
         )
     except (TooManyTasks, BadPayload) as error:
         log.warning("reconcile: no task for %s %s: %s", repo, ref, error)

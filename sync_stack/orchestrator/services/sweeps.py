@@ -88,11 +88,11 @@ def _expire(claim: Claim, heartbeat: int) -> bool:
     change = Change.EXHAUSTED if dead else Change.FAILED_FOR_NOW
     expired = task_transitions.expire_claim(claim, heartbeat, change, **fields)
     if expired:
-        counters.ended(task.kind, State.DEAD if dead else State.RETRYING)
+        counters.count_ended_tasks(task.kind, State.DEAD if dead else State.RETRYING)
     if expired and dead:
-        counters.failed(error.code)
+        counters.count_failure(error.code)
     elif expired:
-        counters.retried(error.code)
+        counters.count_retry(error.code)
     return expired
 
 
@@ -117,7 +117,7 @@ def _delete_ref_records(before: datetime) -> None:
 
 def _delete_journals(limit: int) -> None:
     """Delete unnamed journals of tasks that have ended; a running one is about to name its own."""
-    owners = journals.tasks_of(journals.unnamed(limit))
+    owners = journals.tasks_of(journals.list_unnamed(limit))
     for journal, task_id in owners.items():
         task = tasks.get(task_id)
         if task is None or task.finished_at is not None:

@@ -11,7 +11,7 @@ from typing import Final
 from kernel import clock
 from kernel.ids import new_uuid7
 from sync_stack.core.events import EventKind
-from sync_stack.core.tasks import Kind, State
+from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.models import Task
@@ -30,7 +30,7 @@ class TooManyTasks(Exception):
 class NewTask:
     """The contents of a new task; `max_attempts` 0: the default."""
 
-    kind: Kind
+    kind: TaskKind
     idempotency_key: str
     platform: str
     segment: str
@@ -143,7 +143,7 @@ def coalesce_key(new: NewTask) -> str:
 
     Empty as well for tasks that another one cannot replace: a plan, an approved prune.
     """
-    if new.kind == Kind.HEAL or len(new.request.events) != 1 or not new.request.is_plain:
+    if new.kind == TaskKind.HEAL or len(new.request.events) != 1 or not new.request.is_plain:
         return ""
     event = new.request.events[0]
     if event.kind is EventKind.PULL_REQUEST:

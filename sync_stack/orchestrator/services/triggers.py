@@ -11,8 +11,8 @@ from kernel.errors import known_names
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.events import BadPayload
-from sync_stack.core.ledger import Ledger, State
-from sync_stack.core.tasks import Kind
+from sync_stack.core.ledger import Ledger, TargetState
+from sync_stack.core.tasks import TaskKind
 from sync_stack.orchestrator.domain.identity import TargetKey, key_of
 from sync_stack.orchestrator.domain.task_documents import HealBaseline, TaskRequest
 from sync_stack.orchestrator.selectors import ledgers
@@ -71,7 +71,7 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
     )
     return create_task(
         NewTask(
-            kind=Kind.HEAL,
+            kind=TaskKind.HEAL,
             idempotency_key=heal.idempotency_key,
             platform=rule.platform,
             segment=rule.segment,
@@ -87,14 +87,14 @@ def trigger_heal(heal: Heal, bundle: Bundle, publish: Publish) -> Created:
 
 
 def _trigger_head(
-    heal: Heal, applied: State, bundle: Bundle, rule: Rule, publish: Publish
+    heal: Heal, applied: TargetState, bundle: Bundle, rule: Rule, publish: Publish
 ) -> Created:
     if heal.generation not in (0, applied.generation):
         detail = f"the target is at generation {applied.generation}, not {heal.generation}"
         raise DeliveryRefused("FAILED_PRECONDITION", detail)
     try:
         return trigger_ref(
-            Kind.MANUAL,
+            TaskKind.MANUAL,
             bundle,
             rule,
             heal.repo,
@@ -110,7 +110,7 @@ def _trigger_head(
 
 
 def trigger_ref(  # noqa: PLR0913
-    kind: Kind,
+    kind: TaskKind,
     bundle: Bundle,
     rule: Rule,
     repo: str,
@@ -142,7 +142,7 @@ def trigger_ref(  # noqa: PLR0913
     )
 
 
-def _target(rule: Rule, heal: Heal) -> tuple[TargetKey, State]:
+def _target(rule: Rule, heal: Heal) -> tuple[TargetKey, TargetState]:
     """Return the target of a request and what was applied there. Raises DeliveryRefused.
 
     Without a `destination_id`, which no list shows, it is the only target of the rule that fits.

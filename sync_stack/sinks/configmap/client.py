@@ -273,7 +273,7 @@ class ConfigMapChanges:
         self._watches: dict[str, _Watch] = {}
 
     def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
-        """The name of a destination is `namespace/name`."""
+        """Wait for changes; return the ids of the destinations (`namespace/name`) that changed."""
         places = {tuple(each.name.split("/", 1)): each.id for each in destinations}
         namespaces = {namespace for namespace, _name in places}
         for namespace in namespaces - self._watches.keys():
@@ -290,7 +290,7 @@ class ConfigMapChanges:
         return frozenset(ids)
 
     def close(self) -> None:
-        """Threads end with the answer that they read."""
+        """End the threads, each with the answer that it reads."""
         for watch in self._watches.values():
             watch.ended.set()
         self._watches.clear()

@@ -67,7 +67,7 @@ class Owners:
             self._marks[key] = mark
 
     def renew(self, mark: TargetMarker) -> None:
-        """One marker a unit: the newest."""
+        """Replace the markers of the same unit by this one, the newest."""
         owner = Owner(rule=mark.rule, repo=mark.repo, env=mark.env)
         ours = [key for key, found in self._marks.items() if owner.owns(found)]
         self._marks |= dict.fromkeys(ours, mark)

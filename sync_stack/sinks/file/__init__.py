@@ -14,7 +14,7 @@ from sync_stack.core.bundle.datasources import (
 )
 from sync_stack.core.bundle.fields import ParsedFields, option
 from sync_stack.core.bundle.rules import KeyFormat
-from sync_stack.core.bundle.values import FLAG, checked, choice, choice_of, text
+from sync_stack.core.bundle.values import FLAG, choice, choice_of, parsed_text, text
 from sync_stack.core.formats import writable_formats
 
 
@@ -39,7 +39,7 @@ class FileOptions(DatasourceOptions):
     )
     env_as_dir: bool = option(FLAG, False, "`<env>/config.<ext>`")
     env_as_filename: bool = option(FLAG, True, "`config-<env>.<ext>`")
-    file_mode: int = option(checked("file mode", _file_mode), 0o640, shown='"0640"')
+    file_mode: int = option(parsed_text("file mode", _file_mode), 0o640, shown='"0640"')
     key_case: KeyCase = option(choice(KeyCase, "KEY_CASE_"), KeyCase.KEEP)
 
     @classmethod

@@ -37,7 +37,7 @@ from sync_stack.sinks.documents import (
 )
 from sync_stack.sinks.file import FILE, FileOptions
 from sync_stack.sinks.file.store import MAX_BYTES, TEMPORARY, FileStore, Mistyped
-from sync_stack.sinks.limits import Deadline, Timeouts, checked_name, checked_path
+from sync_stack.sinks.limits import Deadline, Timeouts, check_name, check_path
 from sync_stack.sinks.marks import generation_of, mark_fields, mark_from, refuse_stale
 from sync_stack.sinks.open_sinks import Resolve
 
@@ -77,8 +77,8 @@ class FileSink:
         )
 
     def destination(self, place: TargetPlace) -> Destination:
-        name = checked_path(
-            checked_name(place.rendered or self._default_name(place)), "destination_invalid"
+        name = check_path(
+            check_name(place.rendered or self._default_name(place)), "destination_invalid"
         )
         if name.split("/")[0] == STATE_FOLDER:
             raise SinkError("destination_invalid", f"{STATE_FOLDER} is Partita's own folder")
@@ -99,7 +99,7 @@ class FileSink:
         return f"config-{place.env}{suffix}" if in_name else f"config{suffix}"
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
-        """A path below the root."""
+        """Return the path of the file below the root that holds the key."""
         case = self._options.key_case
         cased = key.upper() if case is KeyCase.UPPER else key.lower()
         if case is not KeyCase.KEEP and cased != key:
@@ -108,7 +108,7 @@ class FileSink:
             return destination.name
         if self._layout is UpdateStrategy.KEY_VALUE:
             return f"{destination.name}/{_file_name(key)}"
-        path = checked_path(file, "key_invalid")
+        path = check_path(file, "key_invalid")
         suffix = "" if writable_format(path) else ".json"
         return f"{destination.name}/{path}{suffix}"
 
@@ -189,21 +189,21 @@ class FileSink:
             self._save(destination, state)
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
-        with self._store.locked(_path(destination, "lock"), Deadline(self._operation_s)):
+        with self._store.lock_file(_path(destination, "lock"), Deadline(self._operation_s)):
             state = self._state(destination)
             if state.generation < generation:
                 state.generation = generation
                 self._save(destination, state)
 
     def close(self) -> None:
-        """Nothing is kept open between operations."""
+        """Do nothing: no file stays open between operations."""
 
     @contextmanager
     def _changing(
         self, destination: Destination, generation: int, deadline: Deadline
     ) -> Iterator[_Ownership]:
         """The state, under the lock, after the generation has been checked and raised."""
-        with self._store.locked(_path(destination, "lock"), deadline):
+        with self._store.lock_file(_path(destination, "lock"), deadline):
             state = self._state(destination)
             refuse_stale(state.generation, generation)
             state.generation = generation
@@ -253,7 +253,7 @@ def _version(content: bytes) -> str:
 
 def _file_name(key: str) -> str:
     """One name: a key with `/` would be a folder."""
-    name = checked_path(key, "key_invalid")
+    name = check_path(key, "key_invalid")
     if "/" in name or name.startswith(TEMPORARY) or len(name.encode()) > _MAX_NAME:
         raise SinkError("key_invalid", f"{key[:80]!r} is not a valid file name")
     return name

@@ -31,8 +31,8 @@ class Mistyped(SinkError):
 
 
 @contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Errors of the system as facts of the sink; symlinks are refused wherever they stand."""
+def translate_errors(path: str) -> Iterator[None]:
+    """Raise errors of the system as errors of the sink; symlinks are refused anywhere."""
     try:
         yield
     except OSError as error:
@@ -63,7 +63,7 @@ class FileStore:
 
     def read(self, path: str) -> bytes | None:
         """The content; None when there is no such file. Raises Mistyped."""
-        with translated(path), self._parent(path, create=False) as folder:
+        with translate_errors(path), self._parent(path, create=False) as folder:
             return None if folder is None else self._read(folder, path)
 
     def _read(self, folder: int, path: str) -> bytes | None:
@@ -89,7 +89,7 @@ class FileStore:
         An existing file keeps its mode unless `mode` says otherwise. `mistyped`: a link (never
         what it leads to), a device or an empty folder is replaced too; otherwise it is refused.
         """
-        with translated(path), self._parent(path, create=True) as folder:
+        with translate_errors(path), self._parent(path, create=True) as folder:
             assert folder is not None
             temporary = f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
             try:
@@ -125,7 +125,7 @@ class FileStore:
 
     def delete(self, path: str) -> None:
         """Delete a file if it exists."""
-        with translated(path), self._parent(path, create=False) as folder:
+        with translate_errors(path), self._parent(path, create=False) as folder:
             if folder is not None:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(_name(path), dir_fd=folder)
@@ -133,7 +133,7 @@ class FileStore:
 
     def names(self, path: str) -> list[str]:
         """Regular files of a folder, without our temporary ones; empty when it does not exist."""
-        with translated(path), self._parent(f"{path}/-", create=False) as folder:
+        with translate_errors(path), self._parent(f"{path}/-", create=False) as folder:
             if folder is None:
                 return []
             with os.scandir(folder) as entries:
@@ -141,9 +141,9 @@ class FileStore:
             return sorted(name for name in files if not name.startswith(TEMPORARY))
 
     @contextlib.contextmanager
-    def locked(self, path: str, deadline: Deadline) -> Iterator[None]:
-        """Alone among all processes that see this folder. Raises `sink_timeout`."""
-        with translated(path), self._parent(path, create=True) as folder:
+    def lock_file(self, path: str, deadline: Deadline) -> Iterator[None]:
+        """Hold a file's lock among all processes that see the folder. Raises `sink_timeout`."""
+        with translate_errors(path), self._parent(path, create=True) as folder:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             handle = os.open(_name(path), flags, 0o600, dir_fd=folder)
         try:

@@ -27,12 +27,12 @@ def connect(options: MongoOptions, timeouts: Timeouts, resolve: Resolve) -> Mong
         "appname": "partita-sync",
         **server_settings(options, resolve),
     }
-    with translated():
+    with translate_errors():
         return MongoClient(options.endpoint or list(options.hosts), **settings)
 
 
 def server_settings(options: MongoOptions, resolve: Resolve) -> dict[str, Any]:
-    """Credentials, TLS and replica set, by pymongo's names."""
+    """Return credentials, TLS and replica set, by pymongo's names."""
     settings = {**_credentials(options, resolve), **_tls(options)}
     return settings | ({"replicaSet": options.replica_set} if options.replica_set else {})
 
@@ -75,8 +75,8 @@ def address(options: MongoOptions) -> str:
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """MongoDB's errors as the sink's; their texts may quote documents, so only codes are told."""
+def translate_errors() -> Iterator[None]:
+    """Raise MongoDB's errors as the sink's, with codes only: their texts may quote documents."""
     try:
         yield
     except errors.PyMongoError as error:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pymongo import ReplaceOne, UpdateOne, errors
 
 from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
-from sync_stack.core.formats import shaped_tree
+from sync_stack.core.formats import build_tree
 from sync_stack.core.sink import (
     Capabilities,
     Delete,
@@ -25,10 +25,10 @@ from sync_stack.core.sink import (
     TargetPlace,
 )
 from sync_stack.sinks.documents import Style
-from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
+from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, check_name, check_path
 from sync_stack.sinks.marks import mark_fields, mark_from
 from sync_stack.sinks.mongo import MongoOptions
-from sync_stack.sinks.mongo.client import address, collection, connect, translated
+from sync_stack.sinks.mongo.client import address, collection, connect, translate_errors
 from sync_stack.sinks.open_sinks import Resolve, SharedClient
 
 _REPLACED: Final = re.compile(r'[/\\.$" \0]')
@@ -72,7 +72,7 @@ class MongoSink:
         with_env = place.overrides.get("env_as_collection", options.env_as_collection)
         default = f"{options.collection}_{place.env}" if with_env else options.collection
         name = _REPLACED.sub("_", place.rendered or default)
-        checked_name(name, limit=_MAX_NAME)
+        check_name(name, limit=_MAX_NAME)
         if name.startswith(("system_", "partita_")) or place.rendered.startswith("system."):
             raise SinkError("destination_invalid", f"{name!r} is a reserved collection")
         return Destination(
@@ -86,14 +86,14 @@ class MongoSink:
         if self._layout is UpdateStrategy.DOCUMENT:
             return unit
         if self._layout is UpdateStrategy.FILE:
-            return f"{unit}/file/{checked_path(file, 'key_invalid')}"
+            return f"{unit}/file/{check_path(file, 'key_invalid')}"
         return f"{unit}/key/{key}"
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         deadline = Deadline(READ_S)
         documents = self._collection(destination)
         names, found = sorted(records), dict[str, LiveRecord]()
-        with translated():
+        with translate_errors():
             for start in range(0, len(names), _PAGE):
                 deadline.check()
                 page = {"_id": {"$in": names[start : start + _PAGE]}}
@@ -109,7 +109,7 @@ class MongoSink:
         documents = self._collection(destination)
         operations = [self._operation(put, mark) for put in puts]
         self._index(documents, destination.name)
-        with translated():
+        with translate_errors():
             try:
                 documents.bulk_write(operations, ordered=False)
             except errors.BulkWriteError as error:
@@ -137,7 +137,7 @@ class MongoSink:
             )
         made: Document = dict(sorted(put.values.items()))
         if self._style.nested:
-            made = dict(shaped_tree(put.values, nested=True).plain())
+            made = dict(build_tree(put.values, nested=True).plain())
         return {key: native(value) for key, value in made.items()} if self._style.native else made
 
     def delete(
@@ -149,12 +149,12 @@ class MongoSink:
             **_owner_filter(owner),
             f"{METADATA}.generation": {"$lte": generation},
         }
-        with translated():
+        with translate_errors():
             self._collection(destination).delete_many(wanted)
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
         older = {**_owner_filter(owner), f"{METADATA}.generation": {"$lt": generation}}
-        with translated():
+        with translate_errors():
             self._collection(destination).update_many(
                 older, {"$set": {f"{METADATA}.generation": generation}}
             )
@@ -163,10 +163,10 @@ class MongoSink:
         self._client.close()
 
     def _index(self, documents: Any, name: str) -> None:
-        """Once for each collection in use."""
+        """Create the index of a collection, once for each that is in use."""
         if name in self._indexed:
             return
-        with translated():
+        with translate_errors():
             documents.create_index([(f"{METADATA}.env", 1), ("key", 1)])
         self._indexed.add(name)
 

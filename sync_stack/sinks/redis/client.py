@@ -33,7 +33,7 @@ def connect(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> Any:
     """
     settings = _settings(options, timeouts, resolve)
     hosts = [host_and_port(text) for text in options.hosts]
-    with translated():
+    with translate_errors():
         if options.mode is RedisMode.CLUSTER:
             nodes = [ClusterNode(host, port) for host, port in hosts]  # type: ignore[no-untyped-call]
             return RedisCluster(startup_nodes=nodes, **settings)
@@ -78,7 +78,7 @@ def _tls(options: RedisOptions) -> dict[str, Any]:
 
 
 def host_and_port(text: str) -> tuple[str, int]:
-    """`host`, `host:port`, `[address]:port`; a host in lower case."""
+    """Split `host`, `host:port` or `[address]:port`; a host is in lower case."""
     host, separator, port = text.rpartition(":")
     if not separator or "]" in port:
         host, port = text, ""
@@ -86,8 +86,8 @@ def host_and_port(text: str) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """Redis's errors as the sink's; their texts may quote values: only the first word is told."""
+def translate_errors() -> Iterator[None]:
+    """Raise Redis's errors as the sink's, with their first word only: texts may quote values."""
     try:
         yield
     except exceptions.RedisError as error:
@@ -127,7 +127,7 @@ class RedisChanges:
 
     def is_told(self, kinds: str) -> bool:
         """Whether the server sends events of these kinds; True where it does not say."""
-        with translated():
+        with translate_errors():
             try:
                 found = self._client.config_get("notify-keyspace-events")
             except exceptions.ResponseError:
@@ -136,7 +136,7 @@ class RedisChanges:
         return "K" in flags and ("A" in flags or flags >= set(kinds))
 
     def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
-        with translated():
+        with translate_errors():
             self._follow({self._channel(each): each.id for each in destinations})
             if self._heard and time.monotonic() - self._asked > _ASK_S:
                 self._asked = time.monotonic()
@@ -149,7 +149,7 @@ class RedisChanges:
             return frozenset(ids - {""})
 
     def close(self) -> None:
-        with translated():
+        with translate_errors():
             self._events.close()
             self._client.close()
 

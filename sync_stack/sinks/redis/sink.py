@@ -37,7 +37,7 @@ from sync_stack.sinks.documents import (
     text_of,
     values_of,
 )
-from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
+from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, check_name, check_path
 from sync_stack.sinks.marks import mark_fields, mark_of_text, mark_text
 from sync_stack.sinks.open_sinks import Resolve, SharedClient
 from sync_stack.sinks.redis import HASH_TAG, REDIS, RedisMode, RedisOptions, RedisStructure
@@ -46,7 +46,7 @@ from sync_stack.sinks.redis.client import (
     connect,
     host_and_port,
     is_wrong_type,
-    translated,
+    translate_errors,
 )
 from sync_stack.sinks.redis.scripts import APPLY, FENCE
 
@@ -107,7 +107,7 @@ class RedisSink:
 
     def destination(self, place: TargetPlace) -> Destination:
         options = self._options
-        name = checked_name(place.rendered or self._default_name(place))
+        name = check_name(place.rendered or self._default_name(place))
         if name.startswith(_RESERVED) or name.endswith(f":{METADATA}"):
             raise SinkError("destination_invalid", f"{name!r} is reserved for Partita's own state")
         if options.mode is RedisMode.CLUSTER:
@@ -150,12 +150,12 @@ class RedisSink:
         if key == METADATA or not key:
             raise SinkError("key_invalid", f"{key!r} is reserved for Partita's own state")
         if self._strategy is UpdateStrategy.FILE:
-            return checked_path(file, "key_invalid")
+            return check_path(file, "key_invalid")
         return "json" if self._is_json else key
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         deadline = Deadline(READ_S)
-        with translated():
+        with translate_errors():
             if self._strings:
                 return self._strings_live(destination, records, deadline)
             try:
@@ -269,17 +269,17 @@ class RedisSink:
     def _ours(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner
     ) -> list[Delete]:
-        """Without the whole records that bear another's marker."""
+        """Leave out the whole records that bear another's marker."""
         if not self._whole or not deletes:
             return list(deletes)
         names = [bytes_of(f"record:{gone.record}") for gone in deletes]
-        with translated():
+        with translate_errors():
             texts = self._client().hmget(self._metadata(destination), names)
         pairs = zip(deletes, texts, strict=True)
         return [gone for gone, text in pairs if owner.owns(mark_of_text(text))]
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
-        with translated():
+        with translate_errors():
             self._client().eval(FENCE, 1, self._metadata(destination), generation)
 
     def close(self) -> None:
@@ -298,7 +298,7 @@ class RedisSink:
             named: Iterable[Any] = (
                 part for change in batch for part in change.arguments(numbers[change.key])
             )
-            with translated():
+            with translate_errors():
                 outcome = self._client().eval(
                     APPLY,
                     1 + len(keys),

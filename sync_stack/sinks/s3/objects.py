@@ -46,7 +46,7 @@ def connect(options: S3Options, timeouts: Timeouts, resolve: Resolve) -> Any:
         if options.session_token:
             keys["aws_session_token"] = resolve(options.session_token)
     session = boto3.session.Session()
-    with translated(""):
+    with translate_errors(""):
         return session.client(
             "s3",
             endpoint_url=options.endpoint or None,
@@ -72,7 +72,7 @@ def _config(options: S3Options, timeouts: Timeouts, *, anonymous: bool) -> Confi
 
 
 @contextlib.contextmanager
-def translated(name: str) -> Iterator[None]:
+def translate_errors(name: str) -> Iterator[None]:
     try:
         yield
     except exceptions.ClientError as error:
@@ -126,8 +126,8 @@ class Objects:
         self._client = SharedClient[Any](partial(connect, options, timeouts, resolve))
 
     def get(self, name: str) -> tuple[Head, bytes] | None:
-        """None when there is no such object."""
-        with translated(name):
+        """Return the head and body of an object; None when there is none."""
+        with translate_errors(name):
             try:
                 found = self._client().get_object(Bucket=self._options.bucket, Key=name)
             except exceptions.ClientError as error:
@@ -141,7 +141,7 @@ class Objects:
         return _head(found), content
 
     def head(self, name: str) -> Head | None:
-        with translated(name):
+        with translate_errors(name):
             try:
                 return _head(self._client().head_object(Bucket=self._options.bucket, Key=name))
             except exceptions.ClientError as error:
@@ -150,9 +150,9 @@ class Objects:
                 raise
 
     def names(self, prefix: str, deadline: Deadline) -> Iterator[str]:
-        """Every object below a prefix."""
+        """Yield the name of every object below a prefix."""
         pages = self._client().get_paginator("list_objects_v2")
-        with translated(prefix):
+        with translate_errors(prefix):
             for page in pages.paginate(Bucket=self._options.bucket, Prefix=prefix):
                 deadline.check()
                 yield from (entry["Key"] for entry in page.get("Contents", ()))
@@ -175,7 +175,7 @@ class Objects:
             self.refuse_changed(name, version, generation)
             condition = {}
         try:
-            with translated(name):
+            with translate_errors(name):
                 self._client().put_object(
                     Bucket=self._options.bucket,
                     Key=name,
@@ -197,7 +197,7 @@ class Objects:
             raise SinkConflict(f"{name!r} changed after it was read")
 
     def delete(self, name: str) -> None:
-        with translated(name):
+        with translate_errors(name):
             self._client().delete_object(Bucket=self._options.bucket, Key=name)
 
     def _encryption(self) -> dict[str, str]:
@@ -222,7 +222,7 @@ class Objects:
     def _probe(self) -> bool:
         """Ask to replace an object that does not exist: whoever compares refuses."""
         name = f".partita-probe-{uuid4().hex}"
-        with translated(name):
+        with translate_errors(name):
             try:
                 self._client().put_object(
                     Bucket=self._options.bucket,
@@ -245,7 +245,7 @@ class Objects:
 
 
 def metadata_of(mark: TargetMarker, body: bytes, *, file: str) -> dict[str, str]:
-    """Header-safe: values are percent-encoded."""
+    """Return the metadata of an object; values are percent-encoded for headers."""
     fields = {name: str(value) for name, value in mark_fields(mark, file=file).items()}
     tags = "&".join(f"{quote(k)}={quote(v)}" for k, v in sorted(mark.tags.items()))
     fields |= {"tags": tags, "sha256": hashlib.sha256(body).hexdigest()}

@@ -30,7 +30,7 @@ from sync_stack.sinks.documents import (
     Style,
     writable_format,
 )
-from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, checked_name, checked_path
+from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, check_name, check_path
 from sync_stack.sinks.open_sinks import Resolve
 from sync_stack.sinks.s3 import S3Options
 from sync_stack.sinks.s3.objects import MAX_BYTES, Objects, metadata_of, refuse_younger
@@ -73,7 +73,7 @@ class S3Sink:
         if self._layout is UpdateStrategy.DOCUMENT and not _is_document(name):
             name = f"{name}/{options.file_pattern}" if name else options.file_pattern
         if name:
-            checked_path(checked_name(name, limit=_MAX_KEY), "destination_invalid")
+            check_path(check_name(name, limit=_MAX_KEY), "destination_invalid")
         server = options.endpoint.rstrip("/").lower() or f"aws:{options.region}"
         return Destination(
             kind="s3", name=name, address=f"{server}/{options.bucket}/{name}", separator="/"
@@ -83,7 +83,7 @@ class S3Sink:
         if self._layout is UpdateStrategy.DOCUMENT:
             return destination.name
         last = key if self._layout is UpdateStrategy.KEY_VALUE else f"{file}.json"
-        name = f"{_below(destination)}{checked_path(last, 'key_invalid')}"
+        name = f"{_below(destination)}{check_path(last, 'key_invalid')}"
         if len(name.encode()) > _MAX_KEY:
             raise SinkError("key_invalid", f"{name[:80]!r} is longer than {_MAX_KEY} bytes")
         return name
@@ -162,13 +162,13 @@ class S3Sink:
     ) -> list[Made]:
         """Several at once; after the first failure no further one begins, and it is raised."""
 
-        def bounded(item: Item) -> Made:
+        def act_in_time(item: Item) -> Made:
             deadline.check()
             return act(item)
 
         pool = ThreadPoolExecutor(self._options.max_concurrency, thread_name_prefix="s3")
         try:
-            return list(pool.map(bounded, items))
+            return list(pool.map(act_in_time, items))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

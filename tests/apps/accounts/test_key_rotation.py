@@ -235,7 +235,7 @@ def test_a_change_of_the_settings_beside_it_is_kept(
 ) -> None:
     """An administrator saves between the read and the write of the row."""
     restart(OLD, key="new-key")
-    real = wire.mapped
+    real = wire.map_secrets
     saved: list[object] = []
 
     def mapped(*given: Any) -> Any:
@@ -243,7 +243,7 @@ def test_a_change_of_the_settings_beside_it_is_kept(
             saved.append(replace_settings(root, document(description="meanwhile")))
         return real(*given)
 
-    monkeypatch.setattr(encrypted_settings, "mapped", mapped)
+    monkeypatch.setattr(encrypted_settings, "map_secrets", mapped)
 
     outcomes = {each.kind: each for each in rotation.reencrypt(dry_run=False)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from apps.accounts.api import TooManyAttempts, rate_limited
+from apps.accounts.api import TooManyAttempts, limit_rate
 from apps.accounts.models import LimitHit
 from apps.accounts.services import password_reset, rate_limits
 from apps.accounts.services.rate_limits import count_attempt
@@ -84,19 +84,19 @@ def test_the_answer_says_when_to_come_back():
 
 
 def test_a_refused_attempt_does_not_count():
-    rate_limited("b", "k", 1)
+    limit_rate("b", "k", 1)
     for _ in range(3):
         with pytest.raises(TooManyAttempts):
-            rate_limited("b", "k", 1)
+            limit_rate("b", "k", 1)
 
     assert LimitHit.objects.count() == 1
 
 
 def test_keys_and_buckets_are_apart():
-    rate_limited("b", "k", 1)
+    limit_rate("b", "k", 1)
 
-    rate_limited("b", "other", 1)
-    rate_limited("other", "k", 1)
+    limit_rate("b", "other", 1)
+    limit_rate("other", "k", 1)
 
 
 def test_a_trusted_proxy_speaks_for_its_clients(api, settings, signed_up):

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from redis import Redis
 
-from apps.accounts.api import TooManyAttempts, rate_limited
+from apps.accounts.api import TooManyAttempts, limit_rate
 from apps.accounts.models import LimitHit
 from tests.apps.accounts.conftest import PASSWORD, problem
 from tests.support import servers
@@ -30,7 +30,7 @@ def passed(limit: int, *, tries: int, key: str = "k") -> int:
     through = 0
     for _ in range(tries):
         try:
-            rate_limited("b", key, limit)
+            limit_rate("b", key, limit)
             through += 1
         except TooManyAttempts:
             continue

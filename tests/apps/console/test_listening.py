@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from apps.console.embedded.server import PortTaken, listen, listener
+from apps.console.embedded.server import AddressTaken, listen, listener
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def taken() -> Iterator[int]:
 
 
 def test_the_hint_about_a_taken_port_names_one_that_is_free(taken: int):
-    with pytest.raises(PortTaken) as caught:
+    with pytest.raises(AddressTaken) as caught:
         listener("127.0.0.1", taken)
 
     hint = re.search(r"PORT=(\d+) make up$", str(caught.value))
@@ -38,7 +38,7 @@ def test_the_hint_about_a_taken_port_names_one_that_is_free(taken: int):
 
 
 def test_an_address_of_another_machine_is_said_to_be_one():
-    with pytest.raises(PortTaken, match=r"HOST=127\.0\.0\.1 make up"):
+    with pytest.raises(AddressTaken, match=r"HOST=127\.0\.0\.1 make up"):
         listener("192.0.2.1", 8090)
 
 
@@ -48,5 +48,5 @@ def test_of_two_that_start_at_once_the_second_is_told_as_any_other():
         port = first.getsockname()[1]
         with listener("127.0.0.1", port) as second:
             listen(first)
-            with pytest.raises(PortTaken, match=rf"127\.0\.0\.1:{port} .*PORT=\d+ make up"):
+            with pytest.raises(AddressTaken, match=rf"127\.0\.0\.1:{port} .*PORT=\d+ make up"):
                 listen(second)

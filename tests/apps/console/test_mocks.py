@@ -16,7 +16,7 @@ from apps.accounts.models import Membership, User
 from apps.console import mocks
 from apps.console.domain import mock_display
 from apps.executions.api import FailedCase
-from apps.mocks import wiring
+from apps.mocks import components
 from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.selectors import SharedSpaces
@@ -40,7 +40,7 @@ def served(
     content = SharedSpaces().load(SpaceName("shop"))
     assert content is not None
     made = MemoryParts(Contents(content))
-    monkeypatch.setattr(wiring, "mock_parts", lambda: made)
+    monkeypatch.setattr(components, "mock_parts", lambda: made)
     yield made
     made.spaces.stop()
 

@@ -12,7 +12,7 @@ from django.test import Client
 
 from apps.accounts.api import ensure_seed_admin, operator
 from apps.accounts.models import User
-from apps.console.domain.settings_forms import rearranged
+from apps.console.domain.settings_forms import apply_entry_action
 from apps.console.domain.settings_sections import SECTIONS
 from apps.platform_settings.api import get_registry, replace_settings, settings_document
 from apps.platform_settings.models import PlatformSettings
@@ -172,7 +172,7 @@ def test_entries_are_added_moved_and_removed_without_a_script(admin: Client) -> 
     "action", ["up-0", "down-9", "remove-x", "remove-", "remove-²", "nonsense", "down-1"]
 )
 def test_an_action_that_means_nothing_changes_nothing(action: str) -> None:
-    assert rearranged(["a", "b"], action) == ["a", "b"]
+    assert apply_entry_action(["a", "b"], action) == ["a", "b"]
 
 
 @pytest.mark.parametrize("count", ["", "²", "501", "9" * 5_000])

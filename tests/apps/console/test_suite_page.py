@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from django.test import Client
 
-from apps.console.domain.highlighting import MAX_TEXT, highlighted
+from apps.console.domain.highlighting import MAX_TEXT, highlight
 from apps.console.domain.markdown import markdown_html
 from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree, operation_row
 from apps.suites.lock_differences import LockComparison
-from apps.suites.locking import LockedDependency, NewLock
+from apps.suites.lock_file import LockedDependency, NewLock
 from kernel.errors import PlatformError
 from tests.apps.console import wire_samples
 from tests.apps.console.conftest import FakeSuites
@@ -85,7 +85,7 @@ def test_a_hostile_readme_is_cut_and_read(text):
     ],
 )
 def test_highlighting_keeps_every_character(language, text):
-    lines = highlighted(text, language)
+    lines = highlight(text, language)
 
     assert lines is not None
     assert "\n".join("".join(part for _, part in line) for line in lines) == text
@@ -97,7 +97,7 @@ def test_highlighting_keeps_every_character(language, text):
     [("text", "a"), ("csv", "a"), ("python", "x" * (MAX_TEXT + 1)), ("python", "x" * 5_000)],
 )
 def test_what_is_unknown_or_large_stays_plain(language, text):
-    assert highlighted(text, language) is None
+    assert highlight(text, language) is None
 
 
 def dependency(alias: str, suite_id: str, **more: Any) -> dict[str, Any]:

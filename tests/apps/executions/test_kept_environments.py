@@ -250,7 +250,7 @@ def test_a_run_is_not_deleted_while_its_environment_is_kept(worker: Worker):
 
 def test_only_runners_of_its_workspace_extend_and_end_it(worker: Worker):
     run = fail_in(worker, world())
-    viewer = somebody(workspace_id=run.principal.workspace_id).limited_to(Role.VIEWER)
+    viewer = somebody(workspace_id=run.principal.workspace_id).with_role(Role.VIEWER)
     for change in (api.end_keeping, lambda who, run_id: api.extend_keeping(who, run_id, 1)):
         with pytest.raises(Forbidden):
             change(viewer, run.id)

@@ -129,7 +129,7 @@ def test_whoever_sweeps_after_a_pause_gives_the_others_time_to_return(
     worker: Worker, time_of_the_sweep: Clock
 ):
     """All of `up`, or the machine, stood still: nobody is late yet."""
-    presence = sweeping.Presence()
+    presence = sweeping.ContinuousUptime()
     run = held_run(worker)
     time_of_the_sweep.now_s += 3_600
     let_leases_lapse()
@@ -151,7 +151,7 @@ def test_a_sweep_that_is_slow_as_a_whole_is_no_pause(
 
     works = [each for work in sweeping._WORK for each in (work, slow)]
     monkeypatch.setattr(sweeping, "_WORK", works)
-    presence = sweeping.Presence()
+    presence = sweeping.ContinuousUptime()
     run = held_run(worker)
     api.sweep(presence)
     let_leases_lapse()

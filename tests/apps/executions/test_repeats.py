@@ -65,7 +65,7 @@ def again(repeat: StepRepeat) -> StepRepeat:
 
 def in_role(run: Run, role: Role) -> Principal:
     member = somebody(workspace_id=run.principal.workspace_id)
-    return member.limited_to(role)
+    return member.with_role(role)
 
 
 def everything_of(run: Run) -> str:

@@ -563,7 +563,7 @@ async def test_an_error_of_ours_is_logged_and_said_without_its_words(
     async def fails(*_arguments: object) -> object:
         raise RuntimeError("unforeseen words")
 
-    monkeypatch.setattr(Engine, "looked_up", fails)
+    monkeypatch.setattr(Engine, "look_up_state", fails)
     status, _, body = await Stream(stage).whole()
     assert (status, json.loads(body)["code"]) == (500, "internal_error")
     assert "unforeseen" not in body

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from apps.mocks.components import mask_text
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
-from apps.mocks.journal.entries import NotedCall, decoded, encoded, entry_of
+from apps.mocks.journal.entries import NotedCall, decode_entry, encode_entry, entry_of
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.journal.redis import RedisJournal
 from apps.mocks.redis_link import RedisLink
-from apps.mocks.wiring import masked
 from kernel.redaction import known_secrets
 
 REDIS = os.environ.get("TEST_REDIS_ADDR", "")
@@ -105,7 +105,8 @@ def test_credentials_are_not_in_an_entry() -> None:
         (b"accept", b"*/*"),
     ]
     entry = entry_of(
-        call(1, headers=headers, body=b'{"p": "a-known-secret"}', path="/x/a-known-secret"), masked
+        call(1, headers=headers, body=b'{"p": "a-known-secret"}', path="/x/a-known-secret"),
+        mask_text,
     )
 
     assert "abcdef" not in str(entry)
@@ -130,7 +131,7 @@ def test_credentials_are_not_in_what_a_call_was_nearest_to() -> None:
         for source, name, value in sent
     ]
     nearest = {"example": "one", "conditions": [*conditions, {"from": "query", "param": "none"}]}
-    entry = entry_of(call(1, nearest=nearest), masked)
+    entry = entry_of(call(1, nearest=nearest), mask_text)
 
     for secret in ("abcdef", "a-known-secret", "eyJ"):
         assert secret not in str(entry)
@@ -151,7 +152,7 @@ def test_credentials_are_not_in_what_a_call_was_nearest_to() -> None:
     ],
 )
 def test_members_of_a_body_that_are_credentials_are_masked(body: str, shown: str | None) -> None:
-    entry = entry_of(call(1, body=body.encode()), masked)
+    entry = entry_of(call(1, body=body.encode()), mask_text)
 
     assert entry.request_body == (body if shown is None else shown)
 
@@ -168,9 +169,9 @@ def test_an_entry_survives_redis() -> None:
         call(1, headers=[(b"x-partita-step-id", b"buy")], nearest={"example": "one"}), str
     )
 
-    assert decoded(encoded(entry)) == JournalEntry(
+    assert decode_entry(encode_entry(entry)) == JournalEntry(
         id=entry.id,
-        time=decoded(encoded(entry)).time,
+        time=decode_entry(encode_entry(entry)).time,
         method="GET",
         path="/1",
         surface_id="a",
@@ -183,7 +184,7 @@ def test_an_entry_survives_redis() -> None:
         step_id="buy",
         nearest={"example": "one"},
     )
-    assert abs((decoded(encoded(entry)).time - entry.time).total_seconds()) < 0.002
+    assert abs((decode_entry(encode_entry(entry)).time - entry.time).total_seconds()) < 0.002
 
 
 @pytest.mark.redis

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from apps.mocks import api, wiring
+from apps.mocks import api, components
 from apps.mocks.lifespan import MocksPart
 from apps.mocks.redis_link import RedisAway, RedisLink
 from apps.operations.api import living_servers
@@ -18,10 +18,10 @@ from kernel.ids import new_uuid
 
 
 @pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], wiring.MockParts]:
-    def made(url: str) -> wiring.MockParts:
-        found = wiring.MockParts(url)
-        monkeypatch.setattr(wiring, "mock_parts", lambda: found)
+def parts(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], components.MockParts]:
+    def made(url: str) -> components.MockParts:
+        found = components.MockParts(url)
+        monkeypatch.setattr(components, "mock_parts", lambda: found)
         return found
 
     return made
@@ -63,7 +63,7 @@ def test_redis_that_is_away_keeps_calls_apart(parts) -> None:
 
 
 async def test_a_server_knows_since_when_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = wiring.MockParts("")
+    made = components.MockParts("")
     monkeypatch.setattr("apps.mocks.lifespan.mock_parts", lambda: made)
     monkeypatch.setattr(made, "scripts", SimpleNamespace(open=lambda: None, close=lambda: None))
     part, before = MocksPart(), clock.now()

@@ -9,7 +9,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from apps.accounts.api import Role
-from apps.mocks import wiring
+from apps.mocks import components
 from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.selectors import SharedSpaces
 from tests.apps.suites.conftest import (  # noqa: F401 - fixtures
@@ -39,7 +39,7 @@ def served(monkeypatch: pytest.MonkeyPatch, shop: None) -> Iterator[MemoryParts]
     content = SharedSpaces().load(SpaceName("shop"))
     assert content is not None
     made = MemoryParts(Contents(content))
-    monkeypatch.setattr(wiring, "mock_parts", lambda: made)
+    monkeypatch.setattr(components, "mock_parts", lambda: made)
     yield made
     made.spaces.stop()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apps.catalog.contents import advertised_repositories
-from apps.catalog.domain.packages import united
+from apps.catalog.domain.packages import merge_packages
 from apps.oci import api
 from apps.oci.domain.failures import RegistryFailure
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
@@ -194,7 +194,7 @@ def test_a_broken_package_says_why_at_each_synchronization(
 
     (found,) = api.list_repositories()
     assert (found.pulled, found.error_code) == (False, code)
-    (package,) = united(advertised_repositories({"R": "Zot"}), [], [])
+    (package,) = merge_packages(advertised_repositories({"R": "Zot"}), [], [])
     assert package["package"]["error"] == found.error_detail != ""
 
 

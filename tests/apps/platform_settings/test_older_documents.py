@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from apps.platform_settings.domain.wire import AGENT, complete_wire, default_wire, masked, settable
+from apps.platform_settings.domain.wire import (
+    AGENT,
+    complete_wire,
+    default_wire,
+    mask_secrets,
+    settable,
+)
 
 
 def test_an_agent_that_an_older_version_stored_has_every_key() -> None:
@@ -20,7 +26,7 @@ def test_what_is_stored_is_kept_and_can_be_shown() -> None:
     stored = default_wire()
     stored["agents"] = [{"agentId": "edge", "type": "remote-agent", "default": True}]
 
-    [agent] = masked(complete_wire(stored), for_admin=True)["agents"]
+    [agent] = mask_secrets(complete_wire(stored), for_admin=True)["agents"]
 
     assert (agent["agentId"], agent["type"], agent["default"]) == ("edge", "remote-agent", True)
     assert (agent["sharedClaim"], agent["routingTags"], agent["enabled"]) == ("", [], True)

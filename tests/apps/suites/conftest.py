@@ -10,7 +10,7 @@ import pytest
 
 from apps.suites import api, selectors
 from apps.suites.library import Library
-from apps.suites.services import registration, sharing
+from apps.suites.services import registration, transfers
 
 
 class Workspace:
@@ -54,7 +54,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
     monkeypatch.setattr(selectors, "library", fresh)
     monkeypatch.setattr(registration, "library", fresh)
-    monkeypatch.setattr(sharing, "library", fresh)
+    monkeypatch.setattr(transfers, "library", fresh)
     yield fresh
     fresh.close()
 

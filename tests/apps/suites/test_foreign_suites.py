@@ -44,7 +44,7 @@ def surfaces_of(suite_id: str) -> dict[str, dict[str, str]]:
 
 
 def mocks_of(library: Library, suite_id: str) -> Mocks:
-    found = library.hydrated(api.find_suite(suite_id))
+    found = library.hydrate(api.find_suite(suite_id))
     content = SpaceContent(
         suite_id=suite_id, title="", repository="", generation="1", surfaces=found.surfaces
     )

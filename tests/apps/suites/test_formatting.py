@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.suites.domain.formatting import formatted
+from apps.suites.domain.starlark_style import format_text
 from apps.suites.domain.starlark_text import UnreadableText
 from tests.apps.suites.test_imports import EXAMPLES, typed
 
@@ -43,8 +43,8 @@ OURS = [*ROOT.glob("examples/**/*.star"), *ROOT.glob("apps/suites/**/*.star")]
     ],
 )  # fmt: skip
 def test_one_style(text, wanted):
-    assert formatted(text) == wanted
-    assert formatted(wanted) == wanted
+    assert format_text(text) == wanted
+    assert format_text(wanted) == wanted
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_one_style(text, wanted):
 )
 def test_what_cannot_be_read_is_named_with_its_line(text, line):
     with pytest.raises(UnreadableText) as caught:
-        formatted(text)
+        format_text(text)
     assert caught.value.line == line
 
 
@@ -72,9 +72,9 @@ def words(text: str) -> str:
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.parent.name + "/" + path.name)
 def test_the_text_of_the_repository_keeps_its_meaning(path: Path):
     text = path.read_text()
-    once = formatted(text)
+    once = format_text(text)
 
-    assert formatted(once) == once
+    assert format_text(once) == once
     assert words(once) == words(text)
 
 

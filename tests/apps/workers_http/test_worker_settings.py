@@ -59,9 +59,9 @@ def test_two_workers_do_not_share_a_folder(tmp_path):
     first, second = WorkerState(tmp_path), WorkerState(tmp_path)
 
     with (
-        first.locked(),
+        first.lock_folder(),
         pytest.raises(WorkerInUse, match="AGENT_ID or DATA_DIR"),
-        second.locked(),
+        second.lock_folder(),
     ):
         pytest.fail("both work")
 

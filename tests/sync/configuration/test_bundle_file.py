@@ -37,7 +37,7 @@ def renamed(name):
 
 
 def opened(path, **settings):
-    return BundleFile.opened(BundleSettings(path=path, **settings))
+    return BundleFile.load(BundleSettings(path=path, **settings))
 
 
 def counted(outcome):
@@ -175,7 +175,7 @@ def test_secrets_of_a_rejected_bundle_do_not_reach_the_managers_in_use(path):
     write(path, with_manager("https://good"))
     resolver = SecretResolver(Client, variables={}, register=SecretRegister())
     needs = bundle_hooks(Process.GATEWAY, resolver, file=str(path))
-    file = BundleFile.opened(BundleSettings(path=path), needs)
+    file = BundleFile.load(BundleSettings(path=path), needs)
     write(path, with_manager("https://evil", secret={"env": "NOT_SET"}))
 
     assert file.reload() is Reload.REJECTED

@@ -147,7 +147,7 @@ def test_a_bundle_elsewhere_is_read_by_its_own_suffix_and_named_as_outside(tmp_p
     settings = bundle_settings(Environment(variables), app_env="production")
 
     with pytest.raises(StartRefused) as refused:
-        BundleFile.opened(settings)
+        BundleFile.load(settings)
 
     assert all(line.startswith("../cfg/prod.yaml:") for line in refused.value.lines)
     assert "../cfg/prod.yaml:2:10: bundle.rules: " in "\n".join(refused.value.lines)

@@ -269,7 +269,7 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(folder, tmp_path):
 
 
 def test_a_pair_does_not_outlive_its_authority():
-    authority = Authority.read(Authority.made(NOW))
+    authority = Authority.read(Authority.create(NOW))
     pair = authority.pair(["watcher"], CertificateUsage.CLIENT, NOW + timedelta(days=100))
     end = x509.load_pem_x509_certificate(pair.cert).not_valid_after_utc
     assert end == authority.certificate.not_valid_after_utc

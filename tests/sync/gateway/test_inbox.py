@@ -19,7 +19,7 @@ import pytest
 
 from sync_stack.core.bundle.model import Rate
 from sync_stack.gateway import inbox as inbox_module
-from sync_stack.gateway.forwarding import Outbound
+from sync_stack.gateway.forwarder import Outbound
 from sync_stack.gateway.inbox import Inbox, InboxUnusable
 from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2 import ProcessWebhookRequest
 from tests.support.webhooks import github_push, signed

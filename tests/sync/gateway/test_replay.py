@@ -15,9 +15,9 @@ import redis.asyncio
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.replay import Delivery
-from sync_stack.gateway import forwarding
+from sync_stack.gateway import forwarder
 from sync_stack.gateway.breaker import BREAKER_LABELS, Breaker, BreakerLimits, BreakerState, Permit
-from sync_stack.gateway.forwarding import Outbound
+from sync_stack.gateway.forwarder import Outbound
 from sync_stack.sinks.redis import RedisOptions
 from tests.support.parts import need
 from tests.support.webhooks import github_push, signed
@@ -174,7 +174,7 @@ async def test_a_delivery_waits_for_an_orchestrator_that_restarts():
 
 async def test_the_breaker_opens_probes_and_closes(monkeypatch):
     """Sync invariants 33 and 34."""
-    monkeypatch.setattr(forwarding, "_REPEAT_PAUSES_S", ())
+    monkeypatch.setattr(forwarder, "_REPEAT_PAUSES_S", ())
     fields = {"breaker_failures": 2, "breaker_open_s": 0.3, "breaker_successes": 2}
     async with world(bundle(gateway=limits(**fields))) as gw:
         breaker = gw.gateway.breaker
@@ -236,13 +236,13 @@ def test_a_ping_lets_one_call_through_and_a_failure_opens_the_breaker_again():
     assert isinstance(first, Permit)
     breaker.half_open()  # closed: nothing to do
     assert breaker.state is BreakerState.CLOSED
-    breaker.failed(first)
+    breaker.record_failure(first)
 
     breaker.half_open()
     probe = breaker.admit()
     assert isinstance(probe, Permit)
     assert breaker.admit() == 1
-    breaker.failed(probe)
+    breaker.record_failure(probe)
 
     assert (breaker.state, breaker.wait_s()) == (BreakerState.OPEN, 30)
 
@@ -285,13 +285,13 @@ def test_a_probe_that_says_nothing_gives_its_permit_back():
     breaker = Breaker(BreakerLimits(failures=1, open_s=30.0), lambda: now[0])
     first = breaker.admit()
     assert isinstance(first, Permit)
-    breaker.failed(first)
+    breaker.record_failure(first)
     now[0] = 31.0
     for _ in range(3):
         probe = breaker.admit()
         assert isinstance(probe, Permit)
         assert breaker.admit() == 1
-        breaker.abandoned(probe)
+        breaker.release(probe)
 
 
 async def test_a_probe_that_is_cut_off_gives_its_permit_back():

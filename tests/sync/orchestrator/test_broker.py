@@ -15,7 +15,7 @@ from sync_stack.orchestrator.server import broker
 from sync_stack.orchestrator.server.broker import (
     BrokerAway,
     Publisher,
-    queued_in_broker,
+    count_queued_messages,
     send_to_broker,
 )
 from sync_stack.orchestrator.services import task_transitions
@@ -138,7 +138,7 @@ def celery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
 
 
 def ask(_task_id: str) -> int:
-    return queued_in_broker()
+    return count_queued_messages()
 
 
 @pytest.mark.timed
@@ -159,4 +159,4 @@ def test_a_broker_that_is_not_there_or_never_answers_is_away_within_seconds(
 def test_a_queue_that_no_worker_made_yet_holds_nothing(celery: Celery):
     celery.conf.update(broker_url="memory://")
 
-    assert queued_in_broker() == 0
+    assert count_queued_messages() == 0

@@ -13,7 +13,7 @@ from sync_stack.orchestrator.models import (
     RefRecord,
     Task,
 )
-from sync_stack.repositories import Remote, Repositories, Source, TreeEntry
+from sync_stack.repositories import Remote, Repositories, RepositorySource, TreeEntry
 from tests.support.sync_world import rule
 
 pytestmark = pytest.mark.store
@@ -92,15 +92,15 @@ class Listing(Repositories):
         super().__init__(folder, allow_file=True)
         self.asked: list[str] = []
 
-    def fetch(self, source: Source, commit: str, *, ref: str = "") -> None:
+    def fetch(self, source: RepositorySource, commit: str, *, ref: str = "") -> None:
         self.asked.append("fetch")
         super().fetch(source, commit, ref=ref)
 
-    def tree(self, source: Source, commit: str) -> dict[str, TreeEntry]:
+    def tree(self, source: RepositorySource, commit: str) -> dict[str, TreeEntry]:
         self.asked.append("tree")
         return super().tree(source, commit)
 
-    def ls_remote(self, source: Source) -> Remote:
+    def ls_remote(self, source: RepositorySource) -> Remote:
         self.asked.append("ls_remote")
         return super().ls_remote(source)
 

@@ -69,7 +69,7 @@ class Files:
     def stranger(self, *names: str, usage: CertificateUsage = CertificateUsage.CLIENT) -> TlsFiles:
         """Signed by another authority of the same kind; it trusts ours."""
         now = clock.now()
-        other = Authority.read(Authority.made(now))
+        other = Authority.read(Authority.create(now))
         return self._written(other.pair(names, usage, now), self.folder / "ca.crt")
 
     def _written(self, pair: TlsPair, ca: Path) -> TlsFiles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sync_stack.core.bundle.rules import Cleanup, CleanupAction
-from sync_stack.core.tasks import Kind
+from sync_stack.core.tasks import TaskKind
 from sync_stack.orchestrator.models import RefRecord, Task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.triggers import trigger_ref
@@ -67,7 +67,7 @@ def test_a_pull_request_that_no_event_told_of_counts_as_a_forks(tmp_path):
     world = previews(tmp_path)
     change(world, "a: 1\n")
     made = trigger_ref(
-        Kind.MANUAL,
+        TaskKind.MANUAL,
         world.bundle,
         world.rules[0],
         world.repository.name,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernel import clock
-from sync_stack.repositories import GitError, Repositories, Source
+from sync_stack.repositories import GitError, Repositories, RepositorySource
 from sync_stack.repositories import git as git_module
 from tests.support.git_server import HttpGit, Repository, served
 
@@ -28,11 +28,13 @@ def repositories(tmp_path: Path) -> Repositories:
     return Repositories(tmp_path / "cache", allow_file=True)
 
 
-def source(repository: Repository) -> Source:
-    return Source(url=repository.url)
+def source(repository: Repository) -> RepositorySource:
+    return RepositorySource(url=repository.url)
 
 
-def read(repositories: Repositories, where: Source, commit: str, path: str) -> bytes | None:
+def read(
+    repositories: Repositories, where: RepositorySource, commit: str, path: str
+) -> bytes | None:
     repositories.fetch(where, commit)
     return repositories.read(where, commit, path, max_bytes=2**20)
 
@@ -119,7 +121,7 @@ def test_a_server_that_gives_refs_only_is_asked_for_the_ref(repository, reposito
 def test_a_missing_repository_is_no_missing_file(repositories, tmp_path):
     """Sync invariant 19."""
     with pytest.raises(GitError) as caught:
-        repositories.ls_remote(Source(url=f"file://{tmp_path}/none"))
+        repositories.ls_remote(RepositorySource(url=f"file://{tmp_path}/none"))
     assert caught.value.code == "repository_not_found"
 
 
@@ -217,7 +219,7 @@ def test_over_http_the_password_reaches_git_but_not_the_disk(repository, reposit
     """Sync invariant 24: not in process arguments, URLs or .git/config."""
     commit = repository.commit({"app.yaml": "a: 1\n"})
     with served(HttpGit(repository.folder / "bare", password="tok-secret-1")) as site:
-        where = Source(
+        where = RepositorySource(
             url=site.url("acme/shop"), username="x-access-token", password="tok-secret-1"
         )
         assert read(repositories, where, commit, "app.yaml") == b"a: 1\n"
@@ -229,7 +231,7 @@ def test_a_wrong_password_is_git_auth_and_not_shown(repository, repositories):
     """Sync invariant 19."""
     repository.commit({"app.yaml": "a: 1\n"})
     with served(HttpGit(repository.folder / "bare", password="right")) as site:
-        where = Source(url=site.url("acme/shop"), username="u", password="wrong-password")
+        where = RepositorySource(url=site.url("acme/shop"), username="u", password="wrong-password")
         with pytest.raises(GitError) as caught:
             repositories.ls_remote(where)
     assert caught.value.code == "git_auth"
@@ -243,21 +245,21 @@ def test_a_redirect_is_not_followed_and_the_other_host_gets_nothing(repository, 
         moved = HttpGit(repository.folder / "bare", redirect_to=f"http://localhost:{other.port}")
         with served(moved), pytest.raises(GitError):
             repositories.ls_remote(
-                Source(url=moved.url("acme/shop"), username="u", password="token-1")
+                RepositorySource(url=moved.url("acme/shop"), username="u", password="token-1")
             )
         assert not other.requests
 
 
 def test_a_repository_that_http_does_not_know_is_not_found(repository, repositories):
     with served(HttpGit(repository.folder / "bare")) as site, pytest.raises(GitError) as caught:
-        repositories.ls_remote(Source(url=site.url("acme/none")))
+        repositories.ls_remote(RepositorySource(url=site.url("acme/none")))
     assert caught.value.code == "repository_not_found"
 
 
 def test_a_host_that_is_away_is_unavailable(repositories):
     """Sync invariant 19."""
     with pytest.raises(GitError) as caught:
-        repositories.ls_remote(Source(url="http://127.0.0.1:9/acme/shop.git"))
+        repositories.ls_remote(RepositorySource(url="http://127.0.0.1:9/acme/shop.git"))
     assert caught.value.code == "git_unavailable"
 
 
@@ -267,7 +269,7 @@ def test_a_busy_host_says_how_long_it_wants_to_be_left_alone(repository, reposit
     until = format_datetime(clock.now() + timedelta(seconds=46), usegmt=True)
     site = HttpGit(repository.folder / "bare", busy=until if asked == "date" else asked)
     with served(site):
-        where = Source(url=site.url("acme/shop"), username="u", password="token-1")
+        where = RepositorySource(url=site.url("acme/shop"), username="u", password="token-1")
         with pytest.raises(GitError) as caught:
             repositories.ls_remote(where)
 
@@ -281,7 +283,7 @@ def test_a_host_that_is_busy_without_saying_how_long_is_tried_as_any_other(
 ):
     site = HttpGit(repository.folder / "bare", busy="soon")
     with served(site), pytest.raises(GitError) as caught:
-        repositories.ls_remote(Source(url=site.url("acme/shop")))
+        repositories.ls_remote(RepositorySource(url=site.url("acme/shop")))
 
     assert caught.value.retry_after_s is None
 
@@ -290,7 +292,9 @@ def test_a_host_that_does_not_answer_is_a_timeout(repositories):
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        where = Source(url=f"http://127.0.0.1:{silent.getsockname()[1]}/a/b.git", timeout_s=0.5)
+        where = RepositorySource(
+            url=f"http://127.0.0.1:{silent.getsockname()[1]}/a/b.git", timeout_s=0.5
+        )
         with pytest.raises(GitError) as caught:
             repositories.ls_remote(where)
     assert caught.value.code == "git_timeout"

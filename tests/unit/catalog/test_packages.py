@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.catalog.domain.packages import PackageDocument, united
+from apps.catalog.domain.packages import PackageDocument, merge_packages
 from kernel.ids import is_identifier
 from tests.unit.catalog.samples import HOST, module, repository, suite
 
 
 def packages(*repositories: Any, suites: Any = (), modules: Any = ()) -> list[PackageDocument]:
-    return [entry["package"] for entry in united(repositories, suites, modules)]
+    return [entry["package"] for entry in merge_packages(repositories, suites, modules)]
 
 
 def test_a_repository_that_nobody_knows_is_described_by_its_name():

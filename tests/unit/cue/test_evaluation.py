@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cue import CueError, evaluate, vet, vetted
+from cue import CueError, evaluate, vet, vet_with_attributes
 from readers.json import read_json
 from readers.tree import Attribute, Kind, Tree
 from tests.support import cue_oracle
@@ -230,7 +230,7 @@ def test_a_schema_is_checked_by_the_real_program_where_ours_cannot():
     value = tree({"port": "many", "name": '"x"'})
 
     for binary in cue_oracle.binaries().values():
-        found = vetted(schema, value, file="app.yaml", binary=str(binary)).diagnostics
+        found = vet_with_attributes(schema, value, file="app.yaml", binary=str(binary)).diagnostics
         assert [(each.path, each.line) for each in found] == [("port", 3)]
 
 
@@ -244,7 +244,10 @@ def test_the_real_program_is_asked_about_syntax_that_ours_does_not_know():
     assert evaluate(known_there, file="f.cue", binary=newest).plain() == {"a": {"for": 2}, "y": 2}
     schema = "#Config: {a: {for: 2}, y: a.for}\n"
     assert (
-        vetted(schema, tree({"a": {"for": 2}, "y": 2}), file="x", binary=newest).diagnostics == []
+        vet_with_attributes(
+            schema, tree({"a": {"for": 2}, "y": 2}), file="x", binary=newest
+        ).diagnostics
+        == []
     )
     for text in ("a: {for: 2}\ny: a.for\n", "a: ]\n"):
         with pytest.raises(CueError, match="unexpected"):
@@ -252,7 +255,7 @@ def test_the_real_program_is_asked_about_syntax_that_ours_does_not_know():
     with pytest.raises(CueError, match=r"f\.cue:1:4: unexpected '\]' \[syntax_error\]"):
         evaluate("a: ]\n", file="f.cue", binary=newest)
     with pytest.raises(CueError, match=r"schema:1:4: unexpected '\]'"):
-        vetted("a: ]\n", tree({}), file="x", binary=newest)
+        vet_with_attributes("a: ]\n", tree({}), file="x", binary=newest)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +334,7 @@ def test_what_does_not_fit_is_told_at_the_place_of_the_value():
 
 
 def test_the_attributes_of_a_schema_reach_the_members_of_the_value():
-    found = vetted(SCHEMA, tree({"port": 1, "password": "x"}), file="app.yaml")
+    found = vet_with_attributes(SCHEMA, tree({"port": 1, "password": "x"}), file="app.yaml")
 
     assert found.attributes == {
         ("password",): (Attribute(name="secret", body='ref="db#password"'),)

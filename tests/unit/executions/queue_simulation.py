@@ -12,8 +12,8 @@ from apps.executions.domain.fair_share import (
     Account,
     Happened,
     Occupant,
+    add_given,
     settle_accounts,
-    with_given,
 )
 from apps.executions.domain.place_queue import PlaceLimits, PlaceQueue, Waiter, lanes_of
 from apps.executions.domain.queue_forecast import (
@@ -106,7 +106,7 @@ class Simulation:
             if key in self._expected:
                 at, expected = self._expected.pop(key)
                 self._ratios.append(forecast_ratio(now - at, expected))
-        self._accounts = with_given(self._accounts, [self._running[key] for key in taken])
+        self._accounts = add_given(self._accounts, [self._running[key] for key in taken])
         self._check()
         return taken
 

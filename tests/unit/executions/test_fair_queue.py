@@ -14,8 +14,8 @@ from apps.executions.domain.fair_share import (
     Happened,
     Occupant,
     account_of,
+    add_given,
     settle_account,
-    with_given,
 )
 from apps.executions.domain.place_queue import (
     PlaceLimits,
@@ -204,7 +204,7 @@ def test_an_account_survives_the_store() -> None:
 
 def test_a_place_that_ends_is_charged_once_and_to_its_end() -> None:
     place = Occupant("k", "a", "b", 0.0)
-    account = with_given({}, [place])["b"]
+    account = add_given({}, [place])["b"]
     waits = {"a": 0.0}
     held = Happened(occupants=[place], ended={}, waiting=waits)
     half = settle_account(account, held, now=4.0, weights={"a": 2})

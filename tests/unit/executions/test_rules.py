@@ -10,7 +10,7 @@ from apps.executions.domain.events import cause_chain, event_id, in_words
 from apps.executions.domain.plan import PlanNode, plan_of
 from apps.executions.domain.retry_rules import may_requeue, may_retry, pause_before_retry, reason_of
 from apps.executions.domain.states import StepReason
-from apps.executions.domain.steps import BuiltIns, filled_in, layered_env
+from apps.executions.domain.steps import BuiltIns, fill_in, layered_env
 from tests.apps.executions.runs import node, topology
 
 
@@ -121,7 +121,7 @@ def test_a_cause_leads_to_the_root():
 
 
 def test_messages_are_filled_in_and_unknown_names_stay():
-    text = filled_in(
+    text = fill_in(
         "{{suite}}: {{healthy}}/{{total}} in {{ env.REGION }}, {{env.NONE}} {{x}}",
         env={"REGION": "eu"},
         facts={"suite": "Shop", "healthy": "2", "total": "3"},

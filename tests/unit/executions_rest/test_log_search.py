@@ -5,7 +5,7 @@ import time
 import pytest
 
 from apps.executions.domain.events import LineRecord
-from apps.executions.selectors.logs import LineFilter, PatternInvalid, compile_pattern
+from apps.executions.selectors.logs import LineFilter, SearchPatternInvalid, compile_pattern
 
 LINE = LineRecord(
     source="api",
@@ -37,7 +37,7 @@ def test_facts_narrow_a_search():
 
 @pytest.mark.parametrize("query", ["(", r"(a)\1", "(?=a)", "a{1000}{1000}", "[z-a]", "*", "(?P<"])
 def test_what_re2_refuses_is_a_named_fact(query):
-    with pytest.raises(PatternInvalid):
+    with pytest.raises(SearchPatternInvalid):
         compile_pattern(query, regex=True, case=True)
 
 

@@ -33,8 +33,8 @@ def names(runs):
 def test_a_scope_holds_only_its_own_runs():
     runs = [run("mine"), run("theirs", workspace=THEIRS)]
 
-    assert names(overview.shown(runs, workspaces={MINE}, now=NOW)) == ["mine"]
-    assert len(overview.shown(runs, workspaces=None, now=NOW)) == 2
+    assert names(overview.overview_runs(runs, workspaces={MINE}, now=NOW)) == ["mine"]
+    assert len(overview.overview_runs(runs, workspaces=None, now=NOW)) == 2
 
 
 def test_active_runs_stay_and_finished_ones_roll_out():
@@ -45,7 +45,7 @@ def test_active_runs_stay_and_finished_ones_roll_out():
         run("kept", age=old, finished=timedelta(hours=23)),
     ]
 
-    assert names(overview.shown(runs, workspaces={MINE}, now=NOW)) == ["kept", "active"]
+    assert names(overview.overview_runs(runs, workspaces={MINE}, now=NOW)) == ["kept", "active"]
 
 
 def test_of_the_finished_only_the_last_200_are_shown_newest_first():
@@ -54,7 +54,7 @@ def test_of_the_finished_only_the_last_200_are_shown_newest_first():
         for n in range(300)
     ]
 
-    shown = names(overview.shown(runs, workspaces={MINE}, now=NOW))
+    shown = names(overview.overview_runs(runs, workspaces={MINE}, now=NOW))
 
     assert shown == [f"run-{n:03d}" for n in range(200)]
 

@@ -15,11 +15,11 @@ from kernel.addresses import (
     PUBLIC_ONLY,
     Address,
     AddressError,
+    AddressKind,
     AddressPolicy,
     AddressRefused,
     HostInvalid,
     HostUnknown,
-    Kind,
     kind_of,
     pin,
     read_base_url,
@@ -29,14 +29,15 @@ from kernel.addresses import (
 
 METADATA = "169.254.169.254"
 KINDS = {
-    Kind.PUBLIC: "1.1.1.1 93.184.216.34 100.63.255.255 172.32.0.1 2606:4700::1111 2a00::1",
-    Kind.PRIVATE: "10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 100.64.0.1 198.19.0.1 fc00::1 "
-    "fdff::1 fec0::1",
-    Kind.LOOPBACK: "127.0.0.1 127.255.255.254 ::1",
-    Kind.LINK_LOCAL: f"{METADATA} 169.254.0.0 169.254.255.255 fe80::1 febf:ffff::1 "
+    AddressKind.PUBLIC: "1.1.1.1 93.184.216.34 100.63.255.255 172.32.0.1 2606:4700::1111 2a00::1",
+    AddressKind.PRIVATE: "10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 100.64.0.1 198.19.0.1 "
+    "fc00::1 fdff::1 fec0::1",
+    AddressKind.LOOPBACK: "127.0.0.1 127.255.255.254 ::1",
+    AddressKind.LINK_LOCAL: f"{METADATA} 169.254.0.0 169.254.255.255 fe80::1 febf:ffff::1 "
     "100.100.100.200 168.63.129.16 192.0.0.192 fd00:ec2::254 fd20:ce::254",
-    Kind.RESERVED: "0.0.0.0 0.1.2.3 192.0.0.1 192.0.2.1 192.88.99.1 198.51.100.1 203.0.113.1 "
-    "224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 :: ::2 100::1 64:ff9b:1::1 2001::1 "
+    AddressKind.RESERVED: "0.0.0.0 0.1.2.3 192.0.0.1 192.0.2.1 192.88.99.1 198.51.100.1 "
+    "203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 :: ::2 100::1 "
+    "64:ff9b:1::1 2001::1 "
     "2001:db8::1 3fff::1 5f00::1 ff02::1 4000::1",
 }
 _V4 = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
@@ -61,12 +62,14 @@ def forms(address: ipaddress.IPv4Address) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("kind", "text"), [(kind, text) for kind, texts in KINDS.items() for text in texts.split()]
 )
-def test_every_address_has_its_kind(kind: Kind, text: str) -> None:
+def test_every_address_has_its_kind(kind: AddressKind, text: str) -> None:
     address = ipaddress.ip_address(text)
 
     assert kind_of(address) is kind
-    assert PUBLIC_ONLY.permits(address) is (kind is Kind.PUBLIC)
-    assert LOCAL_TOO.permits(address) is (kind in (Kind.PUBLIC, Kind.PRIVATE, Kind.LOOPBACK))
+    assert PUBLIC_ONLY.permits(address) is (kind is AddressKind.PUBLIC)
+    assert LOCAL_TOO.permits(address) is (
+        kind in (AddressKind.PUBLIC, AddressKind.PRIVATE, AddressKind.LOOPBACK)
+    )
 
 
 @given(_V4)
@@ -86,7 +89,7 @@ def test_an_ipv4_address_within_an_ipv6_address_is_judged_as_itself(
 def test_no_policy_permits_link_local(bits: int, six: bool) -> None:
     """Invariant 23."""
     anything = AddressPolicy(
-        frozenset(Kind), (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+        frozenset(AddressKind), (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
     )
     base = ipaddress.ip_address("fe80::" if six else "169.254.0.0")
     address = base + (bits if six else bits % 2**16)
@@ -97,7 +100,7 @@ def test_no_policy_permits_link_local(bits: int, six: bool) -> None:
 
 
 def test_an_exception_permits_its_network_in_every_form_and_nothing_else() -> None:
-    policy = AddressPolicy(frozenset({Kind.PUBLIC}), (ipaddress.ip_network("10.1.0.0/16"),))
+    policy = AddressPolicy(frozenset({AddressKind.PUBLIC}), (ipaddress.ip_network("10.1.0.0/16"),))
 
     for text in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::a01:203"):
         assert policy.permits(ipaddress.ip_address(text)), text
@@ -239,7 +242,7 @@ def test_a_name_without_an_address_is_unknown() -> None:
 
 
 def test_the_resolver_of_this_host_knows_localhost() -> None:
-    assert {kind_of(address) for address in resolve("localhost", 80)} == {Kind.LOOPBACK}
+    assert {kind_of(address) for address in resolve("localhost", 80)} == {AddressKind.LOOPBACK}
 
 
 def test_a_resolver_that_fails_is_an_unknown_host(monkeypatch: pytest.MonkeyPatch) -> None:

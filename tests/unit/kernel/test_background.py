@@ -93,13 +93,13 @@ def test_pauses_double_up_to_a_limit_and_begin_anew_after_a_steady_run(
     pauses = []
     for _ in range(5):
         watch.begin()
-        pauses.append(watch.failed(Unforeseen()))
+        pauses.append(watch.record_failure(Unforeseen()))
     watch.begin()
     time.sleep(background.STEADY_S + 0.05)
 
     assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.3, 0.3])
     assert not watch.is_failing
-    assert watch.failed(Unforeseen()) == pytest.approx(0.05)
+    assert watch.record_failure(Unforeseen()) == pytest.approx(0.05)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

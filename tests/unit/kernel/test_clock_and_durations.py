@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kernel import clock
-from kernel.durations import parse_bytes, parse_cpu, parse_duration_ms, shown
+from kernel.durations import format_duration, parse_bytes, parse_cpu, parse_duration_ms
 
 
 def test_times_are_written_in_utc_with_milliseconds() -> None:
@@ -59,7 +59,7 @@ def test_durations_are_read_as_people_write_them(text: str | float, ms: int) -> 
      (150.5, "150.5 s")],
 )  # fmt: skip
 def test_durations_are_shown_in_the_units_that_people_use(seconds: float, text: str) -> None:
-    assert shown(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(

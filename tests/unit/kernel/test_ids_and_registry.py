@@ -29,10 +29,10 @@ def test_no_identifiers(text: str) -> None:
 
 def test_slugs_names_and_shortened_names() -> None:
     assert ids.slug("pay/API v2!") == "pay-api-v2"
-    assert ids.humanized("payment-api") == "Payment Api"
-    assert ids.shortened("x" * 63) == "x" * 63
-    assert len(ids.shortened("x" * 64)) == 63
-    assert ids.shortened("x" * 64) != ids.shortened("x" * 65)
+    assert ids.humanize("payment-api") == "Payment Api"
+    assert ids.shorten("x" * 63) == "x" * 63
+    assert len(ids.shorten("x" * 64)) == 63
+    assert ids.shorten("x" * 64) != ids.shorten("x" * 65)
 
 
 def test_a_registry_knows_its_names_and_refuses_a_second_one() -> None:

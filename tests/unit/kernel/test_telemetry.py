@@ -184,7 +184,7 @@ def test_a_failing_export_is_remembered_and_raises_nothing() -> None:
         def export(self, spans: Any) -> SpanExportResult:
             return SpanExportResult.FAILURE
 
-    telemetry.watched(Broken()).export([])
+    telemetry.watch_exporter(Broken()).export([])
 
     assert not telemetry.last_export_succeeded()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain.dispatching import dispatchers
+from apps.mocks.domain.dispatch import dispatchers
 from apps.mocks.domain.ports import ScriptFailed
 from surfaces.model import DISPATCHERS
 from tests.support.mocks import mock_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.transitions import MAX_KEY, increased
+from apps.mocks.domain.transitions import MAX_KEY, increment
 from tests.support.mocks import StateInDicts, mock_of, mocks_of
 
 SPEC = "path: '/pay/{id}', method: POST"
@@ -144,7 +144,7 @@ async def test_a_change_sets_then_deletes_then_increments(before, defaults, chan
     ],
 )  # fmt: skip
 def test_what_is_no_number_counts_zero(text, amount, wanted):
-    assert increased(text, amount) == wanted
+    assert increment(text, amount) == wanted
 
 
 async def test_set_sees_the_record_that_is_changed_and_the_answer_the_one_before():

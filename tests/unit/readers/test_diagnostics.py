@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from readers.diagnostics import Diagnostic, dotted
+from readers.diagnostics import Diagnostic, dotted_path
 
 
 def test_a_complaint_reads_as_place_path_message_and_code():
@@ -46,6 +46,9 @@ def test_complaints_sort_by_position():
 
 
 def test_a_path_writes_indexes_in_brackets_and_quotes_what_is_no_identifier():
-    assert dotted(("bundle", "rules", 0, "branch_map", "a-b")) == 'bundle.rules[0].branch_map."a-b"'
-    assert dotted((0, "a")) == "[0].a"
-    assert dotted(("", "#D")) == '"".#D'
+    assert (
+        dotted_path(("bundle", "rules", 0, "branch_map", "a-b"))
+        == 'bundle.rules[0].branch_map."a-b"'
+    )
+    assert dotted_path((0, "a")) == "[0].a"
+    assert dotted_path(("", "#D")) == '"".#D'

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from apps.profiles.api import LaunchProfile
 from apps.suites.domain.dependencies import Pin
-from apps.suites.domain.flattening import ExpandedImport, ImportedSuite, flatten
+from apps.suites.domain.flat_topology import ExpandedImport, ImportedSuite, flatten
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.topology import ResolvedNode, leveled
+from apps.suites.domain.topology import ResolvedNode, assign_levels
 
 Graph = list[set[int]]  # of each node, the earlier ones that it waits for
 
@@ -33,7 +33,7 @@ def nodes_of(graph: Graph, prefix: str) -> tuple[ResolvedNode, ...]:
         }
         for n, needs in enumerate(graph)
     ]  # fmt: skip
-    return leveled(cast("list[ResolvedNode]", made))
+    return assign_levels(cast("list[ResolvedNode]", made))
 
 
 def imported(path: str, graph: Graph) -> ExpandedImport:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from surfaces import examples_of
 from surfaces.contracts import MAX_OPERATIONS
-from surfaces.reading import MAX_WARNINGS
+from surfaces.trees import MAX_WARNINGS
 from tests.support.surfaces import hydrated
 
 

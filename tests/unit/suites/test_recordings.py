@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from readers import Unreadable
 from surfaces import examples_of, surfaces_of
-from surfaces.imports import Imported, imported
+from surfaces.imports import Imported, convert_file
 from surfaces.model import Exchange
 from surfaces.recordings import RecordedCall, mock_files, without_secrets
-from surfaces.recordings.routes import guessed
+from surfaces.recordings.routes import guess_template
 from tests.support.mocks import mocks_of
 
 JSON = (("Content-Type", "application/json"),)
@@ -52,7 +52,7 @@ def _entry(url: str, method: str = "GET", status: int = 200, text: str = "{}", *
 
 
 def _imported(name: str, content: bytes, **options: Any) -> Imported:
-    return imported(name, content, lambda _: None, **options)
+    return convert_file(name, content, lambda _: None, **options)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def _imported(name: str, content: bytes, **options: Any) -> Imported:
     ],
 )
 def test_only_certain_identifiers_become_parameters(path, template):
-    assert guessed(path)[0] == template
+    assert guess_template(path)[0] == template
 
 
 async def test_recorded_calls_are_answered_as_they_were():
@@ -220,7 +220,7 @@ paths:
         asked.append(path)
         return b"ok: {description: ''}" if path == "parts/r.yaml" else None
 
-    found = imported("My Shop.yaml", contract.encode(), beside)
+    found = convert_file("My Shop.yaml", contract.encode(), beside)
     assert list(found.files) == ["api/My-Shop.yaml", "api/parts/r.yaml"]
     assert asked == ["parts/r.yaml", "gone.yaml"]
     assert found.left_out == {"gone.yaml, which is not there": 1}

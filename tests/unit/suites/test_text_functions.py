@@ -7,7 +7,13 @@ import subprocess
 import pytest
 
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.domain.text_functions import js_value, quoted, sanitize, sql_predicate, sql_value
+from apps.suites.domain.text_functions import (
+    js_value,
+    quote_shell,
+    sanitize,
+    sql_predicate,
+    sql_value,
+)
 
 
 def test_sanitize_makes_a_slug():
@@ -17,7 +23,7 @@ def test_sanitize_makes_a_slug():
 @pytest.mark.parametrize("text", ["", "a b", "it's", '$HOME `x` \\ "', "'''", "a\nb"])
 def test_a_shell_reads_back_what_was_quoted(text):
     echoed = subprocess.run(
-        ["sh", "-c", f"printf %s {quoted(text)}"], capture_output=True, check=True, text=True
+        ["sh", "-c", f"printf %s {quote_shell(text)}"], capture_output=True, check=True, text=True
     )
 
     assert echoed.stdout == text
@@ -58,7 +64,7 @@ def test_js_values_are_json_in_the_order_given():
 
 @pytest.mark.parametrize(
     ("function", "value"),
-    [(sql_value, []), (sql_predicate, 3), (js_value, object()), (quoted, 1), (sanitize, None)],
+    [(sql_value, []), (sql_predicate, 3), (js_value, object()), (quote_shell, 1), (sanitize, None)],
 )
 def test_other_types_are_refused(function, value):
     with pytest.raises(TopologyProblem) as caught:

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, State
+from sync_stack.core.ledger import Intent, Ledger, LedgerKey, RetainedKey, TargetState
 from sync_stack.orchestrator.domain.ledger_codec import decode, encode
 
 A = LedgerKey(record="a", digest="1" * 32, file="app.yaml")
@@ -15,8 +15,8 @@ B = LedgerKey(record="b", digest="2" * 32, file="app.yaml", secret=True)
 RETAINED = {"old": RetainedKey(record="old", digest="3" * 32, since="2026-01-01T00:00:00Z")}
 
 
-def state(generation: int, **keys: LedgerKey) -> State:
-    return State(
+def state(generation: int, **keys: LedgerKey) -> TargetState:
+    return TargetState(
         commit="c" * 40,
         ref="refs/heads/main",
         rule_digest="d",
@@ -28,7 +28,7 @@ def state(generation: int, **keys: LedgerKey) -> State:
     )
 
 
-def ledger(applied: State | None, intent: State | None) -> Ledger:
+def ledger(applied: TargetState | None, intent: TargetState | None) -> Ledger:
     return Ledger(
         unit_id="u",
         rule_id="shop",

@@ -102,7 +102,7 @@ def test_only_the_part_without_globs_is_looked_into() -> None:
     artifacts, step = searches("reports/**/*.xml", FOLDERS)
 
     assert (artifacts.folder, step.folder) == ("/a/reports", "/s/reports")
-    assert artifacts.shown("/a/reports/x.xml") == "reports/x.xml"
+    assert artifacts.strip_prefix("/a/reports/x.xml") == "reports/x.xml"
 
 
 def test_an_absolute_path_is_taken_as_it_is() -> None:
@@ -114,7 +114,7 @@ def test_a_relative_path_is_never_looked_for_in_the_shared_directory() -> None:
     found = searches("report.xml", FOLDERS, working="/app")
 
     assert [each.folder for each in found] == ["/a/report.xml", "/s/report.xml", "/app/report.xml"]
-    assert found[2].shown("/app/report.xml") == "report.xml"
+    assert found[2].strip_prefix("/app/report.xml") == "report.xml"
 
 
 def test_a_glob_does_not_search_the_root_of_an_image_and_a_name_does() -> None:
@@ -122,7 +122,7 @@ def test_a_glob_does_not_search_the_root_of_an_image_and_a_name_does() -> None:
 
     assert [each.folder for each in globbed] == ["/a", "/s"]
     assert named[2].folder == "/report.xml"
-    assert named[2].shown("/report.xml") == "report.xml"
+    assert named[2].strip_prefix("/report.xml") == "report.xml"
 
 
 def test_a_file_of_the_suite_that_the_step_did_not_write_is_no_result() -> None:

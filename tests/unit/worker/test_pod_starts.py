@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.support.cluster_api import ClusterApi, ignore_pull, launch, refusal
+from tests.support.cluster_api import RUNNING, ClusterApi, ignore_pull, launch, refusal
 from worker.domain.runtime import RuntimeFailure, RuntimeUnavailable, UnitState
 from worker.runtimes.kubernetes import keeper, pod_spec
 from worker.runtimes.kubernetes.objects import FILLER
 
+DROPPED = "failed to create shim task: context canceled: unknown"
+MAY_HAVE_BEGUN = 'failed to start containerd task "38fe8d": context canceled: unknown'
 CONFLICT = (
     'Operation cannot be fulfilled on resourcequotas "q": the object has been modified; please '
     "apply your changes to the latest version and try again"
@@ -94,4 +97,67 @@ async def test_a_start_whose_files_cannot_be_copied_leaves_no_pod(
         await runtime.start(launch())
 
     assert api.names("pods") == []
+    await runtime.close()
+
+
+class _DroppingNode(ClusterApi):
+    """A node whose kubelet is restarted while it starts a container of the first pod."""
+
+    def __init__(self, container: str, words: str) -> None:
+        kind = "containerStatuses" if container == "step" else "initContainerStatuses"
+        ended = {"exitCode": 128, "reason": "StartError", "message": words}
+        container_status = {"name": container, "state": {"terminated": ended}}
+        super().__init__(status={"phase": "Failed", kind: [container_status]})
+
+    def _create(self, kind: str, body: dict[str, Any]) -> httpx.Response:
+        answer = super()._create(kind, body)
+        if kind == "pods":
+            self.status = dict(RUNNING)
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("container", "words"), [("step", DROPPED), (FILLER, DROPPED), (FILLER, MAY_HAVE_BEGUN)]
+)
+async def test_a_start_that_the_node_dropped_is_begun_again(
+    tmp_path: Path, container: str, words: str
+) -> None:
+    api = _DroppingNode(container, words)
+    reported: list[str] = []
+
+    async def report(sentence: str) -> None:
+        reported.append(sentence)
+
+    runtime = api.runtime(tmp_path)
+
+    await runtime.prepare(launch(), pulling=ignore_pull, waiting=report)
+
+    assert reported == [f"node ? dropped the start of the step: {words}", ""]
+    pod = api.objects["pods"][launch().name]
+    assert pod["status"] == RUNNING
+    environment = pod["spec"]["containers"][0]["envFrom"][0]["secretRef"]["name"]
+    assert environment in api.names("secrets")
+    assert environment != pod_spec.secret_name(launch().name, "env"), "that goes with the first pod"
+    await runtime.close()
+
+
+async def test_a_step_that_may_have_begun_is_not_started_again_unasked(tmp_path: Path) -> None:
+    api = _DroppingNode("step", MAY_HAVE_BEGUN)
+    runtime = api.runtime(tmp_path)
+
+    with pytest.raises(RuntimeFailure, match="which may have begun") as failure:
+        await runtime.start(launch())
+
+    assert failure.value.reason == "node_lost"
+    assert api.names("pods") == []
+    await runtime.close()
+
+
+async def test_a_service_that_may_have_begun_is_started_again(tmp_path: Path) -> None:
+    api = _DroppingNode("step", MAY_HAVE_BEGUN)
+    runtime = api.runtime(tmp_path)
+
+    unit = await runtime.start(launch(node={"command": ["true"], "kind": "service"}))
+
+    assert unit.state is UnitState.RUNNING
     await runtime.close()

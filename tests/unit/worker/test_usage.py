@@ -11,7 +11,7 @@ import pytest
 from worker.domain.cpu_meter import CpuMeter
 from worker.domain.runtime import Unit, UnitState
 from worker.runtimes.docker.engine_http import parse_counters
-from worker.runtimes.process.units import ProcessStat, consumed, parse_stat
+from worker.runtimes.process.units import ProcessStat, consumption_of, parse_stat
 
 STARTED = 1_000_000.0
 UNIT = Unit(
@@ -97,7 +97,7 @@ def test_processes_count_with_all_that_descends_from_the_wrapper_and_what_has_en
         process(5, 4, cpu_s=2.0, reaped_s=4.0, resident_bytes=20),
     ]
 
-    used = consumed(4, processes)
+    used = consumption_of(4, processes)
 
     assert used is not None
     assert (used.cpu_s, used.memory_bytes) == (15.0, 30)
@@ -105,7 +105,7 @@ def test_processes_count_with_all_that_descends_from_the_wrapper_and_what_has_en
 
 @pytest.mark.parametrize("processes", [[], [process(4, 1)], [process(5, 4)]])
 def test_without_wrapper_or_child_there_is_nothing(processes: list[ProcessStat]):
-    assert consumed(4, processes) is None
+    assert consumption_of(4, processes) is None
 
 
 def test_a_programs_name_may_look_like_fields():

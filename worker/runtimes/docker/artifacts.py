@@ -14,7 +14,7 @@ import docker
 from worker.domain.exports import Search, search_shared, searches, shared_hint
 from worker.domain.runtime import CONTAINER_FOLDERS, Collected, CollectedFile
 from worker.domain.tar_files import take_files
-from worker.runtimes.docker.engine import inspected
+from worker.runtimes.docker.engine import inspect_container
 
 _ARCHIVE_LIMIT: Final = 2 * 2**30  # bytes read of one folder, whatever matches in it
 
@@ -24,7 +24,9 @@ def collect(client: docker.APIClient, unit_id: str, path: str) -> Collected:
 
     The last of them is that of the image, if the step started there.
     """
-    working = "" if path.startswith("/") else inspected(unit_id)(client).config.working_dir or "/"
+    working = (
+        "" if path.startswith("/") else inspect_container(unit_id)(client).config.working_dir or "/"
+    )
     for search in searches(path, CONTAINER_FOLDERS, working=working):
         found = _find_files(client, unit_id, search)
         if found.files or found.skipped:

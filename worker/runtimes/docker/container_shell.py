@@ -12,7 +12,7 @@ from worker.domain.evaluation import KILLED
 from worker.domain.runtime import RuntimeUnavailable
 from worker.domain.shell_input import limit_input
 from worker.domain.shells import READ_LIMIT, Shell, require_size
-from worker.runtimes.docker.engine import APIError, Engine, NotFound
+from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound
 
 COPY_NOTICE: Final = (
     "This is a copy of the ended step: its files as it left them, its variables, volumes and "
@@ -27,7 +27,7 @@ class ContainerShell(Shell):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ContainerEngine,
         connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         *,
         program: str,

@@ -218,7 +218,7 @@ class ContainerStarter:
         """Remove everything of a run; what is about to be made ahead for it goes, too."""
         async with self._locks[run_id]:
             self._standbys.pop(run_id, None)
-            async with self._ahead.kept_off(run_id):
+            async with self._ahead.keep_off(run_id):
                 removed = await self._containers.environment.release(run_id, owner)
         self._releases.forget(run_id)
         self._locks.pop(run_id, None)

@@ -18,10 +18,10 @@ from worker.domain.suite_files import KeptArchives
 from worker.runtimes.docker.container_spec import container
 from worker.runtimes.docker.engine import (
     APIError,
-    Engine,
+    ContainerEngine,
     RuntimeRefused,
     explanation,
-    inspected,
+    inspect_container,
     unit_of,
 )
 from worker.runtimes.docker.images import Images
@@ -36,7 +36,12 @@ class Containers:
     """The containers of one engine. `publishes`: their ports, on loopback."""
 
     def __init__(
-        self, engine: Engine, images: Images, environment: RunEnvironment, *, publishes: bool
+        self,
+        engine: ContainerEngine,
+        images: Images,
+        environment: RunEnvironment,
+        *,
+        publishes: bool,
     ) -> None:
         self.engine = engine
         self.images = images
@@ -118,7 +123,7 @@ class Containers:
 
     async def inspect(self, name: str) -> Unit:
         """Return a container by its name or id. Raises NotFound."""
-        return unit_of(await self.engine.call(inspected(name)))
+        return unit_of(await self.engine.call(inspect_container(name)))
 
     async def rename(self, unit_id: str, name: str) -> bool:
         """Return False if that cannot be done: somebody removed it, or the name is taken."""

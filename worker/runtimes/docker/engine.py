@@ -191,7 +191,7 @@ class _NoEngine(Exception):
     """The engine cannot be reached or misses the deadline: retry."""
 
 
-class Engine:
+class ContainerEngine:
     """The engine at an address, by default the one of the environment."""
 
     def __init__(
@@ -365,5 +365,6 @@ def unit_of(found: Container) -> Unit:
     )
 
 
-def inspected(unit_id: str) -> Callable[[docker.APIClient], Container]:
+def inspect_container(unit_id: str) -> Callable[[docker.APIClient], Container]:
+    """Return the call that inspects a container."""
     return lambda client: msgspec.convert(client.inspect_container(unit_id), Container)

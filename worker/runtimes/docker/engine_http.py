@@ -55,7 +55,7 @@ async def read(
     the engine let wait just when the unit ended may miss the log's last part (seen with Docker
     20.10 under load).
     """
-    async for data in _unchunked(address, f"{_logs(unit_id)}&follow={int(follow)}"):
+    async for data in _stream_unchunked(address, f"{_logs(unit_id)}&follow={int(follow)}"):
         if records := frames.feed(data):
             yield records
 
@@ -87,15 +87,15 @@ async def whole_answer(address: EngineAddress, path: str) -> bytes:
     """
     body = b""
     async with asyncio.timeout(_ANSWER_S):
-        async for data in _unchunked(address, path):
+        async for data in _stream_unchunked(address, path):
             body += data
             if len(body) > _ANSWER_LIMIT:
                 raise ConnectionBroken
     return body
 
 
-async def _unchunked(address: EngineAddress, path: str) -> AsyncGenerator[bytes]:
-    """HTTP/1.0: an answer that is never chunked, and ends with its connection.
+async def _stream_unchunked(address: EngineAddress, path: str) -> AsyncGenerator[bytes]:
+    """Stream an answer by HTTP/1.0, which is never chunked and ends with its connection.
 
     The engine sends each line of a log as a chunk of its own: to take those apart cost more than
     what they hold.

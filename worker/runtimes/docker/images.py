@@ -19,7 +19,7 @@ from kernel.redaction import Redactor
 from worker.domain.pull_credentials import PullCredentials, no_credentials
 from worker.domain.runtime import ImageMissing
 from worker.runtimes.docker import engine_http
-from worker.runtimes.docker.engine import Engine, EngineAddress, NotFound
+from worker.runtimes.docker.engine import ContainerEngine, EngineAddress, NotFound
 from worker.runtimes.docker.engine_http import ConnectionBroken
 
 _TRIES: Final = 3
@@ -57,7 +57,7 @@ class Images:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ContainerEngine,
         policy: str,
         credentials: Callable[[str], PullCredentials | None] = no_credentials,
     ) -> None:
@@ -139,7 +139,7 @@ async def pull(
     """Pull an image; return why it failed, empty on success. Raises OSError, ConnectionBroken."""
     name, tag = name_and_tag(image)
     path = f"/images/create?{urlencode({'fromImage': name, 'tag': tag})}"
-    headers = {"X-Registry-Auth": encoded(credentials)} if credentials else {}
+    headers = {"X-Registry-Auth": encode_credentials(credentials)} if credentials else {}
     try:
         async with asyncio.timeout(within_s):
             problem = await _problem(engine_http.body(address, "POST", path, headers=headers))
@@ -150,7 +150,7 @@ async def pull(
     if credentials is None:
         return problem
     both = f"{credentials.username}:{credentials.secret}"
-    return Redactor([credentials.secret, both, encoded(credentials)]).mask(problem)
+    return Redactor([credentials.secret, both, encode_credentials(credentials)]).mask(problem)
 
 
 async def _problem(answer: AsyncGenerator[bytes]) -> str:
@@ -173,7 +173,7 @@ def _error_in(line: bytes) -> str:
         return line.decode("utf-8", "replace").strip()
 
 
-def encoded(credentials: PullCredentials) -> str:
+def encode_credentials(credentials: PullCredentials) -> str:
     if credentials.username:
         said = {"username": credentials.username, "password": credentials.secret}
     else:

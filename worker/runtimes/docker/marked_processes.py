@@ -14,7 +14,7 @@ from urllib.parse import quote
 from worker.domain.runtime import BUSYBOX, RuntimeUnavailable
 from worker.domain.shells import KILL_MARKED, MARK
 from worker.runtimes.docker import engine_http
-from worker.runtimes.docker.engine import APIError, Engine, NotFound
+from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound
 from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
 from worker.runtimes.docker.toolbox import Toolbox
 
@@ -34,7 +34,7 @@ class MarkedProcesses:
     cleared its environment and left session and parent is not found; it ends with its unit.
     """
 
-    def __init__(self, engine: Engine, toolbox: Toolbox) -> None:
+    def __init__(self, engine: ContainerEngine, toolbox: Toolbox) -> None:
         self._engine = engine
         self._toolbox = toolbox
 

@@ -18,7 +18,7 @@ from docker.types import LogConfig
 from worker.domain import ownership
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.runtime import RuntimeFailure, Unit
-from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
+from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound, explanation
 from worker.runtimes.docker.engine_http import Attached, ConnectionBroken, EngineRefused, attach
 from worker.runtimes.docker.images import Images
 
@@ -41,7 +41,7 @@ class NetworkAccess:
     processes have no access.
     """
 
-    def __init__(self, engine: Engine, interfaces: Interfaces, host_name: str) -> None:
+    def __init__(self, engine: ContainerEngine, interfaces: Interfaces, host_name: str) -> None:
         self._engine = engine
         self._interfaces = interfaces
         self._host_name = host_name
@@ -159,7 +159,9 @@ class ProbeHelpers:
     never arguments or variables of a process.
     """
 
-    def __init__(self, engine: Engine, images: Images, image: str, installation_id: str) -> None:
+    def __init__(
+        self, engine: ContainerEngine, images: Images, image: str, installation_id: str
+    ) -> None:
         self._engine = engine
         self._images = images
         self._image = image

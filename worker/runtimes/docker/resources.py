@@ -20,7 +20,7 @@ from kernel.agent_protocol import ResourceKind, RuntimeResource
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.runtimes.docker import unit_copies
-from worker.runtimes.docker.engine import APIError, Engine, NotFound
+from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound
 from worker.runtimes.docker.run_environment import filters
 from worker.runtimes.docker.started_ahead import Releases
 
@@ -54,7 +54,7 @@ class _Listed(msgspec.Struct, frozen=True, rename="pascal"):
 class InstallationResources:
     """Lists, inspects and removes what has the labels of an installation, and nothing else."""
 
-    def __init__(self, engine: Engine, installation_id: str, releases: Releases) -> None:
+    def __init__(self, engine: ContainerEngine, installation_id: str, releases: Releases) -> None:
         self._engine = engine
         self._releases = releases
         self._installation_id = installation_id

@@ -17,7 +17,7 @@ from worker.domain.runtime import Launch, RemovedResources
 from worker.runtimes.docker import unit_copies
 from worker.runtimes.docker.engine import (
     APIError,
-    Engine,
+    ContainerEngine,
     NotFound,
     RuntimeRefused,
     explanation,
@@ -40,7 +40,7 @@ class RunEnvironment:
     after a crash overwrites nothing that a step wrote.
     """
 
-    def __init__(self, engine: Engine, state_dir: Path) -> None:
+    def __init__(self, engine: ContainerEngine, state_dir: Path) -> None:
         self._engine = engine
         self._marks = state_dir / "filled"
         self._ready: set[str] = set()

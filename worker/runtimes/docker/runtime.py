@@ -37,12 +37,12 @@ from worker.runtimes.docker.containers import Containers
 from worker.runtimes.docker.engine import (
     APIError,
     Container,
-    Engine,
+    ContainerEngine,
     NotFound,
     RuntimeRefused,
     engine_address,
     explanation,
-    inspected,
+    inspect_container,
     repeat_after_server_errors,
     unit_of,
     unit_state,
@@ -78,7 +78,9 @@ class DockerRuntime(Runtime):
         """`interfaces` and `host_name` are those of the probing process, by default this one."""
         self.shared = options.is_remote
         self._unavailable_after_s = unavailable_after_s
-        self._engine = Engine(engine_address(options), unavailable_after_s=unavailable_after_s)
+        self._engine = ContainerEngine(
+            engine_address(options), unavailable_after_s=unavailable_after_s
+        )
         # over a network nobody would learn in time that the connection to a gate has broken
         self.starts_ahead = self._engine.address.is_socket
         self._images = Images(self._engine, options.pull_policy, options.credentials)
@@ -312,7 +314,7 @@ class DockerRuntime(Runtime):
 
     async def _container(self, unit_id: str) -> Container:
         try:
-            return await self._engine.call(inspected(unit_id))
+            return await self._engine.call(inspect_container(unit_id))
         except NotFound as error:
             raise UnitLost(f"container {unit_id[:12]} is gone") from error
 

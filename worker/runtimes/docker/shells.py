@@ -21,7 +21,7 @@ from worker.domain.runtime import (
 from worker.domain.shells import Shell, ShellRequest
 from worker.runtimes.docker import engine_http, unit_copies
 from worker.runtimes.docker.container_shell import CopyShell, ExecShell
-from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
+from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound, explanation
 from worker.runtimes.docker.engine_http import ConnectionBroken, EngineRefused
 from worker.runtimes.docker.marked_processes import MarkedProcesses
 from worker.runtimes.docker.run_environment import filters
@@ -40,7 +40,7 @@ class ContainerShells:
     are found by label.
     """
 
-    def __init__(self, engine: Engine, toolbox: Toolbox, options: RuntimeOptions) -> None:
+    def __init__(self, engine: ContainerEngine, toolbox: Toolbox, options: RuntimeOptions) -> None:
         self._engine = engine
         self._installation_id = options.installation_id
         self._toolbox = toolbox

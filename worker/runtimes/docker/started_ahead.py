@@ -136,7 +136,7 @@ class StartedAhead:
         configuration = self._containers.configuration(launch)  # of the image as it is now
         labels = {**launch.labels, ownership.STARTED_AT: "", ownership.GATE: "true"}
         unit = await self._create(replace(launch, labels=labels), container_changes(argv))
-        async with self._removed_on_error(unit):
+        async with self._remove_on_error(unit):
             await self._containers.put_files(launch, unit.id)
             await self._toolbox.put(unit.id, launch.run_labels)
             address, files = self._containers.engine.address, await digest_files(launch)
@@ -153,7 +153,7 @@ class StartedAhead:
         return await self._containers.create_anew(launch, name, changes)
 
     @asynccontextmanager
-    async def _removed_on_error(self, unit: Unit) -> AsyncGenerator[None]:
+    async def _remove_on_error(self, unit: Unit) -> AsyncGenerator[None]:
         try:
             yield
         except BaseException as error:
@@ -226,7 +226,7 @@ class StartedAhead:
         await self._containers.remove(waiting.unit_id)
 
     @asynccontextmanager
-    async def kept_off(self, run_id: str) -> AsyncGenerator[None]:
+    async def keep_off(self, run_id: str) -> AsyncGenerator[None]:
         """Start nothing of a run while the caller removes its containers, by label."""
         self._kept_off.add(run_id)
         try:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import docker
 
 from worker.domain.runtime import BUSYBOX, TOOLS, ImageMissing, ShellUnavailable
-from worker.runtimes.docker.engine import APIError, Engine, NotFound, explanation
+from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound, explanation
 from worker.runtimes.docker.images import Images
 
 APPLETS: Final = f"{TOOLS}/bin"  # behind the image's own programs in PATH
@@ -29,7 +29,7 @@ _INTERPRETER: Final = 3  # PT_INTERP, the kind of program header that a static p
 class Toolbox:
     """Reads busybox out of the helper image once, and puts it into containers."""
 
-    def __init__(self, engine: Engine, images: Images, image: str) -> None:
+    def __init__(self, engine: ContainerEngine, images: Images, image: str) -> None:
         self._engine = engine
         self._images = images
         self._image = image

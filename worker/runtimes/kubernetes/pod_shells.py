@@ -144,7 +144,7 @@ class PodShells:
 
         `image_of`: the container of the pod whose image it has.
         """
-        if reasons.keeper_ended(pod) or pod.is_going:
+        if reasons.has_keeper_ended(pod) or pod.is_going:
             raise ShellUnavailable("the pod of the step has ended: run the step again")
         body = await self._client.get("pods", pod.name, dict)
         spec = body["spec"]

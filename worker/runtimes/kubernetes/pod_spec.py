@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kernel.ids import shortened, slug
+from kernel.ids import shorten, slug
 from worker.domain import ownership
 from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
@@ -301,7 +301,7 @@ def cleaner(run_id: str, labels: Mapping[str, str], rules: PodRules) -> Body:
         "containers": [_helper(KEEPER, ["sh", "-c", script], rules, mounts)],
         "volumes": [_workspace_volume(rules)],
     }
-    about = metadata(shortened(f"partita-{run_id}-cleaner"), labels)
+    about = metadata(shorten(f"partita-{run_id}-cleaner"), labels)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
@@ -314,7 +314,7 @@ def _host_aliases(hosts: Mapping[str, str]) -> list[Body]:
 
 
 def secret_name(unit_name: str, role: str) -> str:
-    return shortened(f"{unit_name}-{role}", limit=253)
+    return shorten(f"{unit_name}-{role}", limit=253)
 
 
 def _secret(launch: Launch, role: str, values: Mapping[str, bytes], *, type_: str) -> Body:
@@ -366,7 +366,7 @@ def directory_note(launch: Launch) -> Body:
     return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": about}
 
 
-def owned_by(pod_name: str, pod_uid: str) -> Body:
+def owner_patch(pod_name: str, pod_uid: str) -> Body:
     """Return the change by which an object is deleted with the pod."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid}
     return {"metadata": {"ownerReferences": [owner]}}
@@ -393,4 +393,4 @@ def service(launch: Launch) -> Body:
 
 def service_name(unit_name: str) -> str:
     """Return the name of a unit's Service; it begins with a letter, as DNS wants it."""
-    return shortened(unit_name)
+    return shorten(unit_name)

@@ -32,7 +32,7 @@ from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
 from worker.runtimes.kubernetes.pod_spec import PodExtras, PodRules
 from worker.runtimes.kubernetes.pod_units import has_started, is_gated
 from worker.runtimes.kubernetes.pod_watch import PodWatch
-from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem
+from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem, StartDropped
 from worker.runtimes.kubernetes.resources import ClusterResources
 
 PENDING_S: Final = 600.0  # how long a pod may wait for a node, an image or a quota
@@ -113,12 +113,26 @@ class PodStarts:
         try:
             async with limit:
                 await self._ensure(launch, progress)
-                return await self._until_started(launch, progress)
+                while True:
+                    try:
+                        return await self._until_started(launch, progress)
+                    except StartDropped as dropped:
+                        await self._start_again(launch, progress, dropped)
         except BaseException as error:
             await self.discard(launch)
             if isinstance(error, TimeoutError) and limit.expired():
                 raise failure_of(self._too_late(progress.last_problem)) from None
             raise
+
+    async def _start_again(
+        self, launch: Launch, progress: StartProgress, dropped: StartDropped
+    ) -> None:
+        """Put a pod in the place of one whose start was dropped."""
+        await progress.note(dropped.problem)
+        await self._resources.delete("pods", dropped.pod.name, uid=dropped.pod.metadata.uid)
+        self._pods.forget(dropped.pod.name)
+        contents = await self._contents.read(launch)
+        await self._make(launch, contents, progress, secrets_name=_another_name(launch))
 
     def _too_late(self, problem: PodProblem | None) -> PodProblem:
         waited = f"the pod did not start within {self._pending_s:g} s"
@@ -146,8 +160,10 @@ class PodStarts:
         contents: PodContents,
         progress: StartProgress,
         gate: Sequence[str] = (),
+        *,
+        secrets_name: str = "",
     ) -> None:
-        extras, made_before = await self._extras(launch, contents, gate)
+        extras, made_before = await self._extras(launch, contents, gate, secrets_name)
         for secret in made_before:
             await self._create("secrets", secret)
         if launch.kind == "service" and launch.ports:
@@ -170,7 +186,8 @@ class PodStarts:
             raise RuntimeFailure(f"{launch.name} has been started already")
         try:
             async with asyncio.timeout(self._pending_s):
-                await self._make(launch, contents, progress, gate)
+                name = _another_name(launch)
+                await self._make(launch, contents, progress, gate, secrets_name=name)
                 return await self._until_started(launch, progress)
         except BaseException as error:
             await asyncio.shield(self.discard(launch))
@@ -194,7 +211,7 @@ class PodStarts:
         self._pods.forget(pod.name)
 
     async def _extras(
-        self, launch: Launch, contents: PodContents, gate: Sequence[str]
+        self, launch: Launch, contents: PodContents, gate: Sequence[str], secrets_name: str
     ) -> tuple[PodExtras, list[pod_spec.Body]]:
         archive, credentials = await asyncio.gather(
             contents.archive(), self._credentials_of(launch.image)
@@ -206,8 +223,7 @@ class PodStarts:
             is_fed=is_fed,
             has_pull_secret=credentials is not None,
             gate=gate,
-            # a pod that takes the place of one that was started ahead finds none of its Secrets
-            secrets=f"{launch.name}-{secrets.token_hex(4)}" if gate else launch.name,
+            secrets=secrets_name or launch.name,
         )
         named = replace(launch, name=extras.secrets)
         made = [pod_spec.environment_secret(named)]
@@ -245,7 +261,7 @@ class PodStarts:
             return
         name = str(body["metadata"]["name"])  # type: ignore[index]
         with contextlib.suppress(ClusterError):
-            await self._client.patch(kind, name, pod_spec.owned_by(made.name, made.metadata.uid))
+            await self._client.patch(kind, name, pod_spec.owner_patch(made.name, made.metadata.uid))
 
     async def remove_earlier(self, launch: Launch) -> None:
         """Remove the pods of earlier attempts of the step."""
@@ -276,6 +292,8 @@ class PodStarts:
             looks += 1
             if pod is None:
                 raise PodFailed(reasons.deleted_problem(self._pods.last_seen(launch.name)))
+            if dropped := reasons.dropped_start(pod, may_run_again=launch.kind == "service"):
+                raise dropped
             if failed := reasons.start_failure(pod):
                 raise _start_failed(failed.message)
             if _is_up(pod):
@@ -330,6 +348,11 @@ class PodStarts:
         except StreamBroken:
             return False
         return True
+
+
+def _another_name(launch: Launch) -> str:
+    """Return a name for Secrets: those of a pod that is removed go with it, some time later."""
+    return f"{launch.name}-{secrets.token_hex(4)}"
 
 
 def rules_of(options: RuntimeOptions) -> PodRules:

@@ -58,6 +58,13 @@ _LOST: Final = (  # reasons of a pod or of its DisruptionTarget, the step's reas
 )
 _CONFIG: Final = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _START: Final = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
+_DROPPED: Final = (  # what containerd says when its caller, the kubelet, goes away or gives up
+    "context canceled",
+    "context deadline exceeded",
+    "ttrpc: closed",
+    "transport is closing",
+)
+_NOT_CREATED: Final = "failed to create"
 _OF_GATE: Final = (NOT_RELEASED, CANNOT_EXECUTE)
 _QUOTA: Final = "exceeded quota"
 _WEBHOOK: Final = re.compile(r'admission webhook "([^"]+)" denied the request:? ?(.*)', re.DOTALL)
@@ -80,6 +87,15 @@ class PodFailed(RuntimeFailure):
     def __init__(self, problem: PodProblem) -> None:
         super().__init__(problem.sentence)
         self.reason = problem.reason
+
+
+class StartDropped(PodFailed):
+    """The node dropped the start of a pod, and nothing keeps it from being started again."""
+
+    def __init__(self, problem: PodProblem, pod: Pod) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.pod = pod
 
 
 def pending_problem(pod: Pod, events: Sequence[ClusterEvent] = ()) -> PodProblem | None:
@@ -141,6 +157,27 @@ def start_failure(pod: Pod) -> Terminated | None:
     return ended if ended and ended.reason in _START else None
 
 
+def dropped_start(pod: Pod, *, may_run_again: bool) -> PodFailed | None:
+    """Return the failure of a pod with a container whose start the node dropped.
+
+    A kubelet that restarts does so. It is a StartDropped unless the program may have begun.
+    """
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        ended = status.state.terminated
+        if status.name == KEEPER or not ended or ended.reason not in _START:
+            continue
+        if any(words in ended.message for words in _DROPPED):
+            has_begun = status.name == STEP_CONTAINER and _NOT_CREATED not in ended.message
+            is_final = has_begun and not may_run_again
+            what = "the start of the step"
+            what += ", which may have begun" if is_final else ""
+            sentence = f"node {pod.spec.node_name or '?'} dropped {what}"
+            sentence += _after(_one_line(ended.message))
+            problem = PodProblem(reason="node_lost", sentence=sentence, is_final=is_final)
+            return PodFailed(problem) if is_final else StartDropped(problem, pod)
+    return None
+
+
 def gate_problem(pod: Pod) -> PodProblem | None:
     """Return why a released program never ran; None if it did."""
     ended = pod.step.terminated
@@ -197,7 +234,7 @@ def refusal_problem(message: str) -> PodProblem:
     return PodProblem(reason="admission_refused", sentence=sentence)
 
 
-def keeper_ended(pod: Pod) -> bool:
+def has_keeper_ended(pod: Pod) -> bool:
     return pod.state_of(KEEPER).terminated is not None
 
 

@@ -221,7 +221,7 @@ class KubernetesRuntime(Runtime):
             raise self._loss(unit)
         if lost := reasons.lost_problem(pod) or reasons.gate_problem(pod):
             raise reasons.PodFailed(lost)
-        if not reasons.keeper_ended(pod):
+        if not reasons.has_keeper_ended(pod):
             await self._repeat(unit, lambda: self._shared.keep(pod), limit_s=COLLECT_S)
         return UnitExit(exit_code=ended.exit_code, oom_killed=ended.reason == "OOMKilled")
 
@@ -255,7 +255,7 @@ class KubernetesRuntime(Runtime):
 
     async def _signal(self, unit: Unit, *, kill: bool) -> None:
         pod = self._pods.get(unit.name)
-        if pod and reasons.keeper_ended(pod):  # nothing else can act for us
+        if pod and reasons.has_keeper_ended(pod):  # nothing else can act for us
             await self._resources.delete("pods", unit.name)
             return
         await self._repeat(unit, lambda: keeper.signal_step(self._client, unit.name, kill=kill))

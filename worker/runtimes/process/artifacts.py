@@ -69,9 +69,9 @@ def _find_files(search: Search) -> Collected:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             body = file.read(FILE_LIMIT + 1)
         if len(body) > FILE_LIMIT:
-            skipped.append(f"{search.shown(path)}: larger than {FILE_LIMIT // 2**20} MiB")
+            skipped.append(f"{search.strip_prefix(path)}: larger than {FILE_LIMIT // 2**20} MiB")
         else:
-            files.append(CollectedFile(path=search.shown(path), body=body))
+            files.append(CollectedFile(path=search.strip_prefix(path), body=body))
     return Collected(files=tuple(files), skipped=tuple(skipped))
 
 

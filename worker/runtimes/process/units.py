@@ -164,7 +164,7 @@ class UnitFolder:
     def consumption(self) -> Consumption | None:
         """Return the usage of all descendants of the wrapper; None without any."""
         wrapper = self.wrapper()
-        return consumed(wrapper.pid, list(_processes())) if wrapper else None
+        return consumption_of(wrapper.pid, list(_processes())) if wrapper else None
 
     def kill(self) -> None:
         """Kill everything but the wrapper, which then stores the exit code."""
@@ -298,7 +298,7 @@ class ProcessStat(NamedTuple):
     resident_bytes: int
 
 
-def consumed(wrapper: int, processes: Sequence[ProcessStat]) -> Consumption | None:
+def consumption_of(wrapper: int, processes: Sequence[ProcessStat]) -> Consumption | None:
     known = {process.pid: process for process in processes}
     members = list(_descendants(wrapper, processes))
     if wrapper not in known or not members:

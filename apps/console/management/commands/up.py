@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from apps.console import conf
-from apps.console.embedded.server import PortTaken
+from apps.console.embedded.server import AddressTaken
 from apps.console.embedded.up import FolderInUse, Up, lock_folder
 from apps.operations.api import ExitCode, PlatformCommand, escape
 from apps.workers.api import runtimes
@@ -35,7 +35,7 @@ class Command(PlatformCommand):
         try:
             with lock_folder(conf.data_dir()):
                 return Up().run()
-        except (FolderInUse, PortTaken) as error:
+        except (FolderInUse, AddressTaken) as error:
             Console(stderr=True, highlight=False).print(
                 f"[bold red]error[/] {escape(str(error))}", soft_wrap=True
             )

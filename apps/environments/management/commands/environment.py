@@ -80,7 +80,7 @@ def _age(each: EnvironmentDocument) -> str:
     if "startedAt" not in each:
         return "–"
     age = clock.now() - clock.parse_rfc3339(each["startedAt"])
-    return durations.shown(max(0, int(age.total_seconds())))
+    return durations.format_duration(max(0, int(age.total_seconds())))
 
 
 def show_environment(options: Options) -> int:

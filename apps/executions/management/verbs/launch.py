@@ -75,7 +75,7 @@ def launch_run(options: Options) -> int:
     )
     suites.focus_on([request.suite_id])
     try:
-        with suites.kept_evaluations():
+        with suites.keep_evaluations():
             summary = executions.launch(accounts.operator(), request)
     finally:
         suites.read_every_suite()

@@ -52,7 +52,7 @@ def show_logs(options: Options) -> int:
                 if options["output"] == "json":  # one object a line: a log has no end to wait for
                     text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
                 elif console.is_terminal:
-                    console.print(terminal_view.rendered(line, colours), soft_wrap=True)
+                    console.print(terminal_view.render_line(line, colours), soft_wrap=True)
                     continue
                 else:
                     text = f"{line.timestamp} [{line.source}] {printable(line.text)}"
@@ -92,6 +92,6 @@ def line_filter(
         raise InvalidInput(f"--regex and --search take at most {most} characters")
     try:
         pattern = executions.compile_pattern(query, regex=bool(regex), case=False)
-    except executions.PatternInvalid as error:
+    except executions.SearchPatternInvalid as error:
         raise InvalidInput(f"--regex is not a valid RE2 pattern: {error}") from None
     return executions.LineFilter(pattern=pattern, sources=sources)

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from apps.mocks.imported_files import WritePlan, planned, write
+from apps.mocks.imported_files import WritePlan, plan_write, write
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
 from readers import Unreadable
 from readers.folder import MAX_CONTRACT_BYTES
-from surfaces.imports import MAX_RECORDING, Imported, imported
+from surfaces.imports import MAX_RECORDING, Imported, convert_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,8 @@ def target_folder(options: dict[str, Any]) -> Path:
     return Path(options["out"])
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
@@ -59,7 +60,7 @@ def import_file(options: dict[str, Any]) -> int:
     place = Path(options["file"])
     folder = target_folder(options)
     try:
-        found = imported(
+        found = convert_file(
             place.name, _content(place), lambda path: _beside(place.parent, path),
             surface=options["surface"],
         )  # fmt: skip
@@ -67,7 +68,7 @@ def import_file(options: dict[str, Any]) -> int:
         parts = (place, error.line, error.column)
         at = ":".join(str(part) for part in parts if part)
         raise InvalidInput(f"{at}: {error.reason}") from None
-    plan = planned(found.files, folder)
+    plan = plan_write(found.files, folder)
     refused = bool(plan.changed) and not options["force"]
     if not (refused or options["dry_run"]):
         write(plan)
@@ -119,9 +120,9 @@ def _print(found: Imported, plan: WritePlan, options: dict[str, Any], *, refused
         words = "differs" if refused else f"{verb} (replaced)"
         console.print(f"{words} {escape(str(plan.folder / path))}")
     for name, operations in found.surfaces.items():
-        console.print(f"API surface {escape(name)}: {counted(operations, 'operation')}")
+        console.print(f"API surface {escape(name)}: {count_noun(operations, 'operation')}")
     if found.examples:
-        console.print(counted(found.examples, "example"))
+        console.print(count_noun(found.examples, "example"))
     _print_rest(found, console)
     if refused:
         count = len(plan.changed)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from apps.mocks.imported_files import planned, write
+from apps.mocks.imported_files import plan_write, write
 from apps.mocks.management.verbs.imports import add_target, target_folder
-from apps.mocks.recording import KeptCalls, RecordingProxy
+from apps.mocks.recording_proxy import KeptCalls, RecordingProxy
 from apps.operations.api import ExitCode, VerbCommand, print_json
 from kernel.errors import InvalidInput
 from surfaces.recordings import MockFiles, mock_files
@@ -39,8 +39,8 @@ def record(options: dict[str, Any]) -> int:
     parts = urlsplit(options["to"])
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise InvalidInput(f"--to {options['to']!r}: expected http(s)://host without credentials")
-    writer = _Writer(target_folder(options), options["surface"], parts.netloc)
-    if writer.taken() and not options["force"]:
+    writer = _RecordingWriter(target_folder(options), options["surface"], parts.netloc)
+    if writer.has_mocks() and not options["force"]:
         sys.stderr.write(f"{writer.folder} has such mocks already; --force replaces them\n")
         return ExitCode.CONFLICT
     kept = KeptCalls()
@@ -57,7 +57,7 @@ def record(options: dict[str, Any]) -> int:
     return _report(writer, kept.recording.left_out, options)
 
 
-class _Writer:
+class _RecordingWriter:
     """Writes the mocks of all calls so far, when there are new ones."""
 
     def __init__(self, folder: Path, surface: str, source: str) -> None:
@@ -67,7 +67,7 @@ class _Writer:
         self._count = -1
         self.made = MockFiles()
 
-    def taken(self) -> bool:
+    def has_mocks(self) -> bool:
         """Return whether the folder has mocks of the surface."""
         home = self.folder / "mock" / self.surface
         return home.is_dir() and any(home.iterdir())
@@ -78,10 +78,10 @@ class _Writer:
             self._count = len(calls)
             self.made = mock_files(calls, self.surface, source=self.source)
             files = {path: text.encode() for path, text in self.made.files.items()}
-            write(planned(files, self.folder))
+            write(plan_write(files, self.folder))
 
 
-def _report(writer: _Writer, left_out: Counter[str], options: dict[str, Any]) -> int:
+def _report(writer: _RecordingWriter, left_out: Counter[str], options: dict[str, Any]) -> int:
     made = writer.made
     missing = left_out + made.left_out
     if options["output"] == "json":

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.operations.api import VerbCommand
 from apps.suites import api as suites
-from apps.suites.management.verbs import authoring, checks, copies, listing, locks
+from apps.suites.management.verbs import checks, copies, locks, overviews, suite_files
 
 
 class Command(VerbCommand):
@@ -30,7 +30,7 @@ class Command(VerbCommand):
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        for topic in (listing, checks, authoring, locks, copies):
+        for topic in (overviews, checks, suite_files, locks, copies):
             topic.add_verbs(self, verbs)
         self.add_further_verbs("suite", verbs)
 
@@ -39,7 +39,7 @@ class Command(VerbCommand):
         if suites.use_files_without_store():
             self.stderr.write(suites.NO_STORE)
         try:
-            with suites.kept_evaluations():
+            with suites.keep_evaluations():
                 return super().execute_command(options)
         finally:
             suites.read_every_suite()

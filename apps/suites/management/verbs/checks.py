@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from apps.suites.management.verbs import output
-from apps.suites.management.verbs.listing import summary
+from apps.suites.management.verbs.overviews import summary
 from readers.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def validate_suites(options: dict[str, Any]) -> int:
-    wanted = _named_or_all(options)
+    wanted = _choose_suites(options)
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
     checked = [(each, suites.check_profiles(each["id"])) for each in definitions]
     if options["output"] == "json":
@@ -48,7 +48,7 @@ def validate_suites(options: dict[str, Any]) -> int:
 
 
 def lint_suites(options: dict[str, Any]) -> int:
-    wanted = _named_or_all(options)
+    wanted = _choose_suites(options)
     diagnostics = {name: suites.lint_suite(name) for name in wanted}
     if options["output"] == "json":
         listed = [
@@ -64,8 +64,8 @@ def lint_suites(options: dict[str, Any]) -> int:
     return ExitCode.ERROR if failed else ExitCode.OK
 
 
-def _named_or_all(options: Mapping[str, Any]) -> list[str]:
-    """Return the suites that are named, else all."""
+def _choose_suites(options: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the suites that are named, else of all."""
     if named := options["suite"]:
         suites.focus_on(named)
         return list(named)

@@ -8,7 +8,7 @@ from typing import Any
 from apps.agents import api as agents
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table
 from kernel import clock
-from kernel.durations import shown
+from kernel.durations import format_duration
 
 
 class Command(VerbCommand):
@@ -52,6 +52,6 @@ def _row(agent: agents.Agent, now: datetime) -> tuple[str, ...]:
             ", ".join(agent.failing_loops) or "none",
         )
     else:
-        facts = (f"offline for {shown(int(silent.total_seconds()))}", "–", "–", "–")
+        facts = (f"offline for {format_duration(int(silent.total_seconds()))}", "–", "–", "–")
     heard = clock.rfc3339(agent.last_heartbeat_at)
     return (agent.agent_id, agent.kind, *facts, ", ".join(agent.backends), heard)

@@ -23,7 +23,7 @@ class Command(SyncCommand):
         parser.add_argument("task_id")
 
     def handle(self, **options: Any) -> None:
-        with self.opened() as configuration:
+        with self.open_configuration() as configuration:
             task = approve_prune(configuration.bundle, options["task_id"])
         approved = TaskRequest.of(task.request).approved
         keys = sorted({key for names in approved.values() for key in names})

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, column_filters
 from sync_stack.orchestrator.server.documents import target_document
-from sync_stack.orchestrator.services.key_origins import Origin, origins
+from sync_stack.orchestrator.services.key_origins import KeyOrigin, origins
 from sync_stack.repositories import Signature
 
 _COLUMNS = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")
@@ -31,7 +31,7 @@ class Command(SyncCommand):
         where = column_filters(
             options, rule="rule_id", repo="repo", env="env", datasource="datasource"
         )
-        with self.opened() as configuration:
+        with self.open_configuration() as configuration:
             found = origins(self.ports(configuration), options["key"], where)
         if not found:
             raise CommandError(
@@ -46,7 +46,7 @@ class Command(SyncCommand):
                 )
 
 
-def _document(origin: Origin) -> dict[str, object]:
+def _document(origin: KeyOrigin) -> dict[str, object]:
     """Return the target record with the key."""
     made = target_document(origin.target) | {
         "key": origin.key,
@@ -76,7 +76,7 @@ def _signature_document(signature: Signature) -> dict[str, str]:
     }
 
 
-def _row(origin: Origin) -> tuple[Any, ...]:
+def _row(origin: KeyOrigin) -> tuple[Any, ...]:
     """Return the row with the commit that changed the line, else the one that was applied."""
     signed = origin.changed or origin.applied
     commit = signed.commit if signed else origin.target.commit

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from kernel import clock
-from sync_stack.core.tasks import Kind, State
+from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
 from sync_stack.orchestrator.management.base import SyncCommand, add_filters, check_choice
 from sync_stack.orchestrator.models import Task
@@ -25,13 +25,13 @@ class Command(SyncCommand):
     def add_more(self, parser: CommandParser) -> None:
         add_filters(parser, "rule", "repo", "ref", "env")
         parser.add_argument("--state", default="", help=", ".join(State).lower())
-        parser.add_argument("--kind", default="", help=", ".join(Kind))
+        parser.add_argument("--kind", default="", help=", ".join(TaskKind))
         parser.add_argument("--limit", type=int, default=50)
 
     def handle(self, **options: Any) -> None:
         wanted = {"state": options["state"].upper(), "kind": options["kind"].lower()}
         check_choice("state", wanted["state"], State)
-        check_choice("kind", wanted["kind"], Kind)
+        check_choice("kind", wanted["kind"], TaskKind)
         where = {name: value for name, value in wanted.items() if value}
         self.check_rule(options["rule"])
         names = ("rule", "repo", "ref", "env")

@@ -38,7 +38,7 @@ class Command(SyncCommand):
     def handle(self, **options: Any) -> None:
         self.check_rule(options["rule"])
         filters = {"rule_id": options["rule"], "repo": options["repo"], "env": options["env"]}
-        with self.opened() as configuration:
+        with self.open_configuration() as configuration:
             ports = self.ports(configuration)
             done = [
                 (target, *_act(target, ports, options))

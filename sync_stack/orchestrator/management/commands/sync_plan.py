@@ -30,7 +30,7 @@ class Command(SyncCommand):
         add_filters(parser, "repo", "env")
 
     def handle(self, **options: Any) -> None:
-        with self.opened() as configuration:
+        with self.open_configuration() as configuration:
             rule = rule_of(configuration.bundle, options["rule"])
             ports = self.ports(configuration)
             planned = trigger_manual(

@@ -224,7 +224,7 @@ def _verify(planned: TargetPlan) -> None:
     if not touched:
         return
     live = target.sink.read(target.destination, target.owner, sorted(touched))
-    if wrong := plan.unverified(live):
+    if wrong := plan.unverified_records(live):
         raise TaskError("verify_failed", f"{len(wrong)} record(s) do not read back as written")
 
 

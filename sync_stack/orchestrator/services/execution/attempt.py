@@ -27,7 +27,7 @@ from sync_stack.orchestrator.domain.task_documents import (
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import counters, task_transitions
 from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat
-from sync_stack.repositories import Repositories, Source, TreeEntry
+from sync_stack.repositories import Repositories, RepositorySource, TreeEntry
 from sync_stack.repositories.schemas import Schemas
 
 _FIRST: Final = "git"
@@ -171,14 +171,16 @@ class Attempt:
     heads: dict[str, str] = field(default_factory=dict)
     lags: int = 0
     supersedable: list[str] = field(default_factory=list)
-    trees: dict[tuple[Source, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
+    trees: dict[tuple[RepositorySource, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
     timing: StageTiming = field(default_factory=StageTiming)
 
-    def approved(self, destination_id: str, env: str) -> frozenset[str]:
+    def approved_keys(self, destination_id: str, env: str) -> frozenset[str]:
         """Return the keys of a target whose deletion an operator has approved."""
         return frozenset(self.request.approved.get(f"{destination_id}:{env}", ()))
 
-    def tree(self, source: Source, commit: str, *, ref: str = "") -> Mapping[str, TreeEntry]:
+    def tree(
+        self, source: RepositorySource, commit: str, *, ref: str = ""
+    ) -> Mapping[str, TreeEntry]:
         """Return the files of a commit, which is fetched once. Raises GitError."""
         known = self.trees.get((source, commit))
         if known is None:
@@ -193,7 +195,7 @@ class Attempt:
         """Store the stage as progress. Raises LostTask."""
         self.timing.enter(name)
         if not task_transitions.write(self.claim, progress={"stage": name, "ratio": ratio}):
-            raise self.heartbeat.refused()
+            raise self.heartbeat.note_refusal()
 
     def finish_rule_sync(self, sync: RuleSync, outcome: RuleSyncOutcome) -> RuleSyncOutcome:
         """Commit a rule sync in one write (sync-stack 4.8, step 8). Raises LostTask."""
@@ -207,4 +209,4 @@ class Attempt:
 
     def save_memory(self) -> None:
         if not task_transitions.write(self.claim, memory=self.memory()):
-            raise self.heartbeat.refused()
+            raise self.heartbeat.note_refusal()

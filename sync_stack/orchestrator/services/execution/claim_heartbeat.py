@@ -93,7 +93,7 @@ class Heartbeat:
         if self._stopping is not None and self._stopping.is_set():
             raise TaskError("worker_lost", "the worker is shutting down", uncounted=True)
 
-    def refused(self) -> LostTask:
+    def note_refusal(self) -> LostTask:
         """Note that a conditional write of the task row was refused; return the error to raise."""
         self._refused = True
         return LostTask(self._mine.task_id)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from sync_stack.core.journal import JournalRecord, merge_journals, plan_restore
-from sync_stack.core.ledger import Intent, Ledger, State
+from sync_stack.core.ledger import Intent, Ledger, TargetState
 from sync_stack.core.plan import applied_keys, retained_keys
 from sync_stack.core.sink import (
     Destination,
@@ -50,14 +50,14 @@ def restore(target: Target, ledger: Ledger, marker: TargetMarker) -> tuple[Ledge
     try:
         keys = _restore_journal(target, intent.journal, marker) if intent.journal else 0
     except SinkError as error:
-        counters.restored("error")
+        counters.count_restore("error")
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
     saved = ledger_records.save(replace(ledger, intent=None))
     if saved is None:
         raise TaskError("restore_failed", "another task has changed the ledger")
     if intent.journal:
         journals.delete(intent.journal)
-    counters.restored("ok")
+    counters.count_restore("ok")
     return saved, keys
 
 
@@ -174,7 +174,7 @@ def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> 
 def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan, journal: str) -> Intent:
     target, now = planned.target, attempt.now()
     digest_key = derived_keys.digest_key()
-    state = State(
+    state = TargetState(
         commit=ref_state.head,
         ref=ref_state.event.ref,
         rule_digest=ref_state.rule_digest,

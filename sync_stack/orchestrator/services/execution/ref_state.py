@@ -29,7 +29,7 @@ from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import ledger_records, ref_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Resolve, RuleSync
-from sync_stack.repositories import GitError, Remote, Source
+from sync_stack.repositories import GitError, Remote, RepositorySource
 from sync_stack.repositories.entry import readable
 
 log: Final = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ _UNPARSED = frozenset(
 )
 
 
-def git_source(platform: Platform, rule: Rule | None, repo: str, resolve: Resolve) -> Source:
+def git_source(
+    platform: Platform, rule: Rule | None, repo: str, resolve: Resolve
+) -> RepositorySource:
     """Return URL and credentials of a repository, from the bundle only. Raises SecretError."""
 
     def secret(ref: SecretRef | None) -> str:
@@ -49,7 +51,7 @@ def git_source(platform: Platform, rule: Rule | None, repo: str, resolve: Resolv
 
     password = secret(platform.token) or secret(platform.password)
     user = platform.username or git_platform(platform).clone_user
-    return Source(
+    return RepositorySource(
         url=(rule.repo_url if rule else "") or git_platform(platform).clone_url(platform, repo),
         username=user if password else "",
         password=password,
@@ -133,7 +135,9 @@ class RuleWithOverrides:
     warnings: tuple[str, ...] = ()
 
 
-def overrides_at(attempt: Attempt, source: Source, rule: Rule, commit: str) -> RuleWithOverrides:
+def overrides_at(
+    attempt: Attempt, source: RepositorySource, rule: Rule, commit: str
+) -> RuleWithOverrides:
     """Apply `partita.json` of a commit of the default branch to a rule. Raises GitError."""
     if rule.allow_overrides is False or not commit:
         return RuleWithOverrides(rule=rule)
@@ -160,7 +164,7 @@ class RefState:
     """A ref at the remote. `head` is GONE if the ref is gone; `rule` has overrides applied."""
 
     sync: RuleSync
-    source: Source
+    source: RepositorySource
     remote: Remote
     head: str
     event: Event
@@ -322,6 +326,6 @@ def _change(
             fork=latest.fork,
         )
         found = replace(record, observed=observed, pr_time=max(record.pr_time, pr_time))
-        return found.applied(observed.commit) if outcome.message in _APPLIED else found
+        return found.with_applied_commit(observed.commit) if outcome.message in _APPLIED else found
 
     return change

@@ -11,13 +11,12 @@ from typing import Final
 
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import CleanupAction, Rule
-from sync_stack.core.environments import Resolution
-from sync_stack.core.environments import Source as EnvironmentSource
+from sync_stack.core.environments import EnvironmentSource, Resolution
 from sync_stack.core.events import Effect, Event, EventKind
 from sync_stack.core.git_platform import git_platform
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import TargetPlace
-from sync_stack.core.tasks import Kind, TaskError
+from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskRequest
 from sync_stack.orchestrator.models import LedgerTarget
@@ -52,7 +51,7 @@ from sync_stack.orchestrator.services.execution.targets import (
     place_target,
     target_files,
 )
-from sync_stack.repositories import Remote, Source, TreeEntry
+from sync_stack.repositories import Remote, RepositorySource, TreeEntry
 
 _TRIES: Final = 5
 
@@ -71,7 +70,7 @@ def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[Ru
 
 def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
     """Sync or heal; return the stored outcome. Raises RuleSyncFailed, LostTask, KNOWN_ERRORS."""
-    if attempt.task.kind == Kind.HEAL:
+    if attempt.task.kind == TaskKind.HEAL:
         return run_heal(attempt, sync)
     if _is_ignored(attempt, sync):
         outcome = results.outcome("pull_request_action_ignored")
@@ -99,7 +98,7 @@ def _sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class RuleWork:
     """The targets to sync, or, without `tree`, to clean up; `status` if there is none."""
 
     ref_state: RefState
@@ -122,36 +121,36 @@ def _is_ignored(attempt: Attempt, sync: RuleSync) -> bool:
     return platform.effect(event.action) is Effect.NONE
 
 
-def _prepare(attempt: Attempt, sync: RuleSync) -> Work:
+def _prepare(attempt: Attempt, sync: RuleSync) -> RuleWork:
     attempt.stage("git", 0.0)
     ref_state = read_ref(attempt, sync)
     found = environment_of(ref_state)
     if found.word:
-        return Work(ref_state=ref_state, status=found.word)
+        return RuleWork(ref_state=ref_state, status=found.word)
     if ref_state.gone or ref_state.closed:
         return _clean_up_gone(attempt, sync, ref_state, found)
     tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
     mark_read(sync)
     files = target_files(ref_state.rule, found, tree)
     targets = tuple(place_target(attempt, sync, entry, ref_state.event) for entry in files)
-    return Work(
+    return RuleWork(
         ref_state=ref_state, targets=targets, tree=tree, status="" if targets else "no_files"
     )
 
 
 def _clean_up_gone(
     attempt: Attempt, sync: RuleSync, ref_state: RefState, found: Resolution
-) -> Work:
+) -> RuleWork:
     """Return the clean-up for a ref that is gone or a pull request that is closed.
 
     A closed pull request whose branch still exists is ignored, because nothing was deleted.
     """
     status = "ref_deleted" if ref_state.gone else "pull_request_ignored"
     if not _cleans(ref_state.rule, found) or later_record(sync):
-        return Work(ref_state=ref_state, status=status)
+        return RuleWork(ref_state=ref_state, status=status)
     target = place_target(attempt, sync, TargetFiles(env=found.environment), ref_state.event)
     known = target.ledger is not None and target.ledger.applied is not None
-    return Work(
+    return RuleWork(
         ref_state=ref_state, targets=(target,) if known else (), status="" if known else status
     )
 
@@ -166,8 +165,8 @@ def _cleans(rule: Rule, found: Resolution) -> bool:
 
 
 def _revalidate(
-    attempt: Attempt, sync: RuleSync, versions: Mapping[str, int], work: Work
-) -> Work | None:
+    attempt: Attempt, sync: RuleSync, versions: Mapping[str, int], work: RuleWork
+) -> RuleWork | None:
     """Return the work as it is under the locks; None if it is about other targets by now."""
     if ledgers.versions(sync.rule.name, sync.event.repo) == versions:
         return work
@@ -180,7 +179,7 @@ def _revalidate(
     return again
 
 
-def _carry_out(attempt: Attempt, sync: RuleSync, work: Work) -> RuleSyncOutcome:
+def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutcome:
     if work.status:
         return attempt.finish_rule_sync(sync, results.outcome(work.status, work.ref_state))
     if work.tree is None:
@@ -320,7 +319,7 @@ def _purge_state(sync: RuleSync, ledger: Ledger) -> RefState:
     """Return a closed ref: nothing is read from Git, and the rule's own protection applies."""
     applied = ledger.applied
     return RefState(
-        source=Source(url=""),
+        source=RepositorySource(url=""),
         remote=Remote(head_branch=""),
         head=applied.commit if applied else "",
         sync=sync,

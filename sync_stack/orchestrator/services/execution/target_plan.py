@@ -27,7 +27,7 @@ from sync_stack.orchestrator.services.execution.ref_state import RefState, git_s
 from sync_stack.orchestrator.services.execution.targets import Target
 from sync_stack.repositories import GitError, TreeEntry
 from sync_stack.repositories.entry import readable
-from sync_stack.repositories.schemas import Registry
+from sync_stack.repositories.schemas import RegistryFolder
 
 FindSchema = Callable[[str], Schema | Unfetched | None]
 _CASES: Final[Mapping[KeyCase, Callable[[str], str]]] = {
@@ -69,14 +69,14 @@ def schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
     return find
 
 
-def _registry(attempt: Attempt) -> Registry | None:
+def _registry(attempt: Attempt) -> RegistryFolder | None:
     bundle: Bundle = attempt.bundle
     found = bundle.schema_registry
     if found is None:
         return None
     platform = bundle.platform(found.platform)
     source = git_source(platform, None, found.repo, attempt.ports.resolve)
-    return Registry(source=source, branch=found.branch, path=found.path.strip("/"))
+    return RegistryFolder(source=source, branch=found.branch, path=found.path.strip("/"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class TargetPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class TargetShape:
     """The content of a target: its keys, and the format of each file."""
 
     shaped: Shaped
@@ -111,7 +111,7 @@ def shape_target(
     ref_state: RefState,
     target: Target,
     tree: Mapping[str, TreeEntry],
-) -> Shape:
+) -> TargetShape:
     """Read and shape the files of a target. Raises GitError, ShapingError."""
     repositories, rule = attempt.ports.repositories, ref_state.rule
     entries = [entry for path in target.files.files if (entry := readable(tree, path))]
@@ -124,7 +124,7 @@ def shape_target(
         formats[entry.path] = chosen.name
         parsed = chosen.parse(content, file=entry.path)
         sources.append(SourceFile(file=entry.path, tree=parsed, schema=find_schema(entry.path)))
-    return Shape(shaped=shape(sources, _rules(attempt, ref_state, target)), formats=formats)
+    return TargetShape(shaped=shape(sources, _rules(attempt, ref_state, target)), formats=formats)
 
 
 def _rules(attempt: Attempt, ref_state: RefState, target: Target) -> ShapingRules:
@@ -150,7 +150,7 @@ def desired_keys(
 ) -> dict[str, DesiredKey]:
     """Return every key with its value; secrets are `***` in a dry run. Raises TaskError."""
     if ref_state.rule.dry_run:
-        values = shaped.shown()
+        values = shaped.masked_values()
     else:
         fetched = {
             ref: attempt.ports.resolve(ref, target.names) for ref in set(shaped.secrets.values())
@@ -235,7 +235,7 @@ def _request(
         prune=rule.prune,
         missing_files=target.files.missing,
         taken=_owners_of_records(target),
-        approved=attempt.approved(target.destination.id, target.place.env),
+        approved=attempt.approved_keys(target.destination.id, target.place.env),
         adopt=rule.adopt,
         heal=attempt.task.kind == "heal",
     )

@@ -16,8 +16,8 @@ from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import SINK_FLAGS, OnMissingFile, Rule
 from sync_stack.core.environments import (
+    EnvironmentSource,
     Resolution,
-    Source,
     mapped_branch,
     resolve,
     slug,
@@ -77,18 +77,18 @@ def environment_of(ref_state: RefState) -> Resolution:
     """Return the environment of a ref. Raises TaskError(env_collision) if another ref has it."""
     default_branch = ref_state.remote.head_branch
     found = resolve(ref_state.rule, ref_state.event, default_branch=default_branch)
-    if found.source in (Source.BRANCH, Source.TAG):
+    if found.source in (EnvironmentSource.BRANCH, EnvironmentSource.TAG):
         _refuse_collision(ref_state, found)
     return found
 
 
 def _refuse_collision(ref_state: RefState, found: Resolution) -> None:
-    prefix = "refs/heads/" if found.source is Source.BRANCH else "refs/tags/"
+    prefix = "refs/heads/" if found.source is EnvironmentSource.BRANCH else "refs/tags/"
     for ref in ref_state.remote.refs:
         name = ref.removeprefix(prefix)
         if ref in (ref_state.event.ref, name) or slug(name) != found.environment:
             continue
-        if _means_branch(ref_state.rule, name) or found.source is Source.TAG:
+        if _means_branch(ref_state.rule, name) or found.source is EnvironmentSource.TAG:
             detail = (
                 f"{ref} and {ref_state.event.ref} both map to environment {found.environment!r}"
             )
@@ -310,6 +310,6 @@ def _names(rule: Rule, event: Event, env: str) -> bool:
     if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(env)):
         return True
     found = resolve(rule, event, default_branch=event.branch)
-    if found.source is Source.FILES:
+    if found.source is EnvironmentSource.FILES:
         return any(entry.env == env for entry in rule.file_path_map)
     return found.environment == env

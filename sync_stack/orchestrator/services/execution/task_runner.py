@@ -16,9 +16,9 @@ from kernel import clock
 from sync_stack.core.events import EventKind
 from sync_stack.core.tasks import (
     Change,
-    Kind,
     State,
     TaskError,
+    TaskKind,
     Tries,
     advance,
     backoff_s,
@@ -162,7 +162,7 @@ def _attempt(attempt: Attempt) -> None:
 def _parts(attempt: Attempt) -> list[RuleSync]:
     """Return the rule syncs of the task. Raises TaskError(rule_removed) if a rule is gone."""
     task = attempt.task
-    if task.kind == Kind.SCHEMA_REFRESH:
+    if task.kind == TaskKind.SCHEMA_REFRESH:
         refresh_schemas(attempt)
         return []
     if attempt.request.purge:
@@ -231,13 +231,13 @@ def _store_failure(
 def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
     task = attempt.task
     message = most_significant(outcome.message for outcome in attempt.done.values())
-    if task.kind == Kind.SCHEMA_REFRESH:
+    if task.kind == TaskKind.SCHEMA_REFRESH:
         message = "schema_refreshed"
     if _leaves_records(attempt) and message != "superseded":
         record_refs(attempt, syncs, State.SUCCEEDED)
     result = TaskResult.of_outcomes(attempt.done.values())
     _end(attempt, Change.DONE, None, result, message=message)
-    counters.written(result.targets)
+    counters.count_keys(result.targets)
     from_pull_request = any(sync.event.kind is EventKind.PULL_REQUEST for sync in syncs)
     if attempt.supersedable and not from_pull_request:
         _supersede(attempt)
@@ -246,7 +246,7 @@ def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
 def _leaves_records(attempt: Attempt) -> bool:
     """Return whether the task records its refs; heals, purges and dry runs do not."""
     request = attempt.request
-    return attempt.task.kind != Kind.HEAL and not request.dry_run and not request.purge
+    return attempt.task.kind != TaskKind.HEAL and not request.dry_run and not request.purge
 
 
 def _end_failed(attempt: Attempt, syncs: list[RuleSync], errors: list[TaskError]) -> None:
@@ -292,18 +292,18 @@ def _end(
     if result:
         columns["result"] = result.as_json()
     if not task_transitions.end(attempt.claim, change, **columns):
-        raise attempt.heartbeat.refused()
+        raise attempt.heartbeat.note_refusal()
     attempt.timing.state = advance(State.RUNNING, change)
     attempt.timing.error = error.code if error else ""
-    counters.ended(attempt.task.kind, attempt.timing.state)
+    counters.count_ended_tasks(attempt.task.kind, attempt.timing.state)
 
 
 def _log_failure(task: Task, state: State, error: TaskError) -> None:
     if state is State.RETRYING:
-        counters.retried(error.code)
+        counters.count_retry(error.code)
         log.warning("task %s attempt %d: %s", task.id, task.attempt, error)
     else:
-        counters.failed(error.code)
+        counters.count_failure(error.code)
         log.error("task %s ended %s: %s", task.id, state, error)
 
 
@@ -328,8 +328,8 @@ def _supersede(attempt: Attempt) -> None:
     if not ended:
         return
     for kind, count in Counter(task.kind for task in ended).items():
-        counters.ended(kind, State.SUCCEEDED, count)
-    counters.superseded(len(ended))
+        counters.count_ended_tasks(kind, State.SUCCEEDED, count)
+    counters.count_superseded(len(ended))
     attempt.ports.task_changed([task.id for task in ended])
 
 

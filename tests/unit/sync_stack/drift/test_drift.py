@@ -16,15 +16,15 @@ from sync_stack.core.drift import (
     after_clean,
     after_drift,
     as_sane,
-    changes_listed,
+    begin_heal,
+    change_documents,
     compare,
     drift_status,
-    heal_begun,
-    heal_ended,
+    end_heal,
     is_unhealed,
     may_heal,
 )
-from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, State, digest
+from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, TargetState, digest
 from sync_stack.core.sink import Capabilities, Live, LiveRecord, Owner, TargetMarker
 
 KEY = b"digest key of the tests"
@@ -44,7 +44,9 @@ def ledger(records: dict[str, dict[str, str]], **more) -> Ledger:
         for name, values in records.items()
         for key, text in values.items()
     }
-    state = State(commit="c", ref="r", rule_digest="d", generation=1, at="", task_id="t", keys=keys)
+    state = TargetState(
+        commit="c", ref="r", rule_digest="d", generation=1, at="", task_id="t", keys=keys
+    )
     fields: dict[str, Any] = {"unit_id": "u", "rule_id": "shop", "tenant": "t", "platform": "p"}
     fields |= {"datasource": "s", "kind": "fake", "repo": "acme/shop", "env": "e"}
     fields |= {"destination": "d", "destination_id": "i", "digest_key_id": "k"}
@@ -133,19 +135,19 @@ def test_records_of_drift_hold_digests_and_no_value():
     """Sync invariant 24."""
     baseline = ledger(each({"password": "hunter22", "b": "2"}))
     made = compare(baseline, live(each({"password": "stolen99"})), EACH, OWNER, KEY)
-    listed = changes_listed(made, 200)
+    listed = change_documents(made, 200)
     assert [entry["key"] for entry in listed] == ["b", "password"]
     assert listed[1]["secret"] is True
     assert "stolen99" not in str(listed)
     assert "hunter22" not in str(listed)
-    assert len(changes_listed(made, 1)) == 1
+    assert len(change_documents(made, 1)) == 1
 
 
 def test_pauses_double_up_to_five_minutes_and_only_three_clean_polls_reset_them():
     """Sync invariant 42."""
     state, pauses = HealState(), []
     for _ in range(9):
-        state = heal_ended(heal_begun(state, NOW, 60), NOW, 60, healed=True)
+        state = end_heal(begin_heal(state, NOW, 60), NOW, 60, healed=True)
         state = after_clean(after_clean(state, NOW), NOW)
         state = after_drift(state, NOW, 60, opened=False)
         assert state.next_heal_at is not None
@@ -159,9 +161,9 @@ def test_pauses_double_up_to_five_minutes_and_only_three_clean_polls_reset_them(
 
 
 def test_the_pause_begins_when_the_attempt_ends():
-    begun = heal_begun(HealState(), NOW, 60)
+    begun = begin_heal(HealState(), NOW, 60)
     assert not may_heal(begun, later(4))
-    ended = heal_ended(begun, later(300), 60, healed=False)
+    ended = end_heal(begun, later(300), 60, healed=False)
     assert not may_heal(ended, later(304))
     assert may_heal(ended, later(305))
 
@@ -169,10 +171,10 @@ def test_the_pause_begins_when_the_attempt_ends():
 def test_from_the_fifth_failure_in_a_row_attempts_go_on_at_the_longest_pause():
     state = HealState()
     for number in range(1, 6):
-        state = heal_ended(heal_begun(state, NOW, 60), NOW, 60, healed=False)
+        state = end_heal(begin_heal(state, NOW, 60), NOW, 60, healed=False)
         assert is_unhealed(state) is (number == 5)
     assert state.next_heal_at == later(300)
-    assert not is_unhealed(heal_ended(state, NOW, 60, healed=True))
+    assert not is_unhealed(end_heal(state, NOW, 60, healed=True))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +198,7 @@ def test_polls_of_one_episode_do_not_flap():
 @pytest.mark.parametrize(("interval", "pause"), [(10, 300), (60, 600)])
 def test_a_flapping_unit_is_healed_seldom_until_ten_clean_polls(interval, pause):
     state = HealState(flapping=True, episodes=(NOW,) * 5)
-    state = heal_ended(heal_begun(state, NOW, interval), NOW, interval, healed=True)
+    state = end_heal(begin_heal(state, NOW, interval), NOW, interval, healed=True)
     assert state.next_heal_at == later(pause)
     for number in range(1, 11):
         state = after_clean(state, NOW)
@@ -206,7 +208,7 @@ def test_a_flapping_unit_is_healed_seldom_until_ten_clean_polls(interval, pause)
 
 def test_the_long_pause_counts_from_the_heal_before_flapping_was_noticed():
     state = HealState(episodes=(NOW,) * 4)
-    state = heal_ended(heal_begun(state, NOW, 60), NOW, 60, healed=True)
+    state = end_heal(begin_heal(state, NOW, 60), NOW, 60, healed=True)
     noticed = after_drift(state, later(60), 60, opened=True)
     assert noticed.flapping
     assert noticed.next_heal_at == later(600)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from readers.tree import Kind
 from sync_stack.core.file_errors import ShapingError
-from sync_stack.core.formats import formats, render, shaped_tree
+from sync_stack.core.formats import build_tree, formats, render
 from sync_stack.core.shaping.leaves import flat_values
 
 WRITTEN = ["json", "yaml", "toml", "properties"]
@@ -98,7 +98,7 @@ def test_env_files_refuse_names_that_are_no_variables(name: str) -> None:
 
 @given(values=NESTED)
 def test_other_readers_agree_with_what_is_written(values: dict[str, str]) -> None:
-    tree = shaped_tree(values, nested=True)
+    tree = build_tree(values, nested=True)
 
     assert json.loads(render(tree, "json")) == tree.plain()
     assert tomllib.loads(render(tree, "toml").decode()) == tree.plain()
@@ -127,7 +127,7 @@ def test_dots_become_levels_and_indices_lists_only_where_asked() -> None:
 
     assert render(values, "toml").decode() == '"l.0" = "x"\n"l.1" = "y"\n"m.a" = "z"\n'
     assert render(values, "toml", nested=True).decode() == 'l = ["x", "y"]\n\n[m]\na = "z"\n'
-    assert shaped_tree(values, nested=True).pairs["l"].kind is Kind.LIST
+    assert build_tree(values, nested=True).pairs["l"].kind is Kind.LIST
 
 
 @pytest.mark.parametrize("name", ["xml", "hcl", "jsonc", "nope"])

@@ -197,7 +197,7 @@ def test_the_keys_of_a_missing_file_stay_as_they_are(layout):
     assert unit.read().values == {"a": "2", "b": "2"}
     assert plan.held.keys() == {"b"}
     assert unit.ledger
-    assert unit.ledger.owned().keys() == {"a", "b"}
+    assert unit.ledger.owned_keys().keys() == {"a", "b"}
 
 
 @pytest.mark.parametrize("layout", list(Layout))
@@ -245,7 +245,7 @@ def test_a_candidate_that_somebody_else_has_overwritten_is_released():
     assert not plan.pruned
     assert unit.read().records.keys() == TEN.keys() - {"k1"}
     assert unit.ledger
-    assert "k1" not in unit.ledger.owned()
+    assert "k1" not in unit.ledger.owned_keys()
 
 
 def test_live_records_with_our_mark_are_owned_though_the_ledger_is_lost():
@@ -360,7 +360,9 @@ def test_what_does_not_read_back_is_named():
     unit.carry_out(plan)
     unit.sink.put_by_hand(unit.destination, "b", {"b": "3"})
 
-    assert plan.unverified(unit.sink.read(unit.destination, unit.owner, ["a", "b"])) == ("b",)
+    assert plan.unverified_records(unit.sink.read(unit.destination, unit.owner, ["a", "b"])) == (
+        "b",
+    )
 
 
 def test_an_adopted_key_of_a_hash_needs_no_write_when_it_is_equal():

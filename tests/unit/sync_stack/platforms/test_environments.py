@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Rule
-from sync_stack.core.environments import Source, resolve, slug
+from sync_stack.core.environments import EnvironmentSource, resolve, slug
 from sync_stack.core.events import Event, EventKind
 
 
@@ -58,7 +58,7 @@ def test_branches_that_are_not_listed_get_nothing_even_when_mapped():
 
 def test_files_name_environments_on_listened_branches_only():
     rules = rule_with(file_path_map=FILES, env_as_branch=True)
-    assert resolved(rules, event(branch="main")).source is Source.FILES
+    assert resolved(rules, event(branch="main")).source is EnvironmentSource.FILES
     assert named(rules, "Feature/X") == "feature-x"
 
 

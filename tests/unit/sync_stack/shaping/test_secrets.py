@@ -25,7 +25,7 @@ def test_a_marked_value_is_a_reference_and_no_value() -> None:
 
 
 def test_dry_runs_show_stars() -> None:
-    assert shaped(MARKED, secrets=VAULT).shown() == {"a": "1", "password": "***"}
+    assert shaped(MARKED, secrets=VAULT).masked_values() == {"a": "1", "password": "***"}
 
 
 def test_fetched_secrets_complete_the_values() -> None:

@@ -97,8 +97,8 @@ def noted_headers(
     return kept
 
 
-def parsed_query(raw: bytes) -> dict[str, str]:
-    """Return the first value of each name of a query; at most 1,000 fields are read."""
+def parse_query(raw: bytes) -> dict[str, str]:
+    """Parse a query to the first value of each name; at most 1,000 fields are read."""
     if not raw:
         return {}
     fields: dict[str, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from apps.mocks.management.verbs.imports import counted
+from apps.mocks.management.verbs.imports import count_noun
 from apps.mocks.standalone.served_files import ServedFiles
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
@@ -63,7 +63,7 @@ def _print(name: str, diagnostics: Sequence[Diagnostic]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     errors = sum(each.severity == "error" for each in diagnostics)
     mark = "[red]✗[/]" if errors else "[yellow]![/]" if diagnostics else "[green]✓[/]"
-    counts = f"{counted(errors, 'error')}, {counted(len(diagnostics) - errors, 'warning')}"
+    counts = f"{count_noun(errors, 'error')}, {count_noun(len(diagnostics) - errors, 'warning')}"
     console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
     for each in diagnostics:
         console.print(f"    {each.severity:<7} {escape(str(each))}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from apps.oci import api as oci
 from apps.suites.domain.definition import Suite, suite_of
-from apps.suites.domain.dependencies import parsed_reference
+from apps.suites.domain.dependencies import split_reference
 from apps.suites.domain.package import REGISTRY, Origin
 from apps.suites.library import library
 from apps.suites.modules import is_in_workspace, loaded_labels, workspace_module
@@ -81,7 +81,7 @@ def _warnings(suite: Suite) -> list[str]:
     if loaded or pinned or suite.dependencies.entries:
         warnings += _warnings_of_lock(suite)
     for alias, entry in sorted(suite.dependencies.entries.items()):
-        if not is_remote(parsed_reference(entry.ref).repository):
+        if not is_remote(split_reference(entry.ref).repository):
             warnings.append(
                 f"{alias} ({entry.ref}) is no package of a registry; others need a suite of that id"
             )
@@ -122,7 +122,7 @@ def pull_suite(reference: str) -> PulledSuite:
     is this repository. Anything else is a suite that this installation has. Raise SuiteNotFound,
     PackageInvalid, RegistryUnreachable.
     """
-    repository = parsed_reference(reference).repository
+    repository = split_reference(reference).repository
     local = [
         suite
         for suite in library.suites()

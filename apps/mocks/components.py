@@ -20,7 +20,7 @@ from apps.mocks.lazy_proxy import LazyProxy
 from apps.mocks.redis_link import RedisLink
 from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.selectors import resets_of
-from apps.mocks.spaces import Spaces, SpacesSetup, source_named
+from apps.mocks.spaces import Spaces, SpacesSetup, find_source
 from apps.mocks.state.memory import MemoryState
 from apps.mocks.state.redis import RedisState, SharedState
 from apps.observability.api import RequestContext, enter_request, mask_credentials
@@ -44,13 +44,13 @@ class MockParts:
         self.link = RedisLink(url, prefix=conf.redis_prefix()) if url else None
         self.own_state = MemoryState()
         self.state: MemoryState | SharedState = self.own_state
-        self.journal: MemoryJournal | RedisJournal = MemoryJournal(masked)
+        self.journal: MemoryJournal | RedisJournal = MemoryJournal(mask_text)
         if self.link is not None:
             self.state = SharedState(RedisState(self.link), self.own_state)
-            self.journal = RedisJournal(self.link, masked)
+            self.journal = RedisJournal(self.link, mask_text)
         self.spaces = Spaces(
             SpacesSetup(
-                source_of=source_named,
+                source_of=find_source,
                 compile=compile_space,
                 resets=resets_of,
                 state=self.state,
@@ -113,8 +113,8 @@ def is_own_secret(text: str) -> bool:
     return known_secrets.mask(text) != text
 
 
-def masked(text: str) -> str:
-    """Return a text without credentials."""
+def mask_text(text: str) -> str:
+    """Mask the credentials in a text."""
     return mask_credentials(known_secrets.mask(text))
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 from apps.suites import conf, workspace
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import Suite
-from apps.suites.domain.formatting import MeaningChanged, formatted
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
+from apps.suites.domain.starlark_style import MeaningChanged, format_text
 from apps.suites.domain.starlark_text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
 from apps.suites.modules import loadable_modules
 from kernel.errors import InvalidInput, known_names
-from kernel.ids import humanized, is_identifier
+from kernel.ids import humanize, is_identifier
 
 STARTERS: Final = Path(__file__).resolve().parents[2] / "examples" / "starters"
 _TITLE, _ID = b"TITLE", b"ID"  # placeholders in README.md and metadata.yaml
@@ -49,7 +49,7 @@ def new_suite(folder: Path, template: str) -> list[str]:
 def _fill(path: str, content: bytes, suite_id: str) -> bytes:
     if path not in ("README.md", "metadata.yaml"):
         return content
-    title = humanized(suite_id).encode()
+    title = humanize(suite_id).encode()
     return content.replace(_TITLE, title).replace(_ID, suite_id.encode())
 
 
@@ -63,8 +63,8 @@ class FormattedFile:
     problem: str = ""
 
 
-def formatted_files(suite: Suite) -> Iterator[FormattedFile]:
-    """Yield the Starlark files of a suite in one style, suite.star checked by an evaluation."""
+def format_files(suite: Suite) -> Iterator[FormattedFile]:
+    """Format the Starlark files of a suite and yield them; an evaluation checks suite.star."""
     for path in sorted(suite.package.files):
         if path.endswith(".star"):
             yield _format(suite, path, suite.package.text(path))
@@ -93,7 +93,7 @@ def workspace_folder(suite: Suite) -> Path:
 
 def _format(suite: Suite, path: str, text: str) -> FormattedFile:
     try:
-        after = formatted(text)
+        after = format_text(text)
     except UnreadableText as error:
         place = f"{path}:{error.line}" if error.line else path
         return FormattedFile(path=path, before=text, after=text, problem=f"{place}: {error.reason}")

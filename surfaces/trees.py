@@ -47,7 +47,7 @@ class Warnings:
     def add_unreadable(self, code: str, file: str, error: Unreadable) -> None:
         self.add_at(code, error.reason, file, error.line or 0, error.column or 0)
 
-    def listed(self) -> tuple[PackageWarning, ...]:
+    def list_warnings(self) -> tuple[PackageWarning, ...]:
         if not self._left_out:
             return tuple(self._found)
         detail = f"{self._left_out} more warnings about api/ and mock/ are not listed"
@@ -116,7 +116,7 @@ def _tree(root: Node) -> Tree:
         if node.pairs is not None:
             pairs = {key.text or "": of(value) for key, value in node.pairs}
             return Tree(kind=Kind.MAP, pairs=pairs, line=line, column=column)
-        kind, text = node.spelled()
+        kind, text = node.kind_and_text()
         return Tree(kind=kind, text=text, line=line, column=column)
 
     return of(root)

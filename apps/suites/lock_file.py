@@ -14,8 +14,8 @@ from apps.suites.domain.dependencies import (
     LOCK_FILES,
     DeclaredDependency,
     lock_of,
-    parsed_reference,
     pin_of,
+    split_reference,
 )
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.module_pins import new_pins
@@ -130,7 +130,7 @@ def _locked_modules(
     present: Mapping[str, str], pins: Mapping[str, str]
 ) -> Iterator[LockedDependency]:
     for label in sorted({*present, *pins}):
-        before, after = (parsed_reference(found.get(label, "")) for found in (present, pins))
+        before, after = (split_reference(found.get(label, "")) for found in (present, pins))
         yield LockedDependency(
             alias=label,
             ref=after.repository or before.repository,

@@ -139,7 +139,9 @@ class ModuleLoader:
             text = _text_of_ours(name)
             if name == SHARED:
                 text += "\nsuite_file = suite_file\n"
-            starlark.eval(module, diagnosis.parsed(f"{name}.star", text), _globals(), loader)
+            starlark.eval(
+                module, diagnosis.parse_starlark(f"{name}.star", text), _globals(), loader
+            )
             self._ours[name] = module.freeze()
         return self._ours[name]
 
@@ -148,7 +150,7 @@ class ModuleLoader:
         module = starlark.Module()
         listed = ", ".join(f'"{name}"' for name in names)
         loader = starlark.FileLoader(lambda _: self._prelude)
-        text = diagnosis.parsed(_PRELUDE, f'load("{_PRELUDE}", {listed})\n')
+        text = diagnosis.parse_starlark(_PRELUDE, f'load("{_PRELUDE}", {listed})\n')
         starlark.eval(module, text, _globals(), loader)
         return module
 
@@ -165,7 +167,7 @@ class ModuleLoader:
         for number, (name, path) in enumerate(sources.items()):
             text = f'load("{path}", _{number} = "{name}")\n{name} = _{number}\nNone\n'
             loader = starlark.FileLoader(modules.__getitem__)
-            starlark.eval(merged, diagnosis.parsed(label, text), _globals(), loader)
+            starlark.eval(merged, diagnosis.parse_starlark(label, text), _globals(), loader)
         return merged.freeze()
 
     def _source_of(self, label: str, name: str, modules: Mapping[str, FrozenModule]) -> str:
@@ -219,7 +221,7 @@ class ModuleLoader:
 
         try:
             module = self._module_with(PACKAGE_NAMES)
-            text = diagnosis.parsed(source.name, source.for_parser())
+            text = diagnosis.parse_starlark(source.name, source.for_parser())
             names = (name for each in text.loads() for name in each.symbols)
             self._loaded[label, path] = {*names, *PACKAGE_NAMES}
             loader = starlark.FileLoader(load)
@@ -251,7 +253,7 @@ class ModuleLoader:
 def _has(module: FrozenModule, name: str) -> bool:
     if not _NAME.match(name):
         return False
-    text = diagnosis.parsed("question", f'load("it", _it = "{name}")\nNone\n')
+    text = diagnosis.parse_starlark("question", f'load("it", _it = "{name}")\nNone\n')
     try:
         starlark.eval(starlark.Module(), text, _globals(), starlark.FileLoader(lambda _: module))
     except starlark.StarlarkError:

@@ -28,7 +28,7 @@ from apps.mocks.grpc.statuses import (
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.plane.call_notes import CallNotes, answer_of
 from apps.mocks.plane.http_exchange import HttpExchange
-from apps.mocks.plane.incoming import RequestHeaders, noted_headers
+from apps.mocks.plane.http_requests import RequestHeaders, noted_headers
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import ShuttingDown
 from kernel.errors import PlatformError
@@ -58,7 +58,7 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def service(self, handler_call_details: Any) -> Any:
         path, metadata = handler_call_details.method, handler_call_details.invocation_metadata
-        method = self._methods.known(path, metadata)
+        method = self._methods.find_loaded(path, metadata)
         if method is not None and method.proto.is_unary and not self._setup.is_draining():
             method.handler = method.handler or self._unary(method)
             return method.handler
@@ -76,7 +76,7 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
             call = _Call(self, method.path, context.invocation_metadata() or ())
             try:
                 async with asyncio.timeout(UNARY_S):
-                    (message,) = await call.answered(method, request, context)
+                    (message,) = await call.answer_message(method, request, context)
             except Exception as error:
                 await end(context, error, method.path)
                 raise
@@ -100,7 +100,7 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
             try:
                 check(request)
             except PlatformError as error:
-                await abort(context, ended_by(error))
+                await abort(context, error_end(error))
             if headers:
                 await context.send_initial_metadata(headers)
             if origin:
@@ -119,10 +119,10 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         return answer_at_once
 
-    async def answered(
+    async def answer_message(
         self, method: Method, content: bytes, exchange: HttpExchange
     ) -> tuple[MockAnswer, tuple[bytes, ...]]:
-        """Return the answer to a message and its messages; raise Ended."""
+        """Answer a message; return the answer and its messages. Raise Ended."""
         request = None
         try:
             exchange.raw_body = await method.codec.request_json(content)
@@ -140,14 +140,14 @@ class MockHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
             if status is grpc.StatusCode.OK:
                 messages = await method.codec.answer_messages(answer.body)
         except PlatformError as error:
-            answer, ended = answer_of(error), ended_by(error)
+            answer, ended = answer_of(error), error_end(error)
             exchange.status = answer.status
             self._notes.note(exchange, answer, request)
             raise ended from None
         exchange.status = answer.status
         self._notes.note(exchange, answer, request)
         if status is not grpc.StatusCode.OK:
-            raise _ended_by_answer(answer, status)
+            raise _answer_end(answer, status)
         return answer, messages
 
     async def method_of(self, path: str, metadata: Metadata) -> Method:
@@ -170,7 +170,7 @@ class _Call:
             method = await self._handler.method_of(self._path, self._metadata)
             async with asyncio.timeout(UNARY_S if method.proto.is_unary else STREAM_S):
                 async for content in self._contents(method, requests):
-                    for message in await self.answered(method, content, context):
+                    for message in await self.answer_message(method, content, context):
                         yield message
         except Exception as error:  # noqa: BLE001 - the edge: nothing may pass it
             await end(context, error, self._path)
@@ -201,10 +201,10 @@ class _Call:
             raise Ended(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message", ())
         yield last or b""
 
-    async def answered(self, method: Method, content: bytes, context: Any) -> Iterable[bytes]:
-        """Return the messages that answer one; raise Ended."""
+    async def answer_message(self, method: Method, content: bytes, context: Any) -> Iterable[bytes]:
+        """Answer a message and send the headers; return the messages of the answer. Raise Ended."""
         exchange = self._exchange(method)
-        answer, messages = await self._handler.answered(method, content, exchange)
+        answer, messages = await self._handler.answer_message(method, content, exchange)
         headers = () if self._has_sent_headers else sent_headers(answer.headers)
         if headers:
             await context.send_initial_metadata(headers)
@@ -233,7 +233,8 @@ async def _nothing(*_arguments: Any) -> Any:
     """Stand for the two directions of HTTP, which a call of gRPC does not have."""
 
 
-def ended_by(error: PlatformError) -> Ended:
+def error_end(error: PlatformError) -> Ended:
+    """Return the end of a call by an error."""
     status = error_status(error)
     errors = [each.as_dict() for each in error.errors]
     details = details_of(status.value[0], error.detail, error.problem_code, errors)
@@ -241,7 +242,7 @@ def ended_by(error: PlatformError) -> Ended:
     return Ended(status, error.detail, origin + details)
 
 
-def _ended_by_answer(answer: MockAnswer, status: Any) -> Ended:
+def _answer_end(answer: MockAnswer, status: Any) -> Ended:
     message = message_of(answer)
     trailing = sent_headers(answer.headers) + origin_of(answer)
     if answer.error_code:
@@ -254,7 +255,7 @@ async def end(context: Any, error: Exception, path: str) -> None:
     if isinstance(error, TimeoutError):
         error = Ended(grpc.StatusCode.DEADLINE_EXCEEDED, "the call took too long", ())
     elif isinstance(error, PlatformError):
-        error = ended_by(error)
+        error = error_end(error)
     elif not isinstance(error, Ended):
         logger.error("The call of %s failed", path[:300], exc_info=error)
         error = Ended(grpc.StatusCode.INTERNAL, "an internal error occurred; the log has it", ())

@@ -142,10 +142,10 @@ class Candidates:
             values += [state.get(name) for name in self._fields]
         return values
 
-    def compared(
+    def conditions_with_values(
         self, candidate: Candidate, values: Sequence[str | None]
     ) -> list[tuple[Condition, str | None]]:
-        """Return the conditions of a candidate, each with the value that is there."""
+        """Return the conditions of a candidate, each with the value of the call."""
         return [(each, values[self._places[_key(each)]]) for each in candidate.exchange.when]
 
     def best(self, request: MockRequest, state: Mapping[str, str]) -> Candidate | None:

@@ -32,8 +32,8 @@ class MeaningChanged(Exception):
     """The formatted text has other tokens than the text; a bug of this module."""
 
 
-def formatted(text: str) -> str:
-    """Return the text in the style; raise UnreadableText, MeaningChanged."""
+def format_text(text: str) -> str:
+    """Format a text in the style; raise UnreadableText, MeaningChanged."""
     lines = lines_of(text)
     made = "\n".join(_Printer(lines).lines())
     made = f"{made}\n" if made else ""
@@ -102,11 +102,11 @@ def _layout(items: Sequence[Item], indent: int, room: int = 0) -> list[str]:
     """
     parts = _parts(items)
     if len(parts) == 1:
-        return _laid_out(parts[0], indent, room)
+        return _lay_out(parts[0], indent, room)
     further = indent + STEP * _is_pair(items)
-    made = _laid_out(parts[0], indent, 0)
+    made = _lay_out(parts[0], indent, 0)
     for part in parts[1:]:
-        first, *rest = _laid_out(part, further, room)
+        first, *rest = _lay_out(part, further, room)
         made += [" " * further + first, *rest]
     return made
 
@@ -121,7 +121,7 @@ def _parts(items: Sequence[Item]) -> list[list[Item]]:
     return parts
 
 
-def _laid_out(items: Sequence[Item], indent: int, room: int) -> list[str]:
+def _lay_out(items: Sequence[Item], indent: int, room: int) -> list[str]:
     brackets = [each for each in items if isinstance(each, Bracket) and each.elements]
     opened = [each for each in items if isinstance(each, Bracket) and _must_open(each)]
     flat = "" if opened else _flat(items)

@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._keep(status, headers, sent, body)
         self.send_response_only(status)
-        for name, value in _passed_on(headers):
+        for name, value in _end_to_end_headers(headers):
             self.send_header(name, self._here(name, value))
         self._send(body)
 
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.client.stream(
             self.command,
             f"{self.server.target}{self.path}",
-            headers=list(_passed_on(self.headers.items())),
+            headers=list(_end_to_end_headers(self.headers.items())),
             content=sent,
         ) as answer:
             body = b""
@@ -190,5 +190,5 @@ class _TooLarge(Exception):
     """The answer is larger than what is kept in memory."""
 
 
-def _passed_on(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+def _end_to_end_headers(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     return ((name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP)

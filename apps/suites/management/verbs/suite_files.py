@@ -54,7 +54,7 @@ def format_suites(options: dict[str, Any]) -> int:
     wanted = [suites.find_suite(name) for name in options["suite"]] or [
         suite for suite in suites.every_suite() if suite.source == "workspace"
     ]
-    found = {suite.suite_id: [*suites.formatted_files(suite)] for suite in wanted}
+    found = {suite.suite_id: [*suites.format_files(suite)] for suite in wanted}
     dry = options["check"] or options["diff"]
     if not dry:
         for suite in wanted:

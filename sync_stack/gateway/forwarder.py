@@ -126,9 +126,9 @@ class Forwarder:
             self._record_result(permit, error.code)
             raise refusal_for(error.code, error.details) from None
         except asyncio.CancelledError:
-            self.breaker.abandoned(permit)
+            self.breaker.release(permit)
             raise
-        self.breaker.succeeded(permit)
+        self.breaker.record_success(permit)
         return str(response.task_id)
 
     async def _call_patiently(self, sent: Outbound, until: float) -> Any:
@@ -191,11 +191,11 @@ class Forwarder:
     def _record_result(self, permit: Permit, code: grpc.StatusCode) -> None:
         """Tell the breaker: only outage codes count as failures of the orchestrator."""
         if code in _OUTAGE_CODES:
-            self.breaker.failed(permit)
+            self.breaker.record_failure(permit)
         elif code is grpc.StatusCode.CANCELLED:  # by this process, with a replaced channel
-            self.breaker.abandoned(permit)
+            self.breaker.release(permit)
         else:
-            self.breaker.succeeded(permit)
+            self.breaker.record_success(permit)
 
 
 def refusal_for(code: grpc.StatusCode, details: str) -> Refusal:

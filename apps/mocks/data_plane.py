@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from apps.mocks import conf
+from apps.mocks.components import mock_parts
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.plane.asgi import PREFIXES, MockPlane
 from apps.mocks.plane.channel_wires import ChannelsApp
 from apps.mocks.plane.channels import PREFIX as CHANNELS
 from apps.mocks.plane.channels import Channels
 from apps.mocks.plane.setup import PlaneSetup
-from apps.mocks.wiring import mock_parts
 from apps.observability.api import metrics
 from apps.operations.api import is_draining
 

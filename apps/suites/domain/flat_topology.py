@@ -9,7 +9,7 @@ from typing import Final, cast
 from apps.profiles.api import LaunchProfile, SecretRef
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.problems import Position, TopologyProblem
-from apps.suites.domain.topology import ResolvedNode, leveled
+from apps.suites.domain.topology import ResolvedNode, assign_levels
 from kernel.ids import slug
 
 PROFILE_HEADER: Final = "x-suite-profile"
@@ -82,7 +82,7 @@ def flatten(
             own = _with_mocks(node, mocks, positions.get(node["id"], {}))
             flat.append(_with_edges(own, after, on_failure))
     _refuse_similar_ids(flat, positions)
-    return leveled(flat)
+    return assign_levels(flat)
 
 
 def below(path: str, suite: ImportedSuite) -> ImportedSuite:
@@ -133,7 +133,7 @@ def _with_mocks(
     return cast("ResolvedNode", {**node, **changed}) if changed else node
 
 
-def _moved_mocks(node: ResolvedNode, path: str) -> dict[str, object]:
+def _move_mocks(node: ResolvedNode, path: str) -> dict[str, object]:
     """Return the references to mocks of a node that is imported at `path`."""
     moved: dict[str, object] = {}
     if "resetMocks" in node:
@@ -167,7 +167,7 @@ def _import_node(
     members: dict[str, object] = {
         "id": f"{path}/{node['id']}",
         "name": f"{path}/{node['id']}",
-        **_moved_mocks(node, path),
+        **_move_mocks(node, path),
         "runtimeEnv": {
             **node.get("runtimeEnv", {}),
             **imported.profile.env,
