@@ -10,8 +10,8 @@ translates it once. The codes and their HTTP statuses are listed in `kernel.prob
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final, NotRequired, TypedDict, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NotRequired, TypedDict
 
 _MAX_NAMES: Final = 10
 
@@ -43,8 +43,18 @@ class FieldError:
     column: int | None = None
 
     def as_dict(self) -> FieldErrorDocument:
-        known = {name: value for name, value in asdict(self).items() if value is not None}
-        return cast("FieldErrorDocument", known)
+        document: FieldErrorDocument = {
+            "pointer": self.pointer,
+            "code": self.code,
+            "detail": self.detail,
+        }
+        if self.file is not None:
+            document["file"] = self.file
+        if self.line is not None:
+            document["line"] = self.line
+        if self.column is not None:
+            document["column"] = self.column
+        return document
 
 
 class PlatformError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, NotRequired, TypedDict, cast
+from typing import Final, NotRequired, TypedDict
 
 from django.db import DatabaseError
 
@@ -30,6 +30,7 @@ from apps.profiles.api import (
 from apps.suites.domain.definition import Suite
 from kernel.errors import FieldError, PlatformError
 from kernel.wire_types import Count
+from surfaces.warnings import PackageWarning, WarningDocument
 
 
 class ProfileSummary(TypedDict):
@@ -44,15 +45,10 @@ class ProfileSummary(TypedDict):
     defaultProfileFileName: NotRequired[str]
 
 
-class ProfileWarningDocument(TypedDict):
+class ProfileWarningDocument(WarningDocument, TypedDict):
     """What is legal in a profile but most likely wrong."""
 
     profileId: str
-    code: str
-    detail: str
-    file: NotRequired[str]
-    line: NotRequired[int]
-    column: NotRequired[int]
 
 
 class SuiteProfilesDocument(TypedDict):
@@ -209,8 +205,14 @@ def profiles_document(
 
 
 def _warning(profile: Profile, warning: FieldError) -> ProfileWarningDocument:
-    known = {key: value for key, value in warning.as_dict().items() if key != "pointer"}
-    return cast("ProfileWarningDocument", {"profileId": profile.profile_id, **known})
+    found = PackageWarning(
+        code=warning.code,
+        detail=warning.detail,
+        file=warning.file,
+        line=warning.line,
+        column=warning.column,
+    )
+    return {"profileId": profile.profile_id, **found.as_dict()}
 
 
 def _record(found: ProfileSet, profile: Profile, principal: Principal) -> ProfileRecordDocument:

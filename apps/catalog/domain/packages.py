@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict, get_args
 
 from kernel.ids import humanize, slug
 from kernel.wire_types import Percentage
@@ -89,6 +89,7 @@ class BuiltInModule:
 
 
 PackageStatus: TypeAlias = Literal["Official", "Verified", "Installed", "Listed"]
+STATUSES: Final = get_args(PackageStatus)  # a name of the OpenAPI (SPECTACULAR_SETTINGS)
 
 
 class PackageDocument(TypedDict):

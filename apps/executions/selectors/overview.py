@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Event, Lock
-from typing import Annotated, Any, Final, TypedDict, cast
+from typing import Annotated, Any, Final, TypedDict
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
@@ -289,17 +289,23 @@ def document(items: Sequence[OverviewItemBody], *, updated_at: str) -> OverviewB
     counted: Sequence[Mapping[str, Any]] = items
     runs = Counter(_RUN_COUNTS[entry["status"]] for entry in items)
     steps = {name: sum(entry[name] for entry in counted) for name in StepCountsBody.__annotations__}
-    summary = {
+    summary: OverviewCounts = {
         "totalExecutions": len(items),
-        **{name: runs[name] for name in dict.fromkeys(_RUN_COUNTS.values())},
+        "queuedExecutions": runs["queuedExecutions"],
+        "bootingExecutions": runs["bootingExecutions"],
+        "healthyExecutions": runs["healthyExecutions"],
+        "failedExecutions": runs["failedExecutions"],
+        "canceledExecutions": runs["canceledExecutions"],
         "totalSteps": sum(steps.values()),
-        **steps,
+        "pendingSteps": steps["pendingSteps"],
+        "queuedSteps": steps["queuedSteps"],
+        "runningSteps": steps["runningSteps"],
+        "healthySteps": steps["healthySteps"],
+        "failedSteps": steps["failedSteps"],
+        "skippedSteps": steps["skippedSteps"],
+        "canceledSteps": steps["canceledSteps"],
     }
-    return {
-        "updatedAt": updated_at,
-        "summary": cast("OverviewCounts", summary),
-        "executions": list(items),
-    }
+    return {"updatedAt": updated_at, "summary": summary, "executions": list(items)}
 
 
 def _marks(now: datetime) -> dict[UUID, _Mark]:

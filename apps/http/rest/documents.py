@@ -22,7 +22,6 @@ from typing import (
     Required,
     TypedDict,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -59,6 +58,7 @@ _LISTS: Final = (
     abc.Sequence, abc.Collection, abc.Iterable, abc.Set,
 )  # fmt: skip
 _MAPS: Final = (dict, abc.Mapping, abc.MutableMapping)
+_typed_dict: Any = TypedDict  # mypy calls it with literals only
 
 
 def is_document(target: Any) -> bool:
@@ -164,7 +164,8 @@ def page_of(name: str, **members: Any) -> type:
     They are those that `Page.as_dict` is called with: `page_of("Runs", runs=list[Run], total=int)`.
     """
     members["nextCursor"] = NotRequired[str]
-    return cast("type", TypedDict(name, members))  # type: ignore[operator]
+    page: type = _typed_dict(name, members)
+    return page
 
 
 class DocumentField(serializers.Field[Any, Any, Any, Any]):

@@ -106,7 +106,7 @@ class _Identity(_Optional):
     modules: list[str]
 
 
-class _Contents(TypedDict):  # not in summaries, nor is `topology`
+class _LeftOutOfSummary(TypedDict):  # not in summaries, nor is `topology`
     suiteStar: NotRequired[str]
     folders: NotRequired[list[FolderDocument]]
     sourceFiles: NotRequired[list[SourceFileDocument]]
@@ -119,7 +119,7 @@ class _Outcome(TypedDict):
     topologyError: NotRequired[ProblemDocument]
 
 
-class DefinitionDocument(_Identity, _Contents, _Outcome):
+class DefinitionDocument(_Identity, _LeftOutOfSummary, _Outcome):
     """A suite on the wire; an optional key is absent, never null."""
 
     status: SuiteStatus
