@@ -126,7 +126,7 @@ def describing_serializers() -> list[str]:
     """
     rest = [module for module in parsed_modules() if "/rest/" in module.path]
     places = {node.name: (module, node) for module in rest for node in module.classes}
-    plain = _descendants({"Serializer", "Shape"}, [node for _, node in places.values()])
+    plain = _descendants({"Serializer"}, [node for _, node in places.values()])
     made = {name for module in rest for each in module.functions for name in _made_in(each)}
     pending, used = sorted(made & plain), set[str]()
     while pending:
