@@ -83,7 +83,7 @@ class Process:
         if self.running:
             self.send(number)
         if self._process is not None:
-            self._process.wait(120)  # PostgreSQL on a busy machine
+            self._process.wait(30)
 
     def crash(self, *, away_s: float) -> None:
         """kill -9; it is back after `away_s`."""

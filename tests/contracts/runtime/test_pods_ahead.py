@@ -243,6 +243,7 @@ from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import steps
 from worker.domain.cluster_options import ClusterOptions
 from worker.domain.runtime import RuntimeOptions
+from worker.runtimes.kubernetes import pod_gate
 from worker.runtimes.kubernetes.runtime import KubernetesRuntime
 
 async def main(folder, run_id, installation, when, server, kubeconfig):
@@ -258,8 +259,13 @@ async def main(folder, run_id, installation, when, server, kubeconfig):
     driver.run_id = run_id
     launch = driver.launch("share:ran=once", "out:done", "sleep:2", "exit:3")
     assert await driver.runtime.start_ahead(launch)
-    if when == "released":
+    if when == "noted":
+        pod_gate.PodGate.release = die
+    if when != "ahead":
         await driver.runtime.start(launch)
+    await die()
+
+async def die(gate=None):
     print("ready", flush=True)
     os.kill(os.getpid(), 9)
 
@@ -318,6 +324,19 @@ async def test_whoever_finds_a_gate_of_an_ended_process_removes_it(
 
     assert driver.run_id not in {each.labels[ownership.RUN_ID] for each in found}
     assert await pods(driver) == {}
+
+
+async def test_a_release_that_was_noted_and_never_said_has_begun_nothing(
+    driver: Driver, tmp_path: Path
+) -> None:
+    await kill_a_process(driver, tmp_path, "noted")
+    await until_exited(driver, 125)
+
+    found = await driver.runtime.find(steps.owner())
+    unit, end = await ended(driver, killed_launch(driver))
+
+    assert driver.run_id not in {each.labels[ownership.RUN_ID] for each in found}
+    assert (await driver.texts(unit), end.exit_code) == (["done\n"], 3)
 
 
 async def test_a_released_program_outlives_its_process(driver: Driver, tmp_path: Path) -> None:

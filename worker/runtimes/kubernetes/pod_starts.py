@@ -30,7 +30,7 @@ from worker.runtimes.kubernetes.client import (
 from worker.runtimes.kubernetes.objects import FILLER, AnyObject, ClusterEvent, EventList, Pod
 from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
 from worker.runtimes.kubernetes.pod_spec import PodExtras, PodRules
-from worker.runtimes.kubernetes.pod_units import has_started, is_gated
+from worker.runtimes.kubernetes.pod_units import is_up, is_void
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem, StartDropped
 from worker.runtimes.kubernetes.resources import ClusterResources
@@ -129,8 +129,7 @@ class PodStarts:
     ) -> None:
         """Put a pod in the place of one whose start was dropped."""
         await progress.note(dropped.problem)
-        await self._resources.delete("pods", dropped.pod.name, uid=dropped.pod.metadata.uid)
-        self._pods.forget(dropped.pod.name)
+        await self.remove(dropped.pod)
         contents = await self._contents.read(launch)
         await self._make(launch, contents, progress, secrets_name=_another_name(launch))
 
@@ -200,13 +199,13 @@ class PodStarts:
         known = await self._pods.read(name)
         if known and not ownership.is_owned(known.metadata.annotations, self._installation_id):
             raise RuntimeFailure(f"a pod {name} of another owner exists")
-        if known and is_gated(known):  # its runner ended before it opened the gate
-            await self.remove_gated(known)
+        if known and is_void(known):  # its runner ended before it opened the gate
+            await self.remove(known)
             return False
         return known is not None
 
-    async def remove_gated(self, pod: Pod) -> None:
-        """Remove a pod that waits at a gate which nobody opens any more."""
+    async def remove(self, pod: Pod) -> None:
+        """Remove this pod, and no other one of its name."""
         await self._resources.delete("pods", pod.name, uid=pod.metadata.uid)
         self._pods.forget(pod.name)
 
@@ -270,8 +269,7 @@ class PodStarts:
         of_step = {ownership.RUN_ID: launch.run_id, ownership.STEP: launch.step_id}
         for pod in await self._resources.pods(**of_step):
             if int(pod.metadata.annotations.get(ownership.ATTEMPT, 0)) < launch.attempt:
-                await self._resources.delete("pods", pod.name, uid=pod.metadata.uid)
-                self._pods.forget(pod.name)
+                await self.remove(pod)
 
     async def _credentials_of(self, image: str) -> PullCredentials | None:
         """Return the credentials. Raises ImageMissing if they cannot be read in time."""
@@ -296,7 +294,7 @@ class PodStarts:
                 raise dropped
             if failed := reasons.start_failure(pod):
                 raise _start_failed(failed.message)
-            if _is_up(pod):
+            if is_up(pod):
                 return pod
             if not fed and _waits_for_files(pod):
                 fed = await self._feed(launch)
@@ -310,7 +308,7 @@ class PodStarts:
 
         def is_news(pod: Pod) -> bool:
             return (
-                _is_up(pod)
+                is_up(pod)
                 or (not fed and _waits_for_files(pod))
                 or reasons.lost_problem(pod) is not None
             )
@@ -361,11 +359,6 @@ def rules_of(options: RuntimeOptions) -> PodRules:
         pull_policy=options.pull_policy,
         claim=options.cluster.claim,
     )
-
-
-def _is_up(pod: Pod) -> bool:
-    """Return whether the program runs, and later steps find its address, or it has ended."""
-    return has_started(pod) and bool(pod.status.pod_ip or pod.step.terminated)
 
 
 def _pulls(events: Sequence[ClusterEvent], image: str) -> bool:

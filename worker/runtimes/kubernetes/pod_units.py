@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from worker.domain import ownership
 from worker.domain.runtime import Unit, UnitState
-from worker.runtimes.kubernetes.objects import Pod
+from worker.runtimes.kubernetes import reasons
+from worker.runtimes.kubernetes.objects import KEEPER, Pod
 from worker.runtimes.kubernetes.resources import started_at
 
 
@@ -14,8 +15,20 @@ def is_gated(pod: Pod) -> bool:
     return ownership.GATE in notes and ownership.RELEASED_AT not in notes
 
 
+def is_void(pod: Pod) -> bool:
+    """Return whether the pod waits at its gate, or has ended there: its program has not begun."""
+    return is_gated(pod) or reasons.gate_problem(pod) is not None
+
+
 def has_started(pod: Pod) -> bool:
     return bool(pod.step.running or pod.step.terminated)
+
+
+def is_up(pod: Pod) -> bool:
+    """Return whether the program runs with its keeper, at a known address, or has ended."""
+    if pod.step.running and pod.state_of(KEEPER).waiting:
+        return False
+    return has_started(pod) and bool(pod.status.pod_ip or pod.step.terminated)
 
 
 def unit_of(pod: Pod) -> Unit:

@@ -34,7 +34,7 @@ from worker.runtimes.kubernetes.pod_starts import (
     failure_of,
     ignore_progress,
 )
-from worker.runtimes.kubernetes.pod_units import is_gated
+from worker.runtimes.kubernetes.pod_units import is_void
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.reasons import PodProblem
 
@@ -274,11 +274,11 @@ class PodsAhead:
             await self.remove(*key)
 
     async def remove_strays(self, pods: Iterable[Pod]) -> None:
-        """Remove what other processes of this supervisor have left at its gate."""
-        ours = {start.pod for start in self._started.values()}
+        """Remove what other processes of this supervisor have left at its gate, ended or not."""
+        ours = {start.pod for start in self._started.values()} | self._released.keys()
         for pod in pods:
-            if is_gated(pod) and not pod.is_going and pod.name not in ours:
-                await self._starts.remove_gated(pod)
+            if is_void(pod) and not pod.is_going and pod.name not in ours:
+                await self._starts.remove(pod)
 
     async def keep_off(self, run_id: str) -> None:
         """Start nothing of a run any more, and remove what waits."""

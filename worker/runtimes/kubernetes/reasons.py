@@ -164,18 +164,28 @@ def dropped_start(pod: Pod, *, may_run_again: bool) -> PodFailed | None:
     """
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         ended = status.state.terminated
-        if status.name == KEEPER or not ended or ended.reason not in _START:
+        if not ended or ended.reason not in _START:
             continue
         if any(words in ended.message for words in _DROPPED):
-            has_begun = status.name == STEP_CONTAINER and _NOT_CREATED not in ended.message
-            is_final = has_begun and not may_run_again
-            what = "the start of the step"
-            what += ", which may have begun" if is_final else ""
-            sentence = f"node {pod.spec.node_name or '?'} dropped {what}"
+            is_final = _may_have_begun(pod, status.name) and not may_run_again
+            begun = ", which may have begun" if is_final else ""
+            sentence = f"node {pod.spec.node_name or '?'} dropped the start of the step{begun}"
             sentence += _after(_one_line(ended.message))
             problem = PodProblem(reason="node_lost", sentence=sentence, is_final=is_final)
             return PodFailed(problem) if is_final else StartDropped(problem, pod)
     return None
+
+
+def _may_have_begun(pod: Pod, dropped: str) -> bool:
+    """Return whether the program may have begun in a pod in which this container did not start.
+
+    The keeper starts after the step, and nothing else could watch the step or take its files.
+    """
+    if dropped not in (STEP_CONTAINER, KEEPER):
+        return False
+    if ended := pod.step.terminated:
+        return ended.reason not in _START or _NOT_CREATED not in ended.message
+    return pod.step.running is not None
 
 
 def gate_problem(pod: Pod) -> PodProblem | None:

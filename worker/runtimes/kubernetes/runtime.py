@@ -54,7 +54,7 @@ from worker.runtimes.kubernetes.pod_starts import (
     ignore_progress,
     rules_of,
 )
-from worker.runtimes.kubernetes.pod_units import has_started, is_gated, unit_of
+from worker.runtimes.kubernetes.pod_units import has_started, is_void, unit_of
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.pods_ahead import PodsAhead
 from worker.runtimes.kubernetes.resources import ClusterResources
@@ -221,6 +221,8 @@ class KubernetesRuntime(Runtime):
             raise self._loss(unit)
         if lost := reasons.lost_problem(pod) or reasons.gate_problem(pod):
             raise reasons.PodFailed(lost)
+        if dropped := reasons.dropped_start(pod, may_run_again=False):
+            raise dropped
         if not reasons.has_keeper_ended(pod):
             await self._repeat(unit, lambda: self._shared.keep(pod), limit_s=COLLECT_S)
         return UnitExit(exit_code=ended.exit_code, oom_killed=ended.reason == "OOMKilled")
@@ -340,7 +342,7 @@ class KubernetesRuntime(Runtime):
         with _cluster_errors():
             pods = await self._resources.pods(**{ownership.ORCHESTRATOR: owner.orchestrator_id})
             await self._ahead.remove_strays(pods)
-        units = [pod for pod in pods if not is_gated(pod)]
+        units = [pod for pod in pods if not is_void(pod)]
         for pod in units:
             self._pods.note(pod)
         return [unit_of(pod) for pod in units if not pod.is_going]
