@@ -70,16 +70,20 @@ class Installation:
         return kubectl("--namespace", self.namespace, *words, text=text)
 
     def prepare(self) -> None:
-        """Make what exists before: namespace, Secret, volumes, the shared claim."""
+        """Make what exists before: namespace, Secret, volumes and their claims.
+
+        Those of the stores have the names that their StatefulSets give. All are bound at the end:
+        the scheduler may leave a pod for minutes that it saw before its claim was bound.
+        """
         kubectl("create", "namespace", self.namespace)
         level = "pod-security.kubernetes.io/enforce=baseline"
         kubectl("label", "namespace", self.namespace, level)
         self.kubectl("create", "secret", "generic", "partita", *self._secret_values())
         for name, owner, claim, mode in _VOLUMES:
             self._make_volume(name, owner, claim, mode)
-        kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM}}
-        spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-        self.kubectl("apply", "-f", "-", text=json.dumps({**kind, "spec": spec}))
+            self._make_claim(claim, mode)
+        bound = "--for=jsonpath={.status.phase}=Bound"
+        self.kubectl("wait", bound, "persistentvolumeclaim", "--all", "--timeout=60s")
 
     def _secret_values(self) -> list[str]:
         password = secrets.token_hex(24)
@@ -111,6 +115,15 @@ class Installation:
             },
         }
         kubectl("apply", "-f", "-", text=json.dumps(volume))
+
+    def _make_claim(self, name: str, mode: str) -> None:
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name},
+            "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        self.kubectl("apply", "-f", "-", text=json.dumps(claim))
 
     def apply_kustomization(self) -> None:
         overlay = self._folder / "overlay"

@@ -142,6 +142,17 @@ class Up:
         with self.client() as client:
             client.delete(f"/executions/{run_id}/keep")
 
+    def end_environments(self) -> None:
+        """End each environment that is kept; return once the runtime has nothing of any run."""
+
+        def has_none() -> bool:
+            there = self.get("/sandboxes").json()["sandboxes"]
+            for each in there:
+                self.end_environment(each["runId"])
+            return not there
+
+        until(has_none, within_s=60, what="no environment is left", each_s=1)
+
     def detail(self, run_id: str) -> dict[str, Any]:
         answer = self.get(f"/executions/{run_id}")
         assert answer.status_code == 200, answer.text
@@ -221,7 +232,10 @@ class Up:
 def up_with_suite(
     folder: Path, runtime: str, name: str, star: str, files: dict[str, str]
 ) -> Iterator[Up]:
-    """`up` on one of REAL_RUNTIMES, with this suite alone and without its demo."""
+    """`up` on one of REAL_RUNTIMES, with this suite alone and without its demo.
+
+    Of a cluster, which other tests need whole, it leaves no place taken.
+    """
     write_suite(folder / "suites", name, star, files)
     more = {"LOCAL_RUNTIME": runtime, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
     if runtime == "docker":
@@ -231,6 +245,8 @@ def up_with_suite(
     up = Up(folder / "up", **more)
     up.start()
     yield up
+    if runtime == "kubernetes":
+        up.end_environments()
     up.end()
 
 
