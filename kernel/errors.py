@@ -10,10 +10,21 @@ translates it once. The codes and their HTTP statuses are listed in `kernel.prob
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NotRequired, TypedDict
 
 _MAX_NAMES: Final = 10
+
+
+class FieldErrorDocument(TypedDict):
+    """What is wrong, and where; `line` and `column` of the file count from 1."""
+
+    pointer: str
+    code: str
+    detail: str
+    file: NotRequired[str]
+    line: NotRequired[int]
+    column: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +42,19 @@ class FieldError:
     line: int | None = None
     column: int | None = None
 
-    def as_dict(self) -> dict[str, str | int]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    def as_dict(self) -> FieldErrorDocument:
+        document: FieldErrorDocument = {
+            "pointer": self.pointer,
+            "code": self.code,
+            "detail": self.detail,
+        }
+        if self.file is not None:
+            document["file"] = self.file
+        if self.line is not None:
+            document["line"] = self.line
+        if self.column is not None:
+            document["column"] = self.column
+        return document
 
 
 class PlatformError(Exception):

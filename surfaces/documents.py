@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypeAlias, TypedDict
 
+from kernel.wire_types import Count, one_of
 from readers.archive import content_digest
 from surfaces.hydration import surfaces_of
 from surfaces.model import (
+    CONDITION_SOURCES,
+    PARAMETER_SOURCES,
+    Adapter,
+    Dispatcher,
     Exchange,
     Fallback,
+    FallbackMode,
     Mock,
     Operation,
     ParameterConstraint,
@@ -29,19 +35,21 @@ from surfaces.samples import (
 from surfaces.warnings import PackageWarning
 
 MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
-ConditionDocument = TypedDict("ConditionDocument", {"from": str, "param": str, "value": str})
+_Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
+ConditionDocument = TypedDict("ConditionDocument", {"from": _Source, "param": str, "value": str})
+ConditionDocument.__doc__ = "A part of `when`; all must hold."
 
 
 class ConstraintDocument(TypedDict):
     name: str
-    source: str
+    source: Annotated[str, one_of(PARAMETER_SOURCES)]
     required: bool
     forward: bool
     pattern: NotRequired[str]
 
 
 class FallbackDocument(TypedDict):
-    mode: str
+    mode: FallbackMode
     exampleName: NotRequired[str]
     proxyUrl: NotRequired[str]
     status: NotRequired[str]
@@ -66,12 +74,15 @@ class StateDocument(TypedDict):
 
 
 class MockDocument(TypedDict):
-    """How an operation is simulated; `metadataPath` is missing where the suite has no mock."""
+    """How an operation is simulated; `problems` are why it would answer 500.
 
-    adapter: str
-    dispatcher: str
+    `metadataPath` is missing where the suite has no mock.
+    """
+
+    adapter: Adapter
+    dispatcher: Dispatcher
     dispatcherRules: NotRequired[str]
-    delayMillis: int
+    delayMillis: Count
     parameterConstraints: list[ConstraintDocument]
     fallback: NotRequired[FallbackDocument]
     state: NotRequired[StateDocument]
@@ -82,7 +93,7 @@ class MockDocument(TypedDict):
 
 
 class ExchangeDocument(TypedDict):
-    """An example; of a schema, a deterministic sample."""
+    """An example; bodies and headers of schemas are a deterministic sample."""
 
     name: str
     sourceArtifact: str
@@ -100,17 +111,19 @@ class OperationDocument(TypedDict):
     method: str
     name: str
     summary: str
-    streaming: NotRequired[str]
+    streaming: NotRequired[Annotated[str, one_of(("client", "server", "both"))]]
     contractPath: NotRequired[str]
     mockPath: NotRequired[str]
     mockUrl: str
     curlCommand: str
-    dispatcher: str
+    dispatcher: Dispatcher
     mockMetadata: MockDocument
     exchanges: list[ExchangeDocument]
 
 
 class SurfaceDocument(TypedDict):
+    """Operations of one contract or of one folder of mocks."""
+
     id: str
     title: str
     protocol: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from apps.agents.domain.agent import (
     OFFLINE_AFTER,
     Agent,
+    AgentDocument,
     AgentNotFound,
     Registered,
     Registration,
@@ -34,6 +35,7 @@ from apps.agents.services import (
 __all__ = [
     "OFFLINE_AFTER",
     "Agent",
+    "AgentDocument",
     "AgentNotFound",
     "Registered",
     "Registration",

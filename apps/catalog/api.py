@@ -6,6 +6,8 @@ from apps.catalog.domain.filters import Facet, PackageFilter, facets
 from apps.catalog.domain.packages import (
     OFFICIAL,
     CatalogEntry,
+    CatalogPackage,
+    CatalogWarning,
     PackageDocument,
     package_key,
 )
@@ -23,6 +25,8 @@ from apps.catalog.services import add_favorite, remove_favorite
 __all__ = [
     "OFFICIAL",
     "CatalogEntry",
+    "CatalogPackage",
+    "CatalogWarning",
     "Facet",
     "PackageDocument",
     "PackageFilter",

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from apps.catalog.domain.merits import merits_of
-from apps.catalog.domain.packages import AdvertisedRepository, BuiltInModule, KnownSuite
+from apps.catalog.domain.packages import (
+    AdvertisedRepository,
+    BuiltInModule,
+    CatalogWarning,
+    KnownSuite,
+)
 from apps.oci import api as oci
 from apps.platform_settings import api as platform_settings
 from apps.suites import api as suites
@@ -43,7 +48,7 @@ def built_in_modules() -> list[BuiltInModule]:
     ]
 
 
-def warnings() -> list[dict[str, str]]:
+def warnings() -> list[CatalogWarning]:
     """Return the registries whose last sync failed."""
     return [
         {"registryId": each.registry_id, "code": each.code, "detail": each.detail}

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from apps.accounts.api import Principal
 from apps.catalog import contents
 from apps.catalog.domain.filters import PackageFilter
-from apps.catalog.domain.packages import CatalogEntry, merge_packages
+from apps.catalog.domain.packages import (
+    CatalogEntry,
+    CatalogPackage,
+    CatalogWarning,
+    merge_packages,
+)
 from apps.catalog.models import Favorite
 from apps.operations.api import CachedReads
 from kernel.errors import NotFound
@@ -52,20 +56,20 @@ def find_entry(package_id: str) -> CatalogEntry:
     raise PackageNotFound(f"there is no package {package_id[:200]!r} in the catalog")
 
 
-def list_packages(principal: Principal, wanted: PackageFilter) -> list[dict[str, Any]]:
+def list_packages(principal: Principal, wanted: PackageFilter) -> list[CatalogPackage]:
     """Return the packages that a filter accepts, as on the wire, by kind and title."""
     favorites = favorites_of(principal)
     entries = list_entries()
     return [document(each, favorites) for each in entries if wanted.accepts(each, favorites)]
 
 
-def get_package(principal: Principal, package_id: str) -> dict[str, Any]:
+def get_package(principal: Principal, package_id: str) -> CatalogPackage:
     """Return a package as on the wire; raise PackageNotFound."""
     return document(find_entry(package_id), favorites_of(principal))
 
 
-def document(entry: CatalogEntry, favorites: frozenset[str]) -> dict[str, Any]:
-    package: Mapping[str, Any] = entry["package"]
+def document(entry: CatalogEntry, favorites: frozenset[str]) -> CatalogPackage:
+    package = entry["package"]
     return {**package, "starred": package["id"] in favorites}
 
 
@@ -79,6 +83,6 @@ def favorites_of(principal: Principal) -> frozenset[str]:
     return frozenset(_favorites.get(str(principal.user_id), read))
 
 
-def failing_registries() -> list[dict[str, str]]:
-    """Return the registries whose last sync failed: `registryId`, `code`, `detail`."""
+def failing_registries() -> list[CatalogWarning]:
+    """Return the registries whose last sync failed."""
     return contents.warnings()

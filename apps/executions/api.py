@@ -55,7 +55,7 @@ from apps.executions.domain.runs import (
     RunSummary,
 )
 from apps.executions.domain.since_green import difference_name, difference_sides
-from apps.executions.domain.states import FINAL_EXECUTION
+from apps.executions.domain.states import FINAL_EXECUTION, CancelReason
 from apps.executions.domain.timeline import SEGMENT_KINDS, SegmentBody, StepTimeline
 from apps.executions.domain.verdict import RunVerdict, StepVerdict
 from apps.executions.selectors.artifact_files import (
@@ -191,6 +191,7 @@ __all__ = [
     "Adopted",
     "ArtifactPreview",
     "AttemptBody",
+    "CancelReason",
     "CauseLink",
     "Concurrency",
     "CriticalLink",

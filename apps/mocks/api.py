@@ -11,7 +11,15 @@ from apps.mocks.access import run_readers
 from apps.mocks.addresses import mock_url
 from apps.mocks.domain.bodies import parse_body
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
-from apps.mocks.domain.documents import call_document, counter_document, record_document
+from apps.mocks.domain.documents import (
+    CallDocument,
+    CounterDocument,
+    Explanation,
+    RecordDocument,
+    call_document,
+    counter_document,
+    record_document,
+)
 from apps.mocks.domain.inspection import CallFilter, ExplainedCall
 from apps.mocks.domain.paths import parse_path, text_of_value, value_at
 from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
@@ -36,12 +44,16 @@ from apps.mocks.spaces import space_sources
 
 __all__ = [
     "JOURNAL_ENTRIES",
+    "CallDocument",
     "CallFilter",
     "CallOutcome",
     "Counter",
+    "CounterDocument",
     "ExplainedCall",
+    "Explanation",
     "JournalEntry",
     "OperationNotFound",
+    "RecordDocument",
     "SpaceContent",
     "SpaceName",
     "SpaceNotActive",

@@ -23,6 +23,7 @@ from apps.profiles.domain.profiles import (
     ProfileInvalid,
     ProfileNotInSuite,
     SecretRef,
+    SecretRefDocument,
     chain_of,
     default_profile,
     find_profile,
@@ -30,6 +31,7 @@ from apps.profiles.domain.profiles import (
     select_profile,
 )
 from apps.profiles.domain.records import (
+    ProfileRecordDocument,
     ProfileSet,
     StoredProfiles,
     profile_set,
@@ -70,8 +72,10 @@ __all__ = [
     "ProfileNotFound",
     "ProfileNotInSuite",
     "ProfileNotLaunchable",
+    "ProfileRecordDocument",
     "ProfileSet",
     "SecretRef",
+    "SecretRefDocument",
     "Seed",
     "StoredProfiles",
     "Written",

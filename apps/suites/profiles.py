@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 from django.db import DatabaseError
 
@@ -15,6 +15,7 @@ from apps.operations.api import is_store_away
 from apps.profiles.api import (
     Edit,
     Profile,
+    ProfileRecordDocument,
     ProfileSet,
     StoredProfiles,
     default_profile,
@@ -27,7 +28,9 @@ from apps.profiles.api import (
     warnings_of,
 )
 from apps.suites.domain.definition import Suite
-from kernel.errors import PlatformError
+from kernel.errors import FieldError, PlatformError
+from kernel.wire_types import Count
+from surfaces.warnings import PackageWarning, WarningDocument
 
 
 class ProfileSummary(TypedDict):
@@ -37,9 +40,15 @@ class ProfileSummary(TypedDict):
     title: str
     description: str
     repository: str
-    profileCount: int
-    launchableCount: int
+    profileCount: Count
+    launchableCount: Count
     defaultProfileFileName: NotRequired[str]
+
+
+class ProfileWarningDocument(WarningDocument, TypedDict):
+    """What is legal in a profile but most likely wrong."""
+
+    profileId: str
 
 
 class SuiteProfilesDocument(TypedDict):
@@ -51,8 +60,8 @@ class SuiteProfilesDocument(TypedDict):
     repository: str
     defaultProfileId: NotRequired[str]
     defaultProfileFileName: NotRequired[str]
-    profiles: list[dict[str, Any]]
-    warnings: list[dict[str, Any]]
+    profiles: list[ProfileRecordDocument]
+    warnings: list[ProfileWarningDocument]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +193,7 @@ def profiles_document(
         "repository": suite.metadata.repository,
         "profiles": [_record(found, profile, principal) for profile in found.profiles],
         "warnings": [
-            {"profileId": profile.profile_id, **_without_pointer(warning.as_dict())}
+            _warning(profile, warning)
             for profile in found.profiles
             for warning in warnings_of(profile)
         ],
@@ -195,14 +204,23 @@ def profiles_document(
     return document
 
 
-def _without_pointer(warning: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in warning.items() if key != "pointer"}
+def _warning(profile: Profile, warning: FieldError) -> ProfileWarningDocument:
+    found = PackageWarning(
+        code=warning.code,
+        detail=warning.detail,
+        file=warning.file,
+        line=warning.line,
+        column=warning.column,
+    )
+    return {"profileId": profile.profile_id, **found.as_dict()}
 
 
-def _record(found: ProfileSet, profile: Profile, principal: Principal) -> dict[str, Any]:
+def _record(found: ProfileSet, profile: Profile, principal: Principal) -> ProfileRecordDocument:
     document = record_document(found, profile)
     record = found.record(profile.profile_id)
     if record is None or not record.updated_by:
         return document
     own = record.updated_in == str(principal.workspace_id)
-    return document | ({"updatedBy": record.updated_by} if own or principal.is_admin else {})
+    if own or principal.is_admin:
+        document["updatedBy"] = record.updated_by
+    return document

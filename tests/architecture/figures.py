@@ -119,13 +119,48 @@ def repeated_class_names() -> list[str]:
 
 
 def describing_serializers() -> list[str]:
-    """Return the serializers that check nothing: they repeat what another declaration says."""
+    """Return the serializers that neither read a request nor render an answer.
+
+    They repeat what a typed document says (decision 0065). Who reads is a StrictSerializer; who
+    renders is made in a function, or is a base or a member of one that is.
+    """
+    rest = [module for module in parsed_modules() if "/rest/" in module.path]
+    places = {node.name: (module, node) for module in rest for node in module.classes}
+    plain = _descendants({"Serializer"}, [node for _, node in places.values()])
+    made = {name for module in rest for each in module.functions for name in _made_in(each)}
+    pending, used = sorted(made & plain), set[str]()
+    while pending:
+        name = pending.pop()
+        used.add(name)
+        node = places[name][1]
+        parts = {*map(name_of, node.bases), *_made_in(node)}
+        pending += sorted(parts & plain - used)
     return [
-        f"{module.path}:{node.lineno} {node.name}"
-        for module in parsed_modules()
-        for node in module.classes
-        if "Shape" in map(name_of, node.bases)
+        f"{places[name][0].path}:{places[name][1].lineno} {name}" for name in sorted(plain - used)
     ]
+
+
+def _descendants(roots: set[str], classes: list[ast.ClassDef]) -> set[str]:
+    """Return the names of the classes that derive from a root, but not from StrictSerializer."""
+    found: set[str] = set()
+    while True:
+        more = {
+            node.name
+            for node in classes
+            if node.name != "StrictSerializer" and (roots | found) & {*map(base_name, node.bases)}
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
+def base_name(base: ast.expr) -> str:
+    """Return the name of a base class, also of `serializers.Serializer[Any]`."""
+    return name_of(base.value if isinstance(base, ast.Subscript) else base)
+
+
+def _made_in(node: ast.AST) -> set[str]:
+    return {name_of(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}
 
 
 def gerund_modules() -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
+from apps.mocks.domain.documents import Explanation
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.ports import Counter, ProxyAnswer, SpaceContent, StateRecord
@@ -202,7 +203,7 @@ class Mocks:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         defaults_only: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Explanation:
         operation, request = self.request(target, headers=headers, body=body)
         return await explain(self.engine, operation, request, defaults_only=defaults_only)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -42,8 +42,10 @@ class ApiTokenSerializer(serializers.Serializer[Any]):
 class ApiTokenCreated(ApiTokenSerializer):
     token = serializers.CharField(help_text="shown once")
 
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        return {**ApiTokenSerializer(instance.row).data, "token": instance.token}
 
-@extend_schema_serializer(many=False)
+
 class ApiTokenList(serializers.Serializer[Any]):
     tokens = ApiTokenSerializer(many=True)
 
@@ -70,8 +72,7 @@ class ApiTokenViewSet(PrincipalMixin, StrictViewSet):
             scope=TokenScope(body["scope"]),
             days=body["expiresInDays"],
         )
-        shown = {**ApiTokenSerializer(made.row).data, "token": made.token}
-        return Response(shown, status=201, headers=_NO_STORE)
+        return Response(ApiTokenCreated(made).data, status=201, headers=_NO_STORE)
 
     @extend_schema(operation_id="api_tokens_revoke", responses={204: None})
     def destroy(self, request: Request, token_id: str) -> Response:

@@ -103,10 +103,6 @@ class StreamTicketResponse(serializers.Serializer[Any]):
     expiresAt = Instant(source="expires_at")
 
 
-class StatusResponse(serializers.Serializer[Any]):
-    status = serializers.CharField()
-
-
 class ProviderSerializer(serializers.Serializer[Any]):
     providerId = serializers.CharField(source="provider_id")
     name = serializers.CharField()

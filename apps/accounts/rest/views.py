@@ -5,7 +5,7 @@ Those of sign-in at a provider are in `single_sign_on`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypedDict
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -39,6 +39,10 @@ from apps.http.api import client_ip
 from apps.http.rest import StrictAPIView
 
 _NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
+
+
+class StatusDocument(TypedDict):
+    status: str
 
 
 class PublicView(StrictAPIView):
@@ -125,25 +129,25 @@ class MeView(AccountView):
 
 class SignOutView(AccountView):
     @extend_schema(
-        operation_id="auth_sign_out", request=wire.SignOutInput, responses=wire.StatusResponse
+        operation_id="auth_sign_out", request=wire.SignOutInput, responses=StatusDocument
     )
     def post(self, request: Request) -> Response:
         self.body(wire.SignOutInput)
         revoke_credential(self.principal)
-        return Response({"status": "signed-out"})
+        return _status_response("signed-out")
 
 
 class SignOutEverywhereView(AccountView):
     @extend_schema(
         operation_id="auth_sign_out_everywhere",
         request=wire.SignOutInput,
-        responses=wire.StatusResponse,
+        responses=StatusDocument,
     )
     def post(self, request: Request) -> Response:
         self.body(wire.SignOutInput)
         self.principal.require_session()
         revoke_everything(self.principal.user_id)
-        return Response({"status": "signed-out"})
+        return _status_response("signed-out")
 
 
 class StreamTicketsView(AccountView):
@@ -164,25 +168,30 @@ class ForgotPasswordView(PublicView):
     @extend_schema(
         operation_id="auth_forgot_password",
         request=wire.ForgotPasswordInput,
-        responses=wire.StatusResponse,
+        responses=StatusDocument,
     )
     def post(self, request: Request) -> Response:
         limit_by_ip(request, RESET)
         request_reset(self.body(wire.ForgotPasswordInput)["email"])
-        return Response({"status": "ok"})
+        return _status_response("ok")
 
 
 class ResetPasswordView(PublicView):
     @extend_schema(
         operation_id="auth_reset_password",
         request=wire.ResetPasswordInput,
-        responses=wire.StatusResponse,
+        responses=StatusDocument,
     )
     def post(self, request: Request) -> Response:
         limit_by_ip(request, RESET)
         body = self.body(wire.ResetPasswordInput)
         reset_password(body["token"], body["password"])
-        return Response({"status": "ok"})
+        return _status_response("ok")
+
+
+def _status_response(status: str) -> Response:
+    answer: StatusDocument = {"status": status}
+    return Response(answer)
 
 
 def signed_in_response(pair: TokenPair, *, status: int = 200) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -56,7 +56,6 @@ class BelongingSerializer(WorkspaceSerializer):
     current = serializers.BooleanField(source="is_current")
 
 
-@extend_schema_serializer(many=False)
 class WorkspaceList(serializers.Serializer[Any]):
     workspaces = BelongingSerializer(many=True)
 
@@ -69,7 +68,6 @@ class MemberSerializer(serializers.Serializer[Any]):
     joinedAt = Instant(source="created_at")
 
 
-@extend_schema_serializer(many=False)
 class MemberList(serializers.Serializer[Any]):
     members = MemberSerializer(many=True)
 
@@ -86,7 +84,6 @@ class InvitationSerializer(serializers.Serializer[Any]):
         return {name: value for name, value in shown.items() if value != ""}
 
 
-@extend_schema_serializer(many=False)
 class InvitationList(serializers.Serializer[Any]):
     invitations = InvitationSerializer(many=True)
 
@@ -98,6 +95,14 @@ class InvitationCreated(InvitationSerializer):
         help_text="whether the link was mailed; `none`: without an address or a mail server",
     )
     mailError = serializers.CharField(required=False)
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        return {
+            **InvitationSerializer(instance.invitation).data,
+            "link": instance.link,
+            "mail": instance.mail,
+            **({"mailError": instance.mail_error} if instance.mail_error else {}),
+        }
 
 
 class InvitationPreview(serializers.Serializer[Any]):
@@ -191,13 +196,7 @@ class InvitationViewSet(PrincipalMixin, StrictViewSet):
         body = self.body(InvitationInput)
         role, email = Role(body["role"]), body.get("email", "")
         made = invitations.invite(self.principal, as_uuid(workspace_id), role=role, email=email)
-        shown = {
-            **InvitationSerializer(made.invitation).data,
-            "link": made.link,
-            "mail": made.mail,
-            **({"mailError": made.mail_error} if made.mail_error else {}),
-        }
-        return Response(shown, status=201, headers=_NO_STORE)
+        return Response(InvitationCreated(made).data, status=201, headers=_NO_STORE)
 
     @extend_schema(operation_id="workspace_invitations_revoke", responses={204: None})
     def destroy(self, request: Request, workspace_id: str, invitation_id: str) -> Response:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from kernel.clock import rfc3339
 from kernel.errors import NotFound, PlatformError
+from kernel.wire_types import Instant
 
 OFFLINE_AFTER: Final = timedelta(seconds=30)
 Kind = Literal["runner", "worker"]
@@ -57,18 +58,25 @@ class AgentDocument(TypedDict):
 
     agentId: str
     name: str
-    status: str
+    status: Literal["online", "offline"]
     capabilities: list[str]
     backends: list[str]
     labels: dict[str, str]
-    registeredAt: str
-    lastHeartbeatAt: str
-    runningJobs: int
-    draining: NotRequired[bool]
-    failingLoops: NotRequired[list[str]]
+    registeredAt: Instant
+    lastHeartbeatAt: Instant
+    runningJobs: Annotated[int, "0 of who is offline"]
+    draining: NotRequired[
+        Annotated[bool, "true while an administrator drains it: it takes no new runs"]
+    ]
+    failingLoops: NotRequired[
+        Annotated[
+            list[str],
+            "background loops of its process that fail; absent when none does, or offline",
+        ]
+    ]
     hostUrl: NotRequired[str]
     version: NotRequired[str]
-    offlineSince: NotRequired[str]
+    offlineSince: NotRequired[Annotated[Instant, "of who is offline: when it was last heard of"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

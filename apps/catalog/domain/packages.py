@@ -10,9 +10,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict, get_args
 
 from kernel.ids import humanize, slug
+from kernel.wire_types import Percentage
 
 SUITE: Final = "suite"
 STDLIB: Final = "stdlib"
@@ -87,28 +88,46 @@ class BuiltInModule:
         return f"partita/{self.name}"
 
 
+PackageStatus: TypeAlias = Literal["Official", "Verified", "Installed", "Listed"]
+STATUSES: Final = get_args(PackageStatus)  # a name of the OpenAPI (SPECTACULAR_SETTINGS)
+
+
 class PackageDocument(TypedDict):
     """A package on the wire, but for `starred`, which each reader has an own answer to."""
 
     id: str
-    kind: str
+    kind: Literal["suite", "stdlib"]
     title: str
-    repository: str
+    repository: Annotated[str, "host/path of a registry's"]
     owner: str
     provider: str
     version: str
-    tags: list[str]
+    tags: Annotated[list[str], "`latest` first, then descending"]
     description: str
     modules: list[str]
-    status: str
-    score: int
-    pullCommand: NotRequired[str]  # nothing of a built-in module can be pulled
-    forkCommand: NotRequired[str]
-    inspectable: bool
+    status: PackageStatus
+    score: Percentage
+    pullCommand: NotRequired[Annotated[str, "absent for built-in modules: nothing to pull"]]
+    forkCommand: NotRequired[Annotated[str, "absent for built-in modules: nothing to copy"]]
+    inspectable: Annotated[bool, "whether `GET /suites/{suiteId}` can serve it"]
     suiteId: NotRequired[str]
     registryId: NotRequired[str]
-    digest: NotRequired[str]
-    error: NotRequired[str]  # why its content cannot be had
+    digest: NotRequired[Annotated[str, "of the manifest of `version`"]]
+    error: NotRequired[Annotated[str, "why its content cannot be had"]]
+
+
+class CatalogPackage(PackageDocument):
+    """A package; `suiteId` where a suite of that repository is known."""
+
+    starred: bool
+
+
+class CatalogWarning(TypedDict):
+    """A registry whose last sync failed; its last good content is shown."""
+
+    registryId: str
+    code: str
+    detail: str
 
 
 class CatalogEntry(TypedDict):
@@ -144,7 +163,7 @@ def merge_packages(
     return sorted(drafts, key=lambda entry: package_key(entry["package"]))
 
 
-def package_key(package: Mapping[str, Any]) -> tuple[str, str, str]:
+def package_key(package: PackageDocument) -> tuple[str, str, str]:
     """Return the key by which packages are sorted: kind, title and id."""
     return (package["kind"], package["title"].casefold(), package["id"])
 
@@ -270,7 +289,7 @@ def _reference(repository: str, version: str) -> str:
     return f"{repository}:{version}" if version else repository
 
 
-def _status(suite: KnownSuite | None, *, is_pulled: bool) -> str:
+def _status(suite: KnownSuite | None, *, is_pulled: bool) -> PackageStatus:
     if suite and not suite.is_remote:
         return INSTALLED
     return VERIFIED if is_pulled else LISTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from apps.accounts.api import operator
@@ -57,7 +57,7 @@ def search_packages(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def _failing_words(failing: Sequence[Mapping[str, str]]) -> str:
+def _failing_words(failing: Sequence[catalog.CatalogWarning]) -> str:
     """Return one sentence, however many registries fail."""
     if len(failing) == 1:
         words = f"registry {failing[0]['registryId']} could not be read: {failing[0]['detail']}"

@@ -48,7 +48,7 @@ class PackageViewSet(StrictViewSet):
 
     @extend_schema(
         operation_id="catalog_packages_detail",
-        responses={200: schemas.CatalogPackage, 304: None},
+        responses={200: api.CatalogPackage, 304: None},
     )
     def retrieve(self, request: Request, package_id: str) -> Response:
         return conditional_response(request, api.get_package(principal_of(request), package_id))
@@ -61,14 +61,15 @@ class FavoriteViewSet(StrictViewSet):
 
     @extend_schema(operation_id="catalog_favorites_list", responses=schemas.Favorites)
     def list(self, request: Request) -> Response:
-        return Response({"packageIds": sorted(api.favorites_of(principal_of(request)))})
+        answer: schemas.Favorites = {"packageIds": sorted(api.favorites_of(principal_of(request)))}
+        return Response(answer)
 
     @extend_schema(
         operation_id="catalog_favorites_add", request=None, responses=schemas.FavoriteMark
     )
     def add(self, request: Request, package_id: str) -> Response:
         api.add_favorite(principal_of(request), package_id)
-        return Response({"packageId": package_id, "starred": True})
+        return _mark_response(package_id, is_starred=True)
 
     @extend_schema(
         operation_id="catalog_favorites_remove",
@@ -77,7 +78,12 @@ class FavoriteViewSet(StrictViewSet):
     )
     def destroy(self, request: Request, package_id: str) -> Response:
         api.remove_favorite(principal_of(request), package_id)
-        return Response({"packageId": package_id, "starred": False})
+        return _mark_response(package_id, is_starred=False)
+
+
+def _mark_response(package_id: str, *, is_starred: bool) -> Response:
+    answer: schemas.FavoriteMark = {"packageId": package_id, "starred": is_starred}
+    return Response(answer)
 
 
 def principal_of(request: Request) -> Principal:

@@ -13,10 +13,8 @@ from apps.accounts.rest import IsAdmin, IsSignedIn, PrincipalMixin
 from apps.environments import api
 from apps.environments.domain.documents import CleanupResult, SnapshotDocument
 from apps.environments.rest import schemas
-from apps.http.rest import StrictViewSet, described_document
+from apps.http.rest import StrictViewSet
 
-_SNAPSHOT: Final = described_document(SnapshotDocument)
-_RESULT: Final = described_document(CleanupResult)
 FILTERS: Final = (
     OpenApiParameter("status", str, description="comma list, such as Zombie,Degraded"),
     OpenApiParameter("q", str, description="text in an id, suite, owner, profile, name or image"),
@@ -32,7 +30,7 @@ class SandboxViewSet(PrincipalMixin, StrictViewSet):  # the stream is a raw view
         return [IsAdmin() if self.action == "reap_all" else IsSignedIn()]
 
     @extend_schema(
-        operation_id="sandboxes_list", parameters=list(FILTERS), responses={200: _SNAPSHOT}
+        operation_id="sandboxes_list", parameters=list(FILTERS), responses={200: SnapshotDocument}
     )
     def snapshot(self, request: Request) -> Response:
         wanted = request.query_params
@@ -42,14 +40,16 @@ class SandboxViewSet(PrincipalMixin, StrictViewSet):  # the stream is a raw view
         return Response(document)
 
     @extend_schema(
-        operation_id="sandboxes_reap", request=schemas.ReapInput, responses={200: _RESULT}
+        operation_id="sandboxes_reap", request=schemas.ReapInput, responses={200: CleanupResult}
     )
     def reap(self, request: Request, **path: str) -> Response:
         body = self.body(schemas.ReapInput)
         return Response(api.reap(self.principal, path["sandboxId"], dry_run=body["dryRun"]))
 
     @extend_schema(
-        operation_id="sandboxes_reap_all", request=schemas.ReapAllInput, responses={200: _RESULT}
+        operation_id="sandboxes_reap_all",
+        request=schemas.ReapAllInput,
+        responses={200: CleanupResult},
     )
     def reap_all(self, request: Request) -> Response:
         body = self.body(schemas.ReapAllInput)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
 
 import msgspec
 
+from apps.executions.domain.states import StepStatus
 from kernel.agent_protocol import LogLine
 from kernel.clock import mmss
+from kernel.wire_types import Count, Instant, one_of
 
 OVERVIEW_NUDGE: Final = "overview"
 WORK_NUDGE: Final = "work"  # every claim that waits looks for steps
+KINDS: Final = ("", "system", "output", "metric", "user")  # of a line
+LEVELS: Final = ("debug", "info", "warn", "error")
 _UNBOUND: Final = "work-unbound"
 RUN_SOURCE: Final = "execution"
 # Events that may come several times in one attempt; all others come once by the state machine.
@@ -30,24 +34,24 @@ class EventRecord(msgspec.Struct, omit_defaults=True):
     """An event as on the wire; `timestamp` and `time` are those of `timestamps`."""
 
     id: str
-    source: str
-    timestamp: str
-    time: str
+    source: Annotated[str, "step id, or `execution`"]
+    timestamp: Annotated[str, "MM:SS"]
+    time: Instant
     text: str
-    status: str
-    level: str
+    status: Annotated[str, one_of(StepStatus)]
+    level: Annotated[str, one_of(("info", "warn", "error"))]
     reason: str | None = None
-    attempt: int | None = None
+    attempt: Count | None = None
 
 
 class LineRecord(msgspec.Struct, omit_defaults=True):
     source: str
-    timestamp: str
-    time: str
-    level: str
-    kind: str
+    timestamp: Annotated[str, "MM:SS"]
+    time: Instant
+    level: Annotated[str, one_of(LEVELS)]
+    kind: Annotated[str, one_of(KINDS)]
     text: str
-    attempt: int | None = None
+    attempt: Count | None = None
     continued: bool = False
 
 

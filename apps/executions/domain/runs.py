@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NotRequired, TypedDict
+from typing import Annotated, Final, NotRequired, TypedDict
 
+from apps.executions.domain.states import ExecutionStatus
 from kernel.errors import NotFound, PlatformError
+from kernel.wire_types import Count, Instant, Ordinal, Uuid, keywords, one_of
+
+BACKEND_KINDS: Final = ("local", "kubernetes", "remote-agent")
+TRIGGERS: Final = ("Manual", "CI", "API", "Rerun")
 
 MAX_GROUP_LENGTH: Final = 128
 
@@ -101,32 +106,32 @@ class ConcurrencyBody(TypedDict):
 
 
 class RunSummary(TypedDict):
-    """The Summary of a run, as on the wire."""
+    """The Summary of a run, as on the wire; an optional key is absent, never null."""
 
     id: str
     suiteId: str
     suiteTitle: str
-    profile: str
+    profile: Annotated[str, "file name, empty when the suite has none"]
     backendId: str
-    backend: str
-    backendKind: str
-    trigger: str
-    author: str
-    workspaceId: str
+    backend: Annotated[str, "label"]
+    backendKind: Annotated[str, one_of(BACKEND_KINDS)]
+    trigger: Annotated[str, one_of(TRIGGERS)]
+    author: Annotated[str, "as given, otherwise the full name of who launched it"]
+    workspaceId: Uuid
     rerunOf: NotRequired[str]
-    attempt: NotRequired[int]
-    status: str
+    attempt: NotRequired[Annotated[int, keywords(minimum=2), "of a rerun, among all of its run"]]
+    status: Annotated[str, one_of(ExecutionStatus)]
     failing: bool
-    sentence: str
+    sentence: Annotated[str, "why the run is as it is, in words"]
     reason: NotRequired[str]
     reasonDetail: NotRequired[str]
-    queuePosition: NotRequired[int]
+    queuePosition: NotRequired[Ordinal]
     concurrency: NotRequired[ConcurrencyBody]
-    duration: str
-    durationMs: int
-    startedAt: str
-    bootedAt: NotRequired[str]
-    finishedAt: NotRequired[str]
+    duration: Annotated[str, "MM:SS"]
+    durationMs: Count
+    startedAt: Annotated[Instant, "when it was accepted"]
+    bootedAt: NotRequired[Instant]
+    finishedAt: NotRequired[Instant]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
 from apps.executions.domain.states import TERMINAL_STEP, StepStatus
 from kernel.agent_protocol import mock_variable
 from kernel.errors import FieldError, InvalidInput, known_names
+from kernel.wire_types import Count, Instant, keywords
 
 WORKSPACE_DIR: Final = "/partita/workspace"
 STEP_DIR: Final = "/partita/step"
@@ -110,9 +111,9 @@ def mock_addresses(mocks: Mapping[str, Mapping[str, str]], step_id: str) -> dict
 class ProbeBody(TypedDict):
     """What the probe of a service that is not ready answered last, as on the wire."""
 
-    answer: str
-    tries: int
-    deadline: str
+    answer: Annotated[str, keywords(maxLength=200), "masked like log lines"]
+    tries: Count
+    deadline: Annotated[Instant, "when the service fails as `not_ready`"]
 
 
 class ProbeRecord(ProbeBody):

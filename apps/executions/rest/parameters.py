@@ -11,12 +11,11 @@ from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from apps.executions.domain.runs import RunFilter
+from apps.executions.domain.events import KINDS, LEVELS
+from apps.executions.domain.runs import TRIGGERS, RunFilter
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.selectors.detail import PARTS
 from apps.executions.selectors.logs import (
-    KINDS,
-    LEVELS,
     PATTERN_MAX_CHARACTERS,
     LineFilter,
     SearchPatternInvalid,
@@ -39,7 +38,6 @@ FILTERS: Final = frozenset(
     }
 )
 SEARCH: Final = frozenset({"q", "regex", "case", "source", "kind", "level"})
-TRIGGERS: Final = ("Manual", "CI", "API", "Rerun")
 _TEXT_MAX: Final = 500
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # no store accepts these in text
 _WHOLE_NUMBER: Final = re.compile(r"^\d{1,12}\Z", re.ASCII)

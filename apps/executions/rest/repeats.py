@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_serializer
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -31,19 +31,19 @@ from apps.executions.rest.streams import (
 )
 from apps.http.rest import (
     PAGING,
-    DocumentField,
     StrictSerializer,
     StrictViewSet,
-    described_document,
+    page_of,
     paginate_queryset,
     refuse_unknown_parameters,
 )
 from apps.streams import api as streams
 from kernel.errors import FieldError, InvalidInput
+from kernel.wire_types import Count
 
 REPEATS: Final = "repeats"
 REPEATS_A_MINUTE: Final = 60
-_DOCUMENT: Final[OpenApiResponse] = described_document(api.RepeatDocument, "the repeat")
+_DOCUMENT: Final[OpenApiResponse] = OpenApiResponse(api.RepeatDocument, "the repeat")
 
 
 class RepeatInput(StrictSerializer):
@@ -71,13 +71,6 @@ class RepeatInput(StrictSerializer):
     )
 
 
-@extend_schema_serializer(many=False)
-class RepeatList(serializers.Serializer[Any]):
-    repeats = serializers.ListField(child=DocumentField(api.RepeatDocument))
-    total = serializers.IntegerField(min_value=0)
-    nextCursor = serializers.CharField(required=False)
-
-
 class RepeatViewSet(PrincipalMixin, StrictViewSet):  # the log is a raw view, below
     query_parameters: ClassVar[Collection[str] | Mapping[str, Collection[str]]] = {"list": PAGING}
 
@@ -92,7 +85,7 @@ class RepeatViewSet(PrincipalMixin, StrictViewSet):  # the log is a raw view, be
     @extend_schema(
         operation_id="executions_repeats",
         parameters=parameters.PAGING_PARAMETERS,
-        responses=RepeatList,
+        responses=page_of("RepeatPage", repeats=list[api.RepeatDocument], total=Count),
     )
     def list(self, request: Request, **_path: str) -> Response:
         rows = api.list_repeats(self.principal, self.run_id)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,11 +22,13 @@ from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
 from apps.executions.rest import parameters, schemas
 from apps.executions.rest.artifact_responses import HARMLESS, file_response
+from apps.executions.selectors.detail import RunDetail
+from apps.executions.selectors.launchable import ReferencedSuiteBody
+from apps.executions.selectors.overview import OverviewBody
 from apps.http.rest import (
     PAGING,
     StrictViewSet,
     conditional_response,
-    described_document,
     paginate,
     paginate_queryset,
     requested_page,
@@ -79,7 +81,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="launch_suites",
         parameters=parameters.PAGING_PARAMETERS,
-        responses=schemas.LaunchSuites,
+        responses=schemas.LaunchSuitePage,
     )
     @action(detail=False, url_path="launch-suites")
     def launch_suites(self, request: Request) -> Response:
@@ -95,7 +97,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
                 "ref", "the id of a suite, or `host/path`, `:tag`, `@sha256:…`", required=True
             )
         ],
-        responses=schemas.ReferencedSuite,
+        responses=ReferencedSuiteBody,
     )
     @action(detail=False, url_path="resolve-ref")
     def resolve_ref(self, request: Request) -> Response:
@@ -103,7 +105,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
 
     @extend_schema(
         parameters=[parameters.query("workspaceId", "administrators: only this workspace")],
-        responses=schemas.Overview,
+        responses=OverviewBody,
     )
     @action(detail=False)
     def overview(self, request: Request) -> Response:
@@ -113,7 +115,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_list",
         parameters=[*parameters.FILTER_PARAMETERS, *parameters.PAGING_PARAMETERS],
-        responses=schemas.ExecutionList,
+        responses=schemas.ExecutionPage,
     )
     def list(self, request: Request) -> Response:
         workspace_id = request.query_params.get("workspaceId")
@@ -128,7 +130,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
             OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
         ],
         request=schemas.LaunchInput,
-        responses={201: schemas.Summary},
+        responses={201: api.RunSummary},
     )
     def create(self, request: Request) -> Response:
         self.limit_launches()
@@ -139,7 +141,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_detail",
         parameters=parameters.DETAIL_PARAMETERS,
-        responses={200: schemas.Detail, 304: None},
+        responses={200: RunDetail, 304: None},
     )
     def retrieve(self, request: Request, **_path: str) -> Response:
         omit = parameters.omitted_parts(request)
@@ -157,7 +159,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_cancel",
         request=schemas.CancelInput,
-        responses={202: schemas.Summary},
+        responses={202: api.RunSummary},
     )
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, **_path: str) -> Response:
@@ -174,8 +176,8 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         ],
         request=schemas.RerunInput,
         responses={
-            200: described_document(api.RerunPlanBody, "the plan, for `dryRun`"),
-            201: schemas.Summary,
+            200: OpenApiResponse(api.RerunPlanBody, "the plan, for `dryRun`"),
+            201: api.RunSummary,
         },
     )
     @action(detail=True, methods=["post"])
@@ -199,7 +201,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         operation_id="executions_keep",
         description="Keep the environment for `keepAliveMs` from now on.",
         request=schemas.KeepInput,
-        responses=described_document(api.KeepBody, "how the environment is kept"),
+        responses=OpenApiResponse(api.KeepBody, "how the environment is kept"),
     )
     @action(detail=True, methods=["put"])
     def keep(self, _request: Request, **_path: str) -> Response:
@@ -219,7 +221,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
 
     @extend_schema(
         operation_id="executions_since_green",
-        responses={200: described_document(api.SinceGreen, "what differs, without any value")},
+        responses={200: OpenApiResponse(api.SinceGreen, "what differs, without any value")},
     )
     @action(detail=True, url_path="since-green")
     def since_green(self, _request: Request, **_path: str) -> Response:
@@ -228,7 +230,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_timeline",
         description="What each attempt of each step did from when to when, until now.",
-        responses={200: described_document(api.TimelineBody, "the timeline")},
+        responses={200: OpenApiResponse(api.TimelineBody, "the timeline")},
     )
     @action(detail=True)
     def timeline(self, _request: Request, **_path: str) -> Response:
@@ -246,7 +248,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
                 required=True,
             )
         ],
-        responses={200: described_document(api.LinePlace)},
+        responses={200: api.LinePlace},
     )
     @action(detail=True, url_path="logs/at")
     def log_line_at(self, request: Request, **_path: str) -> Response:
@@ -258,7 +260,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="executions_log_search",
         parameters=[*parameters.SEARCH_PARAMETERS, *parameters.PAGING_PARAMETERS],
-        responses=schemas.LogMatches,
+        responses=schemas.LogMatchPage,
     )
     @action(detail=True, url_path="logs/search")
     def log_search(self, request: Request, **_path: str) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, Final, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -21,6 +21,7 @@ from apps.executions.selectors.artifact_bytes import heads_of, report_bytes
 from apps.executions.selectors.definitions import BoundedCache
 from apps.executions.selectors.runs import get_execution
 from kernel import clock
+from kernel.wire_types import Count, Instant, Ordinal, one_of
 
 ARTIFACT_ID: Final = re.compile(r"^[a-z0-9-]{1,300}\Z")
 _MAX_CASES: Final = 100
@@ -59,20 +60,20 @@ class ArtifactDocument(TypedDict):
     stepId: str
     stepName: str
     path: str
-    on: str
-    format: str
-    attempt: int
-    size: int
+    on: Annotated[str, one_of(("success", "failure", "always"))]
+    format: Annotated[str, one_of(("raw", "junit", "cobertura", "ctrf"))]
+    attempt: Ordinal
+    size: Count
     sha256: str
     mediaType: str
     href: str
-    createdAt: str
+    createdAt: Instant
     name: NotRequired[str]
     testSummary: NotRequired[TestSummaryBody]
-    content: NotRequired[str]
+    content: NotRequired[Annotated[str, "the first 64 KiB of a UTF-8 text"]]
     truncated: NotRequired[bool]
-    imageType: NotRequired[str]
-    expiredAt: NotRequired[str]
+    imageType: NotRequired[Annotated[str, "of an image, by its bytes: PNG, JPEG, GIF or WebP"]]
+    expiredAt: NotRequired[Annotated[Instant, "when its bytes were removed"]]
 
 
 def artifacts_of(row: Execution) -> list[ArtifactDocument]:

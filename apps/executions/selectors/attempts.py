@@ -37,7 +37,7 @@ _LAST_AS_LONG_AS_THE_RUN: Final = ("service", "mock")
 _ENDED: Final = (str(StepStatus.HEALTHY), str(StepStatus.FAILED))
 
 
-class _GreenRun(TypedDict):
+class GreenRun(TypedDict):
     id: str
     startedAt: str
     profile: str
@@ -46,7 +46,7 @@ class _GreenRun(TypedDict):
 class _WithGreen(TypedDict, total=False):
     """The last Healthy run; absent if there was none."""
 
-    green: _GreenRun
+    green: GreenRun
 
 
 class SinceGreen(_WithGreen):

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Set
 from datetime import datetime
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from apps.accounts.api import Principal
 from apps.executions.domain.attempts import AttemptBody
-from apps.executions.domain.events import CauseLink, events_topic, logs_topic
+from apps.executions.domain.events import CauseLink, EventRecord, events_topic, logs_topic
 from apps.executions.domain.kept_environments import KeepBody
 from apps.executions.domain.runs import RunSummary
-from apps.executions.domain.states import ExecutionStatus
+from apps.executions.domain.states import ExecutionStatus, StepReason, StepStatus
 from apps.executions.domain.steps import ProbeBody, StepEdges, probe_of, wait_of, waiting_on
 from apps.executions.domain.verdict import RunVerdict
 from apps.executions.models import Execution, Step
@@ -34,34 +34,45 @@ from apps.executions.selectors.runs import (
 from apps.executions.selectors.verdicts import read_verdict
 from apps.streams import api as streams
 from kernel import clock
+from kernel.wire_types import Count, Instant, one_of
 
 PARTS: Final = ("suite", "events", "steps", "artifacts", "verdict", "attempts")
 NO_PARTS: Final = frozenset(PARTS)  # what is omitted for the summary alone
 STEPS_ONLY: Final = NO_PARTS - {"steps"}  # what is omitted for the steps
-_SUITE_TEXTS: Final = ("id", "title", "repository", "suiteStar")
-_SUITE_LISTS: Final = ("profiles", "folders", "topology", "resolvedDependencies", "apiSurfaces")
 _READS: Final = 4  # of a run that changes meanwhile
 _NO_EDGES: Final = StepEdges(depends_on=(), on_failure=(), continue_on_failure=False)
 
 
+class UsageBody(TypedDict, total=False):
+    cpuPercent: float
+    memoryBytes: int
+    memoryPeakBytes: int
+
+
 class StepOutcome(TypedDict, total=False):
-    reason: str
+    reason: Annotated[str, one_of(StepReason)]
     detail: str
     cause: list[CauseLink]
     agentId: str
     exitCode: int
-    usage: dict[str, float]
-    missingArtifacts: list[dict[str, str]]
+    usage: UsageBody
+    missingArtifacts: Annotated[
+        list[dict[str, str]],
+        "declared artifacts that the last attempt did not leave: `path`, and `hint` "
+        "if it is known where such a file is or why it was not taken",
+    ]
 
 
 class StepTimes(TypedDict):
-    duration: str
-    durationMs: NotRequired[int]
-    queuedAt: NotRequired[str]
-    startedAt: NotRequired[str]
-    finishedAt: NotRequired[str]
+    duration: Annotated[str, "MM:SS"]
+    durationMs: NotRequired[Count]
+    queuedAt: NotRequired[Instant]
+    startedAt: NotRequired[Instant]
+    finishedAt: NotRequired[Instant]
     probe: NotRequired[ProbeBody]
-    waitsFor: NotRequired[str]
+    waitsFor: NotRequired[
+        Annotated[str, "what keeps its container from the start, in the words of the cluster"]
+    ]
 
 
 class StepDocument(StepOutcome, StepTimes):
@@ -71,39 +82,57 @@ class StepDocument(StepOutcome, StepTimes):
     name: str
     kind: str
     variant: str
-    level: int
+    level: Count
     dependsOn: list[str]
     onFailure: list[str]
     continueOnFailure: bool
-    status: str
-    attempt: int
+    status: Annotated[str, one_of(StepStatus)]
+    attempt: Count
     waitingOn: list[str]
+
+
+class RunSuiteBody(TypedDict):
+    """The definition at the time of the launch; its parts are those of `GET /suites/{suiteId}`."""
+
+    id: str
+    title: str
+    repository: str
+    suiteStar: str
+    profiles: list[Mapping[str, Any]]
+    folders: list[Mapping[str, Any]]
+    topology: list[Mapping[str, Any]]
+    resolvedDependencies: list[Mapping[str, Any]]
+    apiSurfaces: list[Mapping[str, Any]]
+    sourceFiles: list[Mapping[str, Any]]
 
 
 class RunParts(TypedDict, total=False):
     """What a Detail may lack; `suite` and `events` are as they were stored."""
 
     cancelReason: str
-    keepAliveUntil: str
+    keepAliveUntil: Instant
     keep: KeepBody
     queue: QueueBody
     verdict: RunVerdict
-    suite: Mapping[str, Any]
+    suite: RunSuiteBody
     steps: list[StepDocument]
-    events: list[dict[str, object]]
+    events: list[Annotated[dict[str, object], EventRecord]]
     artifacts: list[ArtifactDocument]
-    attempts: list[AttemptBody]
+    attempts: Annotated[
+        list[AttemptBody],
+        "the run and its reruns in order; an entry with `gap` has no run",
+    ]
 
 
 class RunDetail(RunSummary, RunParts):
     """The Detail of a run, as on the wire."""
 
-    updatedAt: str
+    updatedAt: Instant
     commit: str
     branch: str
     message: str
-    lastEventId: int
-    lastLogId: int
+    lastEventId: Count
+    lastLogId: Count
 
 
 class EventEnvelope(TypedDict):
@@ -200,13 +229,22 @@ def events_of(run_id: str) -> list[dict[str, object]]:
     return [json.loads(record) for chunk in chunks for record in chunk.records]
 
 
-def _suite(definition: Mapping[str, Any]) -> dict[str, object]:
-    sources = [
-        {name: value for name, value in file.items() if name != "content"}
-        for file in definition["sourceFiles"]
-    ]
-    texts = {key: definition.get(key, "") for key in _SUITE_TEXTS}
-    return texts | {key: definition.get(key, []) for key in _SUITE_LISTS} | {"sourceFiles": sources}
+def _suite(definition: Mapping[str, Any]) -> RunSuiteBody:
+    return {
+        "id": definition.get("id", ""),
+        "title": definition.get("title", ""),
+        "repository": definition.get("repository", ""),
+        "suiteStar": definition.get("suiteStar", ""),
+        "profiles": definition.get("profiles", []),
+        "folders": definition.get("folders", []),
+        "topology": definition.get("topology", []),
+        "resolvedDependencies": definition.get("resolvedDependencies", []),
+        "apiSurfaces": definition.get("apiSurfaces", []),
+        "sourceFiles": [
+            {name: value for name, value in file.items() if name != "content"}
+            for file in definition["sourceFiles"]
+        ],
+    }
 
 
 def _read_steps(row: Execution) -> list[Step]:
@@ -256,14 +294,20 @@ def _step_outcome(step: Step) -> StepOutcome:
         outcome["exitCode"] = step.exit_code
     if step.missing_artifacts:
         outcome["missingArtifacts"] = step.missing_artifacts
-    figures = {
-        "cpuPercent": step.cpu_percent,
-        "memoryBytes": step.memory_bytes,
-        "memoryPeakBytes": step.memory_peak_bytes,
-    }
-    if usage := {name: figure for name, figure in figures.items() if figure is not None}:
+    if usage := _usage(step):
         outcome["usage"] = usage
     return outcome
+
+
+def _usage(step: Step) -> UsageBody:
+    usage: UsageBody = {}
+    if step.cpu_percent is not None:
+        usage["cpuPercent"] = step.cpu_percent
+    if step.memory_bytes is not None:
+        usage["memoryBytes"] = step.memory_bytes
+    if step.memory_peak_bytes is not None:
+        usage["memoryPeakBytes"] = step.memory_peak_bytes
+    return usage
 
 
 def _step_times(step: Step, now: datetime) -> StepTimes:

@@ -29,7 +29,7 @@ class ProfileOptionBody(TypedDict):
 
 
 class ReferencedSuiteBody(TypedDict):
-    """The suite that a reference names, as on the wire."""
+    """The suite that a reference names; the default profile is the first."""
 
     id: str
     title: str

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal, Protocol, TypedDict
+from typing import Annotated, Final, Literal, Protocol, TypedDict
 
 import msgspec
 import re2
@@ -15,9 +15,8 @@ from apps.executions.domain.events import LineRecord, logs_topic
 from apps.streams import api as streams
 from apps.streams.api import Chunk
 from kernel import clock
+from kernel.wire_types import Ordinal
 
-KINDS: Final = ("", "system", "output", "metric", "user")
-LEVELS: Final = ("debug", "info", "warn", "error")
 PATTERN_MAX_CHARACTERS: Final = 1_000
 _PATTERN_MAX_BYTES: Final = 8 * 2**20  # of memory, once compiled
 SEARCHED_RECORDS: Final = 200_000  # in one request, or
@@ -105,8 +104,8 @@ class SearchState:
 class LogMatch(TypedDict):
     """A line that matches, as on the wire; `id` is its number in the log, `found` the text."""
 
-    id: int
-    line: Mapping[str, object]
+    id: Ordinal
+    line: Annotated[Mapping[str, object], LineRecord]
     found: str
 
 

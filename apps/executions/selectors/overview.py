@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Event, Lock
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
@@ -23,13 +23,14 @@ from django.db.models import Count, Q, QuerySet
 from apps.accounts.api import Principal, visible_workspaces
 from apps.executions.domain.events import OVERVIEW_NUDGE
 from apps.executions.domain.runs import RunFilter, RunSummary
-from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus
+from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, StepStatus
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import edges_of
 from apps.executions.selectors.runs import NEWEST_FIRST, all_runs, matching_runs, summaries
 from apps.streams import api as streams
 from kernel import clock
 from kernel.errors import InvalidInput
+from kernel.wire_types import Instant, keywords, one_of
 
 MAX_AGE_S: Final = 0.25
 FINISHED_SHOWN: Final = 200
@@ -54,7 +55,7 @@ class OverviewStepBody(TypedDict):
     id: str
     name: str
     kind: str
-    status: str
+    status: Annotated[str, one_of(StepStatus)]
     level: int
     dependsOn: list[str]
 
@@ -78,13 +79,23 @@ class ActiveSteps(TypedDict, total=False):
 class OverviewItemBody(RunSummary, StepCountsBody, ActiveSteps):
     """A run in the overview, as on the wire."""
 
-    updatedAt: str
-    progressRatio: float
+    updatedAt: Instant
+    progressRatio: Annotated[float, keywords(minimum=0, maximum=1)]
+
+
+class OverviewCounts(StepCountsBody):
+    totalExecutions: int
+    queuedExecutions: int
+    bootingExecutions: int
+    healthyExecutions: int
+    failedExecutions: int
+    canceledExecutions: int
+    totalSteps: int
 
 
 class OverviewBody(TypedDict):
-    updatedAt: str
-    summary: Mapping[str, int]
+    updatedAt: Instant
+    summary: OverviewCounts
     executions: list[OverviewItemBody]
 
 
@@ -278,11 +289,21 @@ def document(items: Sequence[OverviewItemBody], *, updated_at: str) -> OverviewB
     counted: Sequence[Mapping[str, Any]] = items
     runs = Counter(_RUN_COUNTS[entry["status"]] for entry in items)
     steps = {name: sum(entry[name] for entry in counted) for name in StepCountsBody.__annotations__}
-    summary = {
+    summary: OverviewCounts = {
         "totalExecutions": len(items),
-        **{name: runs[name] for name in dict.fromkeys(_RUN_COUNTS.values())},
+        "queuedExecutions": runs["queuedExecutions"],
+        "bootingExecutions": runs["bootingExecutions"],
+        "healthyExecutions": runs["healthyExecutions"],
+        "failedExecutions": runs["failedExecutions"],
+        "canceledExecutions": runs["canceledExecutions"],
         "totalSteps": sum(steps.values()),
-        **steps,
+        "pendingSteps": steps["pendingSteps"],
+        "queuedSteps": steps["queuedSteps"],
+        "runningSteps": steps["runningSteps"],
+        "healthySteps": steps["healthySteps"],
+        "failedSteps": steps["failedSteps"],
+        "skippedSteps": steps["skippedSteps"],
+        "canceledSteps": steps["canceledSteps"],
     }
     return {"updatedAt": updated_at, "summary": summary, "executions": list(items)}
 

@@ -41,7 +41,7 @@ from apps.executions.services.artifact_objects import held_bytes, mark_objects_r
 from apps.executions.services.stored_files import remove_unused_blobs, store_blob
 from apps.executions.storages.store import use
 from apps.mocks.api import forget_spaces
-from apps.profiles.api import LaunchProfile
+from apps.profiles.api import LaunchProfile, SecretRefDocument
 from apps.streams.api import (
     DatastoreUnavailable,
     LostRace,
@@ -136,7 +136,9 @@ def stored_archive(sha256: str) -> bytes:
     return bytes(data)
 
 
-def _secrets_of_imports(suite: ResolvedSuite) -> dict[str, dict[str, list[dict[str, str]]]]:
+def _secrets_of_imports(
+    suite: ResolvedSuite,
+) -> dict[str, dict[str, list[SecretRefDocument]]]:
     """Return the secretRefs of imported suites by the path of the import, if there are any."""
     found = {
         each.path: [reference.as_dict() for reference in each.secret_refs]

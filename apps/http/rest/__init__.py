@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.http.rest.document_field import DocumentField, described_document
+from apps.http.rest.documents import DocumentField, page_of
 from apps.http.rest.pagination import (
     InvalidCursor,
     Page,
@@ -43,10 +43,10 @@ __all__ = [
     "UnknownParameter",
     "choice_parameter",
     "conditional_response",
-    "described_document",
     "flag_parameter",
     "integer_parameter",
     "invalid_input",
+    "page_of",
     "paginate",
     "paginate_queryset",
     "refuse_unknown_parameters",

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from apps.mocks.domain.bodies import parse_body
 from apps.mocks.domain.paths import Step, json_text, text_of_value, value_at
+from kernel.errors import FieldErrorDocument
 
 MAX_COMPARED: Final = 64 * 2**20
 
@@ -106,7 +107,7 @@ class MockAnswer:
     grpc_status: int | None = None
     error_code: str = ""
     detail: str = ""
-    errors: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[FieldErrorDocument] = ()
     nearest: Mapping[str, Any] | None = None
 
 

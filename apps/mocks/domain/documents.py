@@ -1,47 +1,132 @@
-"""State and journal of spaces on the wire (reference: control-plane 18.1)."""
+"""State, journal and explanations of spaces on the wire (reference: control-plane 18.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypeAlias, TypedDict
 
-from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.calls import CallOutcome, JournalEntry
 from apps.mocks.domain.ports import Counter, StateRecord
 from kernel import clock
+from kernel.errors import FieldErrorDocument
+from kernel.wire_types import Count, Instant, Ordinal, one_of
+from surfaces.model import CONDITION_SOURCES
 
 
 class RecordDocument(TypedDict):
     key: str
     surfaceId: str
     fields: Mapping[str, str]
-    version: int
-    updatedAt: str
+    version: Ordinal
+    updatedAt: Instant
 
 
 class CounterDocument(TypedDict):
+    """How often an operation of dispatcher `sequence` or `random` has drawn since the reset."""
+
     surfaceId: str
     operationId: str
-    value: int
+    value: Count
 
 
 class CallDocument(TypedDict):
     """A call; `nearest` is there for an unmatched one where something came near."""
 
     id: str
-    time: str
+    time: Instant
     method: str
     path: str
     surfaceId: str
     operationId: NotRequired[str]
     matchedExample: NotRequired[str]
-    outcome: str
-    status: int
-    durationMs: int
+    outcome: Annotated[str, one_of(CallOutcome)]
+    status: Count
+    durationMs: Count
     requestHeaders: Mapping[str, str]
     requestBody: NotRequired[str]
     stateKey: NotRequired[str]
     stepId: NotRequired[str]
-    nearest: NotRequired[Mapping[str, Any]]
+    nearest: NotRequired[
+        Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
+    ]
+
+
+class ExplainedConstraint(TypedDict):
+    name: str
+    source: str
+    value: NotRequired[str]
+    ok: bool
+    detail: NotRequired[str]
+
+
+_Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
+_From = TypedDict("_From", {"from": _Source})
+
+
+class ExplainedCondition(_From):
+    """A condition of an example; `actual` is the value that is there, if any."""
+
+    param: str
+    expected: str
+    actual: NotRequired[str]
+    ok: bool
+
+
+class ExplainedCandidate(TypedDict):
+    """An example in the order in which it is tried."""
+
+    name: str
+    order: Count
+    conditions: list[ExplainedCondition]
+    matched: bool
+
+
+class ExplainedTransition(TypedDict):
+    """What becomes of a record: its `fields`, or it is removed."""
+
+    key: str
+    onExample: NotRequired[str]
+    fields: NotRequired[dict[str, str]]
+    removed: NotRequired[bool]
+
+
+class ExplainedResponse(TypedDict):
+    status: Count
+    mediaType: str
+    headers: dict[str, list[str]]
+    body: str
+    delayMillis: Count
+    grpcStatus: NotRequired[int]
+
+
+class ExplainedError(TypedDict):
+    """Why Partita itself answers; `nearest` is what an unmatched call came nearest to."""
+
+    code: str
+    detail: str
+    errors: NotRequired[list[FieldErrorDocument]]
+    nearest: NotRequired[dict[str, Any]]
+
+
+class ExplainedOutcome(TypedDict):
+    response: NotRequired[ExplainedResponse]
+    error: NotRequired[ExplainedError]
+    proxyUrl: NotRequired[str]
+
+
+class Explanation(ExplainedOutcome):
+    """What would answer a call, and why. One of `response`, `error` and `proxyUrl` is there."""
+
+    operationId: str
+    constraints: list[ExplainedConstraint]
+    candidates: list[ExplainedCandidate]
+    dispatcher: str
+    schemaErrors: list[FieldErrorDocument]
+    chosen: NotRequired[str]
+    fallback: NotRequired[str]
+    stateKey: NotRequired[str]
+    state: NotRequired[dict[str, str]]
+    transition: NotRequired[ExplainedTransition]
 
 
 def record_document(record: StateRecord) -> RecordDocument:

@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from apps.mocks.domain.calls import CallOutcome, MockAnswer, MockRequest
@@ -18,7 +18,7 @@ from apps.mocks.domain.tables import CompiledOperation, OperationTables
 from apps.mocks.domain.transitions import NO_STATE, LookedUp, apply, look_up
 from apps.mocks.domain.validation import check_constraints
 from apps.mocks.domain.values import NotOfType
-from kernel.errors import PlatformError
+from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
 from surfaces.model import Fallback
 
@@ -190,7 +190,7 @@ def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:
     return replace(answer, headers=(*kept, *forwarded))
 
 
-def constraint_error_answer(errors: Sequence[Mapping[str, Any]]) -> MockAnswer:
+def constraint_error_answer(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
     """Return the answer to a call that breaks constraints."""
     return MockAnswer(
         status=400,
@@ -201,7 +201,7 @@ def constraint_error_answer(errors: Sequence[Mapping[str, Any]]) -> MockAnswer:
     )
 
 
-def invalid_request_answer(errors: Sequence[Mapping[str, Any]], example: str) -> MockAnswer:
+def invalid_request_answer(errors: Sequence[FieldErrorDocument], example: str) -> MockAnswer:
     """Return the answer to a call that does not fit the schema of its example."""
     return MockAnswer(
         status=400,
@@ -213,7 +213,7 @@ def invalid_request_answer(errors: Sequence[Mapping[str, Any]], example: str) ->
     )
 
 
-def _sentence(errors: Sequence[Mapping[str, Any]], what: str) -> str:
+def _sentence(errors: Sequence[FieldErrorDocument], what: str) -> str:
     first = errors[0]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     where = f"{first['pointer']}: " if first["pointer"] else ""

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from apps.mocks.domain.calls import MockAnswer, MockRequest
 from apps.mocks.domain.dispatch import Candidate
+from apps.mocks.domain.documents import (
+    ExplainedCandidate,
+    ExplainedConstraint,
+    ExplainedError,
+    ExplainedOutcome,
+    ExplainedResponse,
+    ExplainedTransition,
+    Explanation,
+)
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import MAX_SHOWN, condition_document
 from apps.mocks.domain.ports import Counter, ProxyAnswer, StateRecord, StateStore
@@ -26,7 +35,7 @@ async def explain(
     request: MockRequest,
     *,
     defaults_only: bool = False,
-) -> dict[str, Any]:
+) -> Explanation:
     """Return how a call would be answered, and why; change nothing and send nothing.
 
     `defaults_only`: as if no record and no counter existed.
@@ -37,7 +46,7 @@ async def explain(
     tables = operation.tables
     found = await _look_up_state(trial, operation, tables, request)
     answer = await trial.answer(operation, request)
-    document: dict[str, Any] = {
+    document: Explanation = {
         "operationId": operation.operation.operation_id,
         "constraints": _constraints(tables, request),
         "candidates": _candidates(operation, tables, request, found.fields),
@@ -54,7 +63,7 @@ async def explain(
         document["state"] = dict(found.fields)
     if answer.state_key and tables.state is not None:
         document["transition"] = _transition(tables, answer, state)
-    return document | _outcome(answer, proxy)
+    return {**document, **_outcome(answer, proxy)}
 
 
 async def _look_up_state(
@@ -69,15 +78,19 @@ async def _look_up_state(
         return NO_STATE  # the answer says why
 
 
-def _constraints(tables: OperationTables, request: MockRequest) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = []
+def _constraints(tables: OperationTables, request: MockRequest) -> list[ExplainedConstraint]:
+    listed: list[ExplainedConstraint] = []
     for each in tables.constraints:
         value = each.read(request)
         error = each.error(value)
-        document: dict[str, Any] = {"name": each.rule.name, "source": each.rule.source}
-        if value is not None:
-            document["value"] = value[:MAX_SHOWN]
-        document["ok"] = error is None
+        document: ExplainedConstraint = {
+            "name": each.rule.name,
+            "source": each.rule.source,
+            "value": (value or "")[:MAX_SHOWN],
+            "ok": error is None,
+        }
+        if value is None:
+            del document["value"]
         if error is not None:
             document["detail"] = error["detail"]
         listed.append(document)
@@ -89,14 +102,14 @@ def _candidates(
     tables: OperationTables,
     request: MockRequest,
     state: Mapping[str, str],
-) -> list[dict[str, Any]]:
+) -> list[ExplainedCandidate]:
     """Return the examples in the order in which the dispatcher considers them."""
     candidates = tables.candidates
     values = candidates.values(request, state)
     listed: Sequence[Candidate] = candidates.listed
     if operation.dispatcher == "example":
         listed = sorted(listed, key=lambda each: -len(set(each.exchange.when)))
-    documents: list[dict[str, Any]] = []
+    documents: list[ExplainedCandidate] = []
     for each in listed:
         conditions = [
             condition_document(*one) for one in candidates.conditions_with_values(each, values)
@@ -114,21 +127,25 @@ def _candidates(
 
 def _transition(
     tables: OperationTables, answer: MockAnswer, state: _UnchangedState
-) -> dict[str, Any]:
+) -> ExplainedTransition:
     transition = tables.state.transition(answer.example) if tables.state else None
     assert transition is not None, "a state key comes from a transition"
-    document: dict[str, Any] = {"key": answer.state_key}
+    document: ExplainedTransition = {"key": answer.state_key}
     if transition.rule.on_example:
         document["onExample"] = transition.rule.on_example
     fields = state.changes.get(answer.state_key)
-    return document | ({"removed": True} if fields is None else {"fields": dict(fields)})
+    if fields is None:
+        document["removed"] = True
+    else:
+        document["fields"] = dict(fields)
+    return document
 
 
-def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> dict[str, Any]:
+def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
     if proxy.url:
         return {"proxyUrl": proxy.url}
     if answer.error_code:
-        error: dict[str, Any] = {"code": answer.error_code, "detail": answer.detail}
+        error: ExplainedError = {"code": answer.error_code, "detail": answer.detail}
         if answer.errors:
             error["errors"] = list(answer.errors)
         if answer.nearest is not None:
@@ -137,7 +154,7 @@ def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> dict[str, Any]:
     headers: dict[str, list[str]] = {}
     for name, value in answer.headers:
         headers.setdefault(name, []).append(value)
-    response: dict[str, Any] = {
+    response: ExplainedResponse = {
         "status": answer.status,
         "mediaType": answer.media_type,
         "headers": headers,

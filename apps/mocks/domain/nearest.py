@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.dispatch import Candidate
+from apps.mocks.domain.documents import ExplainedCondition
 from apps.mocks.domain.ports import StateRecord
 from apps.mocks.domain.routes import MAX_SEGMENTS, segments
 from apps.mocks.domain.tables import CompiledOperation, CompiledSurface
@@ -43,7 +44,7 @@ def nearest_example(
     candidates = operation.tables.candidates
     values = candidates.values(request, state)
     best: tuple[int, int] | None = None
-    found: tuple[Candidate, list[dict[str, Any]]] | None = None
+    found: tuple[Candidate, list[ExplainedCondition]] | None = None
     room = MAX_CONDITIONS
     for each in candidates.listed:
         compared = candidates.conditions_with_values(each, values)
@@ -60,17 +61,18 @@ def nearest_example(
 
 def condition_document(
     condition: Condition, actual: str | None, *, redact: bool = False
-) -> dict[str, Any]:
+) -> ExplainedCondition:
     """Return a condition and the value that is there; `redact` hides credentials of headers."""
-    document: dict[str, Any] = {
+    hides = redact and condition.source == "header" and is_credential(condition.param)
+    document: ExplainedCondition = {
         "from": condition.source,
         "param": condition.param,
         "expected": condition.value,
+        "actual": _REDACTED if hides else (actual or "")[:MAX_SHOWN],
+        "ok": actual == condition.value,
     }
-    if actual is not None:
-        hides = redact and condition.source == "header" and is_credential(condition.param)
-        document["actual"] = _REDACTED if hides else actual[:MAX_SHOWN]
-    document["ok"] = actual == condition.value
+    if actual is None:
+        del document["actual"]
     return document
 
 

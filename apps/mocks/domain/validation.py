@@ -15,7 +15,7 @@ from apps.mocks.domain.calls import MockRequest
 from apps.mocks.domain.paths import parse_path
 from apps.mocks.domain.responses import HEADER_NAME, header_value
 from apps.mocks.domain.values import coerce, escape_pointer, is_coerced
-from kernel.errors import PlatformError
+from kernel.errors import FieldErrorDocument, PlatformError
 from surfaces.model import ParameterConstraint, ValueNode
 
 MAX_MATCHED: Final = 8 * 2**10  # bytes of a value that patterns see
@@ -37,7 +37,7 @@ class PatternInvalid(PlatformError):
 
 
 Read = Callable[[MockRequest], str | None]
-Error = dict[str, Any]
+Error = FieldErrorDocument
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:

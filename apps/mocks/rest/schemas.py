@@ -1,25 +1,21 @@
-"""OpenAPI schemas of the mock routes, whose documents come from `domain.documents`."""
+"""Bodies and parameters of requests to the mock routes, and pages of `domain.documents`."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
-from apps.http.rest import StrictSerializer
-from apps.mocks.domain.calls import CallOutcome
+from apps.http.rest import StrictSerializer, page_of
+from apps.mocks import api
+from kernel.wire_types import Count
 
 Text = serializers.CharField
 Number = serializers.IntegerField
-Flag = serializers.BooleanField
-OUTCOMES: Final = [str(outcome) for outcome in CallOutcome]
+OUTCOMES: Final = [str(outcome) for outcome in api.CallOutcome]
 _ID: Final = 128
 _KEY: Final = 1_024
-
-
-class Shape(serializers.Serializer[Any]):
-    """The shape of an answer."""
 
 
 def texts(*, required: bool = True, **more: Any) -> serializers.DictField:
@@ -56,111 +52,6 @@ class ExplainInput(SpaceInput):
     body = serializers.JSONField(required=False)
 
 
-class ExplainedConstraint(Shape):
-    name = Text()
-    source = Text()  # type: ignore[assignment]
-    value = Text(required=False, allow_blank=True)
-    ok = Flag()
-    detail = Text(required=False)
-
-
-class ExplainedCondition(Shape):
-    param = Text(allow_blank=True)
-    expected = Text(allow_blank=True)
-    actual = Text(required=False, allow_blank=True)
-    ok = Flag()
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        sources = ["path", "query", "header", "body", "state"]
-        return {"from": serializers.ChoiceField(choices=sources), **super().get_fields()}
-
-
-class Candidate(Shape):
-    """An example in the order in which it is tried."""
-
-    name = Text()
-    order = Number(min_value=0)
-    conditions = ExplainedCondition(many=True)
-    matched = Flag()
-
-
-class SchemaError(Shape):
-    pointer = Text(allow_blank=True)
-    code = Text()
-    detail = Text()
-
-
-class ExplainedTransition(Shape):
-    """What becomes of a record: its `fields`, or it is removed."""
-
-    key = Text()
-    onExample = Text(required=False)
-    fields = texts(required=False)  # type: ignore[assignment]
-    removed = Flag(required=False)
-
-
-class ExplainedResponse(Shape):
-    status = Number(min_value=0)
-    mediaType = Text(allow_blank=True)
-    headers = serializers.DictField(child=serializers.ListField(child=Text(allow_blank=True)))
-    body = Text(allow_blank=True)
-    delayMillis = Number(min_value=0)
-    grpcStatus = Number(required=False)
-
-
-class ExplainedError(Shape):
-    """Why Partita itself answers; `nearest` is what an unmatched call came nearest to."""
-
-    code = Text()
-    detail = Text(allow_blank=True)
-    nearest = serializers.DictField(required=False)
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        errors = serializers.ListField(child=serializers.DictField(), required=False)
-        return {**super().get_fields(), "errors": errors}
-
-
-class Explanation(Shape):
-    """What would answer a call, and why. One of `response`, `error` and `proxyUrl` is there."""
-
-    operationId = Text()
-    constraints = ExplainedConstraint(many=True)
-    candidates = Candidate(many=True)
-    dispatcher = Text()
-    chosen = Text(required=False)
-    schemaErrors = SchemaError(many=True)
-    fallback = Text(required=False)
-    stateKey = Text(required=False)
-    state = texts(required=False)
-    transition = ExplainedTransition(required=False)
-    response = ExplainedResponse(required=False)
-    error = ExplainedError(required=False)
-    proxyUrl = Text(required=False)
-
-
-class StateRecord(Shape):
-    key = Text()
-    surfaceId = Text()
-    fields = texts()  # type: ignore[assignment]
-    version = Number(min_value=1)
-    updatedAt = serializers.DateTimeField()
-
-
-class Counter(Shape):
-    """How often an operation of dispatcher `sequence` or `random` has drawn since the reset."""
-
-    surfaceId = Text()
-    operationId = Text()
-    value = Number(min_value=0)
-
-
-@extend_schema_serializer(many=False)
-class SpaceState(Shape):
-    records = StateRecord(many=True)
-    counters = Counter(many=True)
-    nextCursor = Text(required=False)
-
-
 class PatchInput(SpaceInput):
     """Fields to set and to delete, at once.
 
@@ -174,34 +65,14 @@ class PatchInput(SpaceInput):
     surfaceId = Text(required=False, allow_blank=True, max_length=_ID)
 
 
-class Call(Shape):
-    id = Text()
-    time = serializers.DateTimeField()
-    method = Text()
-    path = Text()
-    surfaceId = Text()
-    operationId = Text(required=False)
-    matchedExample = Text(required=False)
-    outcome = serializers.ChoiceField(choices=OUTCOMES)
-    status = Number(min_value=0)
-    durationMs = Number(min_value=0)
-    requestHeaders = texts()
-    requestBody = Text(required=False)
-    stateKey = Text(required=False)
-    stepId = Text(required=False)
-    nearest = serializers.DictField(
-        required=False, help_text="of an unmatched call: what came nearest and what differs"
-    )
+StatePage: Final = page_of(
+    "StatePage", records=list[api.RecordDocument], counters=list[api.CounterDocument]
+)
+JournalPage: Final = page_of("JournalPage", entries=list[api.CallDocument])
 
 
-@extend_schema_serializer(many=False)
-class CallList(Shape):
-    entries = Call(many=True)
-    nextCursor = Text(required=False)
-
-
-class RemovedNumber(Shape):
-    removed = Number(min_value=0)
+class RemovedNumber(TypedDict):
+    removed: Count
 
 
 def query(name: str, description: str, **more: Any) -> OpenApiParameter:

@@ -42,7 +42,7 @@ class ExplainView(MockView):
     @extend_schema(
         operation_id="mocks_explain",
         request=schemas.ExplainInput,
-        responses=schemas.Explanation,
+        responses=api.Explanation,
     )
     def post(self, request: Request) -> Response:
         given = self.body(schemas.ExplainInput)
@@ -71,7 +71,7 @@ class StateView(MockView):
     @extend_schema(
         operation_id="mocks_state",
         parameters=[*schemas.SPACE, *schemas.KEY, *schemas.PAGE],
-        responses=schemas.SpaceState,
+        responses=schemas.StatePage,
     )
     def get(self, request: Request) -> Response:
         name = self.readable(request)
@@ -84,7 +84,7 @@ class StateView(MockView):
     @extend_schema(
         operation_id="mocks_state_patch",
         request=schemas.PatchInput,
-        responses=schemas.StateRecord,
+        responses=api.RecordDocument,
     )
     def patch(self, request: Request) -> Response:
         given = self.body(schemas.PatchInput)
@@ -110,7 +110,8 @@ class StateView(MockView):
         removed = api.remove_state(
             name, surface_id=query.get("surfaceId", ""), key=query.get("key", "")
         )
-        return Response({"removed": removed})
+        answer: schemas.RemovedNumber = {"removed": removed}
+        return Response(answer)
 
 
 class JournalView(MockView):
@@ -122,7 +123,7 @@ class JournalView(MockView):
     @extend_schema(
         operation_id="mocks_journal",
         parameters=[*schemas.SPACE, *schemas.OPERATION, *schemas.OUTCOME, *schemas.PAGE],
-        responses=schemas.CallList,
+        responses=schemas.JournalPage,
     )
     def get(self, request: Request) -> Response:
         name = self.readable(request)
@@ -151,7 +152,8 @@ class JournalView(MockView):
             surface_id=query.get("surfaceId", ""),
             operation_id=query.get("operationId", ""),
         )
-        return Response({"removed": removed})
+        answer: schemas.RemovedNumber = {"removed": removed}
+        return Response(answer)
 
 
 def named_space(request: Request) -> api.SpaceName:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from apps.mocks import components
 from apps.mocks.domain.calls import JournalEntry
+from apps.mocks.domain.documents import Explanation
 from apps.mocks.domain.explanation import explain
 from apps.mocks.domain.inspection import CallFilter, ExplainedCall, locate_call
 from apps.mocks.domain.ports import Counter, StateRecord
@@ -73,14 +74,14 @@ class SpaceState:
     counters: Sequence[Counter]
 
 
-def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -> dict[str, Any]:
+def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -> Explanation:
     """Return what would answer a call and why; change nothing.
 
     With `defaults_only` no record of the state is seen. Raise SuiteNotFound or SpaceNotActive,
     SurfaceNotFound, OperationNotFound, InvalidInput.
     """
 
-    async def explain_in_space() -> dict[str, Any]:
+    async def explain_in_space() -> Explanation:
         operation, request = locate_call(await _load_space(name), call)
         engine = components.mock_parts().engine
         return await explain(engine, operation, request, defaults_only=defaults_only)

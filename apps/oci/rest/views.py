@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.rest import IsAdmin
-from apps.http.rest import StrictAPIView, StrictSerializer
+from apps.http.rest import DocumentField, StrictAPIView, StrictSerializer
 from apps.oci import api
 from apps.platform_settings.api import settings_document
 from apps.platform_settings.rest import SettingsDocument
 
 
-class SyncErrorSchema(serializers.Serializer[Any]):
+class SyncErrorDocument(TypedDict):
     """Why a repository could not be read or pulled; without one, why the registry could not."""
 
-    repository = serializers.CharField(required=False)
-    code = serializers.CharField()
-    detail = serializers.CharField()
+    repository: NotRequired[str]
+    code: str
+    detail: str
 
 
-class SyncSchema(serializers.Serializer[Any]):
+class SyncDocument(TypedDict):
     """What a synchronization found."""
 
-    packages = serializers.IntegerField()
-    durationMs = serializers.IntegerField()
-    errors = SyncErrorSchema(many=True)  # type: ignore[assignment]
+    packages: int
+    durationMs: int
+    errors: list[SyncErrorDocument]
 
 
 class SyncedSettings(SettingsDocument):  # type: ignore[misc, valid-type]
     """The settings after a synchronization, with what it found."""
 
-    sync = SyncSchema()
+    sync = DocumentField(SyncDocument)
 
 
 class NoInput(StrictSerializer):
@@ -55,16 +54,20 @@ class RegistrySyncView(StrictAPIView):
         return Response({**document, "sync": sync_document(result)})
 
 
-def sync_document(result: api.SyncResult) -> dict[str, Any]:
+def sync_document(result: api.SyncResult) -> SyncDocument:
     return {
         "packages": result.packages,
         "durationMs": result.duration_ms,
-        "errors": [
-            {
-                **({"repository": error.repository} if error.repository else {}),
-                "code": error.code,
-                "detail": error.detail,
-            }
-            for error in result.errors
-        ],
+        "errors": [_error_document(error) for error in result.errors],
     }
+
+
+def _error_document(error: api.RepositoryError) -> SyncErrorDocument:
+    document: SyncErrorDocument = {
+        "repository": error.repository,
+        "code": error.code,
+        "detail": error.detail,
+    }
+    if not error.repository:
+        del document["repository"]
+    return document

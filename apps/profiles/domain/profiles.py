@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, TypedDict
 
 from kernel.errors import FieldError, PlatformError, known_names
 from kernel.ids import humanize
@@ -41,13 +41,21 @@ class ProfileNotInSuite(PlatformError):
     code = "profile_not_in_suite"
 
 
+class SecretRefDocument(TypedDict):
+    """Where the value of a variable is: never the value."""
+
+    key: str
+    provider: str
+    ref: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretRef:
     key: str
     provider: str
     ref: str
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> SecretRefDocument:
         return {"key": self.key, "provider": self.provider, "ref": self.ref}
 
 

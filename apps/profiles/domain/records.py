@@ -9,12 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final, Literal, NotRequired, TypedDict
 
 from apps.profiles.domain.plain_secrets import looks_secret
 from apps.profiles.domain.profile_file import Seed, in_order, read_profile
-from apps.profiles.domain.profiles import Profile, SecretRef, default_profile
-from kernel.errors import FieldError
+from apps.profiles.domain.profiles import (
+    Profile,
+    SecretRef,
+    SecretRefDocument,
+    default_profile,
+)
+from kernel.errors import FieldError, FieldErrorDocument
+from kernel.wire_types import Instant
 
 MAX_RECORDS: Final = 200  # of one suite
 
@@ -138,11 +144,32 @@ def profile_of(record: Record) -> Profile:
     )
 
 
-def record_document(one: ProfileSet, profile: Profile) -> dict[str, Any]:
+class ProfileRecordDocument(TypedDict):
+    """A profile of a suite. `updatedAt` and `updatedBy` are those of stored profiles.
+
+    `problem` is why the profile cannot be used.
+    """
+
+    id: str
+    name: str
+    fileName: str
+    description: NotRequired[str]
+    scope: str
+    yaml: str
+    secretRefs: list[SecretRefDocument]
+    default: bool
+    extendsId: NotRequired[str]
+    launchable: bool
+    source: Literal["workspace", "managed"]
+    updatedAt: NotRequired[Instant]
+    updatedBy: NotRequired[str]
+    problem: NotRequired[FieldErrorDocument]
+
+
+def record_document(one: ProfileSet, profile: Profile) -> ProfileRecordDocument:
     """Return the Record on the wire, without its author."""
     record = one.record(profile.profile_id)
-    problem = profile.problem
-    shown: dict[str, Any] = {
+    shown: ProfileRecordDocument = {
         "id": profile.profile_id,
         "name": profile.label,
         "fileName": profile.file_name,
@@ -156,10 +183,15 @@ def record_document(one: ProfileSet, profile: Profile) -> dict[str, Any]:
         "source": "managed" if record else "workspace",
         "updatedAt": record.updated_at if record else "",
     }
-    left_out = [key for key in ("description", "extendsId", "updatedAt") if not shown[key]]
-    for key in left_out:
-        del shown[key]
-    return shown | ({"problem": problem.as_dict()} if problem else {})
+    if not shown["description"]:
+        del shown["description"]
+    if not shown["extendsId"]:
+        del shown["extendsId"]
+    if not shown["updatedAt"]:
+        del shown["updatedAt"]
+    if profile.problem:
+        shown["problem"] = profile.problem.as_dict()
+    return shown
 
 
 def warnings_of(profile: Profile) -> Iterator[FieldError]:

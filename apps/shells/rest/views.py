@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
@@ -12,22 +12,19 @@ from rest_framework.response import Response
 from apps.accounts.rest import PrincipalMixin
 from apps.executions.api import get_execution
 from apps.http.api import client_ip
-from apps.http.rest import StrictViewSet, described_document
+from apps.http.rest import StrictViewSet
 from apps.shells import api
 from apps.shells.domain.documents import ShellDocument, ShellList
 from apps.shells.rest import schemas
 
-_SHELL: Final = described_document(ShellDocument)
-_LIST: Final = described_document(ShellList)
-
 
 class ShellViewSet(PrincipalMixin, StrictViewSet):  # the terminal is a WebSocket
-    @extend_schema(operation_id="shells_list", responses={200: _LIST})
+    @extend_schema(operation_id="shells_list", responses=ShellList)
     def list_shells(self, request: Request, **path: str) -> Response:
         return Response(api.shells_of_run(self.principal, path["executionId"]))
 
     @extend_schema(
-        operation_id="shells_open", request=schemas.OpenShellInput, responses={201: _SHELL}
+        operation_id="shells_open", request=schemas.OpenShellInput, responses={201: ShellDocument}
     )
     def open_shell(self, request: Request, **path: str) -> Response:
         run_id = path["executionId"]

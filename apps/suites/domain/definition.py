@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Final, NotRequired, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
@@ -17,6 +17,7 @@ from apps.suites.domain.problems import Position, ProblemDocument, TopologyProbl
 from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.ids import humanize
+from kernel.wire_types import Count, Percentage
 from readers.archive import content_digest
 from surfaces import HydratedSurfaces, Surface, SurfaceDocument
 from surfaces.warnings import PackageWarning, WarningDocument
@@ -24,6 +25,8 @@ from surfaces.warnings import PackageWarning, WarningDocument
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 EVALUATING: Final = "evaluating"  # neither topology nor topologyError may be known yet
 EVALUATED: Final = "evaluated"
+_STATE: Final = "evaluated: has topology or topologyError, and its API surfaces"
+_SOURCES: Final = "repository:version of each registry that has just this package, if several do"
 _POINTS: Final = 20  # per merit
 ROLES: Final = {
     "profiles": "Configuration",
@@ -58,6 +61,9 @@ LANGUAGE_OF: Final = {
 _MODULE: Final = re.compile(r"^@[^/]+/([^/]+)\Z")
 
 
+SuiteStatus: TypeAlias = Literal["Installed", "Verified", "Invalid"]
+
+
 class ProfileDocument(TypedDict):
     fileName: str
     label: str
@@ -78,19 +84,14 @@ class SourceFileDocument(TypedDict):
 
     path: str
     language: str
-    size: int
-    content: NotRequired[str]
+    size: Count
+    content: NotRequired[Annotated[str, "not in lists"]]
 
 
 class _Optional(TypedDict):
-    """`digest` is that of the manifest, for a package of a registry.
-
-    `sources` are the places that have it, each `repository:version`, where there are several.
-    """
-
     labels: NotRequired[dict[str, str]]
-    digest: NotRequired[str]
-    sources: NotRequired[list[str]]
+    digest: NotRequired[Annotated[str, "of the manifest, for a package of a registry"]]
+    sources: NotRequired[Annotated[list[str], _SOURCES]]
 
 
 class _Identity(_Optional):
@@ -105,26 +106,29 @@ class _Identity(_Optional):
     modules: list[str]
 
 
+class _LeftOutOfSummary(TypedDict):  # not in summaries, nor is `topology`
+    suiteStar: NotRequired[str]
+    folders: NotRequired[list[FolderDocument]]
+    sourceFiles: NotRequired[list[SourceFileDocument]]
+    apiSurfaces: NotRequired[list[SurfaceDocument]]
+
+
 class _Outcome(TypedDict):
     resolvedDependencies: NotRequired[list[DependencyDocument]]
     topology: NotRequired[list[ResolvedNode]]
     topologyError: NotRequired[ProblemDocument]
 
 
-class DefinitionDocument(_Identity, _Outcome):
-    """A suite on the wire."""
+class DefinitionDocument(_Identity, _LeftOutOfSummary, _Outcome):
+    """A suite on the wire; an optional key is absent, never null."""
 
-    status: str
-    state: str
-    score: int
+    status: SuiteStatus
+    state: Annotated[Literal["evaluated", "evaluating"], _STATE]
+    score: Percentage
     pullCommand: str
     forkCommand: str
-    suiteStar: str
     profiles: list[ProfileDocument]
-    folders: list[FolderDocument]
-    sourceFiles: list[SourceFileDocument]
     contracts: list[str]
-    apiSurfaces: list[SurfaceDocument]
     launchable: bool
     contentDigest: str
     warnings: list[WarningDocument]
@@ -172,7 +176,7 @@ class Suite:
         return f"{self.source}:{self.suite_id}"
 
     @property
-    def status(self) -> str:
+    def status(self) -> SuiteStatus:
         if self.package_problem:
             return "Invalid"
         return "Verified" if self.source == REGISTRY else "Installed"

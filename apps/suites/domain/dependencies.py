@@ -75,7 +75,7 @@ class _OptionalMembers(TypedDict):
 
 
 class DependencyDocument(_OptionalMembers):
-    """A resolved dependency on the wire (reference: control-plane 9)."""
+    """An imported suite; `locked` when dependencies.lock.yaml has an entry for it."""
 
     alias: str
     ref: str

@@ -27,7 +27,10 @@ class PartialPosition(TypedDict, total=False):
 
 
 class ProblemDocument(Position):
-    """A problem on the wire; absent members of the position are unknown."""
+    """Why a topology does not resolve; `line` and `column` count from 1.
+
+    Absent members of the position are unknown.
+    """
 
     code: str
     message: str

@@ -11,6 +11,7 @@ from apps.suites.domain.mock_keywords import WITH_MOCKS
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.values import NODE_ID, ArtifactExport, NodeReference
 from kernel.ids import slug
+from kernel.wire_types import Count, Ordinal
 
 RESERVED_ID: Final = "execution"
 
@@ -20,20 +21,23 @@ class ResolvedExpectation(CallExpectation):
 
 
 class ResolvedNode(TypedDict):
-    """A node of a topology on the wire; references are ids, and a kind may add members."""
+    """A step as resolved; further keys depend on `kind`: image, file, command, ready, env.
+
+    References are ids.
+    """
 
     id: str
     name: str
     kind: str
     variant: str
-    level: int
+    level: Count
     dependsOn: list[str]
     after: list[str]
     onFailure: list[str]
     continueOnFailure: bool
     idempotent: bool
-    retries: int
-    timeoutMs: int
+    retries: Count
+    timeoutMs: Ordinal
     image: NotRequired[str]
     artifactExports: NotRequired[list[ArtifactExport]]
     ref: NotRequired[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from drf_spectacular.utils import extend_schema, extend_schema_serializer
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +15,7 @@ from apps.http.rest import (
     StrictSerializer,
     StrictViewSet,
     conditional_response,
+    page_of,
     paginate,
 )
 from apps.profiles.api import (
@@ -31,15 +32,18 @@ from apps.profiles.api import (
 )
 from apps.suites.domain.definition import Suite
 from apps.suites.profiles import (
+    ProfileSummary,
+    SuiteProfilesDocument,
     current_profiles,
     profile_edit,
     profile_summary,
     profiles_document,
 )
-from apps.suites.rest.schemas import Flag, Number, Shape, Text
+from apps.suites.rest.schemas import Text
 from apps.suites.selectors import every_suite, find_suite_by_id
+from kernel.wire_types import Count
 
-_SOURCES: Final = ["workspace", "managed"]
+_PAGE: Final = page_of("ProfilesPage", suites=list[ProfileSummary], total=Count)
 
 
 class SecretReference(StrictSerializer):
@@ -66,80 +70,16 @@ class ProfileInput(StrictSerializer):
     )
 
 
-class ProfileProblem(Shape):
-    """Why the profile cannot be used."""
-
-    pointer = Text()
-    code = Text()
-    detail = Text()
-    file = Text(required=False)
-    line = Number(required=False)
-    column = Number(required=False)
-
-
-class ProfileShape(Shape):
-    """A profile of a suite. `updatedAt` and `updatedBy` are those of stored profiles."""
-
-    id = Text()
-    name = Text()
-    fileName = Text()
-    description = Text(required=False)
-    scope = Text()
-    yaml = Text(allow_blank=True)
-    secretRefs = SecretReference(many=True)
-    default = Flag()
-    extendsId = Text(required=False)
-    launchable = Flag()
-    source = serializers.ChoiceField(choices=_SOURCES)  # type: ignore[assignment]
-    updatedAt = serializers.DateTimeField(required=False)
-    updatedBy = Text(required=False)
-    problem = ProfileProblem(required=False)
-
-
-class ProfileWarning(Shape):
-    profileId = Text()
-    code = Text()
-    detail = Text()
-    file = Text(required=False)
-    line = Number(required=False)
-    column = Number(required=False)
-
-
-class ProfilesOfSuite(Shape):
-    suiteId = Text()
-    suiteTitle = Text()
-    suiteDescription = Text(allow_blank=True)
-    repository = Text()
-    defaultProfileId = Text(required=False)
-    defaultProfileFileName = Text(required=False)
-    profiles = ProfileShape(many=True)
-    warnings = ProfileWarning(many=True)
-
-
-class ProfilesSummary(Shape):
-    id = Text()
-    title = Text()
-    description = Text(allow_blank=True)
-    repository = Text()
-    profileCount = Number(min_value=0)
-    launchableCount = Number(min_value=0)
-    defaultProfileFileName = Text(required=False)
-
-
-@extend_schema_serializer(many=False)
-class ProfilesSummaryList(Shape):
-    suites = ProfilesSummary(many=True)
-    total = Number(min_value=0)
-    nextCursor = Text(required=False)
-
-
 class SuiteProfilesViewSet(PrincipalMixin, StrictViewSet):
     """The profiles of all suites, and those of one."""
 
     lookup_url_kwarg = "suite_id"
     query_parameters: ClassVar[Any] = {"list": PAGING}
 
-    @extend_schema(operation_id="profiles_suites_list", responses=ProfilesSummaryList)
+    @extend_schema(
+        operation_id="profiles_suites_list",
+        responses=_PAGE,
+    )
     def list(self, request: Request) -> Response:
         found = every_suite()
         page = paginate(
@@ -148,7 +88,9 @@ class SuiteProfilesViewSet(PrincipalMixin, StrictViewSet):
         shown = [profile_summary(suite) for suite in page.items]
         return Response(page.as_dict("suites", shown, total=len(found)))
 
-    @extend_schema(operation_id="profiles_of_suite", responses={200: ProfilesOfSuite, 304: None})
+    @extend_schema(
+        operation_id="profiles_of_suite", responses={200: SuiteProfilesDocument, 304: None}
+    )
     def retrieve(self, request: Request, suite_id: str) -> Response:
         suite = find_suite_by_id(suite_id)
         return conditional_response(request, self.document(suite, current_profiles(suite)))
@@ -156,7 +98,7 @@ class SuiteProfilesViewSet(PrincipalMixin, StrictViewSet):
     @extend_schema(
         operation_id="profiles_create",
         request=ProfileInput,
-        responses={201: ProfilesOfSuite},
+        responses={201: SuiteProfilesDocument},
     )
     def create_in(self, request: Request, suite_id: str) -> Response:
         suite = self.writable(suite_id)
@@ -166,19 +108,25 @@ class SuiteProfilesViewSet(PrincipalMixin, StrictViewSet):
         response["Location"] = f"{request.path}/{written.profile_id}"
         return response
 
-    @extend_schema(operation_id="profiles_replace", request=ProfileInput, responses=ProfilesOfSuite)
+    @extend_schema(
+        operation_id="profiles_replace", request=ProfileInput, responses=SuiteProfilesDocument
+    )
     def replace(self, request: Request, suite_id: str, profile_id: str) -> Response:
         suite = self.writable(suite_id)
         require_profile(current_profiles(suite), profile_id)
         draft = self.draft()
         return self.answer(suite, replace_profile(self.edit(suite), profile_id, draft))
 
-    @extend_schema(operation_id="profiles_delete", request=None, responses={200: ProfilesOfSuite})
+    @extend_schema(
+        operation_id="profiles_delete", request=None, responses={200: SuiteProfilesDocument}
+    )
     def remove(self, request: Request, suite_id: str, profile_id: str) -> Response:
         suite = self.writable(suite_id)
         return self.answer(suite, delete_profile(self.edit(suite), profile_id))
 
-    @extend_schema(operation_id="profiles_make_default", request=None, responses=ProfilesOfSuite)
+    @extend_schema(
+        operation_id="profiles_make_default", request=None, responses=SuiteProfilesDocument
+    )
     def make_default(self, request: Request, suite_id: str, profile_id: str) -> Response:
         suite = self.writable(suite_id)
         self.body(StrictSerializer)
@@ -210,5 +158,5 @@ class SuiteProfilesViewSet(PrincipalMixin, StrictViewSet):
         document = self.document(suite, written.profiles)
         return conditional_response(self.request, document, status=status)
 
-    def document(self, suite: Suite, found: ProfileSet) -> Any:
+    def document(self, suite: Suite, found: ProfileSet) -> SuiteProfilesDocument:
         return profiles_document(suite, found, self.principal)

@@ -34,7 +34,7 @@ class SuiteViewSet(StrictViewSet):
     @extend_schema(
         operation_id="suites_list",
         parameters=schemas.LIST_PARAMETERS,
-        responses=schemas.SuiteList,
+        responses=schemas.SuitePage,
     )
     def list(self, request: Request) -> HttpResponse:
         view = choice_parameter(request, "view", ("summary", "full"), default="full")
@@ -51,7 +51,7 @@ class SuiteViewSet(StrictViewSet):
     @extend_schema(
         operation_id="suites_register",
         request=schemas.RegisterSuiteInput,
-        responses={201: schemas.Definition},
+        responses={201: DefinitionDocument},
     )
     def create(self, request: Request) -> Response:
         api.require_registration(_caller(request))
@@ -71,7 +71,7 @@ class SuiteViewSet(StrictViewSet):
     @extend_schema(
         operation_id="suites_detail",
         parameters=schemas.DETAIL_PARAMETERS,
-        responses={200: schemas.Definition, 304: None},
+        responses={200: DefinitionDocument, 304: None},
     )
     def retrieve(self, request: Request, suite_id: str) -> HttpResponse:
         profile = request.query_params.get("profile", "")

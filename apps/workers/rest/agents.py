@@ -45,7 +45,7 @@ class AgentViewSet(StrictViewSet):
             schemas.query("limit", {"type": "integer", "minimum": 1, "maximum": 200}),
             schemas.query("cursor"),
         ],
-        responses=schemas.AgentList,
+        responses=schemas.AgentPage,
     )
     def list(self, request: Request) -> Response:
         wanted = choice_parameter(request, "status", STATUSES)
@@ -64,7 +64,8 @@ class AgentViewSet(StrictViewSet):
         agent_id = str(self.kwargs["agentId"])
         if agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH:
             remove_agent(agent_id)  # other ids cannot be registered
-        return Response({"status": "removed"})
+        answer: schemas.Removed = {"status": "removed"}
+        return Response(answer)
 
 
 class RegisterView(StrictAPIView):
@@ -83,7 +84,7 @@ class RegisterView(StrictAPIView):
             Job(job_id=job["jobId"], attempt=job["attempt"]) for job in body.get("activeJobs", ())
         ]
         registered, adopted = register_worker(_registration(body), active)
-        answer = {
+        answer: schemas.Registered = {
             **registered.agent.as_wire(clock.now()),
             "agentToken": registered.agent_token,
             "installationId": installation_id(),
@@ -112,7 +113,11 @@ class HeartbeatView(credentials.AgentView):
             runs=runs,
             failing_loops=body.get("failingLoops", ()),
         )
-        return Response(agent.as_wire(clock.now()) | {"releaseRuns": releasable_runs(runs)})
+        answer: schemas.Heard = {
+            **agent.as_wire(clock.now()),
+            "releaseRuns": releasable_runs(runs),
+        }
+        return Response(answer)
 
 
 def _registration(body: Mapping[str, Any]) -> agents.Registration:
@@ -129,8 +134,8 @@ def _registration(body: Mapping[str, Any]) -> agents.Registration:
     )
 
 
-def _adoption_document(adopted: Adopted) -> dict[str, object]:
-    keep = [
+def _adoption_document(adopted: Adopted) -> schemas.Adoption:
+    keep: list[schemas.KeptJob] = [
         {
             "jobId": kept.job.job_id,
             "attempt": kept.job.attempt,

@@ -23,7 +23,7 @@ from apps.agents.api import Agent, get_agent
 from apps.executions import api as executions
 from apps.operations.api import is_draining
 from apps.streams.api import listen, then_disconnect
-from apps.workers.rest import inputs, schemas
+from apps.workers.rest import inputs
 from apps.workers.rest.claim_turns import claim_turns
 from apps.workers.rest.credentials import UNCACHED, AgentCredentialInvalid, AgentView
 from apps.workers.services.remote_workers import WaitingClaim, record, supervisor_of
@@ -43,7 +43,7 @@ class ClaimView(AgentView):
     @extend_schema(
         operation_id="claims_next",
         request=inputs.ClaimInput,
-        responses={200: schemas.StepSpec, 204: None},
+        responses={200: StepSpecBody, 204: None},
     )
     async def post(self, request: HttpRequest) -> HttpResponse:
         """The next step for this agent; 204 when there is none within `waitSeconds`."""

@@ -86,7 +86,7 @@ class LeaseView(JobView):
         )
         if isinstance(lease, executions.StaleAttempt):
             raise lease if executions.is_job(job.job_id) else executions.JobNotFound
-        answer = {
+        answer: schemas.LeaseAnswer = {
             "status": lease.status,
             "cancelRequested": bool(lease.cancel_reason),
             **stop_fields(lease.cancel_reason),
@@ -110,7 +110,11 @@ class StateView(JobView):
             detail=body.get("detail", ""),
         )
         recorded = record(self.supervisor, report)
-        return Response({"status": "recorded", **stop_fields(recorded.cancel_reason)})
+        answer: schemas.StateAnswer = {
+            "status": "recorded",
+            **stop_fields(recorded.cancel_reason),
+        }
+        return Response(answer)
 
 
 class LogsView(JobView):
@@ -124,13 +128,12 @@ class LogsView(JobView):
             lines=body["lines"],
         )
         recorded = record(self.supervisor, chunk)
-        return Response(
-            {
-                "status": "recorded",
-                "nextSeq": recorded.next_seq,
-                **stop_fields(recorded.cancel_reason),
-            }
-        )
+        answer: schemas.LogsAnswer = {
+            "status": "recorded",
+            "nextSeq": recorded.next_seq,
+            **stop_fields(recorded.cancel_reason),
+        }
+        return Response(answer)
 
 
 class CompleteView(JobView):
@@ -155,7 +158,8 @@ class CompleteView(JobView):
             ),
         )
         record(self.supervisor, completion)
-        return Response({"status": "completed"})
+        answer: schemas.CompleteAnswer = {"status": "completed"}
+        return Response(answer)
 
 
 class ContentView(JobView):
@@ -208,7 +212,8 @@ class ArtifactsView(JobView):
         """At most 10 MiB; 200 for the same path and bytes again."""
         job = self.job_of_query(request)
         artifact_id, is_new = executions.store_artifact(self.supervisor, job, _upload(request))
-        return Response({"artifactId": artifact_id}, status=201 if is_new else 200)
+        answer: schemas.ArtifactAnswer = {"artifactId": artifact_id}
+        return Response(answer, status=201 if is_new else 200)
 
 
 def _upload(request: Request) -> ArtifactUpload:
@@ -252,6 +257,6 @@ def usage_of(body: Mapping[str, Any]) -> StepUsage | None:
     )
 
 
-def stop_fields(cancel_reason: str) -> dict[str, object]:
+def stop_fields(cancel_reason: str) -> schemas.StopFields:
     """Return the members of an answer that ask to stop the job (reference: control-plane 15.2)."""
     return {"cancelRequested": True, "cancelReason": cancel_reason} if cancel_reason else {}

@@ -1,125 +1,86 @@
-"""What the agent routes answer, for the OpenAPI; the views make the bodies."""
+"""What the agent routes answer beside registrations and step specs; the views make the bodies.
+
+A worker reads less of them (the `…Answer` structs of `kernel.agent_protocol`).
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema_serializer
-from rest_framework import serializers
+from drf_spectacular.utils import OpenApiParameter
 
-_CANCEL_REASONS: Final = ["canceled", "teardown", "detach", "timeout"]
+from apps.agents.api import AgentDocument
+from apps.executions.api import CancelReason
+from apps.http.rest import page_of
+from kernel.wire_types import Instant, one_of
 
-
-class Shape(serializers.Serializer[Any]):
-    """Describes an answer; never reads one."""
-
-
-def _texts(**more: Any) -> serializers.ListField:
-    return serializers.ListField(child=serializers.CharField(), **more)
+AgentPage: Final = page_of("AgentPage", agents=list[AgentDocument])
 
 
-class AgentRegistration(Shape):
-    agentId = serializers.CharField()
-    name = serializers.CharField()
-    hostUrl = serializers.CharField(required=False)
-    status = serializers.ChoiceField(choices=["online", "offline"])
-    capabilities = _texts()
-    backends = _texts()
-    labels = serializers.DictField(child=serializers.CharField(allow_blank=True))
-    version = serializers.CharField(required=False)
-    registeredAt = serializers.DateTimeField()
-    lastHeartbeatAt = serializers.DateTimeField()
-    offlineSince = serializers.DateTimeField(
-        required=False, help_text="of who is offline: when it was last heard of"
-    )
-    runningJobs = serializers.IntegerField(help_text="0 of who is offline")
-    draining = serializers.BooleanField(
-        required=False, help_text="true while an administrator drains it: it takes no new runs"
-    )
-    failingLoops = _texts(
-        required=False,
-        help_text="background loops of its process that fail; absent when none does, or offline",
-    )
+class KeptJob(TypedDict):
+    jobId: str
+    attempt: int
+    nextSeq: int
+    position: int
 
 
-@extend_schema_serializer(many=False)
-class AgentList(Shape):
-    agents = AgentRegistration(many=True)
-    nextCursor = serializers.CharField(required=False)
+class Adoption(TypedDict):
+    """Which of its jobs a worker keeps after it registered again."""
+
+    keepJobs: list[KeptJob]
+    dropJobs: list[str]
 
 
-class KeptJob(Shape):
-    jobId = serializers.CharField()
-    attempt = serializers.IntegerField()
-    nextSeq = serializers.IntegerField()
-    position = serializers.IntegerField()
+class Registered(AgentDocument, Adoption):
+    agentToken: Annotated[str, "shown this once"]
+    installationId: Annotated[str, "what the label partita.installation says"]
+    heartbeatIntervalMs: int
+    leaseMs: int
+    leaseGraceMs: Annotated[
+        int, "how long a lease that ended may still be renewed before it is lost"
+    ]
 
 
-class Registered(AgentRegistration):
-    agentToken = serializers.CharField(help_text="shown this once")
-    installationId = serializers.CharField(help_text="what the label partita.installation says")
-    heartbeatIntervalMs = serializers.IntegerField()
-    leaseMs = serializers.IntegerField()
-    leaseGraceMs = serializers.IntegerField(
-        help_text="how long a lease that ended may still be renewed before it is lost"
-    )
-    keepJobs = KeptJob(many=True)
-    dropJobs = _texts()
+class Heard(AgentDocument):
+    releaseRuns: list[str]
 
 
-class Heard(AgentRegistration):
-    releaseRuns = _texts()
+class Removed(TypedDict):
+    status: Annotated[str, "`removed`"]
 
 
-class Removed(Shape):
-    status = serializers.CharField(help_text="`removed`")
+class StopFields(TypedDict):
+    """What asks to stop the job (reference: control-plane 15.2)."""
+
+    cancelRequested: NotRequired[bool]
+    cancelReason: NotRequired[Annotated[str, one_of(CancelReason)]]
 
 
-class StepSpec(Shape):
-    """Further keys follow (reference: control-plane 13.1)."""
-
-    jobId = serializers.CharField()
-    attempt = serializers.IntegerField()
-    executionId = serializers.CharField()
-    leaseMs = serializers.IntegerField()
-    timeoutMs = serializers.IntegerField()
-    env = serializers.DictField(child=serializers.CharField(allow_blank=True))
-    secretKeys = _texts()
-    node = serializers.DictField()
-    ahead = serializers.ListField(
-        child=serializers.DictField(),
-        required=False,
-        help_text="specs of steps that may come next; none may run before it is claimed",
-    )
+class LeaseAnswer(TypedDict):
+    status: Annotated[str, "`running`"]
+    cancelRequested: bool
+    cancelReason: NotRequired[Annotated[str, one_of(CancelReason)]]
+    leaseMs: int
+    leaseExpiresAt: Instant
+    leaseGraceMs: Annotated[
+        int, "how long after its end the lease can still be renewed, as things are now"
+    ]
 
 
-class LeaseAnswer(Shape):
-    status = serializers.CharField(help_text="`running`")
-    cancelRequested = serializers.BooleanField()
-    cancelReason = serializers.ChoiceField(choices=_CANCEL_REASONS, required=False)
-    leaseMs = serializers.IntegerField()
-    leaseExpiresAt = serializers.DateTimeField()
-    leaseGraceMs = serializers.IntegerField(
-        help_text="how long after its end the lease can still be renewed, as things are now"
-    )
-
-
-class StateAnswer(Shape):
-    status = serializers.CharField(help_text="`recorded`")
-    cancelRequested = serializers.BooleanField(required=False)
-    cancelReason = serializers.ChoiceField(choices=_CANCEL_REASONS, required=False)
+class StateAnswer(StopFields):
+    status: Annotated[str, "`recorded`"]
 
 
 class LogsAnswer(StateAnswer):
-    nextSeq = serializers.IntegerField()
+    nextSeq: int
 
 
-class ArtifactAnswer(Shape):
-    artifactId = serializers.CharField()
+class ArtifactAnswer(TypedDict):
+    artifactId: str
 
 
-class CompleteAnswer(Shape):
-    status = serializers.CharField(help_text="`completed`")
+class CompleteAnswer(TypedDict):
+    status: Annotated[str, "`completed`"]
 
 
 def query(name: str, type_: Any = str, **more: Any) -> OpenApiParameter:

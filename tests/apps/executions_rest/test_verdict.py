@@ -83,11 +83,17 @@ def test_the_verdict_reads_the_logs_of_five_steps_at_most(ada: Caller):
 
 
 def test_the_verdict_is_described_with_its_optional_members(admin: Caller):
-    schema = admin.get("schema").json()["components"]["schemas"]["Detail"]
+    schemas = admin.get("schema").json()["components"]["schemas"]
 
-    verdict = schema["properties"]["verdict"]
+    verdict = schemas["RunVerdict"]
+    assert schemas["RunDetail"]["properties"]["verdict"] == {
+        "$ref": "#/components/schemas/RunVerdict"
+    }
     assert set(verdict["required"]) == {"sentence", "steps", "moreSteps", "healthySteps"}
-    step = verdict["properties"]["steps"]["items"]["properties"]
-    assert step["lines"]["items"]["properties"]["number"] == {"type": "integer"}
-    assert set(verdict["properties"]["canceled"]["required"]) == {"reason"}
-    assert "verdict" not in schema["required"]
+    assert verdict["properties"]["steps"]["items"] == {"$ref": "#/components/schemas/StepVerdict"}
+    assert schemas["StepVerdict"]["properties"]["lines"]["items"] == {
+        "$ref": "#/components/schemas/VerdictLine"
+    }
+    assert schemas["VerdictLine"]["properties"]["number"] == {"type": "integer"}
+    assert set(schemas["Cancellation"]["required"]) == {"reason"}
+    assert "verdict" not in schemas["RunDetail"]["required"]

@@ -87,7 +87,7 @@ def list_profiles(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def _state(profile: dict[str, Any]) -> str:
+def _state(profile: profiles.ProfileRecordDocument) -> str:
     if "problem" in profile:
         return "invalid"
     if profile["default"]:
