@@ -121,6 +121,8 @@ def _handle_signals() -> None:
         # a shell that started it in the background has Ctrl-C ignored, by all its children too
         if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+    # likewise ignored there: PostgreSQL, which tests crash by it, would not hear it while it starts
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def _run_fast() -> int:
