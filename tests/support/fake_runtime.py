@@ -32,6 +32,7 @@ from worker.domain.runtime import (
     CollectedFile,
     ImageMissing,
     Launch,
+    NeverBegan,
     Progress,
     RemovedResources,
     Runtime,
@@ -94,6 +95,7 @@ class FakeRuntime(Runtime):
         self.starts_ahead = True
         self.ahead: dict[tuple[str, str], Launch] = {}  # what waits at its gate, by run and step
         self.went_ahead: list[str] = []  # units whose gate was opened
+        self.lost_releases: dict[str, int] = {}  # step → how many units do not hear of theirs
         self.looked: list[str] = []  # units that were asked for their usage
         self.usage_hangs = False
         self.shells: dict[str, FakeShell] = {}  # by the id of the shell, closed ones too
@@ -257,6 +259,12 @@ class FakeRuntime(Runtime):
 
     async def wait(self, unit: Unit) -> UnitExit:
         running = self._of(unit)
+        if self.lost_releases.get(running.launch.step_id, 0) > 0:
+            self.lost_releases[running.launch.step_id] -= 1
+            del self.units[unit.id]
+            if running.task:
+                running.task.cancel()
+            raise NeverBegan("its release did not reach it: nothing has run")
         async with running.changed:
             await running.changed.wait_for(lambda: running.ended is not None)
         assert running.ended is not None

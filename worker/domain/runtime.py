@@ -69,6 +69,12 @@ class UnitLost(RuntimeFailure):
     reason = "runtime_unavailable"
 
 
+class NeverBegan(RuntimeFailure):
+    """Nothing of the unit's program has run, or will: another `start` replaces the unit."""
+
+    reason = "runtime_unavailable"
+
+
 class PathRefused(RuntimeFailure):
     reason = "artifact_missing"
 
@@ -224,7 +230,7 @@ class Runtime(ABC):
 
     @abstractmethod
     async def wait(self, unit: Unit) -> UnitExit:
-        """Return when the unit has ended."""
+        """Return when the unit has ended. Raises RuntimeFailure, NeverBegan among them."""
 
     @abstractmethod
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:

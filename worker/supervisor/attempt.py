@@ -178,7 +178,13 @@ class StepAttempt:
         self.probing.note(problem)
 
     def follow(self, unit: Unit) -> None:
-        """Start to read the unit's output and to sample its usage."""
+        """Start to read the unit's output and to sample its usage, and no longer those of another.
+
+        The other one never began: it wrote nothing.
+        """
+        for task in (self._reading, self._sampling):
+            if task:
+                task.cancel()
         self.unit = unit
         self.has_unit.set()
         reading = self.log.read(self.context.runtime, unit)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from kernel.agent_protocol import Completion, StateReport
 from worker.domain.control_plane import (
@@ -15,12 +16,13 @@ from worker.domain.control_plane import (
     StaleJob,
 )
 from worker.domain.launch import CommandInvalid
-from worker.domain.runtime import RuntimeFailure, StartFailed, Unit, UnitState
+from worker.domain.runtime import NeverBegan, RuntimeFailure, StartFailed, Unit, UnitState
 from worker.supervisor.attempt import StepAttempt, plan_launch
 from worker.supervisor.step_outcomes import DETACH, run_to_completion, serve
 from worker.supervisor.waits import first_of, retry_until_answered, set_once
 
 log = logging.getLogger("partita.workers")
+_STARTS: Final = 3  # of an attempt whose units end before their program began
 
 
 class StepRun:
@@ -90,10 +92,11 @@ class StepRun:
 
     async def _outcome(self) -> Completion:
         try:
-            if not await self._begin():
-                return Completion(job=self.attempt.job, status="canceled", reason="canceled")
-            run = serve if self.attempt.spec.is_service else run_to_completion
-            return await run(self.attempt)
+            for _start in range(_STARTS - 1):
+                with suppress(NeverBegan):
+                    return await self._run_once()
+                self._found = None
+            return await self._run_once()
         except RuntimeFailure as failure:
             return self._fail(failure.reason, failure)
         except (CommandInvalid, ValueError) as error:
@@ -103,6 +106,13 @@ class StepRun:
         except Exception as error:
             log.exception("the supervisor failed to run %s", self.attempt.job.job_id)
             return self._fail("internal_error", error)
+
+    async def _run_once(self) -> Completion:
+        """Run the unit to its end. Raises NeverBegan if another one can be started in its place."""
+        if not await self._begin():
+            return Completion(job=self.attempt.job, status="canceled", reason="canceled")
+        run = serve if self.attempt.spec.is_service else run_to_completion
+        return await run(self.attempt)
 
     def _fail(self, reason: str, error: Exception) -> Completion:
         exit_code = error.exit_code if isinstance(error, StartFailed) else None

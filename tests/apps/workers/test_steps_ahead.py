@@ -39,6 +39,26 @@ async def test_a_step_that_comes_has_what_was_started_for_it(stage: Stage) -> No
     assert stage.runtime.ahead == {}
 
 
+async def test_a_step_whose_release_was_lost_is_started_again(stage: Stage) -> None:
+    stage.runtime.lost_releases = {"a": 1}
+    async with stage.supervisor():
+        job = await stage.add("sleep:0.2", "out:x", node_id="a")
+        assert (await stage.store.outcome(job)).status == "succeeded"
+
+    assert job.texts == ["x"]
+    assert len(stage.runtime.started) == 2
+
+
+async def test_a_step_whose_releases_are_all_lost_fails(stage: Stage) -> None:
+    stage.runtime.lost_releases = {"a": 9}
+    async with stage.supervisor():
+        job = await stage.add("sleep:0.2", "out:x", node_id="a")
+        outcome = await stage.store.outcome(job)
+
+    assert (outcome.status, outcome.reason) == ("failed", "runtime_unavailable")
+    assert len(stage.runtime.started) == 3
+
+
 async def test_at_most_so_many_are_started(stage: Stage) -> None:
     ahead = [body(stage, name) for name in ("b", "c", "d")]
     async with stage.supervisor(starts_ahead=2):

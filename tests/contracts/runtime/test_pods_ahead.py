@@ -28,7 +28,7 @@ from tests.contracts.runtime.conftest import (
 from tests.support import steps
 from worker.domain import ownership
 from worker.domain.evaluation import UnitExit
-from worker.domain.runtime import Launch, RuntimeFailure, Unit, UnitState
+from worker.domain.runtime import Launch, NeverBegan, RuntimeFailure, Unit, UnitState
 from worker.domain.step_spec import Port
 from worker.runtimes.kubernetes import pod_gate, pod_scripts, pod_starts
 from worker.runtimes.kubernetes.client import ClusterClient, RequestDenied
@@ -401,7 +401,7 @@ async def test_a_gate_is_held_by_words(
     assert await uid(local) == before
 
 
-async def test_a_release_that_does_not_arrive_is_no_failure_of_the_program(
+async def test_a_step_whose_release_does_not_arrive_can_be_started_again(
     local: LocalClusterDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch = local.launch("write:ran.txt=yes", "out:done")
@@ -411,12 +411,14 @@ async def test_a_release_that_does_not_arrive_is_no_failure_of_the_program(
         del data
         await gate._connection.close()
 
-    monkeypatch.setattr(pod_gate.PodGate, "_write", lose)
-    unit = await local.runtime.start(launch)
-    with pytest.raises(RuntimeFailure, match="release did not reach it: nothing has run") as lost:
-        await local.runtime.wait(unit)
+    with monkeypatch.context() as patched:
+        patched.setattr(pod_gate.PodGate, "_write", lose)
+        unit = await local.runtime.start(launch)
+        with pytest.raises(NeverBegan, match="release did not reach it: nothing has run") as lost:
+            await local.runtime.wait(unit)
 
     assert lost.value.reason == "runtime_unavailable"
+    assert (await ended(local, launch))[1].exit_code == 0
 
 
 async def test_a_step_that_is_dropped_before_its_release_never_runs(

@@ -17,7 +17,7 @@ def is_gated(pod: Pod) -> bool:
 
 def is_void(pod: Pod) -> bool:
     """Return whether the pod waits at its gate, or has ended there: its program has not begun."""
-    return is_gated(pod) or reasons.gate_problem(pod) is not None
+    return is_gated(pod) or reasons.has_ended_at_gate(pod)
 
 
 def has_started(pod: Pod) -> bool:

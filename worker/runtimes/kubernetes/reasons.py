@@ -188,14 +188,11 @@ def _may_have_begun(pod: Pod, dropped: str) -> bool:
     return pod.step.running is not None
 
 
-def gate_problem(pod: Pod) -> PodProblem | None:
-    """Return why a released program never ran; None if it did."""
+def has_ended_at_gate(pod: Pod) -> bool:
+    """Return whether the gate ended without its program: a release did not reach it, if any."""
     ended = pod.step.terminated
     is_gate = ownership.GATE in pod.metadata.annotations
-    if not (is_gate and ended and ended.exit_code in _OF_GATE and GATE_ENDED in ended.message):
-        return None
-    sentence = "the pod was started ahead, and its release did not reach it: nothing has run"
-    return PodProblem(reason="runtime_unavailable", sentence=sentence)
+    return bool(is_gate and ended and ended.exit_code in _OF_GATE and GATE_ENDED in ended.message)
 
 
 def lost_problem(pod: Pod) -> PodProblem | None:

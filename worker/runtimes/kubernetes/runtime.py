@@ -23,6 +23,7 @@ from worker.domain.runtime import (
     UNAVAILABLE_AFTER_S,
     Collected,
     Launch,
+    NeverBegan,
     Progress,
     RemovedResources,
     Runtime,
@@ -62,6 +63,9 @@ from worker.runtimes.kubernetes.shared_directory import SharedDirectories
 
 T = TypeVar("T")
 _TIMED_OUT: Final = 124
+_NOT_RELEASED: Final = (
+    "the pod was started ahead, and its release did not reach it: nothing has run"
+)
 _PING_S: Final = 2.0
 _PAUSE_S: Final = 0.2
 LOG_SILENCE_S: Final = 60.0  # then the log is opened again: a dead connection says nothing
@@ -219,8 +223,10 @@ class KubernetesRuntime(Runtime):
         ended = pod.step.terminated
         if ended is None:
             raise self._loss(unit)
-        if lost := reasons.lost_problem(pod) or reasons.gate_problem(pod):
+        if lost := reasons.lost_problem(pod):
             raise reasons.PodFailed(lost)
+        if reasons.has_ended_at_gate(pod):
+            raise NeverBegan(_NOT_RELEASED)
         if dropped := reasons.dropped_start(pod, may_run_again=False):
             raise dropped
         if not reasons.has_keeper_ended(pod):
