@@ -10,7 +10,7 @@ ARG PIP_INDEX_URL
 ARG PIP_CERT
 RUN python3 -m venv /opt/partita
 COPY requirements.txt .
-RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check -r requirements.txt \
+RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.txt \
  && /opt/partita/bin/python -c "import celery.app.base, grpc, psycopg, re2, uvloop"  # what the base lacks fails here
 
 FROM ${BASE} AS control-plane
@@ -43,7 +43,7 @@ COPY platform_site platform_site
 COPY templates templates
 COPY static static
 RUN python -m compileall -q -j 0 /app
-# after that: a suite with compiled files is invalid
+# after that: nothing runs the modules of suites here
 COPY examples/oci-suites examples/oci-suites
 COPY examples/oci-modules examples/oci-modules
 USER 10001:10001

@@ -9,13 +9,13 @@ unexport PYTHONDONTWRITEBYTECODE
 CODE := apps cue kernel readers surfaces platform_site sync_stack worker tests bench examples/sync manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements clean
+.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements package clean
 
-# Install a file of requirements without uv's list of packages; in a terminal, dots say it goes on.
+# Install a file of requirements, each by its hash, without uv's list of packages; in a terminal, dots say it goes on.
 define install
 echo "installing $(2) ($$(grep -c == $(1)) packages) into $(VENV)"; \
 [ ! -t 1 ] || while sleep 1 && kill -0 $$$$ 2>/dev/null; do printf .; done & \
-$(BIN)/uv pip install -q --python $(PY) -r $(1); code=$$?; kill $$! 2>/dev/null; \
+$(BIN)/uv pip install -q --require-hashes --python $(PY) -r $(1); code=$$?; kill $$! 2>/dev/null; \
 [ ! -t 1 ] || printf '\r\033[K'; exit $$code
 endef
 
@@ -31,9 +31,9 @@ $(PY):
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv && $(PYTHON) -m venv $(VENV); \
 	  else echo "python3 -m venv does not work here: install it first (Debian, Ubuntu: sudo apt-get install python3-venv)" >&2; exit 1; fi; }
 
-$(VENV)/.uv: $(PY)
+$(VENV)/.uv: requirements-uv.txt $(PY)
 	@echo "installing uv, which installs the rest, into $(VENV)"
-	@$(PY) -m pip install -q --disable-pip-version-check uv && touch $@
+	@$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements-uv.txt && touch $@
 
 $(VENV)/.runtime: requirements.txt $(VENV)/.uv
 	@$(call install,requirements.txt,Partita's libraries)
@@ -105,9 +105,16 @@ architecture: $(VENV)/.development
 
 check: lint types imports architecture migrations-check deploy-check  ## every check that needs no server
 
-requirements: $(VENV)/.uv  ## compile the pinned requirements anew
-	@$(BIN)/uv pip compile -q --no-emit-index-url --no-annotate --upgrade --custom-compile-command "make requirements" --python-version 3.11 requirements.in -o requirements.txt
-	@$(BIN)/uv pip compile -q --no-emit-index-url --no-annotate --upgrade --custom-compile-command "make requirements" --python-version 3.11 requirements-dev.in -o requirements-dev.txt
+# For all platforms and versions of Python: what a marker leaves out here must have its hash there.
+PIN := $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --custom-compile-command "make requirements"
+requirements: $(VENV)/.uv  ## pin anew, with hashes, what pyproject.toml names
+	@$(PIN) pyproject.toml -o requirements.txt
+	@$(PIN) pyproject.toml --group dev -o requirements-dev.txt
+	@echo uv | $(PIN) - -o requirements-uv.txt
+
+package: $(VENV)/.uv  ## build the wheel and the source archive of a release into dist/
+	@$(BIN)/uv build -q --out-dir dist
 
 clean:  ## remove what the commands made, but not the data folder
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

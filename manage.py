@@ -61,6 +61,14 @@ def serve_mocks(arguments: list[str]) -> int:
 
 
 def main() -> None:
+    """Run the command of `sys.argv`, as `partita` and as `python manage.py`."""
+    try:
+        run_command()
+    except KeyboardInterrupt:  # before the command could look after it
+        sys.exit(130)
+
+
+def run_command() -> None:
     gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
     from platform_site import command_line
 
@@ -85,7 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:  # before the command could look after it
-        sys.exit(130)
+    main()

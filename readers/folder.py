@@ -3,7 +3,7 @@
     read_folder(folder) -> (path, content), …      # raises BrokenPackage at the first broken rule
     state_of(folder), is_unchanged(state)          # without reading the files
 
-Hidden files are no part of a package, and no link leads out of its folder.
+Hidden files and what Python compiles are no part of a package, and no link leads out of its folder.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _text_of(found: PackageFile, room: int) -> bytes:
 
 
 class _Walk:
-    """One walk through the files of a package that are not hidden.
+    """One walk through the files of a package, without hidden ones and Python's `__pycache__`.
 
     `folders` and `seen` have the marks of the folders and files on the way, by their place on disk.
     """
@@ -159,7 +159,8 @@ class _Walk:
         except OSError as error:
             raise BrokenPackage(f"cannot be read: {error.strerror}", prefix or ".") from None
         for entry in entries:
-            if not entry.name.startswith("."):
+            # pip compiles every module that it installs, also those of the example suites
+            if not entry.name.startswith(".") and entry.name != "__pycache__":
                 yield from self._entry(entry, prefix + entry.name, chain)
 
     def _entry(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 
 from django.conf import settings
@@ -45,7 +47,6 @@ def listener_file() -> Path:
 
 def command_line() -> str:
     """Return `partita` on these data and suites as one types it in the current folder."""
-    program = _short_path(Path(settings.BASE_DIR) / "partita")
     places = {
         "DATA_DIR": (data_dir(), Path("var").absolute()),
         "SUITES_DIR": (Path(settings.SUITES_DIR).absolute(), EXAMPLES / "oci-suites"),
@@ -55,7 +56,26 @@ def command_line() -> str:
         for name, (path, default) in places.items()
         if path != default
     ]
-    return " ".join([*words, shlex.quote(program if "/" in program else f"./{program}")])
+    return " ".join([*words, shlex.quote(_program())])
+
+
+def start_command() -> str:
+    """Return what starts `up`: `make up` in a checkout, which also installs."""
+    if (Path(settings.BASE_DIR) / "Makefile").exists():
+        return "make up"
+    return f"{shlex.quote(_program())} up"
+
+
+def _program() -> str:
+    """Return the program of a checkout, or the one that pip installed, from the current folder."""
+    own = Path(settings.BASE_DIR) / "partita"
+    if not own.exists():
+        own = Path(sys.executable).with_name("partita")
+        found = shutil.which("partita")
+        if found and Path(found).resolve() == own.resolve():
+            return "partita"
+    path = _short_path(own)
+    return path if "/" in path else f"./{path}"
 
 
 def _short_path(path: Path) -> str:

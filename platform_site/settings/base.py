@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from kernel.registry import plugin_names
 from kernel.scripts import INTERPRETERS
+from kernel.version import VERSION
 from platform_site.settings import embedded, env
 from platform_site.settings.keys import derived_key, encryption_keys
 from platform_site.settings.shared import *
@@ -21,7 +22,9 @@ from platform_site.settings.store import (
     databases,
 )
 
-BASE_DIR = Path(__file__).resolve().parents[2]
+BASE_DIR = (
+    Path(__file__).resolve().parents[2]
+)  # the checkout, or `site-packages/partita`: only read
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
 
 # ── listener and files ────────────────────────────────────────────────────────
@@ -331,7 +334,7 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Partita control plane",
-    "VERSION": "1",
+    "VERSION": VERSION,
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["apps.accounts.rest.IsSignedIn"],

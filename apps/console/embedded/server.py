@@ -19,6 +19,7 @@ from typing import Any
 import uvicorn
 from celery.exceptions import SecurityWarning
 
+from apps.console import conf
 from apps.operations.api import celery_application
 from kernel.background import BackgroundThread
 from kernel.errors import NotFound
@@ -166,11 +167,11 @@ def _port_taken(error: OSError, host: str, port: int) -> AddressTaken:
 
 def _advice(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"PORT={_free_port(host, above=port)} make up"
+        return f"PORT={_free_port(host, above=port)} {conf.start_command()}"
     if error.errno == errno.EACCES:
         free = _free_port(host, above=_USUAL_PORT - 1)
-        return f"ports from 1024 need no privileges: PORT={free} make up"
-    return "HOST must be an address of this machine: HOST=127.0.0.1 make up"
+        return f"ports from 1024 need no privileges: PORT={free} {conf.start_command()}"
+    return f"HOST must be an address of this machine: HOST=127.0.0.1 {conf.start_command()}"
 
 
 def _free_port(host: str, *, above: int) -> int:

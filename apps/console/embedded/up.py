@@ -54,7 +54,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
             owner = file.read().strip() or "unknown"
             raise FolderInUse(
                 f"another `up` (process {owner}) uses {folder}: stop it, or name another folder "
-                "and port: DATA_DIR=/path PORT=8190 make up"
+                f"and port: DATA_DIR=/path PORT=8190 {conf.start_command()}"
             ) from None
         file.seek(0)
         file.truncate()

@@ -20,6 +20,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from kernel import background
 from kernel.background import PeriodicThread
 from kernel.listeners import bound_socket
+from kernel.version import VERSION
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.startup import unavailable
 from sync_stack.configuration.telemetry import start_telemetry
@@ -51,7 +52,6 @@ from sync_stack.rpc.http_thread import HttpThread
 from sync_stack.rpc.tls import server_credentials
 
 log: Final = logging.getLogger("partita.sync.orchestrator")
-VERSION: Final = "0.1.0"
 WAKE_S: Final = 5.0
 RETAIN_S: Final = 3600.0
 RENEW_S: Final = 3600.0

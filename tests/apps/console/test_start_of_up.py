@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +57,24 @@ def test_the_next_command_names_the_data_and_suites_that_up_was_given(
     settings.DATA_DIR, settings.SUITES_DIR = ROOT / data, ROOT / suites
 
     assert conf.command_line() == shown
+
+
+@pytest.mark.parametrize(("on_the_path", "shown"), [(True, "partita"), (False, "bin/partita")])
+def test_the_next_command_of_an_installed_partita_is_the_program_that_pip_made(
+    monkeypatch, settings, tmp_path: Path, on_the_path: bool, shown: str
+):
+    program = tmp_path / "bin" / "partita"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+    monkeypatch.setenv("PATH", str(program.parent) if on_the_path else "/usr/bin")
+    monkeypatch.setattr(conf, "EXAMPLES", tmp_path / "examples")
+    settings.BASE_DIR, settings.DATA_DIR = tmp_path, tmp_path / "var"
+    settings.SUITES_DIR = tmp_path / "examples" / "oci-suites"
+
+    assert conf.command_line() == shown
+    assert conf.start_command() == f"{shown} up"
 
 
 @pytest.mark.parametrize("demo", [True, False])
