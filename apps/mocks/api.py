@@ -40,7 +40,6 @@ from apps.mocks.services.inspection import (
 )
 from apps.mocks.services.readiness import ask_ready, wait_until_ready
 from apps.mocks.services.resets import forget_spaces, reset_space
-from apps.mocks.spaces import space_sources
 
 __all__ = [
     "JOURNAL_ENTRIES",
@@ -84,7 +83,6 @@ __all__ = [
     "require_space_writer",
     "reset_space",
     "run_readers",
-    "space_sources",
     "text_of_value",
     "value_at",
     "wait_until_ready",

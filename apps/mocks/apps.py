@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 from apps.mocks.spaces import space_sources
 
 
 class MocksConfig(AppConfig):
+    """Registers the `mock_spaces` of every app, by kind."""
+
     name = "apps.mocks"
     label = "mocks"
     lifespan_parts: ClassVar = {
@@ -15,5 +17,7 @@ class MocksConfig(AppConfig):
         "mocks-grpc": "apps.mocks.lifespan.GrpcPart",
     }
 
+    mock_spaces: ClassVar = {"suite": "apps.mocks.selectors.shared_spaces"}
+
     def ready(self) -> None:
-        space_sources.register_path("suite", "apps.mocks.selectors.shared_spaces")
+        space_sources.register_declared("mock_spaces", apps.get_app_configs())
