@@ -45,7 +45,7 @@ class RedisBreaker:
 
     def admit(self) -> None:
         """Return when Redis may be asked; raise RedisAway during a pause."""
-        if self._ask_at is None:
+        if not self.is_away:  # the usual case takes no lock
             return
         with self._lock:
             if self._ask_at is None:
@@ -55,7 +55,7 @@ class RedisBreaker:
             self._ask_at = self._clock() + PAUSE_S
 
     def record_answer(self) -> None:
-        if self._ask_at is None:
+        if not self.is_away:
             return
         with self._lock:
             was_away, self._ask_at = self._ask_at is not None, None
