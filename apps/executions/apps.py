@@ -16,8 +16,4 @@ class ExecutionsConfig(AppConfig):
 
     mock_spaces: ClassVar = {"run": "apps.executions.selectors.mock_spaces.RUN_SPACES"}
     suite_users: ClassVar = {"executions": "apps.executions.selectors.runs.uses_suite"}
-
-    def ready(self) -> None:
-        from apps.mocks.api import run_readers  # after all apps are loaded
-
-        run_readers.register_path("executions", "apps.executions.selectors.runs.get_execution")
+    run_readers: ClassVar = {"executions": "apps.executions.selectors.runs.get_execution"}

@@ -4,11 +4,12 @@ from typing import ClassVar
 
 from django.apps import AppConfig, apps
 
+from apps.mocks.run_readers import run_readers
 from apps.mocks.spaces import space_sources
 
 
 class MocksConfig(AppConfig):
-    """Registers the `mock_spaces` of every app, by kind."""
+    """Registers the `mock_spaces` of every app by kind, and the `run_readers`."""
 
     name = "apps.mocks"
     label = "mocks"
@@ -21,3 +22,4 @@ class MocksConfig(AppConfig):
 
     def ready(self) -> None:
         space_sources.register_declared("mock_spaces", apps.get_app_configs())
+        run_readers.register_declared("run_readers", apps.get_app_configs())
