@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import enum
-from typing import Final, TypedDict
+from typing import Any, ClassVar, Final
 
 
 class ExitCode(enum.IntEnum):
@@ -46,17 +46,28 @@ HIDDEN_OPTIONS: Final[set[str]] = {
 }
 
 
-class HelpWords(TypedDict):
-    """Arguments of a parser whose help ends with lines as they are written."""
+class CommandHelp:
+    """Ends the help of a Django command with its variables, examples and exit codes, as written.
 
-    epilog: str
-    formatter_class: type[argparse.HelpFormatter]
+    It stands before BaseCommand among the bases of a command.
+    """
+
+    environment: ClassVar[str] = ""
+    examples: ClassVar[str] = ""
+    exit_codes: ClassVar[str] = EXIT_CODES_HELP
+    suppressed_base_arguments = HIDDEN_OPTIONS
+    requires_system_checks: Any = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> Any:
+        variables = f"environment: {self.environment}\n\n" if self.environment else ""
+        return super().create_parser(  # type: ignore[misc] # of Django, which is not imported here
+            prog_name,
+            subcommand,
+            epilog=f"{variables}examples:\n{self.examples.rstrip()}\n\n{self.exit_codes}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **kwargs,
+        )
 
 
-def help_words(*, examples: str, exit_codes: str, environment: str = "") -> HelpWords:
-    """Return the arguments of a parser whose help ends with examples and exit codes, as written."""
-    variables = f"environment: {environment}\n\n" if environment else ""
-    return {
-        "epilog": f"{variables}examples:\n{examples.rstrip()}\n\n{exit_codes}",
-        "formatter_class": argparse.RawDescriptionHelpFormatter,
-    }
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default=OUTPUTS[0], help=OUTPUT_HELP)

@@ -87,7 +87,7 @@ class ExecPlugin:
             self._credential = None
 
     def _run(self) -> bytes:
-        spec: dict[str, Any] = {"interactive": False}
+        spec: dict[str, object] = {"interactive": False}
         if self._cluster is not None:
             spec["cluster"] = self._cluster
         info = {"apiVersion": self._version, "kind": "ExecCredential", "spec": spec}

@@ -131,13 +131,16 @@ class KeptConnections:
         raise failed or httpx.ConnectError("the host has no address")
 
     async def _connection(self, origin: _Origin, address: Address) -> _Connection:
-        secured: dict[str, Any] = {}
-        if origin.scheme == "https":
-            secured = {"ssl": self._trust or default_trust(), "server_hostname": origin.host}
+        is_secure = origin.scheme == "https"
         try:
             async with asyncio.timeout(CONNECT_S):
                 return _Connection(
-                    *await asyncio.open_connection(str(address), origin.port, **secured),
+                    *await asyncio.open_connection(
+                        str(address),
+                        origin.port,
+                        ssl=(self._trust or default_trust()) if is_secure else None,
+                        server_hostname=origin.host if is_secure else None,
+                    ),
                     self._read_s,
                 )
         except TimeoutError as error:

@@ -46,6 +46,16 @@ class Registry(Generic[T]):
         self._refuse_duplicate(name)
         self._paths[name] = path
 
+    def register_declared(self, attribute: str, declarers: Iterable[object]) -> None:
+        """Register the paths that each declarer holds in `attribute`, a map of name → path.
+
+        Apps declare in their `apps.py`, and the app that owns the registry calls this in `ready()`:
+        so who declares imports nothing of the owner.
+        """
+        for declarer in declarers:
+            for name, path in getattr(declarer, attribute, {}).items():
+                self.register_path(name, path)
+
     def discover(self) -> None:
         """Import the modules of the package that are not imported yet; raise what one raises."""
         if self._failure is not None:

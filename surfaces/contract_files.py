@@ -12,6 +12,7 @@ from surfaces.asyncapi import read_asyncapi
 from surfaces.contracts import Contract, Sources
 from surfaces.openapi import read_openapi
 from surfaces.protobuf import read_protos
+from surfaces.wsdl import read_wsdl
 
 _DOCUMENTS: Final = (".yaml", ".yml", ".json")
 _GRAPHQL: Final = (".graphql", ".graphqls", ".gql")
@@ -41,8 +42,6 @@ def _documents(paths: list[str], sources: Sources) -> Iterator[Contract]:
 
             contract = read_graphql(path, sources)
         elif path.lower().endswith(".wsdl"):
-            from surfaces.wsdl import read_wsdl  # its parser is slow to import
-
             contract = read_wsdl(path, sources)
         if contract is not None:
             yield contract

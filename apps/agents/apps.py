@@ -8,9 +8,5 @@ from django.apps import AppConfig
 class AgentsConfig(AppConfig):
     name = "apps.agents"
     label = "agents"
+    backend_states: ClassVar = {"agents": "apps.agents.selectors.backend_states"}
     probes: ClassVar = {"agents": "apps.agents.selectors.AGENTS"}
-
-    def ready(self) -> None:
-        from apps.platform_settings.api import backend_states
-
-        backend_states.register_path("agents", "apps.agents.selectors.backend_states")

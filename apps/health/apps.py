@@ -18,6 +18,4 @@ class HealthConfig(AppConfig):
     }
 
     def ready(self) -> None:
-        for config in apps.get_app_configs():
-            for name, path in getattr(config, "probes", {}).items():
-                probes.register_path(name, path)
+        probes.register_declared("probes", apps.get_app_configs())

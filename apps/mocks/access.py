@@ -6,23 +6,10 @@ call and the administrators' to look into.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
-
 from apps.accounts.api import Forbidden, Principal, Role
 from apps.mocks.domain.spaces import SpaceName
+from apps.mocks.run_readers import run_readers
 from apps.suites.api import find_suite_by_id
-from kernel.registry import Registry
-
-
-class RunReader(Protocol):
-    """Of the app that knows runs: registered as `executions`."""
-
-    def __call__(self, principal: Principal, run_id: str) -> object:
-        """Raise `execution_not_found` unless the run exists and the principal may see it."""
-        ...
-
-
-run_readers: Final[Registry[RunReader]] = Registry("reader of runs")
 
 
 def require_reader(principal: Principal, name: SpaceName) -> None:

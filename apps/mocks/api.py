@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from apps.mocks.access import require_reader as require_space_reader
 from apps.mocks.access import require_writer as require_space_writer
-from apps.mocks.access import run_readers
 from apps.mocks.addresses import mock_url
 from apps.mocks.domain.bodies import parse_body
 from apps.mocks.domain.calls import CallOutcome, JournalEntry
@@ -40,7 +39,6 @@ from apps.mocks.services.inspection import (
 )
 from apps.mocks.services.readiness import ask_ready, wait_until_ready
 from apps.mocks.services.resets import forget_spaces, reset_space
-from apps.mocks.spaces import space_sources
 
 __all__ = [
     "JOURNAL_ENTRIES",
@@ -83,8 +81,6 @@ __all__ = [
     "require_space_reader",
     "require_space_writer",
     "reset_space",
-    "run_readers",
-    "space_sources",
     "text_of_value",
     "value_at",
     "wait_until_ready",

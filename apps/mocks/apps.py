@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
+from apps.mocks.run_readers import run_readers
 from apps.mocks.spaces import space_sources
 
 
 class MocksConfig(AppConfig):
+    """Registers the `mock_spaces` of every app by kind, and the `run_readers`."""
+
     name = "apps.mocks"
     label = "mocks"
     lifespan_parts: ClassVar = {
@@ -15,5 +18,8 @@ class MocksConfig(AppConfig):
         "mocks-grpc": "apps.mocks.lifespan.GrpcPart",
     }
 
+    mock_spaces: ClassVar = {"suite": "apps.mocks.selectors.shared_spaces"}
+
     def ready(self) -> None:
-        space_sources.register_path("suite", "apps.mocks.selectors.shared_spaces")
+        space_sources.register_declared("mock_spaces", apps.get_app_configs())
+        run_readers.register_declared("run_readers", apps.get_app_configs())

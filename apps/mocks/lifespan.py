@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.mocks import conf
 from apps.mocks.components import mock_parts
 from apps.mocks.data_plane import plane_setup
+from apps.mocks.grpc import start_server
 from apps.mocks.refusals import PortTaken
 from apps.mocks.selectors import suites_with_protos
 from apps.operations.api import LifespanPart
@@ -47,15 +48,13 @@ class GrpcPart(LifespanPart):
         address = conf.grpc_address()
         if address is None:
             return
-        from apps.mocks.grpc.server import GrpcServer
-
         host, port = address
-        server = GrpcServer(plane_setup(), suites_with_protos, host=host, port=port)
         try:
-            await server.start()
+            self._server = await start_server(
+                plane_setup(), suites_with_protos, host=host, port=port
+            )
         except PortTaken as error:
             raise ImproperlyConfigured(f"MOCK_GRPC_ADDR: {error}") from None
-        self._server = server
 
     async def stop(self) -> None:
         if self._server is not None:

@@ -6,12 +6,13 @@ Its library is imported with the first client: it takes longer than any other.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
+
+from kernel.redis_breaker import RedisAway, RedisBreaker, open_redis
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
 CONNECT_S: Final = 0.5
 ANSWER_S: Final = 1.0  # a busy process must not take a living Redis for dead: state would divide
-PAUSE_S: Final = 3.0
 _CONNECTIONS: Final = 16  # of an event loop
-logger = logging.getLogger("partita.system")
-
-
-class RedisAway(Exception):
-    """Redis did not answer in time, or did not a moment ago: go on without it."""
 
 
 class _Client:
@@ -45,21 +40,19 @@ class _Client:
 
 
 class RedisLink:
-    """Runs scripts from event loops (`run`) and threads (`run_from_thread`).
-
-    After a call without an answer nobody asks for PAUSE_S; then one caller does, while the others
-    still go on without it.
-    """
+    """Runs scripts from event loops (`run`) and threads (`run_from_thread`)."""
 
     def __init__(
         self, url: str, *, prefix: str = "partita", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._url = url
         self._prefix = prefix
-        self._clock = clock
+        self._breaker = RedisBreaker(
+            while_away="mocks keep state and journal in each process",
+            once_back="processes share the state of mocks again",
+            clock=clock,
+        )
         self._lock = threading.Lock()
-        self._ask_at: float | None = None  # None: it answers
-        self.returns = 0  # how often it has come back
         self._client: Redis | None = None
         self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
@@ -68,12 +61,16 @@ class RedisLink:
 
     @property
     def is_away(self) -> bool:
-        return self._ask_at is not None
+        return self._breaker.is_away
+
+    @property
+    def returns(self) -> int:
+        """How often Redis has come back."""
+        return self._breaker.returns
 
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
         """Run a Lua script on the running loop; raise RedisAway, at once while Redis is away."""
-        if self._ask_at is not None:
-            self._admit()
+        self._breaker.admit()
         from redis import RedisError
 
         client = self._of_loop()
@@ -81,25 +78,24 @@ class RedisLink:
             async with client.room:
                 answer = await client.script(script)(keys=keys, args=arguments)
         except (RedisError, OSError) as error:
-            self._note(away=error)
+            self._breaker.record_failure(error)
             raise RedisAway from error
-        if self._ask_at is not None:
-            self._note(away=None)
+        self._breaker.record_answer()
         return answer
 
     def run_from_thread(
         self, script: str, keys: Sequence[str], arguments: Sequence[str | int | bytes]
     ) -> Any:
         """Run a Lua script and wait; raise as `run`."""
-        self._admit()
+        self._breaker.admit()
         from redis import RedisError
 
         try:
             answer = self._of_threads().register_script(script)(keys=keys, args=arguments)
         except (RedisError, OSError) as error:
-            self._note(away=error)
+            self._breaker.record_failure(error)
             raise RedisAway from error
-        self._note(away=None)
+        self._breaker.record_answer()
         return answer
 
     async def leave_loop(self) -> None:
@@ -135,35 +131,5 @@ class RedisLink:
     def _of_threads(self) -> Redis:
         with self._lock:
             if self._client is None:
-                from redis import Redis
-                from redis.backoff import NoBackoff
-                from redis.retry import Retry
-
-                self._client = Redis.from_url(
-                    self._url,
-                    socket_connect_timeout=CONNECT_S,
-                    socket_timeout=ANSWER_S,
-                    retry=Retry(NoBackoff(), 0),
-                )
+                self._client = open_redis(self._url, connect_s=CONNECT_S, answer_s=ANSWER_S)
             return self._client
-
-    def _admit(self) -> None:
-        with self._lock:
-            if self._ask_at is None:
-                return
-            if self._clock() < self._ask_at:
-                raise RedisAway
-            self._ask_at = self._clock() + PAUSE_S
-
-    def _note(self, *, away: Exception | None) -> None:
-        with self._lock:
-            was_away = self._ask_at is not None
-            self._ask_at = self._clock() + PAUSE_S if away else None
-            self.returns += was_away and not away
-        if away and not was_away:
-            logger.warning(
-                "Redis is away (%s): mocks keep state and journal in each process",
-                type(away).__name__,
-            )
-        elif was_away and not away:
-            logger.info("Redis is back: processes share the state of mocks again")

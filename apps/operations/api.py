@@ -33,7 +33,6 @@ from apps.operations.services.mail import (
     send_mail,
 )
 from apps.operations.services.redis_client import (
-    RedisAway,
     SharedRedisClient,
     redis_key,
     shared_redis,
@@ -66,7 +65,6 @@ __all__ = [
     "MailUnavailable",
     "PlatformCommand",
     "RecipientRefused",
-    "RedisAway",
     "SharedRedisClient",
     "StoreConflict",
     "TableSummary",

@@ -21,8 +21,5 @@ class OperationsConfig(AppConfig):
     }
 
     def ready(self) -> None:
-        for config in apps.get_app_configs():
-            for name, path in getattr(config, "lifespan_parts", {}).items():
-                lifespan_parts.register_path(name, path)
-            for name, path in getattr(config, "encrypted_rows", {}).items():
-                encrypted_rows.register_path(name, path)
+        lifespan_parts.register_declared("lifespan_parts", apps.get_app_configs())
+        encrypted_rows.register_declared("encrypted_rows", apps.get_app_configs())

@@ -13,23 +13,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from django.apps import apps
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand
 from django.db import DatabaseError
 from django.utils.module_loading import import_string
 from rich.cells import cell_len
 
 from apps.operations import conf
-from kernel.commands import (
-    EXIT_CODES_HELP,
-    HIDDEN_OPTIONS,
-    OUTPUT_HELP,
-    OUTPUTS,
-    ExitCode,
-    help_words,
-)
+from kernel.commands import CommandHelp, ExitCode, add_output
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
 
@@ -49,23 +42,11 @@ _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 Verb = Callable[[dict[str, Any]], int]
 
 
-class PlatformCommand(BaseCommand):
+class PlatformCommand(CommandHelp, BaseCommand):
     """A command that returns an exit code from `execute_command`.
 
     A PlatformError is shown in one line and becomes the exit code of its problem status.
     """
-
-    environment: ClassVar[str] = ""
-    examples: ClassVar[str] = ""
-    exit_codes: ClassVar[str] = EXIT_CODES_HELP
-    requires_system_checks = ()
-    suppressed_base_arguments = HIDDEN_OPTIONS
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        words = help_words(
-            examples=self.examples, exit_codes=self.exit_codes, environment=self.environment
-        )
-        return super().create_parser(prog_name, subcommand, **words, **kwargs)
 
     def execute_command(self, options: dict[str, Any]) -> int:
         raise NotImplementedError
@@ -107,13 +88,7 @@ class VerbCommand(PlatformCommand):
     def add_verb(self, verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
         parser.set_defaults(verb=verb)
-        parser.add_argument(
-            "-o",
-            "--output",
-            choices=OUTPUTS,
-            default=OUTPUTS[0],
-            help=OUTPUT_HELP,
-        )
+        add_output(parser)
         return parser
 
     def add_further_verbs(self, noun: str, verbs: Any) -> None:

@@ -11,8 +11,6 @@ from apps.platform_settings.domain.backends import (
     BackendUnknown,
     Kind,
     Mode,
-    backend_states,
-    runtime_labels,
 )
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry
@@ -71,7 +69,6 @@ __all__ = [
     "SecretUnreadable",
     "SettingsChanged",
     "WorkspaceShare",
-    "backend_states",
     "backends",
     "check_secret_provider",
     "get_registry",
@@ -87,7 +84,6 @@ __all__ = [
     "reference_problem",
     "registries",
     "replace_settings",
-    "runtime_labels",
     "secret_managers",
     "secret_provider_titles",
     "secret_value",

@@ -60,7 +60,6 @@ from apps.suites.services.registration import (
     register_suite,
     remove_suite,
     require_registration,
-    suite_users,
 )
 from apps.suites.services.transfers import pull_suite, push_module, push_suite, push_warnings
 from apps.suites.suite_files import (
@@ -134,7 +133,6 @@ __all__ = [
     "starters",
     "suite_from_files",
     "suite_profiles",
-    "suite_users",
     "suites_to_lock",
     "use_files_without_store",
     "workspace_folder",

@@ -10,8 +10,8 @@ class WorkersConfig(AppConfig):
     name = "apps.workers"
     label = "workers"
 
-    def ready(self) -> None:
-        from apps.platform_settings.api import runtime_labels
-
-        for name in plugin_names([f"{folder}/runtimes" for folder in worker.__path__]):
-            runtime_labels.register_path(name, f"worker.runtimes.{name}.PLUGIN")
+    @property
+    def runtime_labels(self) -> dict[str, str]:
+        """Return the paths of the runtimes that are installed, by name."""
+        names = plugin_names([f"{folder}/runtimes" for folder in worker.__path__])
+        return {name: f"worker.runtimes.{name}.PLUGIN" for name in names}

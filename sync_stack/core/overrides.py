@@ -78,7 +78,7 @@ def apply_overrides(rule: Rule, content: bytes | None) -> Overridden:
         return Overridden(rule=rule)
     try:
         read = read_json(content.removeprefix(b"\xef\xbb\xbf"), max_bytes=MAX_BYTES)
-        given = msgspec.convert(read, dict[str, Any])
+        given = msgspec.convert(read, dict[str, object])
         allowed = {name: value for name, value in given.items() if _is_allowed(rule, name)}
         merged, ignored = _merge(rule, msgspec.convert(allowed, RepositoryFile))
     except (Unreadable, WrongType, msgspec.ValidationError) as error:

@@ -20,8 +20,9 @@ from django.http import HttpRequest
 from apps.accounts.domain.errors import TooManyAttempts
 from apps.accounts.models import LimitHit
 from apps.http.api import client_ip
-from apps.operations.api import RedisAway, SharedRedisClient, redis_key, shared_redis
+from apps.operations.api import SharedRedisClient, redis_key, shared_redis
 from kernel.clock import now
+from kernel.redis_breaker import RedisAway
 
 _MINUTE: Final = timedelta(minutes=1)
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -14,8 +14,9 @@ from typing import Any, Final
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.journal.entries import MAX_ENTRIES, Mask, decode_entry, encode_entry
 from apps.mocks.journal.memory import MemoryJournal, Noted
-from apps.mocks.redis_link import RedisAway, RedisLink
+from apps.mocks.redis_link import RedisLink
 from kernel.background import PeriodicThread, report_error
+from kernel.redis_breaker import RedisAway
 
 GATHER_S: Final = 0.3
 LIFE_MS: Final = 24 * 3_600_000

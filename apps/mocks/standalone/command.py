@@ -31,6 +31,7 @@ from apps.mocks.standalone.output import (
     report_kept,
     report_reload,
 )
+from apps.mocks.standalone.plane import StandalonePlane
 from apps.mocks.standalone.served_files import NothingToServe, Reading, ServedFiles
 from apps.mocks.standalone.served_suite import ServedSuite
 from kernel.errors import PlatformError
@@ -82,8 +83,6 @@ class Command:
         return ServedFiles.find(text, self._suites_folder())
 
     def _serve(self, served: ServedSuite, bound: socket.socket, options: argparse.Namespace) -> int:
-        from apps.mocks.standalone.plane import StandalonePlane
-
         show = Output(as_json=options.output == "json")
         plane = StandalonePlane(
             served, logged=show.call if options.log else None, allowed=options.proxy_to

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from apps.mocks.domain.calls import JournalEntry
 from apps.mocks.domain.engine import Engine
 from apps.mocks.domain.nearest import nearest
 from apps.mocks.domain.tables import compile_space
+from apps.mocks.grpc import start_server
 from apps.mocks.journal.entries import NotedCall
 from apps.mocks.journal.memory import MemoryJournal
 from apps.mocks.lazy_proxy import LazyProxy
@@ -18,6 +19,7 @@ from apps.mocks.plane.channels import PREFIX, Channels
 from apps.mocks.plane.http_requests import Receive, Scope, Send
 from apps.mocks.plane.setup import PlaneSetup
 from apps.mocks.refusals import PortTaken
+from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.spaces import Spaces, SpacesSetup
 from apps.mocks.standalone.explanations import PATH as EXPLAIN
 from apps.mocks.standalone.explanations import Explanations
@@ -26,7 +28,6 @@ from apps.mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
     from apps.mocks.grpc.server import GrpcServer
-    from apps.mocks.scripts.pool import ScriptPool
     from kernel.addresses import Network
 
 Logged = Callable[[JournalEntry], None]
@@ -43,7 +44,7 @@ class StandalonePlane:
             SpacesSetup(source_of=lambda _kind: served, compile=compile_space, state=state)
         )
         self._space = str(served.name)
-        self._scripts = _LazyScripts()
+        self._scripts = ScriptPool()
         engine = Engine(state=state, scripts=self._scripts, proxy=LazyProxy(allowed=allowed))
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
         self._setup = PlaneSetup(
@@ -68,16 +69,14 @@ class StandalonePlane:
 
     async def start_grpc(self, host: str, port: int) -> int:
         """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
-        from apps.mocks.grpc.server import GrpcServer  # slow to import
-
         names = [self._space]
-        server = GrpcServer(self._setup, lambda: names, host=host, port=port, shares_port=False)
         try:
-            await server.start()
+            self._grpc = await start_server(
+                self._setup, lambda: names, host=host, port=port, shares_port=False
+            )
         except PortTaken:
             return 0
-        self._grpc = server
-        return server.port
+        return self._grpc.port
 
     async def stop_grpc(self) -> None:
         if self._grpc is not None:
@@ -106,30 +105,3 @@ class _ToldJournal(MemoryJournal):
     def add(self, space: str, entry: NotedCall | JournalEntry) -> None:
         super().add(space, entry)
         self._logged(self.entry(entry))
-
-
-class _LazyScripts:
-    """Imports the pool of script processes with the first script that runs."""
-
-    def __init__(self) -> None:
-        self._pool: ScriptPool | None = None
-
-    async def run(
-        self,
-        source: str,
-        *,
-        defines_function: bool,
-        request: Mapping[str, Any],
-        state: Mapping[str, str],
-    ) -> str | None:
-        if self._pool is None:
-            from apps.mocks.scripts.pool import ScriptPool
-
-            self._pool = ScriptPool()
-        return await self._pool.run(
-            source, defines_function=defines_function, request=request, state=state
-        )
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()

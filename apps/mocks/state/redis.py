@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from apps.mocks.domain.ports import Counter, StateRecord
-from apps.mocks.redis_link import RedisAway, RedisLink
+from apps.mocks.redis_link import RedisLink
 from apps.mocks.state.limits import StateLimits, record_size
 from apps.mocks.state.memory import MemoryState
+from kernel.redis_breaker import RedisAway
 
 # KEYS: hash, order. ARGV: life in ms, key.
 _READ: Final = """

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from kernel.errors import PlatformError
+
+IN_FLIGHT: Final = 16  # requests to a registry at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

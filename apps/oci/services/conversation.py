@@ -28,6 +28,7 @@ import httpx
 from apps.oci import conf
 from apps.oci.domain.challenges import Challenge, read_challenge
 from apps.oci.domain.failures import RegistryFailure
+from apps.oci.domain.repositories import IN_FLIGHT
 from apps.oci.services.failures import failure
 from apps.platform_settings.api import ImageRegistry
 from kernel import clock
@@ -36,7 +37,6 @@ from kernel.kept_connections import KeptConnections
 from readers import Unreadable
 from readers.json import read_json
 
-IN_FLIGHT: Final = 16
 MAX_REDIRECTS: Final = 5
 RETRIES: Final = 2
 _RETRIED: Final = frozenset([429, 502, 503, 504])

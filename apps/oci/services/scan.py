@@ -23,12 +23,10 @@ from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import Descriptor, Manifest
 from apps.oci.domain.package import LAYER_TYPES, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
-from apps.oci.domain.repositories import RepositoryError
+from apps.oci.domain.repositories import IN_FLIGHT, RepositoryError
 from apps.oci.domain.scanned import SYNC_S, KnownRepository, PulledPackage, ScannedRepository
 from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
-from apps.oci.services.conversation import IN_FLIGHT
-from apps.oci.services.packages import unpack_package
-from apps.oci.services.registry_client import RegistryClient
+from apps.oci.services.packages import open_client, unpack_package
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError
 
@@ -60,7 +58,7 @@ class Scan:
         self._known = known
         self._stored = stored
         self._turn = turn
-        self._client = RegistryClient.of(registry)
+        self._client = open_client(registry)
         self._deadline = time.monotonic() + within_s
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._unpacking = asyncio.Semaphore(_LARGE_AT_ONCE)

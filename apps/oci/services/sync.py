@@ -32,6 +32,7 @@ from apps.oci.domain.scanned import SYNC_S, KnownRepository, ScannedRepository
 from apps.oci.models import IndexedRepository, RegistryState, SuiteIdAssignment
 from apps.oci.selectors import settings_digest, stored_digests
 from apps.oci.services.packages import open_client, registry_for, store_packages, within
+from apps.oci.services.scan import Scan
 from apps.operations.api import raise_generation
 from apps.platform_settings.api import (
     ImageRegistry,
@@ -263,8 +264,6 @@ def _synchronize(
     registry: ImageRegistry, holder: str, turn: int | None
 ) -> tuple[RepositoryError, ...]:
     """Write what a scan finds, batch by batch; raise RegistryFailure, SyncInProgress."""
-    from apps.oci.services.scan import Scan  # httpx is slow to import
-
     rows = {row.path: row for row in IndexedRepository.objects.filter(registry_id=_key(registry))}
     known = {path: _known_of(row) for path, row in rows.items() if row.host == registry.host}
     stored = stored_digests()

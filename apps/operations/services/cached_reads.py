@@ -28,7 +28,8 @@ from django.db.models import F
 
 from apps.operations import conf
 from apps.operations.models import CacheGeneration
-from apps.operations.services.redis_client import RedisAway, redis_key, shared_redis
+from apps.operations.services.redis_client import redis_key, shared_redis
+from kernel.redis_breaker import RedisAway
 
 T = TypeVar("T")
 

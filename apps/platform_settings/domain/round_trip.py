@@ -6,11 +6,9 @@ that has its default need not be there.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
@@ -28,8 +26,14 @@ from apps.platform_settings.domain.wire import (
     Wire,
     settable,
 )
-
-_WIDTH: Final = 10_000  # no line is wrapped that was not
+from readers.yaml_editor import (
+    arrange_entries,
+    edit_yaml,
+    list_in,
+    map_in,
+    set_key,
+    write_yaml,
+)
 
 
 def merged_text(text: str, file: Version, new: Version) -> str:
@@ -38,21 +42,9 @@ def merged_text(text: str, file: Version, new: Version) -> str:
     `file` is what the text says now.
     """
     try:
-        yaml = YAML()
-        yaml.preserve_quotes = True
-        yaml.width = _WIDTH
-        mapping, offset = _layout(text)
-        yaml.indent(mapping=mapping, sequence=offset + 2, offset=offset)
-        data = yaml.load(text)
-        is_empty = data is None
-        root = CommentedMap() if is_empty else data
-        yaml.explicit_start = text.startswith("---") and not is_empty
-        _merge(root, file, new)
-        stream = io.StringIO()
-        yaml.dump(root, stream)
+        return edit_yaml(text, lambda root: _merge(root, file, new))
     except (YAMLError, AttributeError, KeyError, IndexError, TypeError) as error:
         raise NotMergeable(f"{type(error).__name__} while it was merged") from error
-    return f"{text.rstrip()}\n{stream.getvalue()}".lstrip() if is_empty else stream.getvalue()
 
 
 def new_text(written: Wire) -> str:
@@ -62,24 +54,19 @@ def new_text(written: Wire) -> str:
     nothing |= {"workspaces": []}
     nothing |= {"secrets": {"globalOverrides": []}, "notifications": {"smtp": {}}}
     _merge(root, Version(nothing, nothing), Version(written, written))
-    yaml = YAML()
-    yaml.width = _WIDTH
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    stream = io.StringIO()
-    yaml.dump(root, stream)
-    return stream.getvalue()
+    return write_yaml(root)
 
 
 def _merge(root: CommentedMap, file: Version, new: Version) -> None:
     for key in ("mode", "description"):
         if file.meaning[key] != new.meaning[key]:
-            _set(root, key, new.written[key])
+            set_key(root, key, new.written[key])
     _merge_list(root, "agents", AGENT, file, new)
     _merge_list(root, "workspaces", WORKSPACE, file, new)
     _merge_list(root, "registries", REGISTRY, file, new)
     inner = [Version(each.written["secrets"], each.meaning["secrets"]) for each in (file, new)]
     if inner[0].meaning != inner[1].meaning:
-        secrets = _map_in(root, "secrets")
+        secrets = map_in(root, "secrets")
         _merge_map(secrets, SECRETS, *inner)
         _merge_list(secrets, "globalOverrides", OVERRIDE, *inner)
     smtp = [
@@ -87,14 +74,7 @@ def _merge(root: CommentedMap, file: Version, new: Version) -> None:
         for each in (file, new)
     ]
     if not _is_same(SMTP, smtp[0].meaning, smtp[1].meaning):
-        _merge_map(_map_in(_map_in(root, "notifications"), "smtp"), SMTP, *smtp)
-
-
-def _map_in(holder: CommentedMap, key: str) -> CommentedMap:
-    if not isinstance(holder.get(key), CommentedMap):
-        holder[key] = CommentedMap()
-    found: CommentedMap = holder[key]
-    return found
+        _merge_map(map_in(map_in(root, "notifications"), "smtp"), SMTP, *smtp)
 
 
 def _is_same(keys: Sequence[Key], old: Wire, new: Wire) -> bool:
@@ -111,15 +91,7 @@ def _merge_map(data: CommentedMap, keys: Sequence[Key], file: Version, new: Vers
         value = _value(key, new.meaning)
         is_missing = key.name == "type" and not file.meaning  # of a new entry, where it must stand
         if is_missing or _value(key, file.meaning) != value:
-            _set(data, key.name, _node(new.written[key.name]))
-
-
-def _set(data: CommentedMap, key: str, value: Any) -> None:
-    """Set a key; one that becomes blank goes, unless a comment stands at it."""
-    if value == "" and key in data and key not in data.ca.items:
-        del data[key]
-    else:
-        data[key] = value
+            set_key(data, key.name, _node(new.written[key.name]))
 
 
 def _merge_list(
@@ -128,89 +100,17 @@ def _merge_list(
     old_meaning, new_meaning = file.meaning[name], new.meaning[name]
     if old_meaning == new_meaning:
         return
-    if not isinstance(holder.get(name), CommentedSeq):
-        holder[name] = CommentedSeq()
-    entries, identity = holder[name], keys[0].name
-    is_flow = bool(entries) and isinstance(entries[0], CommentedMap) and entries[0].fa.flow_style()
-    ids = [entry[identity] for entry in old_meaning]
-    wanted = [entry[identity] for entry in new_meaning]
-    for index in reversed(range(len(ids))):
-        if ids[index] not in wanted:
-            _delete(entries, index)
-            del ids[index]
+    entries, identity = list_in(holder, name), keys[0].name
     before = {entry[identity]: entry for entry in old_meaning}
+    wanted = [entry[identity] for entry in new_meaning]
+    arrange_entries(entries, list(before), wanted)
     for position, entry_id in enumerate(wanted):
+        old = before.get(entry_id, {})
         versions = (
-            Version(before.get(entry_id, {}), before.get(entry_id, {})),
+            Version(old, old),
             Version(new.written[name][position], new_meaning[position]),
         )
-        if entry_id in ids:
-            _move(entries, ids, ids.index(entry_id), position)
-        else:
-            entries.insert(position, _new_entry(flow=is_flow))
-            ids.insert(position, entry_id)
         _merge_map(entries[position], keys, *versions)
-    if is_flow is False and not len(entries):
-        entries.fa.set_flow_style()
-
-
-def _delete(entries: CommentedSeq, index: int) -> None:
-    """Delete an entry; the comment lines behind it belong to the next one, which keeps them."""
-    lines = _comment_lines(entries[index])
-    del entries[index]
-    if lines and index < len(entries):
-        column = entries.lc.col if entries.lc.col is not None else 0
-        entries.yaml_set_comment_before_after_key(
-            index, before="\n".join(lines), indent=max(column - 2, 0)
-        )
-
-
-def _comment_lines(entry: Any) -> list[str]:
-    """Return the texts of the whole-line comments behind a block entry."""
-    while isinstance(entry, CommentedMap | CommentedSeq) and entry and not entry.fa.flow_style():
-        is_map = isinstance(entry, CommentedMap)
-        last = next(reversed(entry)) if is_map else len(entry) - 1
-        tokens = entry.ca.items.get(last)
-        token = (tokens[2] if is_map else tokens[0]) if tokens else None
-        if token is not None:
-            below = token.value.partition("\n")[2] if token.value[:1] != "\n" else token.value
-            return [line.strip()[1:].strip() for line in below.splitlines() if "#" in line]
-        entry = entry[last]
-    return []
-
-
-def _layout(text: str) -> tuple[int, int]:
-    """Return the indentation of mappings, and that of the dashes of lists, as first seen."""
-    mapping, offset, holder = 0, -1, -1  # holder: the column of a key whose value comes below
-    for line in text.splitlines():
-        content = line.strip()
-        if not content or content.startswith("#"):
-            continue
-        column = len(line) - len(line.lstrip())
-        if holder >= 0 and content.startswith("- "):
-            offset = max(column - holder, 0) if offset < 0 else offset
-        elif holder >= 0 and column > holder:
-            mapping = mapping or column - holder
-        column += 2 * content.startswith("- ")
-        holder = column if content.partition(" #")[0].rstrip().endswith(":") else -1
-    return mapping or 2, max(offset, 0)
-
-
-def _new_entry(*, flow: bool) -> CommentedMap:
-    entry = CommentedMap()
-    if flow:
-        entry.fa.set_flow_style()
-    return entry
-
-
-def _move(entries: CommentedSeq, ids: list[str], at: int, to: int) -> None:
-    if at == to:
-        return
-    comment = entries.ca.items.pop(at, None)
-    entries.insert(to, entries.pop(at))
-    ids.insert(to, ids.pop(at))
-    if comment is not None:
-        entries.ca.items[to] = comment
 
 
 def _node(value: Any) -> Any:

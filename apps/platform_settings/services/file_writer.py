@@ -12,6 +12,7 @@ from typing import Final
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.document import SettingsInvalid
+from apps.platform_settings.domain.round_trip import merged_text
 from apps.platform_settings.domain.wire import NotMergeable, Version
 from apps.platform_settings.models import PlatformSettings
 from apps.platform_settings.selectors import stored_settings
@@ -68,8 +69,6 @@ def replace_in_file(change: Callable[[str], str]) -> bool:
 
 def _write_back(path: Path) -> bool:
     """Return False when the settings changed meanwhile."""
-    from apps.platform_settings.domain.round_trip import merged_text  # slow to import
-
     row, content = stored_settings(), file_content(path)
     if row is None or content is None:
         return True

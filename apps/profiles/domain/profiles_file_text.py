@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
 from apps.profiles.domain.records import Record, StoredProfiles
+from readers.yaml_editor import arrange_entries, edit_yaml, map_in
 
 HEADER: Final = (
     "# The profiles that are managed in Partita, which rewrites this file after each change.\n"
@@ -18,29 +22,21 @@ def update_text(text: str, stored: Mapping[str, StoredProfiles]) -> str:
 
     The text must be valid.
     """
-    from io import StringIO
+    return edit_yaml(text if text.strip() else HEADER, lambda root: _update_root(root, stored))
 
-    from ruamel.yaml import YAML  # half of the start of any command
-    from ruamel.yaml.comments import CommentedMap
 
-    editor = YAML()
-    editor.preserve_quotes = True
-    editor.width = 2**20  # never folds a line
-    document = editor.load(text) or editor.load(f"{HEADER}suites: {{}}\n")
-    suites = document.setdefault("suites", CommentedMap())
-    if suites is None or (not suites and stored):
-        suites = document["suites"] = CommentedMap()
+def _update_root(root: CommentedMap, stored: Mapping[str, StoredProfiles]) -> None:
+    suites = map_in(root, "suites")
+    if not suites and stored:
+        suites = root["suites"] = CommentedMap()  # one in braces would stay on a line
     for gone in [key for key in suites if str(key) not in stored or not stored[str(key)].records]:
         del suites[gone]
     for suite_id, one in stored.items():
         if one.records:
-            _update_suite(suites.setdefault(suite_id, CommentedMap()), one)
-    written = StringIO()
-    editor.dump(document, written)
-    return written.getvalue()
+            _update_suite(map_in(suites, suite_id), one)
 
 
-def _update_suite(section: Any, stored: StoredProfiles) -> None:
+def _update_suite(section: CommentedMap, stored: StoredProfiles) -> None:
     wanted = {
         "profiles": [_entry(each, stored) for each in stored.records if not each.is_tombstone],
         "deleted": [
@@ -51,22 +47,21 @@ def _update_suite(section: Any, stored: StoredProfiles) -> None:
     }
     for key, entries in wanted.items():
         if entries:
-            section[key] = section.get(key) or []
+            section[key] = section.get(key) or CommentedSeq()
             _update_entries(section[key], {entry["id"]: entry for entry in entries})
         elif key in section:
             del section[key]
 
 
-def _update_entries(listed: Any, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    for index in reversed(range(len(listed))):
-        if str(listed[index].get("id")) not in wanted:
-            del listed[index]
-    known = {str(entry.get("id")): entry for entry in listed}
-    for profile_id, values in wanted.items():
-        if profile_id in known:
-            _update_entry(known[profile_id], values)
-        else:
-            listed.append({key: _scalar(value) for key, value in values.items()})
+def _update_entries(listed: CommentedSeq, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    ids = [str(entry.get("id")) for entry in listed]
+    order = [
+        *(each for each in ids if each in wanted),
+        *(each for each in wanted if each not in ids),
+    ]
+    arrange_entries(listed, ids, order)
+    for entry, profile_id in zip(listed, order, strict=True):
+        _update_entry(entry, wanted[profile_id])
 
 
 def _update_entry(entry: Any, values: Mapping[str, Any]) -> None:
@@ -99,8 +94,6 @@ def _entry(record: Record, stored: StoredProfiles) -> dict[str, Any]:
 
 def _scalar(value: Any) -> Any:
     """Return texts of several lines as a block, others in quotes where they look like no text."""
-    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
-
     if not isinstance(value, str):
         return value
     is_block = "\n" in value and all(line.isprintable() for line in value.split("\n"))

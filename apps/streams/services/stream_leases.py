@@ -17,8 +17,9 @@ from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from apps.operations.api import RedisAway, SharedRedisClient, redis_key, shared_redis
+from apps.operations.api import SharedRedisClient, redis_key, shared_redis
 from kernel.background import BackgroundThread, one_cycle, report_error
+from kernel.redis_breaker import RedisAway
 
 log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0

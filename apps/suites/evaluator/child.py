@@ -32,12 +32,10 @@ def limit_this_process(*, memory: int, seconds: int) -> None:
 def main() -> None:
     os.nice(NICENESS)
     request = json.load(sys.stdin.buffer)
-    from apps.suites.evaluator.evaluation import evaluate
-    from apps.suites.evaluator.text_lints import text_lints
+    from apps.suites.evaluator.answers import answer
 
     limit_this_process(memory=request["memory"], seconds=request["seconds"])
-    answer = text_lints(request["source"]) if request["lints"] else evaluate(request)
-    write_bounded(answer, limit=request["answer"])
+    write_bounded(answer(request), limit=request["answer"])
 
 
 def write_bounded(answer: EvaluationAnswer | list[TextLint], *, limit: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,7 @@ from apps.suites.domain.package import (
     Package,
     broken_files_rule,
 )
+from apps.suites.domain.suite_users import suite_users
 from apps.suites.library import library
 from apps.suites.models import RegisteredSuite
 from apps.suites.selectors import PackageInvalid, SuiteNotFound, TopologyInvalid
@@ -28,14 +29,9 @@ from apps.suites.sources.registered import TOPIC
 from kernel import clock
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 from kernel.ids import is_identifier
-from kernel.registry import Registry
 from readers.archive import pack
 
 METADATA_FILES: Final = ("metadata.yaml", "metadata.yml")
-
-# Apps above know who uses a suite: each registers a function of the suite's id, which returns
-# whether an active run needs it.
-suite_users: Final[Registry[Callable[[str], bool]]] = Registry("suite user")
 
 
 class SuiteExists(PlatformError):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -158,7 +159,7 @@ class SharedSecretScheme(OpenApiAuthenticationExtension):  # type: ignore[no-unt
     target_class = SharedSecretAuthentication
     name = "agentSecret"
 
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, object]:
         return {"type": "http", "scheme": "bearer", "description": "AGENT_SHARED_SECRET"}
 
 
@@ -166,7 +167,7 @@ class AgentScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
     target_class = AgentAuthentication
     name = "agentToken"
 
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, object]:
         return {"type": "http", "scheme": "bearer", "description": "`agentToken` of registering"}
 
 
@@ -187,7 +188,7 @@ class AgentView(StrictAPIView):
     def supervisor(self) -> SupervisorSession:
         return supervisor_of(self.agent)
 
-    def own_body(self, serializer: type[AgentSerializer]) -> dict[str, Any]:
+    def own_body(self, serializer: type[AgentSerializer]) -> Mapping[str, Any]:
         """Return the validated body. Raises InvalidInput, AgentMismatch for another agent's id."""
         body = self.body(serializer)
         if body["agentId"] != self.agent.agent_id:

@@ -210,7 +210,7 @@ def only(member: ValueType) -> ValueType:
 def map_of(member: ValueType, at_most: int = 1000) -> ValueType:
     """Return a type that reads a map with any names, each value as a `member`."""
 
-    def read(located: LocatedValue) -> dict[str, Any]:
+    def read(located: LocatedValue) -> dict[str, object]:
         expect(located, "a map", Kind.MAP)
         if len(located.tree.pairs) > at_most:
             raise located.error("out_of_range", f"expected at most {at_most} entries")

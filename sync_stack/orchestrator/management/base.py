@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 import yaml
@@ -13,23 +15,22 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as StoreError
 from django.db import ProgrammingError
 
-from kernel.commands import HIDDEN_OPTIONS, OUTPUT_HELP, OUTPUTS, ExitCode, HelpWords, help_words
+from kernel.commands import CommandHelp, ExitCode, add_output
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
 from sync_stack.core.bundle.diagnostics import names_with_hint
-from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.sink import SinkError
+from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.server.ports import open_bundle, ports_of
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.operator_requests import NothingToSync
+from sync_stack.orchestrator.services.operator_requests import NothingToSync, trigger_manual
 from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.repositories import GitError
 
 EXIT_CODES: Final = (
-    "0 success, 1 it cannot be done, or some of it failed, 2 usage, 3 not found, "
+    "exit codes: 0 success, 1 it cannot be done, or some of it failed, 2 usage, 3 not found, "
     "6 unavailable, 78 wrong configuration"
 )
 _FILTERS: Final = {
@@ -39,25 +40,67 @@ _FILTERS: Final = {
     "datasource": "only of this datasource",
     "ref": "such as refs/heads/main",
 }
+_COLUMN_OF: Final = {"rule": "rule_id"}  # the others are named as their column
 
 
-class SyncCommand(BaseCommand):
-    """A command that prints a table, or with `-o json` a document."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandAnswer:
+    """What a command prints; with `failure` it then ends with that sentence and exit code 1."""
 
-    requires_system_checks: Any = ()
-    suppressed_base_arguments = HIDDEN_OPTIONS
-    examples: ClassVar[Sequence[str]] = ()
+    document: object
+    rows: Sequence[Sequence[object]]
+    problems: Sequence[str] = ()  # lines for stderr
+    failure: str = ""
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        end = sync_help(subcommand, EXIT_CODES, self.examples)
-        return super().create_parser(prog_name, subcommand, **end, **kwargs)
+
+class SyncCommand(CommandHelp, BaseCommand):
+    """A command that prints a table, or with `-o json` a document.
+
+    `columns` heads the table. `filters` are options of the rows to show; `choices` are further
+    ones, each with the words that it takes, in any case. With `limit`, `--limit` says how many.
+    """
+
+    exit_codes = EXIT_CODES
+    columns: ClassVar[Sequence[str]]
+    filters: ClassVar[Sequence[str]] = ()
+    choices: ClassVar[Mapping[str, type[StrEnum]]] = {}
+    limit: ClassVar[int] = 0
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_output(parser)
         self.add_more(parser)
+        for name in self.filters:
+            parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
+        for name, words in self.choices.items():
+            parser.add_argument(f"--{name}", default="", help=", ".join(words).lower())
+        if self.limit:
+            parser.add_argument("--limit", type=int, default=self.limit)
 
     def add_more(self, parser: CommandParser) -> None:
         """Add the arguments of the command itself; none by default."""
+
+    def handle(self, **options: Any) -> None:
+        for name, words in self.choices.items():
+            options[name] = _choice(name, options[name], words)
+        if self.limit:
+            options["limit"] = max(1, options["limit"])
+        if "rule" in self.filters:
+            self.check_rule(options["rule"])
+        answer = self.answer(options)
+        self.show(options["output"], answer)
+        for problem in answer.problems:
+            self.stderr.write(problem)
+        if answer.failure:
+            raise CommandError(answer.failure)
+
+    def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
+        """Do what the command is for; filters and choices have been checked."""
+        raise NotImplementedError
+
+    def column_filters(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """Return column → text for the filters and choices that are set."""
+        names = (*self.filters, *self.choices)
+        return {_COLUMN_OF.get(name, name): options[name] for name in names if options[name]}
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Execute the command; a store that cannot be used gives one sentence and exit code 6."""
@@ -91,6 +134,12 @@ class SyncCommand(BaseCommand):
         finally:
             configuration.close()
 
+    @contextmanager
+    def open_ports(self) -> Iterator[Ports]:
+        """Yield ports for a command that runs tasks itself, without publishing them."""
+        with self.open_configuration() as configuration:
+            yield self.ports(configuration)
+
     def check_rule(self, name: str) -> None:
         """Refuse a `--rule` that neither the store nor the bundle knows."""
         if not name or ledgers.is_rule_known(name):
@@ -104,28 +153,35 @@ class SyncCommand(BaseCommand):
             raise CommandError(f"no rule {name!r} {names}", returncode=ExitCode.NOT_FOUND)
 
     def ports(self, configuration: Configuration) -> Ports:
-        """Return ports for commands that run tasks themselves, without publishing them."""
         return ports_of(configuration, lambda _task_ids: None)
 
-    def show(
-        self,
-        options: Mapping[str, Any],
-        document: object,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[Any]],
-    ) -> None:
-        if options["output"] in ("json", "yaml"):
-            self.stdout.write(write_document(document, options["output"]))
+    def show(self, output: str, answer: CommandAnswer) -> None:
+        if output in ("json", "yaml"):
+            self.stdout.write(write_document(answer.document, output))
             return
-        table = [tuple(columns), *[tuple(map(str, row)) for row in rows]]
-        widths = [max(len(row[number]) for row in table) for number in range(len(columns))]
+        table = [tuple(self.columns), *[tuple(map(str, row)) for row in answer.rows]]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.stdout.write("  ".join(cells).rstrip())
 
 
-def add_output(parser: CommandParser) -> None:
-    parser.add_argument("-o", "--output", choices=OUTPUTS, default=OUTPUTS[0], help=OUTPUT_HELP)
+class RuleCommand(SyncCommand):
+    """A command for the rule that `--rule` names; `--repo` and `--env` narrow it."""
+
+    filters = ("repo", "env")
+
+    def add_more(self, parser: CommandParser) -> None:
+        parser.add_argument("--rule", required=True)
+
+    def trigger(self, ports: Ports, options: Mapping[str, Any], **extra: Any) -> list[Task]:
+        """Create a task for each ref of the rule, with `extra` as trigger_manual takes it."""
+        name, bundle = options["rule"], ports.bundle()
+        rule = bundle.find_rule(name)
+        if rule is None:
+            names = known_names(name, (each.name for each in bundle.rules))
+            raise CommandError(f"no rule {name!r} {names}", returncode=ExitCode.NOT_FOUND)
+        return trigger_manual(ports, rule, repo=options["repo"], env=options["env"], **extra)
 
 
 def write_document(document: object, output: str) -> str:
@@ -136,39 +192,17 @@ def write_document(document: object, output: str) -> str:
     return yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True)
 
 
-def add_filters(parser: CommandParser, *names: str) -> None:
-    for name in names:
-        parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
-
-
-def column_filters(options: Mapping[str, Any], **columns: str) -> dict[str, str]:
-    """Return column → text for the options that are set; `columns` is option → column."""
-    return {column: options[name] for name, column in columns.items() if options[name]}
-
-
-def rule_of(bundle: Bundle, name: str) -> Rule:
-    """Return a rule by name. Raises CommandError with the known rules."""
-    rule = bundle.find_rule(name)
-    if rule is None:
-        names = known_names(name, (each.name for each in bundle.rules))
-        raise CommandError(f"no rule {name!r} {names}", returncode=ExitCode.NOT_FOUND)
-    return rule
-
-
-def check_choice(what: str, name: str, names: Iterable[str]) -> None:
-    """Refuse a filter with a name that no row can have, with exit code 2 and the known ones."""
-    if name and name not in (known := set(names)):
-        words = f"no {what} {name!r} {known_names(name, known)}"
-        raise CommandError(words, returncode=ExitCode.USAGE)
+def _choice(what: str, text: str, words: type[StrEnum]) -> str:
+    """Return the text in the case of the words; refuse another word with exit code 2."""
+    word = text.upper() if all(map(str.isupper, words)) else text.lower()
+    if word and word not in set(words):
+        raise CommandError(
+            f"no {what} {word!r} {known_names(word, words)}", returncode=ExitCode.USAGE
+        )
+    return word
 
 
 def known_names(name: str, names: Iterable[str]) -> str:
     """Return the known names, and the one that was probably meant: SUCCEEDED for SUCCESS."""
     options = sorted(set(names))
     return names_with_hint(options, next(iter(get_close_matches(name, options, n=1)), ""))
-
-
-def sync_help(subcommand: str, exit_codes: str, examples: Sequence[str]) -> HelpWords:
-    """Return the arguments of a command's parser; `examples` are what follows its name."""
-    lines = "\n".join(f"  partita {subcommand} {line}".rstrip() for line in examples)
-    return help_words(examples=lines, exit_codes=f"exit codes: {exit_codes}")

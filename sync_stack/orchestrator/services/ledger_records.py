@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
 
 from kernel.ids import new_uuid7
 from sync_stack.core.ledger import Ledger
@@ -38,7 +37,7 @@ def save(ledger: Ledger) -> Ledger | None:
     return replace(ledger, version=ledger.version + 1)
 
 
-def _columns(ledger: Ledger) -> dict[str, Any]:
+def _columns(ledger: Ledger) -> dict[str, object]:
     applied, intent = ledger.applied, ledger.intent
     return {
         **{name: getattr(ledger, name) for name in COLUMNS},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from sync_stack.orchestrator.domain.identity import ObservedRef, RecordedRef
 from sync_stack.orchestrator.models import RefRecord
@@ -38,7 +38,7 @@ def delete(record_id: str, task_id: str) -> None:
             RefRecord.objects.filter(id=record_id, version=row.version).delete()
 
 
-def _columns(record: RecordedRef) -> dict[str, Any]:
+def _columns(record: RecordedRef) -> dict[str, object]:
     observed = record.observed
     return {
         "rule_id": record.name.rule,

@@ -10,13 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.sink import (
     MISTYPED,
-    Capabilities,
     Changes,
     Delete,
     Destination,
@@ -29,10 +29,10 @@ from sync_stack.core.sink import (
     TargetMarker,
     TargetPlace,
 )
+from sync_stack.sinks.base import BaseSink
 from sync_stack.sinks.configmap import CONFIGMAP, ConfigMapOptions, OnConflict
 from sync_stack.sinks.configmap.client import Cluster, ConfigMapChanges, Object
-from sync_stack.sinks.documents import Style, bytes_of, text_of, writable_format
-from sync_stack.sinks.limits import Timeouts
+from sync_stack.sinks.documents import bytes_of, text_of
 from sync_stack.sinks.marks import MANAGED_BY, generation_of, mark_fields, mark_from, refuse_stale
 from sync_stack.sinks.open_sinks import Resolve, SharedClient
 
@@ -80,27 +80,24 @@ class Owners:
         return json.dumps(list(units.values()), sort_keys=True, ensure_ascii=False)
 
 
-class ConfigMapSink:
+class ConfigMapSink(BaseSink[ConfigMapOptions]):
     """`record` is a key of the ConfigMap's `data`."""
 
     def __init__(self, datasource: Datasource, options: ConfigMapOptions, resolve: Resolve) -> None:
-        self._options = options
-        self._layout = datasource.update_strategy
-        self._style = Style.of(datasource)
-        self._open = partial(Cluster, options, Timeouts.of(datasource), resolve)
+        super().__init__(datasource, options)
+        self._fixed_format = options.data_format if self._is_document else ""
+        self._open = partial(Cluster, options, self._timeouts, resolve)
         self._cluster = SharedClient(self._open)
-        whole = self._layout is not UpdateStrategy.KEY_VALUE
-        self.capabilities = Capabilities(
-            whole_records=whole,
-            marks_records=whole,
-            adopts_unmarked=not whole,
+        self.capabilities = replace(
+            self.capabilities,
+            marks_records=not self._by_key,
+            adopts_unmarked=self._by_key,
             atomic=True,
             foreign_listing=True,
             implied_prune=options.on_conflict is OnConflict.REPLACE,
             refuses_foreign=options.on_conflict is OnConflict.FAIL,
             replans=3,
             max_bytes=MAX_BYTES,
-            file_records=self._layout is UpdateStrategy.FILE,
             key_formats=CONFIGMAP.key_formats,
         )
 
@@ -129,9 +126,9 @@ class ConfigMapSink:
         )
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
-        if self._layout is UpdateStrategy.DOCUMENT:
+        if self._is_document:
             return self._options.data_key
-        name = key if self._layout is UpdateStrategy.KEY_VALUE else file.rsplit("/", 1)[-1]
+        name = key if self._by_key else file.rsplit("/", 1)[-1]
         if not _KEY.fullmatch(name):
             raise SinkError("key_invalid", f"{name[:80]!r} is not a valid ConfigMap key")
         return name
@@ -145,7 +142,7 @@ class ConfigMapSink:
         wanted = (set(records) | ours) & data.keys()
         live = {
             key: LiveRecord(
-                values=self._style.values(key, bytes_of(data[key]), self._format(key)),
+                values=self._values(key, key, bytes_of(data[key])),
                 mark=owners[key],
                 version=_version(data[key]),
             )
@@ -160,17 +157,8 @@ class ConfigMapSink:
             mistyped=binary & set(records),
         )
 
-    def _format(self, key: str) -> str:
-        if self._style.one_key:
-            return ""
-        if self._layout is UpdateStrategy.DOCUMENT:
-            return self._options.data_format
-        return writable_format(key) or "json"
-
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        texts = {
-            put.record: text_of(self._style.body(put, self._format(put.record))) for put in puts
-        }
+        texts = {record: text_of(body) for record, body in self._bodies(puts).items()}
 
         def change(target: Object, data: dict[str, str], owners: Owners) -> None:
             for put in puts:

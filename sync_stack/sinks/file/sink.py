@@ -11,15 +11,14 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from sync_stack.core.bundle.datasources import Datasource, KeyCase, UpdateStrategy
+from sync_stack.core.bundle.datasources import Datasource, KeyCase
 from sync_stack.core.formats import formats
 from sync_stack.core.sink import (
     MISTYPED,
-    Capabilities,
     Delete,
     Destination,
     Live,
@@ -31,13 +30,11 @@ from sync_stack.core.sink import (
     TargetMarker,
     TargetPlace,
 )
-from sync_stack.sinks.documents import (
-    Style,
-    writable_format,
-)
+from sync_stack.sinks.base import BaseSink
+from sync_stack.sinks.documents import writable_format
 from sync_stack.sinks.file import FILE, FileOptions
 from sync_stack.sinks.file.store import MAX_BYTES, TEMPORARY, FileStore, Mistyped
-from sync_stack.sinks.limits import Deadline, Timeouts, check_name, check_path
+from sync_stack.sinks.limits import Deadline, check_name, check_path
 from sync_stack.sinks.marks import generation_of, mark_fields, mark_from, refuse_stale
 from sync_stack.sinks.open_sinks import Resolve
 
@@ -53,22 +50,19 @@ class _Ownership:
     marks: dict[str, object]
 
 
-class FileSink:
+class FileSink(BaseSink[FileOptions]):
     """DOCUMENT: one file; KEY_VALUE: a file a key; FILE: a file for each source file."""
 
     def __init__(self, datasource: Datasource, options: FileOptions, _resolve: Resolve) -> None:
-        self._options = options
-        self._layout = datasource.update_strategy
-        self._style = Style.of(datasource)
-        self._operation_s = Timeouts.of(datasource).operation_s
+        super().__init__(datasource, options)
+        self._fixed_format = options.format if self._is_document else ""
         self._store = FileStore(Path(options.root), file_mode=options.file_mode)
-        self.capabilities = Capabilities(
-            whole_records=self._layout is not UpdateStrategy.KEY_VALUE,
-            file_records=self._layout is UpdateStrategy.FILE,
+        self.capabilities = replace(
+            self.capabilities,
             marks_records=True,
             adopts_unmarked=False,
-            atomic=self._layout is UpdateStrategy.DOCUMENT,
-            foreign_listing=self._layout is UpdateStrategy.KEY_VALUE,
+            atomic=self._is_document,
+            foreign_listing=self._by_key,
             replans=1,
             max_bytes=MAX_BYTES,
             batch=100,
@@ -92,7 +86,7 @@ class FileSink:
         in_folder = place.overrides.get("env_as_dir", options.env_as_dir)
         in_name = place.overrides.get("env_as_filename", options.env_as_filename)
         suffix = ""
-        if self._layout is UpdateStrategy.DOCUMENT:
+        if self._is_document:
             suffix = f".{formats[options.format or 'json'].extensions[0]}"
         if in_folder:
             return f"{place.env}/config{suffix}"
@@ -104,16 +98,16 @@ class FileSink:
         cased = key.upper() if case is KeyCase.UPPER else key.lower()
         if case is not KeyCase.KEEP and cased != key:
             raise SinkError("key_invalid", f"{key[:80]!r} is not in {case.value} case")
-        if self._layout is UpdateStrategy.DOCUMENT:
+        if self._is_document:
             return destination.name
-        if self._layout is UpdateStrategy.KEY_VALUE:
+        if self._by_key:
             return f"{destination.name}/{_file_name(key)}"
         path = check_path(file, "key_invalid")
         suffix = "" if writable_format(path) else ".json"
         return f"{destination.name}/{path}{suffix}"
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
-        deadline = Deadline(self._operation_s)
+        deadline = Deadline(self._timeouts.operation_s)
         state = self._state(destination)
         marks = {name: mark_from(fields) for name, fields in state.marks.items()}
         wanted = set(records) | {name for name, mark in marks.items() if owner.owns(mark)}
@@ -128,9 +122,10 @@ class FileSink:
                 continue
             if content is not None:
                 key = name.removeprefix(f"{destination.name}/")
-                values = self._style.values(key, content, self._format(name))
                 found[name] = LiveRecord(
-                    values=values, mark=marks.get(name), version=_version(content)
+                    values=self._values(name, key, content),
+                    mark=marks.get(name),
+                    version=_version(content),
                 )
         return Live(
             records=found,
@@ -139,7 +134,7 @@ class FileSink:
         )
 
     def _foreign(self, destination: Destination, found: Mapping[str, LiveRecord]) -> frozenset[str]:
-        if self._layout is not UpdateStrategy.KEY_VALUE:
+        if not self._by_key:
             return frozenset()
         try:
             names = self._store.names(destination.name)
@@ -147,19 +142,9 @@ class FileSink:
             return frozenset()
         return frozenset(name for name in names if f"{destination.name}/{name}" not in found)
 
-    def _format(self, name: str) -> str:
-        if self._style.one_key:
-            return ""
-        if self._layout is UpdateStrategy.FILE:
-            return writable_format(name) or "json"
-        return self._options.format or writable_format(name) or "json"
-
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        contents = {
-            put.record: self._style.body(put, self._format(put.record), max_bytes=MAX_BYTES)
-            for put in puts
-        }
-        deadline = Deadline(self._operation_s)
+        contents = self._bodies(puts, max_bytes=MAX_BYTES)
+        deadline = Deadline(self._timeouts.operation_s)
         with self._changing(destination, mark.generation, deadline) as state:
             for put in puts:
                 self._refuse_changed(put.record, put.version)
@@ -177,7 +162,7 @@ class FileSink:
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
     ) -> None:
-        deadline = Deadline(self._operation_s)
+        deadline = Deadline(self._timeouts.operation_s)
         with self._changing(destination, generation, deadline) as state:
             ours = [gone for gone in deletes if owner.owns(mark_from(state.marks.get(gone.record)))]
             for gone in ours:
@@ -189,7 +174,8 @@ class FileSink:
             self._save(destination, state)
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
-        with self._store.lock_file(_path(destination, "lock"), Deadline(self._operation_s)):
+        deadline = Deadline(self._timeouts.operation_s)
+        with self._store.lock_file(_path(destination, "lock"), deadline):
             state = self._state(destination)
             if state.generation < generation:
                 state.generation = generation

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from pymongo import ReplaceOne, UpdateOne, errors
 
-from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.formats import build_tree
 from sync_stack.core.sink import (
-    Capabilities,
     Delete,
     Destination,
     Live,
@@ -24,8 +24,8 @@ from sync_stack.core.sink import (
     TargetMarker,
     TargetPlace,
 )
-from sync_stack.sinks.documents import Style
-from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, check_name, check_path
+from sync_stack.sinks.base import BaseSink
+from sync_stack.sinks.limits import READ_S, Deadline, check_name, check_path
 from sync_stack.sinks.marks import mark_fields, mark_from
 from sync_stack.sinks.mongo import MongoOptions
 from sync_stack.sinks.mongo.client import address, collection, connect, translate_errors
@@ -43,23 +43,18 @@ Document = dict[str, Any]
 UNMARKED: Final = "unmarked"  # the version of a record that bears no marker
 
 
-class MongoSink:
+class MongoSink(BaseSink[MongoOptions]):
     """`record` is the document's `_id`."""
 
     def __init__(self, datasource: Datasource, options: MongoOptions, resolve: Resolve) -> None:
-        self._options = options
-        self._layout = datasource.update_strategy
-        self._style = Style.of(datasource)
-        timeouts = Timeouts.of(datasource)
-        self._client = SharedClient[Any](partial(connect, options, timeouts, resolve))
+        super().__init__(datasource, options)
+        self._client = SharedClient[Any](partial(connect, options, self._timeouts, resolve))
         self._indexed: set[str] = set()
-        self._whole = self._layout is not UpdateStrategy.KEY_VALUE
-        self.capabilities = Capabilities(
-            whole_records=self._whole,
-            file_records=self._layout is UpdateStrategy.FILE,
+        self.capabilities = replace(
+            self.capabilities,
             marks_records=True,
-            adopts_unmarked=not self._whole,
-            replans=1 if self._whole else 0,
+            adopts_unmarked=self._by_key,
+            replans=0 if self._by_key else 1,
             max_bytes=MAX_BYTES,
             batch=_PAGE,
         )
@@ -83,9 +78,9 @@ class MongoSink:
         if key.startswith("$"):
             raise SinkError("key_invalid", f"{key[:80]!r} begins with $")
         unit = f"partita/{place.tenant}/{place.env}"
-        if self._layout is UpdateStrategy.DOCUMENT:
+        if self._is_document:
             return unit
-        if self._layout is UpdateStrategy.FILE:
+        if self._by_file:
             return f"{unit}/file/{check_path(file, 'key_invalid')}"
         return f"{unit}/key/{key}"
 
@@ -116,11 +111,11 @@ class MongoSink:
                 raise _refusal(documents, error, mark.generation) from None
 
     def _operation(self, put: Put, mark: TargetMarker) -> UpdateOne | ReplaceOne[Document]:
-        wanted = admits(put, mark.generation, whole=self._whole)
+        wanted = admits(put, mark.generation, whole=not self._by_key)
         marked = {METADATA: metadata(mark, file=put.file)} if put.marked else {}
-        if self._whole:
+        if not self._by_key:
             body: Document = {"data": self._data(put), **marked}
-            if self._layout is UpdateStrategy.FILE:
+            if self._by_file:
                 body["file"] = put.record.partition("/file/")[2]
             return ReplaceOne(wanted, body, upsert=True)
         ((key, value),) = put.values.items()

@@ -9,16 +9,15 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from redis import exceptions
 
-from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.sink import (
     MISTYPED,
-    Capabilities,
     Changes,
     Delete,
     Destination,
@@ -31,13 +30,9 @@ from sync_stack.core.sink import (
     TargetMarker,
     TargetPlace,
 )
-from sync_stack.sinks.documents import (
-    Style,
-    bytes_of,
-    text_of,
-    values_of,
-)
-from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, check_name, check_path
+from sync_stack.sinks.base import BaseSink
+from sync_stack.sinks.documents import bytes_of, text_of, values_of
+from sync_stack.sinks.limits import READ_S, Deadline, check_name, check_path
 from sync_stack.sinks.marks import mark_fields, mark_of_text, mark_text
 from sync_stack.sinks.open_sinks import Resolve, SharedClient
 from sync_stack.sinks.redis import HASH_TAG, REDIS, RedisMode, RedisOptions, RedisStructure
@@ -74,36 +69,27 @@ class _Change:
         ]
 
 
-class RedisSink:
+class RedisSink(BaseSink[RedisOptions]):
     """`record` is the key of a setting (HASH, STRING), the path of a file, or `json`."""
 
     def __init__(self, datasource: Datasource, options: RedisOptions, resolve: Resolve) -> None:
-        self._options = options
-        self._strategy = datasource.update_strategy
-        self._style = Style.of(datasource)
-        self._timeouts = Timeouts.of(datasource)
+        super().__init__(datasource, options)
         self._connect = partial(connect, options, self._timeouts, resolve)
         self._client = SharedClient[Any](self._connect)
         strings = options.data_structure is RedisStructure.STRING
-        self._strings = strings and self._strategy is UpdateStrategy.KEY_VALUE
-        self._whole = self._strategy is not UpdateStrategy.KEY_VALUE
+        self._strings = strings and self._by_key
         formats = REDIS.key_formats
-        self.capabilities = Capabilities(
-            whole_records=self._whole,
-            file_records=self._strategy is UpdateStrategy.FILE,
-            marks_records=self._whole,
-            adopts_unmarked=not self._whole,
+        self.capabilities = replace(
+            self.capabilities,
+            marks_records=not self._by_key,
+            adopts_unmarked=self._by_key,
             atomic=True,
-            foreign_listing=self._strategy is UpdateStrategy.KEY_VALUE and not self._strings,
-            expires=bool(options.ttl_s) and (self._strings or self._is_json),
-            replans=1 if self._whole else 0,
+            foreign_listing=self._by_key and not self._strings,
+            expires=bool(options.ttl_s) and (self._strings or self._is_document),
+            replans=0 if self._by_key else 1,
             batch=options.pipeline_batch_size,
             key_formats=formats[::-1] if self._strings else formats,
         )
-
-    @property
-    def _is_json(self) -> bool:
-        return self._strategy is UpdateStrategy.DOCUMENT
 
     def destination(self, place: TargetPlace) -> Destination:
         options = self._options
@@ -132,7 +118,7 @@ class RedisSink:
         if self._options.mode is RedisMode.CLUSTER:
             return None
         found = RedisChanges(self._connect(), db=self._options.db)
-        if found.is_told("g$" if self._strings or self._is_json else "gh"):
+        if found.is_told("g$" if self._strings or self._is_document else "gh"):
             return found
         found.close()
         return None
@@ -143,15 +129,15 @@ class RedisSink:
         parts = [options.key_prefix, place.env if with_env else ""]
         prefix = separator.join(filter(None, parts))
         prefix = prefix or f"{place.tenant}:{place.datasource}:{place.env}"
-        hashed = self._strategy is UpdateStrategy.KEY_VALUE and not self._strings
+        hashed = self._by_key and not self._strings
         return f"{prefix}{separator}{options.hash_key}" if hashed else prefix
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
         if key == METADATA or not key:
             raise SinkError("key_invalid", f"{key!r} is reserved for Partita's own state")
-        if self._strategy is UpdateStrategy.FILE:
+        if self._by_file:
             return check_path(file, "key_invalid")
-        return "json" if self._is_json else key
+        return "json" if self._is_document else key
 
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         deadline = Deadline(READ_S)
@@ -159,7 +145,7 @@ class RedisSink:
             if self._strings:
                 return self._strings_live(destination, records, deadline)
             try:
-                if self._is_json:
+                if self._is_document:
                     raw = self._client().get(bytes_of(destination.name))
                     text = self._client().hget(self._metadata(destination), "record:json")
                     return Live(records={} if raw is None else {"json": _whole(raw, text)})
@@ -168,7 +154,7 @@ class RedisSink:
                 if not is_wrong_type(error):
                     raise
                 return Live(mistyped=frozenset(records), mistyped_whole=True)
-            if self._whole:
+            if not self._by_key:
                 return self._files_live(destination, owner, records, fields)
         wanted = {name: fields[name] for name in records if name in fields}
         found = {name: LiveRecord(values={name: text_of(raw)}) for name, raw in wanted.items()}
@@ -237,17 +223,17 @@ class RedisSink:
     def _put(self, destination: Destination, put: Put, mark: TargetMarker) -> _Change:
         owner = mark_text(mark, file=put.file) if put.marked else ""
         body = self._style.body(put, "json")
-        if self._whole:
-            version = "!" if put.version == MISTYPED else put.version
-        else:
+        if self._by_key:
             version = "!-" if put.version == MISTYPED else "-"
+        else:
+            version = "!" if put.version == MISTYPED else put.version
         return _Change(
-            kind="set" if self._strings or self._is_json else "hset",
+            kind="set" if self._strings or self._is_document else "hset",
             key=self._key(destination, put.record),
             name=put.record,
-            value=body.rstrip(b"\n") if self._whole else body,
+            value=body if self._by_key else body.rstrip(b"\n"),
             version=version,
-            owner=owner if self._whole else "-",
+            owner="-" if self._by_key else owner,
             ttl_ms=int(self._options.ttl_s * 1000),
         )
 
@@ -256,11 +242,11 @@ class RedisSink:
     ) -> None:
         changes = [
             _Change(
-                kind="del" if self._strings or self._is_json else "hdel",
+                kind="del" if self._strings or self._is_document else "hdel",
                 key=self._key(destination, gone.record),
                 name=gone.record,
-                version=gone.version if self._whole else "-",
-                owner="" if self._whole else "-",
+                version="-" if self._by_key else gone.version,
+                owner="-" if self._by_key else "",
             )
             for gone in self._ours(destination, deletes, owner)
         ]
@@ -270,7 +256,7 @@ class RedisSink:
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner
     ) -> list[Delete]:
         """Leave out the whole records that bear another's marker."""
-        if not self._whole or not deletes:
+        if self._by_key or not deletes:
             return list(deletes)
         names = [bytes_of(f"record:{gone.record}") for gone in deletes]
         with translate_errors():

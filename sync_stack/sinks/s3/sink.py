@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, TypeVar
 
-from sync_stack.core.bundle.datasources import Datasource, UpdateStrategy
+from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.formats import formats, writable_formats
 from sync_stack.core.sink import (
-    Capabilities,
     Delete,
     Destination,
     Live,
@@ -25,12 +25,9 @@ from sync_stack.core.sink import (
     TargetMarker,
     TargetPlace,
 )
-from sync_stack.sinks.documents import (
-    TEXT,
-    Style,
-    writable_format,
-)
-from sync_stack.sinks.limits import READ_S, Deadline, Timeouts, check_name, check_path
+from sync_stack.sinks.base import BaseSink
+from sync_stack.sinks.documents import TEXT
+from sync_stack.sinks.limits import READ_S, Deadline, check_name, check_path
 from sync_stack.sinks.open_sinks import Resolve
 from sync_stack.sinks.s3 import S3Options
 from sync_stack.sinks.s3.objects import MAX_BYTES, Objects, metadata_of, refuse_younger
@@ -42,23 +39,20 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-class S3Sink:
+class S3Sink(BaseSink[S3Options]):
     """`record` is the object's key."""
 
     def __init__(self, datasource: Datasource, options: S3Options, resolve: Resolve) -> None:
-        self._options = options
-        self._layout = datasource.update_strategy
-        self._style = Style.of(datasource)
-        self._timeouts = Timeouts.of(datasource)
+        super().__init__(datasource, options)
+        self._fixed_format = "json" if self._by_file else ""
         self._objects = Objects(options, self._timeouts, resolve)
-        self.capabilities = Capabilities(
-            whole_records=self._layout is not UpdateStrategy.KEY_VALUE,
-            file_records=self._layout is UpdateStrategy.FILE,
+        self.capabilities = replace(
+            self.capabilities,
             marks_records=True,
             adopts_unmarked=False,
-            atomic=self._layout is UpdateStrategy.DOCUMENT,
+            atomic=self._is_document,
             fencing=False,
-            foreign_listing=self._layout is not UpdateStrategy.DOCUMENT,
+            foreign_listing=not self._is_document,
             replans=1,
             max_bytes=MAX_BYTES,
             batch=options.max_concurrency * _AT_ONCE,
@@ -70,7 +64,7 @@ class S3Sink:
         prefix = options.prefix.removesuffix("/")
         parts = [prefix, place.env if with_env else ""]
         name = place.rendered.removesuffix("/") or "/".join(filter(None, parts))
-        if self._layout is UpdateStrategy.DOCUMENT and not _is_document(name):
+        if self._is_document and not _names_document(name):
             name = f"{name}/{options.file_pattern}" if name else options.file_pattern
         if name:
             check_path(check_name(name, limit=_MAX_KEY), "destination_invalid")
@@ -80,9 +74,9 @@ class S3Sink:
         )
 
     def record(self, place: TargetPlace, destination: Destination, key: str, file: str) -> str:
-        if self._layout is UpdateStrategy.DOCUMENT:
+        if self._is_document:
             return destination.name
-        last = key if self._layout is UpdateStrategy.KEY_VALUE else f"{file}.json"
+        last = key if self._by_key else f"{file}.json"
         name = f"{_below(destination)}{check_path(last, 'key_invalid')}"
         if len(name.encode()) > _MAX_KEY:
             raise SinkError("key_invalid", f"{name[:80]!r} is longer than {_MAX_KEY} bytes")
@@ -91,7 +85,7 @@ class S3Sink:
     def read(self, destination: Destination, owner: Owner, records: Collection[str]) -> Live:
         deadline = Deadline(READ_S)
         wanted, foreign = set(records), frozenset[str]()
-        if self._layout is not UpdateStrategy.DOCUMENT:
+        if not self._is_document:
             listed = set(self._objects.names(_below(destination), deadline)) - wanted
             candidates = sorted(listed)[:_MAX_LOOKS]
             heads = zip(
@@ -108,22 +102,12 @@ class S3Sink:
             if answer and (name in records or owner.owns(answer[0].mark)):
                 head, body = answer
                 key = name.removeprefix(_below(destination))
-                values = self._style.values(key, body, self._format(name))
+                values = self._values(name, key, body)
                 live[name] = LiveRecord(values=values, mark=head.mark, version=head.version)
         return Live(records=live, foreign=foreign)
 
-    def _format(self, name: str) -> str:
-        if self._style.one_key:
-            return ""
-        if self._layout is UpdateStrategy.FILE:
-            return "json"
-        return writable_format(name) or "json"
-
     def write(self, destination: Destination, puts: Sequence[Put], mark: TargetMarker) -> None:
-        bodies = {
-            put.record: self._style.body(put, self._format(put.record), max_bytes=MAX_BYTES)
-            for put in puts
-        }
+        bodies = self._bodies(puts, max_bytes=MAX_BYTES)
         _ = self._objects.is_conditional  # asked before the first thread needs it
 
         def send(put: Put) -> None:
@@ -173,7 +157,7 @@ class S3Sink:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _is_document(name: str) -> bool:
+def _names_document(name: str) -> bool:
     """Check for the suffix of a format; `.ini` has always named a folder here."""
     suffixes = {f".{formats[known].extensions[0]}" for known in writable_formats()}
     return name.endswith(tuple(suffixes - {".ini"}))

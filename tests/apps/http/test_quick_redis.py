@@ -8,8 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from apps.operations.api import RedisAway, SharedRedisClient
-from apps.operations.services.redis_client import ANSWER_S, PAUSE_S
+from apps.operations.api import SharedRedisClient
+from apps.operations.services.redis_client import ANSWER_S
+from kernel.redis_breaker import PAUSE_S, RedisAway
 from tests.support import servers
 
 ONE = "return 1"

@@ -54,7 +54,7 @@ django.setup()
 command = ManagementUtility().fetch_command(sys.argv[1])
 command.create_parser("manage.py", sys.argv[1])
 print(sorted({name.split(".")[0] for name in sys.modules} & set(sys.argv[2:])))
-print([name for name in ("rest_framework.views", "rich.console") if name in sys.modules])
+print([name for name in ("rest_framework.views",) if name in sys.modules])
 """
 LIBRARIES = [
     "amqp", "boto3", "celery", "cryptography", "docker", "grpc", "httpx", "jwt", "kombu",

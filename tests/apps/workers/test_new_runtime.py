@@ -66,7 +66,7 @@ def test_settings_and_backends_know_it(folder, settings, monkeypatch, tmp_path, 
     known = plugin_names(worker.runtimes.__path__)
     runtime_labels._paths.clear()
     runtime_labels._entries.clear()
-    apps.get_app_config("workers").ready()
+    runtime_labels.register_declared("runtime_labels", [apps.get_app_config("workers")])
 
     assert env.choice("LOCAL_RUNTIME", "docker", known) == "children"
     assert [each.label for each in platform_settings.backends()] == [

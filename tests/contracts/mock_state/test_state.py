@@ -322,8 +322,8 @@ async def test_the_memory_of_an_earlier_absence_does_not_come_back() -> None:
     state = SharedState(RedisState(opened), MemoryState())
     await state.change("s", "k", "a", version=0, fields={"n": "1"})
     assert await state.read("s", "k") is not None
-    opened._note(away=None)
-    opened._note(away=ConnectionError())
+    opened._breaker.record_answer()
+    opened._breaker.record_failure(ConnectionError())
 
     assert await state.read("s", "k") is None
     await opened.close()

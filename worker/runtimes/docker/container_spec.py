@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import docker
 from docker.types import EndpointConfig, HostConfig, LogConfig, Mount
@@ -19,7 +19,7 @@ LOG_CONFIG: Final = LogConfig(type="json-file", config={"max-size": "4g", "max-f
 
 def container(
     launch: Launch, client: docker.APIClient, *, publishes: bool, image_directory: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the arguments of `create_container`.
 
     `publishes`: its ports, on loopback. `image_directory`: the WORKDIR of the image, or empty.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from apps.accounts import api as accounts
 from apps.executions import api as executions
-from apps.executions import conf, terminal_rerun
+from apps.executions import conf, terminal_rerun, terminal_view
 from apps.executions.domain.runs import MAX_GROUP_LENGTH, RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.management.verbs.arguments import Options, add_run, seconds
@@ -16,9 +18,6 @@ from apps.executions.management.verbs.keep import add_keep
 from apps.operations.api import ExitCode, VerbCommand, confirm, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -126,10 +125,6 @@ def _show_launched(summary: RunSummary, options: Options) -> int:
 
 
 def _watch_launched(run_id: str, options: Options) -> int:
-    from rich.console import Console  # slow to import, as the view is: `run list` needs neither
-
-    from apps.executions import terminal_view
-
     console = Console(stderr=options["output"] == "json", highlight=False)
     console.print(f"{run_id}  {conf.run_page(run_id)}", soft_wrap=True)
     stop = threading.Event()

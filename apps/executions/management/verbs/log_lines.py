@@ -8,8 +8,10 @@ from itertools import chain
 from typing import Any
 
 import msgspec
+from rich.console import Console
 
 from apps.executions import api as executions
+from apps.executions import terminal_view
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.log_reader import LogReader
 from apps.executions.management.verbs.arguments import Options, add_run
@@ -32,10 +34,6 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def show_logs(options: Options) -> int:
-    from rich.console import Console
-
-    from apps.executions import terminal_view
-
     run_id = options["run"]
     sources = _log_sources(run_id, options)
     if sources is None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from apps.accounts import api as accounts
 from apps.executions import api as executions
-from apps.executions import terminal_rerun
+from apps.executions import terminal_rerun, terminal_view
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.management.verbs.arguments import Options, add_run, limit, statuses
 from apps.observability.api import exported_telemetry
@@ -95,10 +97,6 @@ def explain_run(options: Options) -> int:
 def _print_detail(
     detail: RunDetail, *, every_step: bool = False, only_verdict: bool = False
 ) -> None:
-    from rich.console import Console
-
-    from apps.executions import terminal_view
-
     console = Console(highlight=False)
     if only_verdict:
         terminal_view.print_failures(detail["verdict"], console)

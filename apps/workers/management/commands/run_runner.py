@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import Any, Final
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,24 +13,19 @@ from apps.observability.api import exported_telemetry
 from apps.operations.api import DatastoreUnavailable, require_whole_store
 from apps.workers import conf
 from apps.workers.runner import Runner, RunnerInUse
-from kernel.commands import HIDDEN_OPTIONS, help_words
+from kernel.commands import CommandHelp
 from kernel.registry import UnknownPlugin
 from worker.runtimes import runtimes
 
-EXAMPLES: Final = "  LOCAL_RUNTIME=process partita run_runner"
 
-
-class Command(BaseCommand):
+class Command(CommandHelp, BaseCommand):
     help = (
         "Runs the steps of the backends of kind local until SIGTERM or SIGINT; containers are left "
         "to the next runner."
     )
-
-    suppressed_base_arguments = HIDDEN_OPTIONS
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        words = help_words(examples=EXAMPLES, exit_codes="exit codes: 0 stopped, 1 it cannot start")
-        return super().create_parser(prog_name, subcommand, **words, **kwargs)
+    examples = "  LOCAL_RUNTIME=process partita run_runner"
+    exit_codes = "exit codes: 0 stopped, 1 it cannot start"
+    requires_system_checks = "__all__"
 
     def add_arguments(self, parser: CommandParser) -> None:
         known = " or ".join(runtimes)

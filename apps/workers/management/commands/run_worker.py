@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.workers import conf
-from kernel.commands import HIDDEN_OPTIONS, help_words
+from kernel.commands import CommandHelp
 from kernel.registry import UnknownPlugin
 from worker.process import Worker, WorkerFailed, WorkerInUse
 from worker.runtimes import runtimes
 
-EXAMPLES: Final = """\
-  AGENT_SHARED_SECRET_FILE=secret AGENT_CONTROL_PLANE_URL=https://partita.example \\
-    AGENT_BACKENDS=edge partita run_worker"""
 
-
-class Command(BaseCommand):
+class Command(CommandHelp, BaseCommand):
     help = (
         "Runs steps for the control plane at AGENT_CONTROL_PLANE_URL, of the backends that "
         "AGENT_BACKENDS names. SIGTERM lets running jobs end first, a second one does not. "
     )
-    requires_system_checks: list[str] = []
-
-    suppressed_base_arguments = HIDDEN_OPTIONS
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        words = help_words(examples=EXAMPLES, exit_codes="exit codes: 0 stopped, 1 it cannot start")
-        return super().create_parser(prog_name, subcommand, **words, **kwargs)
+    examples = """\
+  AGENT_SHARED_SECRET_FILE=secret AGENT_CONTROL_PLANE_URL=https://partita.example \\
+    AGENT_BACKENDS=edge partita run_worker"""
+    exit_codes = "exit codes: 0 stopped, 1 it cannot start"
 
     def add_arguments(self, parser: CommandParser) -> None:
         known = " or ".join(runtimes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ class Command(VerbCommand):
         self.add_verb(verbs, "status", show_status, "list workers and their state")
 
 
-def show_status(options: dict[str, Any]) -> int:
+def show_status(options: Mapping[str, Any]) -> int:
     now, known = clock.now(), agents.list_agents()
     if options["output"] == "json":
         print_json({"agents": [agent.as_wire(now) for agent in known]})

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from kernel.commands import HIDDEN_OPTIONS, PROCESS_EXIT_CODES, help_words
+from kernel.commands import PROCESS_EXIT_CODES, CommandHelp
 from sync_stack.configuration.startup import refusing
 from sync_stack.orchestrator.server.ports import open_bundle
 from sync_stack.orchestrator.server.process import serve
 from sync_stack.orchestrator.server.startup import log_first_start, migrate, refuse_unsafe
 
-EXAMPLES: Final = "  CONFIG_PATH=config.cue DB_DRIVER=sqlite partita run_orchestrator --migrate"
 
-
-class Command(BaseCommand):
+class Command(CommandHelp, BaseCommand):
     help = (
         "Serve gRPC (ORCHESTRATOR_GRPC_ADDR, :50051) and HTTP (ORCHESTRATOR_HTTP_ADDR, :8000) and "
         "run the sweeps. Without a broker it runs tasks itself. "
     )
-    requires_system_checks: Any = ()
-
-    suppressed_base_arguments = HIDDEN_OPTIONS
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        words = help_words(examples=EXAMPLES, exit_codes=PROCESS_EXIT_CODES)
-        return super().create_parser(prog_name, subcommand, **words, **kwargs)
+    examples = "  CONFIG_PATH=config.cue DB_DRIVER=sqlite partita run_orchestrator --migrate"
+    exit_codes = PROCESS_EXIT_CODES
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, column_filters
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
 from sync_stack.orchestrator.server.documents import target_document
 from sync_stack.orchestrator.services.key_origins import KeyOrigin, origins
 from sync_stack.repositories import Signature
-
-_COLUMNS = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")
 
 
 class Command(SyncCommand):
@@ -20,30 +19,33 @@ class Command(SyncCommand):
         "author (read from Git), the task that wrote it and the delivery that asked for it. "
         "LIVE is in_sync, changed (outside Git), missing or unknown. Values are not shown."
     )
-    examples = ("db.host", "db.host --rule shop --env production -o json")
+    examples = """\
+  partita sync_blame db.host
+  partita sync_blame db.host --rule shop --env production -o json"""
+    columns = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")
+    filters = ("rule", "repo", "env", "datasource")
 
     def add_more(self, parser: CommandParser) -> None:
         parser.add_argument("key", help="as the datasource has it, such as db.host")
-        add_filters(parser, "rule", "repo", "env", "datasource")
 
-    def handle(self, **options: Any) -> None:
-        self.check_rule(options["rule"])
-        where = column_filters(
-            options, rule="rule_id", repo="repo", env="env", datasource="datasource"
-        )
-        with self.open_configuration() as configuration:
-            found = origins(self.ports(configuration), options["key"], where)
+    def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
+        with self.open_ports() as ports:
+            found = origins(ports, options["key"], self.column_filters(options))
         if not found:
             raise CommandError(
                 f"no target holds {options['key']!r}: it was written outside Git or released, or "
                 "the filters exclude its target (partita sync_status lists targets)"
             )
-        self.show(options, {"keys": [_document(o) for o in found]}, _COLUMNS, [*map(_row, found)])
-        for each in found:
-            if each.problem:
-                self.stderr.write(
-                    f"{each.target.destination}: cannot be read from Git: {each.problem}"
-                )
+        problems = [
+            f"{each.target.destination}: cannot be read from Git: {each.problem}"
+            for each in found
+            if each.problem
+        ]
+        return CommandAnswer(
+            document={"keys": [_document(each) for each in found]},
+            rows=[_row(each) for each in found],
+            problems=problems,
+        )
 
 
 def _document(origin: KeyOrigin) -> dict[str, object]:

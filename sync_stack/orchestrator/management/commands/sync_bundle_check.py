@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from kernel.commands import HIDDEN_OPTIONS, ExitCode
+from kernel.commands import CommandHelp, ExitCode, add_output
 from kernel.redaction import known_secrets
 from readers.diagnostics import Diagnostic
 from sync_stack.configuration.conf import (
@@ -20,20 +20,16 @@ from sync_stack.configuration.conf import (
 )
 from sync_stack.configuration.process_configuration import check_file
 from sync_stack.configuration.startup import StartRefused, refusing
-from sync_stack.orchestrator.management.base import add_output, sync_help, write_document
-
-_EXIT_CODES = "0 valid, 1 warnings, with --strict, 2 usage, 78 errors"
-_EXAMPLES = ("config.cue", "config.cue --strict --resolve", "-o json")
+from sync_stack.orchestrator.management.base import write_document
 
 
-class Command(BaseCommand):
+class Command(CommandHelp, BaseCommand):
     help = "Print every error and warning of a bundle, with file, line and column."
-    requires_system_checks: tuple[str, ...] = ()
-    suppressed_base_arguments = HIDDEN_OPTIONS
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        end = sync_help(subcommand, _EXIT_CODES, _EXAMPLES)
-        return super().create_parser(prog_name, subcommand, **end, **kwargs)
+    examples = """\
+  partita sync_bundle_check config.cue
+  partita sync_bundle_check config.cue --strict --resolve
+  partita sync_bundle_check -o json"""
+    exit_codes = "exit codes: 0 valid, 1 warnings, with --strict, 2 usage, 78 errors"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", nargs="?", type=Path, help="the bundle; default CONFIG_PATH")

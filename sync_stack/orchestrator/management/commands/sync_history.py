@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.core.management.base import CommandParser
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from kernel import clock
 from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, check_choice
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
 
-_COLUMNS = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
 _COMMIT = 12
 
 
 class Command(SyncCommand):
     help = "List tasks, newest first: what was requested, and the result."
-    examples = ("--repo acme/shop --env production", "--state failed --limit 5 -o json")
+    examples = """\
+  partita sync_history --repo acme/shop --env production
+  partita sync_history --state failed --limit 5 -o json"""
+    columns = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
+    filters = ("rule", "repo", "ref", "env")
+    choices: ClassVar = {"state": State, "kind": TaskKind}
+    limit = 50
 
-    def add_more(self, parser: CommandParser) -> None:
-        add_filters(parser, "rule", "repo", "ref", "env")
-        parser.add_argument("--state", default="", help=", ".join(State).lower())
-        parser.add_argument("--kind", default="", help=", ".join(TaskKind))
-        parser.add_argument("--limit", type=int, default=50)
-
-    def handle(self, **options: Any) -> None:
-        wanted = {"state": options["state"].upper(), "kind": options["kind"].lower()}
-        check_choice("state", wanted["state"], State)
-        check_choice("kind", wanted["kind"], TaskKind)
-        where = {name: value for name, value in wanted.items() if value}
-        self.check_rule(options["rule"])
-        names = ("rule", "repo", "ref", "env")
-        facets = [f"{name}:{options[name]}\n" for name in names if options[name]]
-        found = tasks.list_tasks(where, facets, before="", limit=max(1, options["limit"]))
+    def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
+        where = {name: options[name] for name in self.choices if options[name]}
+        facets = [f"{name}:{options[name]}\n" for name in self.filters if options[name]]
+        found = tasks.list_tasks(where, facets, before="", limit=options["limit"])
         rows = [
             (
                 task.id,
@@ -52,7 +45,7 @@ class Command(SyncCommand):
             for result in [TaskResult.of(task.result)]
         ]
         document = {"tasks": [task_document(task, whole=False) for task in found]}
-        self.show(options, document, _COLUMNS, rows)
+        return CommandAnswer(document=document, rows=rows)
 
 
 def _commit(task: Task, result: TaskResult) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.server.documents import target_document, task_document
 from sync_stack.orchestrator.services.execution.attempt import Ports
@@ -18,8 +18,6 @@ from sync_stack.orchestrator.services.operator_requests import (
     trigger_purge,
 )
 
-_COLUMNS = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "KEYS", "DONE")
-
 
 class Command(SyncCommand):
     help = (
@@ -27,29 +25,32 @@ class Command(SyncCommand):
         "stays; --purge deletes what they own, except protected keys and keys with the marker of "
         "another owner, and then forgets them."
     )
-    examples = ("", "--release --rule old-shop", "--purge --rule old-shop --env staging -o json")
+    examples = """\
+  partita sync_orphans
+  partita sync_orphans --release --rule old-shop
+  partita sync_orphans --purge --rule old-shop --env staging -o json"""
+    columns = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "KEYS", "DONE")
+    filters = ("rule", "repo", "env")
 
     def add_more(self, parser: CommandParser) -> None:
         act = parser.add_mutually_exclusive_group()
         act.add_argument("--release", action="store_true", help="forget them")
         act.add_argument("--purge", action="store_true", help="delete what they own")
-        add_filters(parser, "rule", "repo", "env")
 
-    def handle(self, **options: Any) -> None:
-        self.check_rule(options["rule"])
-        filters = {"rule_id": options["rule"], "repo": options["repo"], "env": options["env"]}
-        with self.open_configuration() as configuration:
-            ports = self.ports(configuration)
+    def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
+        wanted = self.column_filters(options)
+        with self.open_ports() as ports:
             done = [
                 (target, *_act(target, ports, options))
                 for target in orphans(ports)
-                if all(value in ("", getattr(target, name)) for name, value in filters.items())
+                if all(getattr(target, name) == value for name, value in wanted.items())
             ]
-        document = {"orphans": [_document(*each) for each in done]}
-        rows = [(t.rule_id, t.repo, t.env, t.destination, t.keys, word) for t, word, _ in done]
-        self.show(options, document, _COLUMNS, rows)
-        if failed := [t.destination for t, word, _ in done if word in ("failed", "busy")]:
-            raise CommandError(f"not done: {', '.join(failed)}")
+        failed = [t.destination for t, word, _ in done if word in ("failed", "busy")]
+        return CommandAnswer(
+            document={"orphans": [_document(*each) for each in done]},
+            rows=[(t.rule_id, t.repo, t.env, t.destination, t.keys, word) for t, word, _ in done],
+            failure=f"not done: {', '.join(failed)}" if failed else "",
+        )
 
 
 def _act(target: LedgerTarget, ports: Ports, options: Mapping[str, Any]) -> tuple[str, Task | None]:

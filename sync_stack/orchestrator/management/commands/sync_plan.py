@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
-
 from sync_stack.orchestrator.domain.task_documents import StoredError, TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import SyncCommand, add_filters, rule_of
+from sync_stack.orchestrator.management.base import CommandAnswer, RuleCommand
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.server.documents import task_document
-from sync_stack.orchestrator.services.operator_requests import (
-    run_here,
-    trigger_manual,
-)
-
-_COLUMNS = ("REPOSITORY", "ENV", "DESTINATION", "WRITE", "PRUNE", "UNCHANGED", "OUTCOME")
+from sync_stack.orchestrator.services.operator_requests import run_here
 
 
-class Command(SyncCommand):
+class Command(RuleCommand):
     help = (
         "Plan a rule without writing: what would be written and pruned now, and what a guard or a "
         "bad file would stop. Secrets are not fetched."
     )
-    examples = ("--rule shop", "--rule shop --repo acme/shop --env production -o json")
+    examples = """\
+  partita sync_plan --rule shop
+  partita sync_plan --rule shop --repo acme/shop --env production -o json"""
+    columns = ("REPOSITORY", "ENV", "DESTINATION", "WRITE", "PRUNE", "UNCHANGED", "OUTCOME")
 
-    def add_more(self, parser: CommandParser) -> None:
-        parser.add_argument("--rule", required=True)
-        add_filters(parser, "repo", "env")
-
-    def handle(self, **options: Any) -> None:
-        with self.open_configuration() as configuration:
-            rule = rule_of(configuration.bundle, options["rule"])
-            ports = self.ports(configuration)
-            planned = trigger_manual(
-                ports,
-                rule,
-                repo=options["repo"],
-                env=options["env"],
-                max_attempts=1,
-                dry_run=True,
-            )
+    def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
+        with self.open_ports() as ports:
+            planned = self.trigger(ports, options, max_attempts=1, dry_run=True)
             done = [run_here(task, ports) for task in planned]
-        rows = [row for task in done for row in _rows(task)]
-        self.show(options, {"tasks": [task_document(task) for task in done]}, _COLUMNS, rows)
         failed = [f"{task.id}: {_reason(task)}" for task in done if task.state != "SUCCEEDED"]
-        if failed:
-            raise CommandError("not planned: " + "; ".join(failed))
+        return CommandAnswer(
+            document={"tasks": [task_document(task) for task in done]},
+            rows=[row for task in done for row in _rows(task)],
+            failure=f"not planned: {'; '.join(failed)}" if failed else "",
+        )
 
 
 def _reason(task: Task) -> str:

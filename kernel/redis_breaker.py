@@ -1,0 +1,84 @@
+"""Redis asked briefly, and left alone while it is away; every caller goes on without it.
+
+Its library is imported with the first client: it takes longer than any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+PAUSE_S: Final = 3.0
+logger = logging.getLogger("partita.system")
+
+
+class RedisAway(Exception):
+    """Redis did not answer in time, or did not a moment ago: go on without it."""
+
+
+class RedisBreaker:
+    """Decides whether to ask; for any thread.
+
+    After a call without an answer nobody asks for PAUSE_S; then one caller does, while the others
+    still go on without it. `while_away` and `once_back` say in the log what that means.
+    """
+
+    def __init__(
+        self, *, while_away: str, once_back: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.returns = 0  # how often Redis has come back
+        self._while_away = while_away
+        self._once_back = once_back
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ask_at: float | None = None  # None: it answers
+
+    @property
+    def is_away(self) -> bool:
+        return self._ask_at is not None
+
+    def admit(self) -> None:
+        """Return when Redis may be asked; raise RedisAway during a pause."""
+        if not self.is_away:  # the usual case takes no lock
+            return
+        with self._lock:
+            if self._ask_at is None:
+                return
+            if self._clock() < self._ask_at:
+                raise RedisAway
+            self._ask_at = self._clock() + PAUSE_S
+
+    def record_answer(self) -> None:
+        if not self.is_away:
+            return
+        with self._lock:
+            was_away, self._ask_at = self._ask_at is not None, None
+            self.returns += was_away
+        if was_away:
+            logger.info("Redis is back: %s", self._once_back)
+
+    def record_failure(self, error: Exception) -> None:
+        with self._lock:
+            was_away, self._ask_at = self._ask_at is not None, self._clock() + PAUSE_S
+        if not was_away:
+            logger.warning("Redis is away (%s): %s", type(error).__name__, self._while_away)
+
+
+def open_redis(url: str, *, connect_s: float, answer_s: float) -> Redis:
+    """Return a client that connects at its first command and never asks twice."""
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    return Redis.from_url(
+        url,
+        socket_connect_timeout=connect_s,
+        socket_timeout=answer_s,
+        retry=Retry(NoBackoff(), 0),
+    )
