@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from apps.executions.domain.plan import RunPlan, plan_of
-from apps.executions.domain.steps import StepEdges, step_edges
+from apps.executions.domain.steps import StepEdges, mock_fault, step_edges
 from apps.executions.models import Blob, Execution, Snapshot, Step
 
 K = TypeVar("K")
@@ -66,7 +66,8 @@ class RunDefinition:
 
     `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}. Where
     a run has two versions of a suite, the second is there under the `content_key` of its import.
-    `mocks` has the surfaces of each mock node, with their adapters.
+    `mocks` has the surfaces of each mock node, with their adapters, and `mock_faults` why a mock
+    has nothing to serve, by the index of its node.
     """
 
     plan: RunPlan
@@ -76,6 +77,7 @@ class RunDefinition:
     contents: Mapping[str, Mapping[str, Any]]
     secrets_of_imports: Mapping[str, Sequence[Mapping[str, str]]]
     mocks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    mock_faults: Mapping[int, str] = field(default_factory=dict)
 
     def content(self, index: int) -> Mapping[str, Any] | None:
         """Return the place of the files that the step sees, None if its suite has none."""
@@ -111,6 +113,7 @@ class RunDefinition:
 def run_definition(snapshot_id: UUID) -> RunDefinition:
     document = _document(snapshot_id)
     suite = document["suite"]
+    mocks = document.get("mocks", {})
     return RunDefinition(
         plan=plan_of(suite["topology"]),
         nodes=tuple(suite["topology"]),
@@ -118,7 +121,12 @@ def run_definition(snapshot_id: UUID) -> RunDefinition:
         profile=document["profile"],
         contents=document["contents"],
         secrets_of_imports=document.get("secretRefsOfImports", {}),
-        mocks=document.get("mocks", {}),
+        mocks=mocks,
+        mock_faults={
+            index: fault
+            for index, node in enumerate(suite["topology"])
+            if node["kind"] == "mock" and (fault := mock_fault(mocks.get(node["id"], {})))
+        },
     )
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from apps.executions.domain import transitions
 from apps.executions.domain.agent_reports import (
     JobNotFound,
     LogGap,
@@ -24,7 +25,6 @@ from apps.executions.domain.retry_rules import StepFailure, reason_of
 from apps.executions.domain.states import JobState, StepReason, StepStatus
 from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
-from apps.executions.services import step_transitions
 from apps.executions.services.claims import (
     ClaimedSteps,
     claim_steps,
@@ -212,7 +212,7 @@ def _record_chunk(run: RunAggregate, index: int, chunk: LogChunk) -> Recorded:
     fresh = chunk.lines[row.next_seq - chunk.seq :]
     position = max(row.position, chunk.position)
     if fresh or position != row.position:
-        step_transitions.keep_output(run, index, fresh)
+        run.keep_output(index, fresh)
         run.change_step(index, next_seq=row.next_seq + len(fresh), position=position)
     return _record_of(row)
 
@@ -224,7 +224,11 @@ def _record_completion(
     if completion.final_seq is not None and completion.final_seq > row.next_seq:
         raise LogGap(row.next_seq)
     require_outcome(completion)
-    usage = step_transitions.usage_values(row, completion.usage) if completion.usage else {}
+    usage = (
+        transitions.usage_values(completion.usage, peak_before=row.memory_peak_bytes)
+        if completion.usage
+        else {}
+    )
     run.change_step(index, **usage, last_completion=_fingerprint(row.agent_id, completion))
     if calls:
         keep_report(run, index, calls)
@@ -245,14 +249,14 @@ def require_outcome(completion: Completion) -> None:
 def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
     row = run.step(index)
     if completion.outcome == "canceled":
+        step = run.step_state(index)
         if row.cancel_reason:
-            step_transitions.end_stopped(run, index)
+            run.apply(transitions.stopped_job(step))
         elif row.unit_started_at is None:
-            step_transitions.release(
-                run, index, "the supervisor released it before the container started"
-            )
+            text = "the supervisor released it before the container started"
+            run.apply(transitions.release(step, text))
         else:
-            step_transitions.expire(run, index, "the supervisor gave up")
+            run.apply(transitions.expiry(step, "the supervisor gave up"))
     elif row.status == StepStatus.HEALTHY:
         _end_service(run, index, completion)
     elif completion.outcome == "failed":
@@ -268,36 +272,35 @@ def _fail_step(run: RunAggregate, index: int, completion: Completion) -> None:
     tests = _test_failures(run, index) if reason is StepReason.EXIT_NONZERO else ""
     detail = "; ".join(filter(None, [completion.error, tests]))
     failure = StepFailure(reason, detail, exit_code=completion.exit_code)
+    failed = transitions.failure(run.step_state(index), failure)
     if not run.replaced.keys().isdisjoint(upstream(run.plan, index)):
-        run.deferred_failures[index] = failure
+        run.deferred_failures[index] = failed
     else:
-        step_transitions.fail(
-            run, index, failure.reason, failure.detail, exit_code=failure.exit_code
-        )
+        run.apply(failed)
 
 
 def _end_service(run: RunAggregate, index: int, completion: Completion) -> None:
-    if run.step(index).cancel_reason:
+    step, exited = run.step_state(index), StepReason.SERVICE_EXITED
+    if step.cancel_reason:
         if completion.outcome == "failed":
-            step_transitions.record_cause(run, index, StepReason.SERVICE_EXITED)
-        step_transitions.end_stopped(run, index)
+            run.apply(transitions.exit_cause(step, exited))
+        run.apply(transitions.stopped_job(step))
         return
     text = completion.error or "the service exited"
-    step_transitions.fail(
-        run, index, StepReason.SERVICE_EXITED, text, exit_code=completion.exit_code
-    )
+    run.apply(transitions.failure(step, StepFailure(exited, text, completion.exit_code)))
 
 
 def _end_well(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
     """Let a step end well, unless a report has failures or calls of mocks were `missed`."""
-    code = completion.exit_code
-    if run.plan.nodes[index].kind == "service":
+    step, code = run.step_state(index), completion.exit_code
+    if step.node.kind == "service":
         text = "the service exited before it was ready"
-        step_transitions.fail(run, index, StepReason.SERVICE_EXITED, text, exit_code=code)
+        change = transitions.failure(step, StepFailure(StepReason.SERVICE_EXITED, text, code))
     elif failures := "; ".join(filter(None, [_test_failures(run, index), missed])):
-        step_transitions.fail(run, index, StepReason.TEST_FAILURES, failures, exit_code=code)
+        change = transitions.failure(step, StepFailure(StepReason.TEST_FAILURES, failures, code))
     else:
-        step_transitions.succeed(run, index, "ended as expected", exit_code=code)
+        change = transitions.success(step, "ended as expected", exit_code=code)
+    run.apply(change)
 
 
 def _test_failures(run: RunAggregate, index: int) -> str:

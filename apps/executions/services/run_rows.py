@@ -6,6 +6,7 @@ transaction goes into the ORM, which builds them with forty columns and a placeh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -15,6 +16,8 @@ from django.db import connection, models
 from django.db.models import F
 
 from apps.executions.models import Execution, Step
+from apps.executions.selectors.definitions import StepKeys
+from apps.streams.api import LostRace
 
 Row = TypeVar("Row", Execution, Step)
 # The rows are taken in one order, so that two transactions never wait for each other.
@@ -24,6 +27,7 @@ _RAISE: Final = (
     " UPDATE {table} SET version = version + 1 WHERE id IN (SELECT id FROM taken)"
     " RETURNING {columns}"
 )
+_VARYING: Final = frozenset({"next_seq", "position"})  # differ from row to row
 _UPDATE: Final = "UPDATE {table} SET {columns} WHERE id = ANY(%b)"
 _READ: Final = "SELECT {columns} FROM {table} WHERE id = ANY(%b)"
 
@@ -60,6 +64,40 @@ def update_rows(model: type[Row], pks: Sequence[UUID], values: Mapping[str, Any]
         cursor.execute(statement, [*stored, list(pks)])
         changed: int = cursor.rowcount
     return changed
+
+
+def write_steps(keys: StepKeys, changes: Mapping[int, Mapping[str, object]]) -> None:
+    """Send one UPDATE for each set of equal changes; log positions differ and go together.
+
+    Raise LostRace if one of the rows is gone.
+    """
+    plain = {index: plain_values(values) for index, values in changes.items()}
+    _write_varying(keys, plain)
+    groups: dict[str, tuple[dict[str, object], list[UUID]]] = {}
+    for index, values in plain.items():
+        if values:
+            key = json.dumps(values, sort_keys=True, default=str)
+            groups.setdefault(key, (values, []))[1].append(keys.step_pks[index])
+    for values, pks in groups.values():
+        if update_rows(Step, pks, values) != len(pks):
+            raise LostRace
+
+
+def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, object]]) -> None:
+    """Take log positions out of `plain` and write them together, unless all are equal."""
+    varying = {index: values for index, values in plain.items() if values.keys() >= _VARYING}
+    if len({tuple(values[name] for name in _VARYING) for values in varying.values()}) <= 1:
+        return
+    steps = [
+        Step(pk=keys.step_pks[index], **{name: values.pop(name) for name in _VARYING})
+        for index, values in varying.items()
+    ]
+    Step.objects.bulk_update(steps, list(_VARYING))
+
+
+def plain_values(values: Mapping[str, object]) -> dict[str, object]:
+    """Replace members of enums by their text."""
+    return {name: str(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _is_postgresql() -> bool:
