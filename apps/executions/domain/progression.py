@@ -109,8 +109,9 @@ class RunDecision:
     `values` are columns of the run that change before its steps do, and `verdict` those that change
     after them; where they set the reason `step_failed`, its detail is the step that failed first.
     `stores_sentence`: what the run is like in words is stored after `values`. `keeps`: the
-    environment is kept if the workspace may keep one more. `stop`: open jobs that must end.
-    `goes_on`: once this is done, more follows from it.
+    environment is kept if the workspace may keep one more. `stop`: open jobs that must end;
+    `end_stopped`: those that end without their supervisor. `then` is decided already; `goes_on`:
+    what follows is decided from the state after this. `reads`: steps whose rows are needed.
     """
 
     replaced: bool = False
@@ -119,17 +120,31 @@ class RunDecision:
     values: Values = field(default_factory=dict)
     stores_sentence: bool = False
     event: EventText | None = None
-    cancel: Sequence[int] = ()
+    cancel: tuple[int, ...] = ()
     cancel_text: str = "canceled"
     skip: Mapping[int, Skip] = field(default_factory=dict)
-    start: Sequence[int] = ()
+    start: tuple[int, ...] = ()
     verdict: Values = field(default_factory=dict)
     keeps: bool = False
-    stop: Sequence[int] = ()
+    stop: tuple[int, ...] = ()
     stop_reason: CancelReason = CancelReason.TEARDOWN
-    ends_stopped: Sequence[int] = ()
+    end_stopped: tuple[int, ...] = ()
     ending: Ending | None = None
+    then: RunDecision | None = None
     goes_on: bool = False
+    reads: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Return the steps that change, each once, but for those of `fail`."""
+        return (
+            *self.reset.indexes,
+            *self.cancel,
+            *self.skip,
+            *self.start,
+            *self.stop,
+            *self.end_stopped,
+        )
 
 
 def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
@@ -145,6 +160,7 @@ def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
         again=set(indexes_with(state.codes, StatusCode.QUEUED_AGAIN)),
         not_selected=set(indexes_with(state.codes, StatusCode.NOT_SELECTED)),
     )
+    causes = {skip.because for skip in steps.skip.values() if skip.because is not None}
     begins_to_fail = steps.failing and not state.failing
     decision = RunDecision(
         values={"failing": True} if begins_to_fail else {},
@@ -153,6 +169,7 @@ def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
         cancel_text="canceled with what it depends on",
         skip=steps.skip,
         start=steps.start,
+        reads=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
         goes_on=any(_ends_at_once(state, index) for index in steps.start),
     )
     if steps.verdict is None:
@@ -171,6 +188,7 @@ def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision
 def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
     """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
     status = advance_execution(state.status, ExecutionEvent.CANCEL_REQUESTED)
+    stop = state.open_jobs
     at_once = status is ExecutionStatus.CANCELED
     return RunDecision(
         values={
@@ -185,7 +203,8 @@ def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
         stores_sentence=True,
         event=None if at_once else EventText("canceling", words.text("cancel requested"), "warn"),
         cancel=state.waiting,
-        stop=state.open_jobs,
+        stop=stop,
+        reads=stop,
         stop_reason=CancelReason.CANCELED,
         ending=Ending(status, words.text("canceled", " before it started")) if at_once else None,
         goes_on=not at_once,
@@ -197,6 +216,7 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
 
     The detail of `step_failed` is the step that failed.
     """
+    stop = state.open_jobs
     is_late = reason is RunReason.RUN_TIMEOUT
     return RunDecision(
         values={
@@ -209,7 +229,8 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
         stores_sentence=True,
         skip=dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED)),
         keeps=state.keep.applies_to(ExecutionStatus.FAILED, reason),
-        stop=state.open_jobs,
+        stop=stop,
+        reads=stop,
         stop_reason=CancelReason.TIMEOUT if is_late else CancelReason.CANCELED,
         goes_on=True,
     )
@@ -217,7 +238,8 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
 
 def decide_forced_end(state: RunState) -> RunDecision:
     """End what is still open after the time for stopping; later reports of it are stale."""
-    return RunDecision(ends_stopped=state.open_jobs, goes_on=True)
+    stopped = state.open_jobs
+    return RunDecision(end_stopped=stopped, reads=stopped, goes_on=True)
 
 
 def _ends_at_once(state: RunState, index: int) -> bool:
@@ -232,15 +254,16 @@ def _decide_replacement(state: RunState) -> RunDecision:
     if not found.stuck:
         names = _names(state.plan, services)
         text = f"{names} restarted: this step ran against the previous instance"
+        reset = ResetSteps(found.reset, services, text)
         return RunDecision(
-            replaced=True, reset=ResetSteps(found.reset, services, text), goes_on=True
+            replaced=True, reset=reset, reads=(*services, *found.reset), goes_on=True
         )
     after = _with_failures(state)
     if state.failing:
         failed = decide_failure(after, RunReason.STEP_FAILED)
     else:
         failed = decide_failure(after, RunReason.DEPENDENCY_REPLACED, _stuck_text(state, found))
-    return replace(failed, replaced=True, fail=tuple(state.failures.values()))
+    return RunDecision(replaced=True, fail=tuple(state.failures.values()), then=failed)
 
 
 def _with_failures(state: RunState) -> RunState:
@@ -280,6 +303,7 @@ def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -
         verdict=values,
         keeps=state.keep.applies_to(verdict, reason),
         stop=stop,
+        reads=(*decision.reads, *stop),
         goes_on=not stop,
     )
 

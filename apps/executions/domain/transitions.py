@@ -236,7 +236,7 @@ def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] =
     return StepChange(step.index, values, (event,))
 
 
-def cancellation(step: StepState, text: str = "canceled") -> StepChange:
+def step_cancellation(step: StepState, text: str = "canceled") -> StepChange:
     values: Values = {
         "status": advance_step(step.status, StepEvent.CANCELED),
         "reason": StepReason.CANCELED,
@@ -263,7 +263,7 @@ def stopped_job(step: StepState) -> StepChange:
     """End a job that its supervisor stopped on request; a healthy service stays healthy."""
     stays = step.cancel_reason in (CancelReason.TEARDOWN, CancelReason.DETACH)
     if not stays or step.status is not StepStatus.HEALTHY:
-        return cancellation(step)
+        return step_cancellation(step)
     job = advance_job(step.job, JobEvent.SUCCEEDED)
     return StepChange(step.index, {"job_state": job, **_at_end(step)})
 
@@ -273,7 +273,7 @@ def expiry(step: StepState, text: str) -> StepChange:
     if step.cancel_reason:
         return stopped_job(step)
     if not step.is_planning:
-        return cancellation(step, text)
+        return step_cancellation(step, text)
     lost = StepReason.AGENT_LOST
     if not may_requeue(step.node, requeues=step.requeues):
         return failure(step, StepFailure(lost, text))

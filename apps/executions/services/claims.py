@@ -271,7 +271,7 @@ def step_spec(run: RunAggregate, index: int, *, attempt: int = 0) -> StepSpecBod
         "ImportBody", {key: node[key] for key in ImportBody.__annotations__ if key in node}
     )
     spec: StepSpecBody = {
-        "jobId": run.keys.job_ids[index],
+        "jobId": run.rows.keys.job_ids[index],
         "attempt": attempt,
         **_run_body(run),
         "runtimeProfile": node.get("runtimeProfile", run.execution.profile),

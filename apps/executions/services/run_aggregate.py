@@ -6,7 +6,6 @@ of these runs waits there, so no completion is planned without knowledge of anot
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,18 +44,17 @@ from apps.executions.domain.transitions import (
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import (
     RunDefinition,
-    StepKeys,
     remember_snapshot,
     run_definition,
     step_keys,
 )
 from apps.executions.services.run_outbox import RunOutbox
 from apps.executions.services.run_rows import (
+    StepRows,
     plain_values,
     raise_versions,
     read_steps,
     update_rows,
-    write_steps,
 )
 from apps.executions.services.telemetry import (
     FAILED,
@@ -84,7 +82,7 @@ class RunAggregate:
 
     execution: Execution
     definition: RunDefinition
-    keys: StepKeys
+    rows: StepRows
     now: datetime
     statuses: list[StepStatus]
     job_states: list[JobState]
@@ -93,9 +91,7 @@ class RunAggregate:
     queued_now: list[int] = field(default_factory=list)  # queued within this unit of work
     replaced: dict[int, str] = field(default_factory=dict)  # services that start again, and why
     deferred_failures: dict[int, StepChange] = field(default_factory=dict)  # of their dependents
-    _steps: dict[int, Step] = field(default_factory=dict)
     _attempts: dict[int, int] = field(default_factory=dict)
-    _changes: dict[int, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
     _run_changes: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -143,6 +139,13 @@ class RunAggregate:
         facts = _job_facts(self.step(index)) if job is JobState.RUNNING else ()
         return StepState(index, node, status, job, attempt, self.now, self.is_planning, *facts)
 
+    def step_states(
+        self, indexes: Iterable[int], *, reads: Iterable[int] = ()
+    ) -> dict[int, StepState]:
+        """Return steps by their index, after one query for the rows of `reads`."""
+        self.rows.read(reads)
+        return {index: self.step_state(index) for index in indexes}
+
     def open_jobs(self) -> list[int]:
         return [index for index, job in enumerate(self.job_states) if job is JobState.RUNNING]
 
@@ -158,21 +161,7 @@ class RunAggregate:
 
     def step(self, index: int) -> Step:
         """Return the row of the step with the changes made so far."""
-        if index not in self._steps:
-            self.load_steps([index])
-        return self._steps[index]
-
-    def load_steps(self, indexes: Iterable[int]) -> None:
-        """Read the rows of these steps in one query, except those read before."""
-        missing = [self.keys.step_pks[index] for index in indexes if index not in self._steps]
-        for step in read_steps(missing):
-            self.put_step(step)
-
-    def put_step(self, step: Step) -> None:
-        index = step.index - 1
-        for name, value in self._changes.get(index, {}).items():
-            setattr(step, name, value)
-        self._steps[index] = step
+        return self.rows.get(index)
 
     def apply(self, change: StepChange | RunChange) -> None:
         """Make a change, and emit its events with the status after it."""
@@ -218,9 +207,9 @@ class RunAggregate:
             self.nudge(change.nudge.name, after_s=change.nudge.after_s)
 
     def _trace(self, index: int, status: str, reason: str) -> None:
-        since = self._known_value(index, "started_at")
+        since = self.rows.known_value(index, "started_at")
         if since is None and status == FAILED:
-            since = self._known_value(index, "queued_at")
+            since = self.rows.known_value(index, "queued_at")
         if since is not None:
             node, attempt = self.plan.nodes[index], self.attempt(index)
             span = (since, self.now)
@@ -232,14 +221,8 @@ class RunAggregate:
         facts = (self.plan.nodes[index].kind, str(self.statuses[index]), reason)
         self._trace(index, str(self.statuses[index]), reason)
         self.outbox.record_metric(count_finished_step(*facts))
-        row = self._steps.get(index)
-        if row is not None and row.started_at:
-            self.outbox.record_metric(step_duration((row.started_at, self.now), *facts))
-
-    def _known_value(self, index: int, column: str) -> Any:
-        """Return the column of a step, or None if neither its row nor a change of it is known."""
-        step = self._steps.get(index)
-        return getattr(step, column) if step else self._changes.get(index, {}).get(column)
+        if self.rows.is_read(index) and (started_at := self.step(index).started_at):
+            self.outbox.record_metric(step_duration((started_at, self.now), *facts))
 
     def change_step(self, index: int, **values: Any) -> None:
         self.attempt(index)  # remembered while the status code still has it
@@ -251,13 +234,10 @@ class RunAggregate:
                 self.statuses[index],
                 self.job_states[index],
                 attempt=self._attempts[index],
-                repeats=bool(values.get("repeats") or self._known_value(index, "repeats")),
+                repeats=bool(values.get("repeats") or self.rows.known_value(index, "repeats")),
                 reason=values.get("reason", ""),
             )
-        self._changes[index].update(values)
-        if step := self._steps.get(index):
-            for name, value in values.items():
-                setattr(step, name, value)
+        self.rows.change(index, values)
 
     def change_run(self, **values: Any) -> None:
         if "finished_at" in values:
@@ -284,7 +264,7 @@ class RunAggregate:
 
     def _was_counted(self, index: int, what: str) -> bool:
         """Whether a reset left the event in the attempt of the step; its row was read then."""
-        repeats = self._known_value(index, "repeats")
+        repeats = self.rows.known_value(index, "repeats")
         return bool(repeats) and event_id("", what, attempt=self.attempt(index)) in repeats
 
     def _count(self, index: int, what: str) -> int:
@@ -320,11 +300,10 @@ class RunAggregate:
 
     @property
     def is_changed(self) -> bool:
-        return bool(self._changes or self._run_changes or self.outbox.has_lines)
+        return bool(self.rows.changes or self._run_changes or self.outbox.has_lines)
 
     def write(self) -> None:
-        write_steps(self.keys, self._changes)
-        self._changes.clear()
+        self.rows.write()
         values = {**self._run_changes, "updated_at": self.now}
         standings = "".join(self.status_codes)
         if standings != self.execution.standings:
@@ -354,10 +333,10 @@ def load_runs(
     runs = {execution.pk: _aggregate(execution, now) for execution in executions}
     wanted = {pk: set(indexes) for pk, indexes in (steps or {}).items() if pk in runs}
     step_pks = [
-        runs[pk].keys.step_pks[index] for pk, indexes in wanted.items() for index in indexes
+        runs[pk].rows.keys.step_pks[index] for pk, indexes in wanted.items() for index in indexes
     ]
     for step in read_steps(step_pks):
-        runs[step.execution_id].put_step(step)
+        runs[step.execution_id].rows.put(step)
     return runs
 
 
@@ -388,7 +367,7 @@ def _aggregate(execution: Execution, now: datetime) -> RunAggregate:
     return RunAggregate(
         execution=execution,
         definition=run_definition(execution.snapshot_id),
-        keys=step_keys(execution.pk),
+        rows=StepRows(step_keys(execution.pk)),
         now=now,
         statuses=[STATES_OF[code][0] for code in codes],
         job_states=[STATES_OF[code][1] for code in codes],

@@ -7,7 +7,7 @@ The caller has loaded the run aggregate and saves it. What a decision holds is i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -28,12 +28,16 @@ from apps.executions.domain.progression import (
 from apps.executions.domain.states import (
     ExecutionStatus,
     RunReason,
-    StatusCode,
     StepStatus,
-    indexes_with,
 )
 from apps.executions.domain.steps import fill_in, layered_env
-from apps.executions.domain.transitions import EventText, RunChange, StepChange, Values
+from apps.executions.domain.transitions import (
+    EventText,
+    RunChange,
+    StepChange,
+    StepState,
+    Values,
+)
 from apps.executions.domain.verdict import RunOutcome, run_sentence
 from apps.executions.selectors.runs import cancellation
 from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
@@ -43,6 +47,7 @@ from apps.executions.services.secrets import overriding
 from kernel.agent_protocol import LogLine
 
 Change = StepChange | RunChange
+Steps = Mapping[int, StepState]
 _LOG_LEVELS: Final = ("info", "warn", "error", "debug")
 _END_LEVELS: Final = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
 
@@ -75,69 +80,80 @@ def force_end(run: RunAggregate) -> None:
     _apply(run, decide_forced_end(run.state()))
 
 
-def _apply(run: RunAggregate, decision: RunDecision) -> None:
+def _apply(run: RunAggregate, first: RunDecision) -> None:
     """Make the changes of a decision, then those that follow from the state after it.
 
     Each change is made before the next is worked out, because its words may depend on the former.
     """
-    for change in _changes(run, decision):
-        run.apply(change)
-    while decision.goes_on:
-        decision = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
+    decision: RunDecision | None = first
+    while decision is not None:
         for change in _changes(run, decision):
             run.apply(change)
+        following = decision.then
+        if decision.goes_on:
+            following = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
+        decision = following
 
 
 def _changes(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
+    steps = run.step_states(decision.steps, reads=decision.reads)
     if decision.replaced:
         run.replaced, run.deferred_failures = {}, {}
-        yield from _resets(run, decision)
+        yield from _resets(run, decision, steps)
+        yield from decision.fail
     if decision.values:
         yield RunChange(_with_detail(run, decision.values))
     if decision.stores_sentence:
         yield RunChange({"sentence": _sentence(run)})
     if decision.event:
         yield RunChange({}, (decision.event,))
-    yield from _step_changes(run, decision)
+    yield from _step_changes(run, decision, steps)
     if decision.verdict:
         yield RunChange(_with_detail(run, decision.verdict))
-    yield from _stops(run, decision)
+    if decision.keeps:
+        yield kept_environments.keeping(run.execution, run.now)
+    yield from _stops(run, decision, steps)
     if decision.ending:
         yield from _end(run, decision.ending)
 
 
-def _resets(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    reset = decision.reset
-    run.load_steps([*reset.services, *reset.indexes])
-    causes = [run.step(index).cause for index in reset.services if run.step(index).cause]
-    for index in reset.indexes:
-        yield transitions.reset(run.step_state(index), reset.text, *causes[:1])
-    yield from decision.fail
+def _resets(run: RunAggregate, decision: RunDecision, steps: Steps) -> Iterator[Change]:
+    rows = run.rows.read(decision.reset.services)
+    causes = [rows[at].cause for at in decision.reset.services if rows[at].cause]
+    for index in decision.reset.indexes:
+        yield transitions.reset(steps[index], decision.reset.text, *causes[:1])
 
 
-def _step_changes(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    causes = {skip.because for skip in decision.skip.values() if skip.because is not None}
-    again = indexes_with(run.status_codes, StatusCode.PENDING_AGAIN)
-    run.load_steps([*causes, *set(again).intersection(decision.start)])
+def _step_changes(run: RunAggregate, decision: RunDecision, steps: Steps) -> Iterator[Change]:
     for index in decision.cancel:
-        yield transitions.cancellation(run.step_state(index), decision.cancel_text)
+        yield transitions.step_cancellation(steps[index], decision.cancel_text)
     for index, why in decision.skip.items():
-        chain = [] if why.because is None else chain_from(run.step(why.because))
-        yield transitions.skip(run.step_state(index), why, run.plan, chain)
+        chain = [] if why.because is None else chain_from(run.rows.get(why.because))
+        yield transitions.skip(steps[index], why, run.plan, chain)
     for index in decision.start:
-        yield from _start(run, index)
+        yield from _start(run, steps[index])
 
 
-def _start(run: RunAggregate, index: int) -> Iterable[Change]:
+def _start(run: RunAggregate, step: StepState) -> Iterable[Change]:
     """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
-    step = run.step_state(index)
     if step.node.kind == "log":
-        return transitions.log_run(step, _log_line(run, index))
+        return transitions.log_run(step, _log_line(run, step.index))
     if step.node.kind == "mock":
-        timeout = timedelta(milliseconds=run.definition.nodes[index]["timeoutMs"])
-        fault = run.definition.mock_faults.get(index, "")
+        timeout = timedelta(milliseconds=run.definition.nodes[step.index]["timeoutMs"])
+        fault = run.definition.mock_faults.get(step.index, "")
         return transitions.mock_start(step, fault=fault, timeout=timeout)
     return (transitions.queue_entry(step, run.execution.backend_label),)
+
+
+def _stops(run: RunAggregate, decision: RunDecision, steps: Steps) -> Iterator[Change]:
+    for index in decision.stop:
+        if steps[index].node.kind == "mock":  # it only waits; no supervisor has it
+            yield transitions.step_cancellation(steps[index])
+        else:
+            is_kept = run.execution.has_kept_environment
+            yield transitions.stop_request(steps[index], decision.stop_reason, is_kept=is_kept)
+    for index in decision.end_stopped:
+        yield transitions.stopped_job(steps[index])
 
 
 def _log_line(run: RunAggregate, index: int) -> LogLine:
@@ -157,21 +173,6 @@ def _log_line(run: RunAggregate, index: int) -> LogLine:
     }
     level = node["variant"] if node["variant"] in _LOG_LEVELS else "info"
     return LogLine(run.now, level, "user", fill_in(node.get("message", ""), env=env, facts=facts))
-
-
-def _stops(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    if decision.keeps:
-        yield kept_environments.keeping(run.execution, run.now)
-    run.load_steps([*decision.stop, *decision.ends_stopped])
-    for index in decision.stop:
-        step = run.step_state(index)
-        if step.node.kind == "mock":  # it only waits; no supervisor has it
-            yield transitions.cancellation(step)
-        else:
-            is_kept = run.execution.has_kept_environment
-            yield transitions.stop_request(step, decision.stop_reason, is_kept=is_kept)
-    for index in decision.ends_stopped:
-        yield transitions.stopped_job(run.step_state(index))
 
 
 def _end(run: RunAggregate, ending: Ending) -> Iterator[Change]:
@@ -214,7 +215,7 @@ def _sentence(run: RunAggregate) -> str:
         detail=execution.reason_detail,
         counts=Counter(run.statuses),
         canceled=cancellation(execution),
-        failed=[] if failed is None else [failed_step(run.step(failed), run.definition)],
+        failed=[] if failed is None else [failed_step(run.rows.get(failed), run.definition)],
     )
     return run_sentence(outcome)
 
@@ -227,17 +228,18 @@ def _first_failed(run: RunAggregate) -> int | None:
         for index, status in enumerate(run.statuses)
         if status is StepStatus.FAILED and not nodes[index].continue_on_failure
     ]
-    run.load_steps(hard)
-    return min(hard, key=lambda index: (run.step(index).finished_at, index), default=None)
+    rows = run.rows.read(hard)
+    return min(hard, key=lambda index: (rows[index].finished_at, index), default=None)
 
 
 def _first_failure(run: RunAggregate) -> str:
     first = _first_failed(run)
     if first is None:
         return ""
-    chain = chain_from(run.step(first))
-    if run.step(first).cause:
+    row = run.rows.get(first)
+    chain = chain_from(row)
+    if row.cause:
         return in_words(chain)
     before = upstream(run.plan, first)
-    run.load_steps(before)
-    return in_words([*chain, *upstream_cause(map(run.step, before))])
+    rows = run.rows.read(before)
+    return in_words([*chain, *upstream_cause(rows[index] for index in before)])

@@ -7,7 +7,9 @@ transaction goes into the ORM, which builds them with forty columns and a placeh
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -30,6 +32,62 @@ _RAISE: Final = (
 _VARYING: Final = frozenset({"next_seq", "position"})  # differ from row to row
 _UPDATE: Final = "UPDATE {table} SET {columns} WHERE id = ANY(%b)"
 _READ: Final = "SELECT {columns} FROM {table} WHERE id = ANY(%b)"
+
+
+@dataclass(slots=True)
+class StepRows:
+    """The rows of the steps of a run, by the index of the step: read when needed, written once."""
+
+    keys: StepKeys
+    changes: dict[int, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
+    _read: dict[int, Step] = field(default_factory=dict)
+
+    def read(self, indexes: Iterable[int]) -> Mapping[int, Step]:
+        """Return the rows that are known, after those of `indexes` were read in one query."""
+        for step in read_steps([self.keys.step_pks[at] for at in indexes if at not in self._read]):
+            self.put(step)
+        return self._read
+
+    def put(self, step: Step) -> None:
+        index = step.index - 1
+        for name, value in self.changes.get(index, {}).items():
+            setattr(step, name, value)
+        self._read[index] = step
+
+    def get(self, index: int) -> Step:
+        """Return the row of the step with the changes made so far."""
+        return self._read.get(index) or self.read([index])[index]
+
+    def change(self, index: int, values: Mapping[str, object]) -> None:
+        self.changes[index].update(values)
+        if step := self._read.get(index):
+            for name, value in values.items():
+                setattr(step, name, value)
+
+    def known_value(self, index: int, column: str) -> Any:
+        """Return the column of a step, or None if neither its row nor a change of it is known."""
+        step = self._read.get(index)
+        return getattr(step, column) if step else self.changes.get(index, {}).get(column)
+
+    def is_read(self, index: int) -> bool:
+        return index in self._read
+
+    def write(self) -> None:
+        """Send one UPDATE for each set of equal changes; log positions differ and go together.
+
+        Raise LostRace if one of the rows is gone.
+        """
+        plain = {index: plain_values(values) for index, values in self.changes.items()}
+        self.changes.clear()
+        _write_varying(self.keys, plain)
+        groups: dict[str, tuple[dict[str, object], list[UUID]]] = {}
+        for index, values in plain.items():
+            if values:
+                key = json.dumps(values, sort_keys=True, default=str)
+                groups.setdefault(key, (values, []))[1].append(self.keys.step_pks[index])
+        for values, pks in groups.values():
+            if update_rows(Step, pks, values) != len(pks):
+                raise LostRace
 
 
 def raise_versions(execution_pks: Sequence[UUID]) -> list[Execution]:
@@ -64,23 +122,6 @@ def update_rows(model: type[Row], pks: Sequence[UUID], values: Mapping[str, Any]
         cursor.execute(statement, [*stored, list(pks)])
         changed: int = cursor.rowcount
     return changed
-
-
-def write_steps(keys: StepKeys, changes: Mapping[int, Mapping[str, object]]) -> None:
-    """Send one UPDATE for each set of equal changes; log positions differ and go together.
-
-    Raise LostRace if one of the rows is gone.
-    """
-    plain = {index: plain_values(values) for index, values in changes.items()}
-    _write_varying(keys, plain)
-    groups: dict[str, tuple[dict[str, object], list[UUID]]] = {}
-    for index, values in plain.items():
-        if values:
-            key = json.dumps(values, sort_keys=True, default=str)
-            groups.setdefault(key, (values, []))[1].append(keys.step_pks[index])
-    for values, pks in groups.values():
-        if update_rows(Step, pks, values) != len(pks):
-            raise LostRace
 
 
 def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, object]]) -> None:
