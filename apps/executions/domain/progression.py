@@ -110,8 +110,8 @@ class RunDecision:
     after them; where they set the reason `step_failed`, its detail is the step that failed first.
     `stores_sentence`: what the run is like in words is stored after `values`. `keeps`: the
     environment is kept if the workspace may keep one more. `stop`: open jobs that must end;
-    `end_stopped`: those that end without their supervisor. `then` is decided already; `goes_on`:
-    what follows is decided from the state after this. `reads`: steps whose rows are needed.
+    `end_stopped`: those that end without their supervisor. `goes_on`: more follows, which is
+    `then`, or else is decided from the state after this. `reads`: steps whose rows are needed.
     """
 
     replaced: bool = False
@@ -263,7 +263,9 @@ def _decide_replacement(state: RunState) -> RunDecision:
         failed = decide_failure(after, RunReason.STEP_FAILED)
     else:
         failed = decide_failure(after, RunReason.DEPENDENCY_REPLACED, _stuck_text(state, found))
-    return RunDecision(replaced=True, fail=tuple(state.failures.values()), then=failed)
+    return RunDecision(
+        replaced=True, fail=tuple(state.failures.values()), then=failed, goes_on=True
+    )
 
 
 def _with_failures(state: RunState) -> RunState:

@@ -7,13 +7,13 @@ the changes, in order (reference: control-plane 11.4, 11.5, 15.2).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from apps.executions.domain.agent_reports import SupervisorSession
-from apps.executions.domain.events import WORK_NUDGE, CauseLink, cause_chain, jobs_nudge
-from apps.executions.domain.plan import PlanNode, RunPlan, Skip
+from apps.executions.domain.events import WORK_NUDGE, CauseLink, cause_chain
+from apps.executions.domain.plan import PlanNode
 from apps.executions.domain.retry_rules import (
     MOCKS_AWAY,
     MOCKS_PAUSE,
@@ -28,7 +28,6 @@ from apps.executions.domain.states import (
     CancelReason,
     JobEvent,
     JobState,
-    RunReason,
     StepEvent,
     StepReason,
     StepStatus,
@@ -39,8 +38,7 @@ from kernel.agent_protocol import LogLine, StepUsage
 
 Values = dict[str, object]  # by column
 USAGE_COLUMNS: Final = ("cpu_percent", "memory_bytes", "memory_peak_bytes")
-BY_DISPATCHER: Final = "claimed by the dispatcher"
-_UNCLAIMED: Final[Values] = {
+UNCLAIMED: Final[Values] = {
     "agent_id": "",
     "incarnation": "",
     "lease_expires_at": None,
@@ -54,13 +52,6 @@ _UNCLAIMED: Final[Values] = {
     "missing_artifacts": [],
     **dict.fromkeys(("reason", "cancel_reason", "waits_for"), ""),
     **dict.fromkeys(("mocks_away_since", *USAGE_COLUMNS)),
-}
-_EXPECTED: Final = (StepReason.TRIGGER_NOT_FAILED, StepReason.NOT_SELECTED)  # skips
-_SKIPPED: Final[dict[StepReason, str]] = {
-    StepReason.DEPENDENCY_FAILED: "failed",
-    StepReason.DEPENDENCY_SKIPPED: "was skipped",
-    StepReason.RUN_FAILED: "the run has already failed",
-    StepReason.NOT_SELECTED: "not part of this rerun",
 }
 
 
@@ -128,46 +119,6 @@ class RunChange(NamedTuple):
     warning: str = ""
 
 
-def queue_entry(step: StepState, backend: str) -> StepChange:
-    """Queue a step for the backend with this label."""
-    values = {**_queued(step), "job_state": advance_job(step.job, JobEvent.ENQUEUED)}
-    return StepChange(step.index, values, (EventText("queued", f"queued for {backend}"),))
-
-
-def log_run(step: StepState, line: LogLine) -> tuple[StepChange, ...]:
-    """Run a log node, which ends at once, with its line as output."""
-    queued = StepChange(step.index, _queued(step), (EventText("queued", "queued"),))
-    claimed = {"status": advance_step(StepStatus.QUEUED, StepEvent.CLAIMED), "started_at": step.now}
-    healthy = {
-        "status": advance_step(StepStatus.RUNNING, StepEvent.ENDED_WELL),
-        "finished_at": step.now,
-    }
-    return (
-        queued,
-        StepChange(step.index, claimed, (EventText("claimed", BY_DISPATCHER),)),
-        StepChange(step.index, healthy, (EventText("healthy", "line written"),), output=[line]),
-    )
-
-
-def mock_start(step: StepState, *, fault: str, timeout: timedelta) -> tuple[StepChange, ...]:
-    """Claim a mock for the dispatcher, which waits until its surfaces answer.
-
-    It fails at once if there is a `fault`: nothing to serve.
-    """
-    queued = StepChange(step.index, _queued(step), (EventText("queued", "queued"),))
-    step = replace(step, status=StepStatus.QUEUED, attempt=step.attempt + 1)
-    if fault:
-        return queued, failure(step, StepFailure(StepReason.MOCK_SURFACE_MISSING, fault))
-    values: Values = {
-        "status": advance_step(step.status, StepEvent.CLAIMED),
-        "job_state": advance_job(advance_job(step.job, JobEvent.ENQUEUED), JobEvent.CLAIMED),
-        "not_before": None,
-        "started_at": step.now,
-        "deadline": step.now + timeout + TIMEOUT_ALLOWANCE,
-    }
-    return queued, StepChange(step.index, values, (EventText("claimed", BY_DISPATCHER),))
-
-
 def claim(
     step: StepState, supervisor: SupervisorSession, *, lease: timedelta, timeout: timedelta
 ) -> StepChange:
@@ -192,7 +143,7 @@ def success(step: StepState, text: str, *, exit_code: int | None = None) -> Step
         values["deadline"] = None
     else:
         job = advance_job(step.job, JobEvent.SUCCEEDED)
-        values |= {"job_state": job, "exit_code": exit_code, **_at_end(step)}
+        values |= {"job_state": job, "exit_code": exit_code, **end_values(step)}
     return StepChange(step.index, values, (EventText("healthy", text),))
 
 
@@ -206,7 +157,7 @@ def failure(step: StepState, why: StepFailure) -> StepChange:
         "reason": why.reason,
         "detail": why.detail,
         "exit_code": why.exit_code,
-        **_at_end(step),
+        **end_values(step),
     }
     if step.job is not JobState.NONE:
         values["job_state"] = advance_job(step.job, JobEvent.FAILED)
@@ -221,42 +172,16 @@ def exit_cause(step: StepState, reason: StepReason) -> StepChange:
     return StepChange(step.index, {"cause": _own_cause(step, reason)})
 
 
-def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] = ()) -> StepChange:
-    """Skip a step that is pending, or queued and not claimed; cancel the job of the latter."""
-    values: Values = {
-        "status": advance_step(step.status, StepEvent.SKIPPED),
-        "reason": why.reason,
-        "cause": list(cause),
-        **_at_end(step),
-    }
-    if step.job is JobState.PENDING:
-        values["job_state"] = advance_job(step.job, JobEvent.CANCELED)
-    level = "info" if why.reason in _EXPECTED else "warn"
-    event = EventText("skipped", _skip_text(step, why, plan), level, str(why.reason))
-    return StepChange(step.index, values, (event,))
-
-
 def step_cancellation(step: StepState, text: str = "canceled") -> StepChange:
     values: Values = {
         "status": advance_step(step.status, StepEvent.CANCELED),
         "reason": StepReason.CANCELED,
-        **_at_end(step),
+        **end_values(step),
     }
     if step.job is not JobState.NONE:
         values["job_state"] = advance_job(step.job, JobEvent.CANCELED)
     event = EventText("canceled", text, "warn", str(StepReason.CANCELED))
     return StepChange(step.index, values, (event,))
-
-
-def stop_request(step: StepState, reason: CancelReason, *, is_kept: bool = False) -> StepChange:
-    """Ask the supervisor to stop the job: it is nudged, and its next call returns the reason.
-
-    A healthy service of an environment that is kept runs on.
-    """
-    if is_kept and step.node.kind == "service" and step.status is StepStatus.HEALTHY:
-        reason = CancelReason.DETACH
-    nudge = Nudge(jobs_nudge(step.agent_id))
-    return StepChange(step.index, {"cancel_reason": reason}, nudge=nudge)
 
 
 def stopped_job(step: StepState) -> StepChange:
@@ -265,7 +190,7 @@ def stopped_job(step: StepState) -> StepChange:
     if not stays or step.status is not StepStatus.HEALTHY:
         return step_cancellation(step)
     job = advance_job(step.job, JobEvent.SUCCEEDED)
-    return StepChange(step.index, {"job_state": job, **_at_end(step)})
+    return StepChange(step.index, {"job_state": job, **end_values(step)})
 
 
 def expiry(step: StepState, text: str) -> StepChange:
@@ -303,27 +228,6 @@ def mock_wait(step: StepState, fault: str) -> StepChange:
     return _requeue(step, fault, again, reason=str(StepReason.MOCK_NOT_READY), after_s=after_s)
 
 
-def reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepChange:
-    """Return a step to `pending` because a service that it ran against was replaced."""
-    reason = str(RunReason.DEPENDENCY_REPLACED)
-    values: Values = {
-        **_UNCLAIMED,
-        "status": advance_step(step.status, StepEvent.RESET),
-        "job_state": advance_job(step.job, JobEvent.RESET),
-        "queued_at": None,
-        "not_before": None,
-        "cause": list(cause),
-    }
-    is_open = step.job is JobState.RUNNING
-    return StepChange(
-        step.index,
-        values,
-        (EventText("reset", text, "warn", reason),),
-        AttemptEnd("reset", reason) if is_open else None,
-        Nudge(jobs_nudge(step.agent_id)) if is_open else None,  # its refused report stops the job
-    )
-
-
 def usage_values(usage: StepUsage, *, peak_before: float | None) -> dict[str, float | None]:
     """Return the newest figures by column; the peak of an adopted attempt never falls."""
     peaks = (peak_before, usage.memory_peak_bytes)
@@ -331,15 +235,7 @@ def usage_values(usage: StepUsage, *, peak_before: float | None) -> dict[str, fl
     return dict(zip(USAGE_COLUMNS, (usage.cpu_percent, usage.memory_bytes, peak), strict=True))
 
 
-def _queued(step: StepState) -> Values:
-    return {
-        "status": advance_step(step.status, StepEvent.READY),
-        "attempt": step.attempt + 1,
-        "queued_at": step.now,
-    }
-
-
-def _at_end(step: StepState) -> Values:
+def end_values(step: StepState) -> Values:
     return {"finished_at": step.now, "deadline": None, "lease_expires_at": None}
 
 
@@ -381,7 +277,7 @@ def _requeue(
 
 def _returned(step: StepState, event: StepEvent, again: Values) -> Values:
     return {
-        **_UNCLAIMED,
+        **UNCLAIMED,
         "status": advance_step(step.status, event),
         "job_state": advance_job(step.job, JobEvent.RETURNED),
         "attempt": step.attempt + 1,
@@ -396,12 +292,3 @@ def _own_cause(step: StepState, reason: StepReason) -> list[CauseLink]:
     return list(step.cause) or cause_chain(
         step.node.id, reason=str(reason), exit_code=None, cause=[]
     )
-
-
-def _skip_text(step: StepState, why: Skip, plan: RunPlan) -> str:
-    if why.reason is StepReason.TRIGGER_NOT_FAILED:
-        triggers = ", ".join(plan.nodes[trigger].id for trigger in sorted(step.node.triggers))
-        return f"not needed: none failed of {triggers}"
-    if why.because is None:
-        return f"skipped: {_SKIPPED[why.reason]}"
-    return f"skipped: {plan.nodes[why.because].id} {_SKIPPED[why.reason]}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NotRequired, TypedDict, TypeVar
 from uuid import UUID
 
 from apps.executions.domain.plan import RunPlan, plan_of
@@ -58,6 +58,16 @@ _snapshots: Final[BoundedCache[UUID, UUID]] = BoundedCache(1_024)  # of runs
 def content_key(import_path: str) -> str:
     """Return the key of the files of one import, which is no suite id."""
     return f"/{import_path}"
+
+
+class SnapshotDocument(TypedDict):
+    """A snapshot as stored; `RunDefinition` says what its parts have."""
+
+    suite: Mapping[str, Any]
+    profile: Mapping[str, Any]
+    contents: Mapping[str, Mapping[str, Any]]
+    secretRefsOfImports: NotRequired[Mapping[str, Sequence[Mapping[str, str]]]]
+    mocks: NotRequired[Mapping[str, Mapping[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +146,7 @@ def suite_of(snapshot_id: UUID) -> Mapping[str, Any]:
 
     (reference: control-plane 9)
     """
-    suite: Mapping[str, Any] = _document(snapshot_id)["suite"]
-    return suite
+    return _document(snapshot_id)["suite"]
 
 
 def edges_of(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
@@ -150,12 +159,12 @@ def _read_edges(snapshot_ids: set[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
     return {pk: step_edges(_unpack(packed)["suite"]["topology"]) for pk, packed in rows}
 
 
-def _document(snapshot_id: UUID) -> dict[str, Any]:
+def _document(snapshot_id: UUID) -> SnapshotDocument:
     return _unpack(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
 
 
-def _unpack(packed: bytes | memoryview) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(zlib.decompress(packed))
+def _unpack(packed: bytes | memoryview) -> SnapshotDocument:
+    document: SnapshotDocument = json.loads(zlib.decompress(packed))
     return document
 
 

@@ -52,7 +52,7 @@ def keeping(execution: Execution, now: datetime) -> RunChange:
     The row says so at once.
     """
     if count_kept(execution.workspace_id) < conf.max_kept():
-        return RunChange({"keep_alive_until": _until(execution, now)})
+        return RunChange({"keep_alive_until": now + _keep_time(execution)})
     text = (
         f"the environment is not kept: this workspace keeps {conf.max_kept()} already; "
         "end one of them (EXECUTION_MAX_KEPT)"
@@ -65,7 +65,7 @@ def kept_from_end(execution: Execution, now: datetime) -> RunChange | None:
     if not execution.has_kept_environment:
         return None
     kept_for = durations.format_duration(execution.keep_alive_ms / 1000)
-    until = _until(execution, now)
+    until = now + _keep_time(execution)
     text = f"the environment is kept for {kept_for}, until {clock.rfc3339(until)}"
     return RunChange({"keep_alive_until": until}, (EventText("kept", text),))
 
@@ -173,5 +173,5 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     return run
 
 
-def _until(execution: Execution, now: datetime) -> datetime:
-    return now + timedelta(milliseconds=execution.keep_alive_ms)
+def _keep_time(execution: Execution) -> timedelta:
+    return timedelta(milliseconds=execution.keep_alive_ms)

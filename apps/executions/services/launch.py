@@ -19,7 +19,7 @@ from django.db.models import F, Max
 from apps.accounts.api import Principal, Role
 from apps.agents.api import reasons_to_wait
 from apps.executions import conf
-from apps.executions.domain import transitions
+from apps.executions.domain.decided_steps import skip
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
 from apps.executions.domain.kept_environments import keep_wish
 from apps.executions.domain.plan import Skip
@@ -182,7 +182,7 @@ def store_run(
     if accepted.before is not None:
         for index in sorted(accepted.before.not_selected):
             why = Skip(StepReason.NOT_SELECTED)
-            run.apply(transitions.skip(run.step_state(index), why, run.plan))
+            run.apply(skip(run.step_state(index), why, run.plan))
     save_runs([run])
     _supersede_group(execution)
     answer = summary(run.execution, now=run.now)

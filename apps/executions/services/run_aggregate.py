@@ -139,12 +139,11 @@ class RunAggregate:
         facts = _job_facts(self.step(index)) if job is JobState.RUNNING else ()
         return StepState(index, node, status, job, attempt, self.now, self.is_planning, *facts)
 
-    def step_states(
-        self, indexes: Iterable[int], *, reads: Iterable[int] = ()
-    ) -> dict[int, StepState]:
-        """Return steps by their index, after one query for the rows of `reads`."""
-        self.rows.read(reads)
-        return {index: self.step_state(index) for index in indexes}
+    def rows_and_steps(
+        self, reads: Iterable[int], indexes: Iterable[int]
+    ) -> tuple[Mapping[int, Step], dict[int, StepState]]:
+        """Return the rows of `reads`, and those known, in one query; and steps by their index."""
+        return self.rows.read(reads), {index: self.step_state(index) for index in indexes}
 
     def open_jobs(self) -> list[int]:
         return [index for index, job in enumerate(self.job_states) if job is JobState.RUNNING]
@@ -173,8 +172,7 @@ class RunAggregate:
             self.warn(change.warning)
         for event in change.events:
             status = RUN_EVENT_STATUS[ExecutionStatus(self.execution.status)]
-            name = event_id(RUN_SOURCE, event.what)
-            self.outbox.emit(name, RUN_SOURCE, event, status=status, attempt=0)
+            self.outbox.emit(RUN_SOURCE, event, status=status)
 
     def _apply_to_step(self, change: StepChange) -> None:
         index, values = change.index, change.values
@@ -250,26 +248,31 @@ class RunAggregate:
         self, index: int, what: str, text: str, level: str = "info", reason: str = ""
     ) -> None:
         """Add an event with the present status of the step, and the log line that repeats it."""
-        step_id, attempt = self.plan.nodes[index].id, self.attempt(index)
+        attempt = self.attempt(index)
         counted = what in REPEATABLE or self._was_counted(index, what)
-        nth = self._count(index, what) if counted else 1
-        name = event_id(step_id, what, attempt=attempt, nth=nth)
-        event = EventText(what, text, level, reason)
-        self.outbox.emit(name, step_id, event, status=str(self.statuses[index]), attempt=attempt)
+        self.outbox.emit(
+            self.plan.nodes[index].id,
+            EventText(what, text, level, reason),
+            status=str(self.statuses[index]),
+            attempt=attempt,
+            nth=self._count(index, what) if counted else 1,
+        )
 
     def event_count(self, index: int, what: str) -> int:
         """Return how many repeatable events of this name the attempt has."""
-        key = event_id("", what, attempt=self.attempt(index))
-        return int(self.step(index).repeats.get(key, 0))
+        return int(self.step(index).repeats.get(self._event_key(index, what), 0))
+
+    def _event_key(self, index: int, what: str) -> str:
+        return event_id("", what, attempt=self.attempt(index))
 
     def _was_counted(self, index: int, what: str) -> bool:
         """Whether a reset left the event in the attempt of the step; its row was read then."""
         repeats = self.rows.known_value(index, "repeats")
-        return bool(repeats) and event_id("", what, attempt=self.attempt(index)) in repeats
+        return bool(repeats) and self._event_key(index, what) in repeats
 
     def _count(self, index: int, what: str) -> int:
         repeats: dict[str, int] = dict(self.step(index).repeats)
-        key = event_id("", what, attempt=self.attempt(index))
+        key = self._event_key(index, what)
         repeats[key] = repeats.get(key, 0) + 1
         self.change_step(index, repeats=repeats)
         return repeats[key]

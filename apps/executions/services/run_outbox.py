@@ -15,6 +15,7 @@ from django.db import transaction
 from apps.executions.domain.events import (
     OVERVIEW_NUDGE,
     EventRecord,
+    event_id,
     event_records,
     events_topic,
     line_records,
@@ -49,11 +50,13 @@ class RunOutbox:
         """Whether there is anything to store; each event has its line."""
         return bool(self._lines)
 
-    def emit(self, name: str, source: str, event: EventText, *, status: str, attempt: int) -> None:
-        """Add an event with the id `name`, and the log line that repeats it."""
+    def emit(
+        self, source: str, event: EventText, *, status: str, attempt: int = 0, nth: int = 1
+    ) -> None:
+        """Add an event, the `nth` of its name in the attempt, and the line that repeats it."""
         timestamp, time = timestamps(self.execution.started_at, self.now)
         record = EventRecord(
-            name,
+            event_id(source, event.what, attempt=attempt, nth=nth),
             source,
             timestamp,
             time,

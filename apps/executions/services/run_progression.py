@@ -7,12 +7,12 @@ The caller has loaded the run aggregate and saves it. What a decision holds is i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
 from apps.executions import conf
-from apps.executions.domain import transitions
+from apps.executions.domain import decided_steps
 from apps.executions.domain.events import in_words
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.progression import (
@@ -47,14 +47,13 @@ from apps.executions.services.secrets import overriding
 from kernel.agent_protocol import LogLine
 
 Change = StepChange | RunChange
-Steps = Mapping[int, StepState]
 _LOG_LEVELS: Final = ("info", "warn", "error", "debug")
 _END_LEVELS: Final = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
 
 
 def progress_run(run: RunAggregate) -> None:
     """Apply what follows from the statuses of the steps, up to the end of the run."""
-    _apply(run, decide_progress(run.state(), max_parallel=conf.max_parallel_steps()))
+    _apply(run)
 
 
 def boot(run: RunAggregate) -> None:
@@ -80,80 +79,61 @@ def force_end(run: RunAggregate) -> None:
     _apply(run, decide_forced_end(run.state()))
 
 
-def _apply(run: RunAggregate, first: RunDecision) -> None:
+def _apply(run: RunAggregate, decision: RunDecision | None = None) -> None:
     """Make the changes of a decision, then those that follow from the state after it.
 
     Each change is made before the next is worked out, because its words may depend on the former.
     """
-    decision: RunDecision | None = first
-    while decision is not None:
+    while True:
+        if decision is None:
+            decision = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
         for change in _changes(run, decision):
             run.apply(change)
-        following = decision.then
-        if decision.goes_on:
-            following = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
-        decision = following
+        if not decision.goes_on:
+            return
+        decision = decision.then
 
 
 def _changes(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    steps = run.step_states(decision.steps, reads=decision.reads)
+    rows, steps = run.rows_and_steps(decision.reads, decision.steps)
     if decision.replaced:
         run.replaced, run.deferred_failures = {}, {}
-        yield from _resets(run, decision, steps)
+        causes = [rows[at].cause for at in decision.reset.services if rows[at].cause]
+        yield from decided_steps.resets(decision.reset, steps, next(iter(causes), ()))
         yield from decision.fail
+    yield from _begin(run, decision)
+    yield from decided_steps.dead_ends(
+        decision, steps, run.plan, cause_of=lambda at: chain_from(rows[at])
+    )
+    for index in decision.start:
+        yield from _start(run, steps[index])
+    if decision.verdict:
+        yield RunChange(_with_detail(run, decision.verdict))
+    if decision.keeps:
+        yield kept_environments.keeping(run.execution, run.now)
+    yield from decided_steps.stops(decision, steps, is_kept=run.execution.has_kept_environment)
+    if decision.ending:
+        yield from _end(run, decision.ending)
+
+
+def _begin(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
     if decision.values:
         yield RunChange(_with_detail(run, decision.values))
     if decision.stores_sentence:
         yield RunChange({"sentence": _sentence(run)})
     if decision.event:
         yield RunChange({}, (decision.event,))
-    yield from _step_changes(run, decision, steps)
-    if decision.verdict:
-        yield RunChange(_with_detail(run, decision.verdict))
-    if decision.keeps:
-        yield kept_environments.keeping(run.execution, run.now)
-    yield from _stops(run, decision, steps)
-    if decision.ending:
-        yield from _end(run, decision.ending)
-
-
-def _resets(run: RunAggregate, decision: RunDecision, steps: Steps) -> Iterator[Change]:
-    rows = run.rows.read(decision.reset.services)
-    causes = [rows[at].cause for at in decision.reset.services if rows[at].cause]
-    for index in decision.reset.indexes:
-        yield transitions.reset(steps[index], decision.reset.text, *causes[:1])
-
-
-def _step_changes(run: RunAggregate, decision: RunDecision, steps: Steps) -> Iterator[Change]:
-    for index in decision.cancel:
-        yield transitions.step_cancellation(steps[index], decision.cancel_text)
-    for index, why in decision.skip.items():
-        chain = [] if why.because is None else chain_from(run.rows.get(why.because))
-        yield transitions.skip(steps[index], why, run.plan, chain)
-    for index in decision.start:
-        yield from _start(run, steps[index])
 
 
 def _start(run: RunAggregate, step: StepState) -> Iterable[Change]:
     """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
     if step.node.kind == "log":
-        return transitions.log_run(step, _log_line(run, step.index))
+        return decided_steps.log_run(step, _log_line(run, step.index))
     if step.node.kind == "mock":
         timeout = timedelta(milliseconds=run.definition.nodes[step.index]["timeoutMs"])
         fault = run.definition.mock_faults.get(step.index, "")
-        return transitions.mock_start(step, fault=fault, timeout=timeout)
-    return (transitions.queue_entry(step, run.execution.backend_label),)
-
-
-def _stops(run: RunAggregate, decision: RunDecision, steps: Steps) -> Iterator[Change]:
-    for index in decision.stop:
-        if steps[index].node.kind == "mock":  # it only waits; no supervisor has it
-            yield transitions.step_cancellation(steps[index])
-        else:
-            is_kept = run.execution.has_kept_environment
-            yield transitions.stop_request(steps[index], decision.stop_reason, is_kept=is_kept)
-    for index in decision.end_stopped:
-        yield transitions.stopped_job(steps[index])
+        return decided_steps.mock_start(step, fault=fault, timeout=timeout)
+    return (decided_steps.queue_entry(step, run.execution.backend_label),)
 
 
 def _log_line(run: RunAggregate, index: int) -> LogLine:
