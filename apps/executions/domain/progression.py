@@ -31,6 +31,7 @@ from kernel.clock import rfc3339
 
 TEARDOWN_WITHIN: Final = timedelta(seconds=60)
 STOPPED_WITHIN: Final = timedelta(seconds=30)
+_END_LEVELS: Final = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
 _WAITING: Final = (StepStatus.PENDING, StepStatus.QUEUED)
 
 
@@ -95,29 +96,24 @@ class ResetSteps(NamedTuple):
 _NO_RESET: Final = ResetSteps()
 
 
-class Ending(NamedTuple):
-    """The end of a run. Without a text, its last event has the sentence."""
-
-    status: ExecutionStatus
-    text: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDecision:
     """All changes of a run in the order in which they are made; an empty one makes none.
 
     `values` are columns of the run that change before its steps do, and `verdict` those that change
     after them; where they set the reason `step_failed`, its detail is the step that failed first.
-    `stores_sentence`: what the run is like in words is stored after `values`. `keeps`: the
-    environment is kept if the workspace may keep one more. `stop`: open jobs that must end;
-    `end_stopped`: those that end without their supervisor. `goes_on`: more follows, which is
-    `then`, or else is decided from the state after this. `reads`: steps whose rows are needed.
+    `ends`: the run is over with `values`. `stores_sentence`: what it is like in words is stored
+    then; an `event` without a text has this sentence. `keeps`: the environment is kept if the
+    workspace may keep one more. `stop`: open jobs that must end; `end_stopped`: those that end
+    without their supervisor. `goes_on`: more follows, which is `then`, or else is decided from the
+    state after this. `reads`: steps whose rows are needed.
     """
 
     replaced: bool = False
     reset: ResetSteps = _NO_RESET
     fail: Sequence[StepChange] = ()
     values: Values = field(default_factory=dict)
+    ends: bool = False
     stores_sentence: bool = False
     event: EventText | None = None
     cancel: tuple[int, ...] = ()
@@ -129,7 +125,6 @@ class RunDecision:
     stop: tuple[int, ...] = ()
     stop_reason: CancelReason = CancelReason.TEARDOWN
     end_stopped: tuple[int, ...] = ()
-    ending: Ending | None = None
     then: RunDecision | None = None
     goes_on: bool = False
     reads: tuple[int, ...] = ()
@@ -150,7 +145,7 @@ class RunDecision:
 def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
     """Return what follows from the statuses of the steps: resets, starts, the verdict, the end."""
     if not state.is_planning:
-        return RunDecision(ending=_ending(state))
+        return _decide_end(state)
     if state.replaced:
         return _decide_replacement(state)
     steps = decide(
@@ -206,8 +201,8 @@ def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
         stop=stop,
         reads=stop,
         stop_reason=CancelReason.CANCELED,
-        ending=Ending(status, words.text("canceled", " before it started")) if at_once else None,
-        goes_on=not at_once,
+        then=_end(state, status, words.text("canceled", " before it started")) if at_once else None,
+        goes_on=True,
     )
 
 
@@ -310,22 +305,37 @@ def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -
     )
 
 
-def _ending(state: RunState) -> Ending | None:
-    """Return the end of a run that has a verdict or is canceled, once every step and job ended."""
+def _decide_end(state: RunState) -> RunDecision:
+    """End a run that has a verdict or is canceled, once every step and job has ended."""
     is_canceling = state.status is ExecutionStatus.CANCELING
     if state.is_over or not (state.verdict or is_canceling):
-        return None
+        return RunDecision()
     if state.open_jobs or not all(status in TERMINAL_STEP for status in state.statuses):
-        return None
+        return RunDecision()
     if is_canceling:
         status = advance_execution(state.status, ExecutionEvent.DRAINED)
-        return Ending(status, state.cancel_words.text("canceled"))
+        return _end(state, status, state.cancel_words.text("canceled"))
     if state.verdict == ExecutionStatus.HEALTHY:
         status = advance_execution(state.status, ExecutionEvent.STEPS_HEALTHY)
-        return Ending(status, _status_counts(state.statuses))
+        return _end(state, status, _status_counts(state.statuses))
     by_steps = state.reason == RunReason.STEP_FAILED
     event = ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED
-    return Ending(advance_execution(state.status, event))
+    return _end(state, advance_execution(state.status, event), reason=state.reason)
+
+
+def _end(
+    state: RunState, status: ExecutionStatus, text: str = "", *, reason: str = ""
+) -> RunDecision:
+    values: Values = {"status": status, "finished_at": state.now, "deadline": None}
+    if reason:
+        values["reason"] = reason  # its detail: a step that ended before may be reported after it
+    level = _END_LEVELS.get(status, "error")
+    return RunDecision(
+        values=values,
+        ends=True,
+        stores_sentence=status is not ExecutionStatus.HEALTHY,
+        event=EventText(status.lower(), text, level, str(reason)),
+    )
 
 
 def _status_counts(statuses: Sequence[StepStatus]) -> str:

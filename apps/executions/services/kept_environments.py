@@ -52,7 +52,8 @@ def keeping(execution: Execution, now: datetime) -> RunChange:
     The row says so at once.
     """
     if count_kept(execution.workspace_id) < conf.max_kept():
-        return RunChange({"keep_alive_until": now + _keep_time(execution)})
+        until = now + timedelta(milliseconds=execution.keep_alive_ms)
+        return RunChange({"keep_alive_until": until})
     text = (
         f"the environment is not kept: this workspace keeps {conf.max_kept()} already; "
         "end one of them (EXECUTION_MAX_KEPT)"
@@ -60,12 +61,12 @@ def keeping(execution: Execution, now: datetime) -> RunChange:
     return RunChange({}, warning=text)
 
 
-def kept_from_end(execution: Execution, now: datetime) -> RunChange | None:
-    """Keep the environment from the end of the run on; None if it is not kept."""
+def kept_from_end(execution: Execution, now: datetime) -> RunChange:
+    """Keep the environment from the end of the run on, or release the run from its supervisor."""
     if not execution.has_kept_environment:
-        return None
+        return RunChange({"bound_agent_id": ""})
     kept_for = durations.format_duration(execution.keep_alive_ms / 1000)
-    until = now + _keep_time(execution)
+    until = now + timedelta(milliseconds=execution.keep_alive_ms)
     text = f"the environment is kept for {kept_for}, until {clock.rfc3339(until)}"
     return RunChange({"keep_alive_until": until}, (EventText("kept", text),))
 
@@ -171,7 +172,3 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     if run is None or not run.is_over or not run.execution.has_kept_environment or is_over_time:
         raise NotKept(not_kept_text(run.execution if run else execution))
     return run
-
-
-def _keep_time(execution: Execution) -> timedelta:
-    return timedelta(milliseconds=execution.keep_alive_ms)

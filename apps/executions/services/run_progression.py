@@ -17,7 +17,6 @@ from apps.executions.domain.events import in_words
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.progression import (
     CancelWords,
-    Ending,
     RunDecision,
     decide_admission,
     decide_cancellation,
@@ -26,13 +25,11 @@ from apps.executions.domain.progression import (
     decide_progress,
 )
 from apps.executions.domain.states import (
-    ExecutionStatus,
     RunReason,
     StepStatus,
 )
 from apps.executions.domain.steps import fill_in, layered_env
 from apps.executions.domain.transitions import (
-    EventText,
     RunChange,
     StepChange,
     StepState,
@@ -48,7 +45,6 @@ from kernel.agent_protocol import LogLine
 
 Change = StepChange | RunChange
 _LOG_LEVELS: Final = ("info", "warn", "error", "debug")
-_END_LEVELS: Final = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
 
 
 def progress_run(run: RunAggregate) -> None:
@@ -112,17 +108,20 @@ def _changes(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
     if decision.keeps:
         yield kept_environments.keeping(run.execution, run.now)
     yield from decided_steps.stops(decision, steps, is_kept=run.execution.has_kept_environment)
-    if decision.ending:
-        yield from _end(run, decision.ending)
 
 
 def _begin(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
+    execution = run.execution
     if decision.values:
         yield RunChange(_with_detail(run, decision.values))
+    if decision.ends:
+        yield kept_environments.kept_from_end(execution, run.now)
     if decision.stores_sentence:
         yield RunChange({"sentence": _sentence(run)})
-    if decision.event:
-        yield RunChange({}, (decision.event,))
+    if decision.ends and execution.log_lines_dropped:
+        yield RunChange({}, warning=f"{execution.log_lines_dropped} lines of output were dropped")
+    if event := decision.event:
+        yield RunChange({}, (event if event.text else event._replace(text=execution.sentence),))
 
 
 def _start(run: RunAggregate, step: StepState) -> Iterable[Change]:
@@ -155,29 +154,8 @@ def _log_line(run: RunAggregate, index: int) -> LogLine:
     return LogLine(run.now, level, "user", fill_in(node.get("message", ""), env=env, facts=facts))
 
 
-def _end(run: RunAggregate, ending: Ending) -> Iterator[Change]:
-    execution = run.execution
-    times: Values = {"finished_at": run.now, "deadline": None}
-    values = {"status": ending.status, **times, "reason": execution.reason}
-    yield RunChange(_with_detail(run, values))
-    yield kept_environments.kept_from_end(run.execution, run.now) or RunChange(
-        {"bound_agent_id": ""}
-    )
-    if ending.status is not ExecutionStatus.HEALTHY:
-        yield RunChange({"sentence": _sentence(run)})
-    if execution.log_lines_dropped:
-        yield RunChange({}, warning=f"{execution.log_lines_dropped} lines of output were dropped")
-    level = _END_LEVELS.get(ending.status, "error")
-    text = ending.text or execution.sentence
-    event = EventText(ending.status.lower(), text, level, str(execution.reason))
-    yield RunChange({}, (event,))
-
-
 def _with_detail(run: RunAggregate, values: Values) -> Values:
-    """Add the detail of the reason `step_failed`: the step that failed first, and what caused it.
-
-    A service may have ended before a step that failed, and be reported after it.
-    """
+    """Add the detail of the reason `step_failed`: the step that failed first, and its causes."""
     if values.get("reason") != RunReason.STEP_FAILED:
         return values
     return {**values, "reason_detail": _first_failure(run)}

@@ -61,7 +61,7 @@ def state(codes: str, *nodes: PlanNode, **facts: Any) -> RunState:
 def test_a_step_starts_once_its_service_is_healthy() -> None:
     decision = decide_progress(state("Hp"), max_parallel=3)
 
-    assert (decision.start, decision.goes_on, decision.ending) == ((1,), False, None)
+    assert (decision.start, decision.goes_on, decision.ends) == ((1,), False, False)
 
 
 def test_a_log_node_ends_at_once_so_that_more_is_decided() -> None:
@@ -102,17 +102,20 @@ def test_a_failure_is_told_before_what_it_skips() -> None:
 @pytest.mark.parametrize(
     ("verdict", "reason", "expected"),
     [
-        (ExecutionStatus.HEALTHY, "", ("Healthy", "2 healthy")),
-        (ExecutionStatus.FAILED, RunReason.STEP_FAILED, ("Failed", "")),
-        (ExecutionStatus.FAILED, RunReason.RUN_TIMEOUT, ("Failed", "")),
+        (ExecutionStatus.HEALTHY, "", ("healthy", "2 healthy", "info", "")),
+        (ExecutionStatus.FAILED, RunReason.STEP_FAILED, ("failed", "", "error", "step_failed")),
+        (ExecutionStatus.FAILED, RunReason.RUN_TIMEOUT, ("failed", "", "error", "run_timeout")),
     ],
 )
 def test_a_run_ends_when_its_last_job_has(verdict: str, reason: str, expected: Any) -> None:
     drained = state("hh", verdict=verdict, reason=reason)
 
-    assert decide_progress(drained, max_parallel=3).ending == expected
-    assert decide_progress(state("Hh", verdict=verdict), max_parallel=3).ending is None
-    assert decide_progress(replace(drained, is_over=True), max_parallel=3).ending is None
+    ended = decide_progress(drained, max_parallel=3)
+
+    assert (ended.ends, ended.event) == (True, expected)
+    assert ended.values["finished_at"] == NOW
+    assert not decide_progress(state("Hh", verdict=verdict), max_parallel=3).ends
+    assert not decide_progress(replace(drained, is_over=True), max_parallel=3).ends
 
 
 def test_what_ran_against_a_replaced_service_is_reset() -> None:
@@ -163,11 +166,13 @@ def test_a_queued_run_is_canceled_at_once_and_a_booted_one_once_its_jobs_stop() 
     queued = decide_cancellation(state("pp", status=ExecutionStatus.QUEUED), words)
     booted = decide_cancellation(state("rp"), words)
 
-    canceled = (ExecutionStatus.CANCELED, "canceled by Ada before it started: wrong branch")
-    assert (queued.ending, queued.event, queued.cancel) == (canceled, None, (0, 1))
+    assert (queued.event, queued.cancel) == (None, (0, 1))
+    assert queued.then is not None
+    assert queued.then.event is not None
+    assert queued.then.event.text == "canceled by Ada before it started: wrong branch"
     assert booted.event is not None
     assert booted.event.text == "cancel requested by Ada: wrong branch"
-    assert (booted.cancel, booted.stop, booted.ending) == ((1,), (0,), None)
+    assert (booted.cancel, booted.stop, booted.then) == ((1,), (0,), None)
     with pytest.raises(IllegalTransition):
         decide_cancellation(state("hh", status=ExecutionStatus.HEALTHY), words)
 
@@ -175,9 +180,10 @@ def test_a_queued_run_is_canceled_at_once_and_a_booted_one_once_its_jobs_stop() 
 def test_a_canceled_run_ends_with_who_canceled_it() -> None:
     canceling = state("cc", status=ExecutionStatus.CANCELING, cancel_words=CancelWords("Ada"))
 
-    ending = decide_progress(canceling, max_parallel=3).ending
+    decision = decide_progress(canceling, max_parallel=3)
 
-    assert ending == (ExecutionStatus.CANCELED, "canceled by Ada")
+    assert decision.values["status"] is ExecutionStatus.CANCELED
+    assert decision.event == ("canceled", "canceled by Ada", "warn", "")
 
 
 def test_a_run_that_took_too_long_stops_its_jobs_as_late() -> None:
