@@ -23,6 +23,7 @@ from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.retry_rules import StepFailure, reason_of
 from apps.executions.domain.states import JobState, StepReason, StepStatus
+from apps.executions.domain.transitions import StepChange, StepState
 from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
 from apps.executions.services.claims import (
@@ -234,7 +235,9 @@ def _record_completion(
         keep_report(run, index, calls)
     _emit_artifacts(run, index)
     _warn_of_missing(run, index, completion.missing_artifacts)
-    _complete(run, index, completion, missed=calls.failures if calls else "")
+    missed = calls.failures if calls else ""
+    for change in _end_changes(run, index, completion, missed=missed):
+        run.apply(change)
     return _record_of(row)
 
 
@@ -246,61 +249,65 @@ def require_outcome(completion: Completion) -> None:
         )
 
 
-def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
-    row = run.step(index)
+def _end_changes(
+    run: RunAggregate, index: int, completion: Completion, *, missed: str
+) -> Sequence[StepChange]:
+    """Return what a completion changes; `missed` are calls of mocks that did not come."""
+    step = run.step_state(index)
     if completion.outcome == "canceled":
-        step = run.step_state(index)
-        if row.cancel_reason:
-            run.apply(transitions.stopped_job(step))
-        elif row.unit_started_at is None:
-            text = "the supervisor released it before the container started"
-            run.apply(transitions.release(step, text))
-        else:
-            run.apply(transitions.expiry(step, "the supervisor gave up"))
-    elif row.status == StepStatus.HEALTHY:
-        _end_service(run, index, completion)
-    elif completion.outcome == "failed":
-        _fail_step(run, index, completion)
-    else:
-        _end_well(run, index, completion, missed=missed)
+        return [_canceled_attempt(step, has_begun=run.step(index).unit_started_at is not None)]
+    if step.status is StepStatus.HEALTHY:
+        return _service_end(step, completion)
+    if completion.outcome == "failed":
+        return _step_failure(run, step, completion)
+    return [_good_end(run, step, completion, missed=missed)]
 
 
-def _fail_step(run: RunAggregate, index: int, completion: Completion) -> None:
+def _canceled_attempt(step: StepState, *, has_begun: bool) -> StepChange:
+    if step.cancel_reason:
+        return transitions.stopped_job(step)
+    if has_begun:
+        return transitions.expiry(step, "the supervisor gave up")
+    text = "the supervisor released it before the container started"
+    return transitions.release(step, text)
+
+
+def _step_failure(
+    run: RunAggregate, step: StepState, completion: Completion
+) -> Sequence[StepChange]:
     """Fail a step. If a service of it was replaced in this batch, a reset may come first."""
     reason = reason_of(completion.reason)
     # what the reports count says more than that test tools exit with 1
-    tests = _test_failures(run, index) if reason is StepReason.EXIT_NONZERO else ""
+    tests = _test_failures(run, step.index) if reason is StepReason.EXIT_NONZERO else ""
     detail = "; ".join(filter(None, [completion.error, tests]))
-    failure = StepFailure(reason, detail, exit_code=completion.exit_code)
-    failed = transitions.failure(run.step_state(index), failure)
-    if not run.replaced.keys().isdisjoint(upstream(run.plan, index)):
-        run.deferred_failures[index] = failed
-    else:
-        run.apply(failed)
+    failed = transitions.failure(step, StepFailure(reason, detail, completion.exit_code))
+    if run.replaced.keys().isdisjoint(upstream(run.plan, step.index)):
+        return [failed]
+    run.deferred_failures[step.index] = failed
+    return []
 
 
-def _end_service(run: RunAggregate, index: int, completion: Completion) -> None:
-    step, exited = run.step_state(index), StepReason.SERVICE_EXITED
+def _service_end(step: StepState, completion: Completion) -> Sequence[StepChange]:
+    exited = StepReason.SERVICE_EXITED
     if step.cancel_reason:
-        if completion.outcome == "failed":
-            run.apply(transitions.exit_cause(step, exited))
-        run.apply(transitions.stopped_job(step))
-        return
+        has_failed = completion.outcome == "failed"
+        cause = [transitions.exit_cause(step, exited)] if has_failed else []
+        return [*cause, transitions.stopped_job(step)]
     text = completion.error or "the service exited"
-    run.apply(transitions.failure(step, StepFailure(exited, text, completion.exit_code)))
+    return [transitions.failure(step, StepFailure(exited, text, completion.exit_code))]
 
 
-def _end_well(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
+def _good_end(
+    run: RunAggregate, step: StepState, completion: Completion, *, missed: str
+) -> StepChange:
     """Let a step end well, unless a report has failures or calls of mocks were `missed`."""
-    step, code = run.step_state(index), completion.exit_code
+    code = completion.exit_code
     if step.node.kind == "service":
         text = "the service exited before it was ready"
-        change = transitions.failure(step, StepFailure(StepReason.SERVICE_EXITED, text, code))
-    elif failures := "; ".join(filter(None, [_test_failures(run, index), missed])):
-        change = transitions.failure(step, StepFailure(StepReason.TEST_FAILURES, failures, code))
-    else:
-        change = transitions.success(step, "ended as expected", exit_code=code)
-    run.apply(change)
+        return transitions.failure(step, StepFailure(StepReason.SERVICE_EXITED, text, code))
+    if failures := "; ".join(filter(None, [_test_failures(run, step.index), missed])):
+        return transitions.failure(step, StepFailure(StepReason.TEST_FAILURES, failures, code))
+    return transitions.success(step, "ended as expected", exit_code=code)
 
 
 def _test_failures(run: RunAggregate, index: int) -> str:
