@@ -118,7 +118,7 @@ UNWATCHED = {
     "kernel/background.py": "it is what watches",
     "kernel/pinned_http.py": "what the thread raises is raised where its outcome is awaited",
     "apps/operations/lifespan.py": "prometheus_client's own listener survives its requests' errors",
-    "apps/executions/services/run_aggregate.py": "one nudge, which the next look makes up for",
+    "apps/executions/services/run_outbox.py": "one nudge, which the next look makes up for",
     "apps/executions/management/verbs/launch.py": "sets an event when a command's time is over",
     "sync_stack/orchestrator/tasks.py": "sets an event when a worker's time to finish is over",
 }

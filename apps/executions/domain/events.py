@@ -11,7 +11,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 
 import msgspec
 
-from apps.executions.domain.states import StepStatus
+from apps.executions.domain.states import ExecutionStatus, StepStatus
 from kernel.agent_protocol import LogLine
 from kernel.clock import mmss
 from kernel.wire_types import Count, Instant, one_of
@@ -26,6 +26,14 @@ RUN_SOURCE: Final = "execution"
 REPEATABLE: Final = frozenset(
     {"adopted", "waiting", "image-pull", "artifacts", "reset", "reset-mocks"}
 )
+RUN_EVENT_STATUS: Final = {
+    ExecutionStatus.QUEUED: "pending",
+    ExecutionStatus.BOOTING: "running",
+    ExecutionStatus.CANCELING: "running",
+    ExecutionStatus.HEALTHY: "healthy",
+    ExecutionStatus.FAILED: "failed",
+    ExecutionStatus.CANCELED: "canceled",
+}
 _SKEW: Final = timedelta(days=1)
 _encode: Final = msgspec.json.Encoder().encode
 

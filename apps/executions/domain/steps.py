@@ -108,6 +108,15 @@ def mock_addresses(mocks: Mapping[str, Mapping[str, str]], step_id: str) -> dict
     return found
 
 
+def mock_fault(surfaces: Mapping[str, str]) -> str:
+    """Return why a mock with these surfaces and adapters has nothing to serve, "" if it has."""
+    empty = [surface for surface, adapter in surfaces.items() if not adapter]
+    if surfaces and not empty:
+        return ""
+    text = f"API surface {empty[0]} has no operation" if empty else "there is no API surface"
+    return f"{text} in api/ and mock/ of the suite"
+
+
 class ProbeBody(TypedDict):
     """What the probe of a service that is not ready answered last, as on the wire."""
 

@@ -8,7 +8,7 @@ Plain asynchronous views: they hold no thread and no connection to the store whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import Any, Final, TypeVar
@@ -300,9 +300,12 @@ _FILE: Final = {
 _ZIP: Final = {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
 
 
+Described = Mapping[str, object]  # of a part of the OpenAPI document
+
+
 def _operation(
-    operation_id: str, summary: str, parameters: list[dict[str, Any]], content: dict[str, Any]
-) -> dict[str, Any]:
+    operation_id: str, summary: str, parameters: Sequence[Described], content: Described
+) -> dict[str, Described]:
     return {
         "get": {
             "operationId": operation_id,

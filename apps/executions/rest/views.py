@@ -268,14 +268,10 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         wanted = parameters.line_filter(request)
         limit, place = requested_page(request)
         page = api.search_log(self.run_id, wanted, api.SearchState(*place or ()), limit=limit)
-        body: dict[str, Any] = {
-            "matches": page.matches,
-            "total": page.total,
-            "sources": page.sources,
-        }
-        if page.rest is not None:
-            body["nextCursor"] = write_cursor(request, page.rest.as_key())
-        return Response(body)
+        body = {"matches": page.matches, "total": page.total, "sources": page.sources}
+        if page.rest is None:
+            return Response(body)
+        return Response({**body, "nextCursor": write_cursor(request, page.rest.as_key())})
 
     @extend_schema(
         operation_id="executions_artifact",

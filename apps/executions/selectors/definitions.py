@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NotRequired, TypedDict, TypeVar
 from uuid import UUID
 
 from apps.executions.domain.plan import RunPlan, plan_of
-from apps.executions.domain.steps import StepEdges, step_edges
+from apps.executions.domain.steps import StepEdges, mock_fault, step_edges
 from apps.executions.models import Blob, Execution, Snapshot, Step
 
 K = TypeVar("K")
@@ -60,13 +60,24 @@ def content_key(import_path: str) -> str:
     return f"/{import_path}"
 
 
+class SnapshotDocument(TypedDict):
+    """A snapshot as stored; `RunDefinition` says what its parts have."""
+
+    suite: Mapping[str, Any]
+    profile: Mapping[str, Any]
+    contents: Mapping[str, Mapping[str, Any]]
+    secretRefsOfImports: NotRequired[Mapping[str, Sequence[Mapping[str, str]]]]
+    mocks: NotRequired[Mapping[str, Mapping[str, str]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDefinition:
     """A snapshot as planning and claims need it; `nodes` are wire nodes in topology order.
 
     `suite` has id, title, repository; `contents` source suite id → {digest, size, offset?}. Where
     a run has two versions of a suite, the second is there under the `content_key` of its import.
-    `mocks` has the surfaces of each mock node, with their adapters.
+    `mocks` has the surfaces of each mock node, with their adapters, and `mock_faults` why a mock
+    has nothing to serve, by the index of its node.
     """
 
     plan: RunPlan
@@ -76,6 +87,7 @@ class RunDefinition:
     contents: Mapping[str, Mapping[str, Any]]
     secrets_of_imports: Mapping[str, Sequence[Mapping[str, str]]]
     mocks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    mock_faults: Mapping[int, str] = field(default_factory=dict)
 
     def content(self, index: int) -> Mapping[str, Any] | None:
         """Return the place of the files that the step sees, None if its suite has none."""
@@ -111,6 +123,7 @@ class RunDefinition:
 def run_definition(snapshot_id: UUID) -> RunDefinition:
     document = _document(snapshot_id)
     suite = document["suite"]
+    mocks = document.get("mocks", {})
     return RunDefinition(
         plan=plan_of(suite["topology"]),
         nodes=tuple(suite["topology"]),
@@ -118,7 +131,12 @@ def run_definition(snapshot_id: UUID) -> RunDefinition:
         profile=document["profile"],
         contents=document["contents"],
         secrets_of_imports=document.get("secretRefsOfImports", {}),
-        mocks=document.get("mocks", {}),
+        mocks=mocks,
+        mock_faults={
+            index: fault
+            for index, node in enumerate(suite["topology"])
+            if node["kind"] == "mock" and (fault := mock_fault(mocks.get(node["id"], {})))
+        },
     )
 
 
@@ -128,8 +146,7 @@ def suite_of(snapshot_id: UUID) -> Mapping[str, Any]:
 
     (reference: control-plane 9)
     """
-    suite: Mapping[str, Any] = _document(snapshot_id)["suite"]
-    return suite
+    return _document(snapshot_id)["suite"]
 
 
 def edges_of(snapshot_ids: Iterable[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
@@ -142,12 +159,12 @@ def _read_edges(snapshot_ids: set[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
     return {pk: step_edges(_unpack(packed)["suite"]["topology"]) for pk, packed in rows}
 
 
-def _document(snapshot_id: UUID) -> dict[str, Any]:
+def _document(snapshot_id: UUID) -> SnapshotDocument:
     return _unpack(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
 
 
-def _unpack(packed: bytes | memoryview) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(zlib.decompress(packed))
+def _unpack(packed: bytes | memoryview) -> SnapshotDocument:
+    document: SnapshotDocument = json.loads(zlib.decompress(packed))
     return document
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from apps.executions.domain import transitions
 from apps.executions.domain.agent_reports import (
     JobNotFound,
     LogGap,
@@ -22,9 +23,9 @@ from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.retry_rules import StepFailure, reason_of
 from apps.executions.domain.states import JobState, StepReason, StepStatus
+from apps.executions.domain.transitions import StepChange, StepState
 from apps.executions.models import Artifact, Step
 from apps.executions.selectors.definitions import JobIndex, indexes_of_jobs
-from apps.executions.services import step_transitions
 from apps.executions.services.claims import (
     ClaimedSteps,
     claim_steps,
@@ -212,7 +213,7 @@ def _record_chunk(run: RunAggregate, index: int, chunk: LogChunk) -> Recorded:
     fresh = chunk.lines[row.next_seq - chunk.seq :]
     position = max(row.position, chunk.position)
     if fresh or position != row.position:
-        step_transitions.keep_output(run, index, fresh)
+        run.keep_output(index, fresh)
         run.change_step(index, next_seq=row.next_seq + len(fresh), position=position)
     return _record_of(row)
 
@@ -224,13 +225,19 @@ def _record_completion(
     if completion.final_seq is not None and completion.final_seq > row.next_seq:
         raise LogGap(row.next_seq)
     require_outcome(completion)
-    usage = step_transitions.usage_values(row, completion.usage) if completion.usage else {}
+    usage = (
+        transitions.usage_values(completion.usage, peak_before=row.memory_peak_bytes)
+        if completion.usage
+        else {}
+    )
     run.change_step(index, **usage, last_completion=_fingerprint(row.agent_id, completion))
     if calls:
         keep_report(run, index, calls)
     _emit_artifacts(run, index)
     _warn_of_missing(run, index, completion.missing_artifacts)
-    _complete(run, index, completion, missed=calls.failures if calls else "")
+    missed = calls.failures if calls else ""
+    for change in _end_changes(run, index, completion, missed=missed):
+        run.apply(change)
     return _record_of(row)
 
 
@@ -242,62 +249,65 @@ def require_outcome(completion: Completion) -> None:
         )
 
 
-def _complete(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
-    row = run.step(index)
+def _end_changes(
+    run: RunAggregate, index: int, completion: Completion, *, missed: str
+) -> Sequence[StepChange]:
+    """Return what a completion changes; `missed` are calls of mocks that did not come."""
+    step = run.step_state(index)
     if completion.outcome == "canceled":
-        if row.cancel_reason:
-            step_transitions.end_stopped(run, index)
-        elif row.unit_started_at is None:
-            step_transitions.release(
-                run, index, "the supervisor released it before the container started"
-            )
-        else:
-            step_transitions.expire(run, index, "the supervisor gave up")
-    elif row.status == StepStatus.HEALTHY:
-        _end_service(run, index, completion)
-    elif completion.outcome == "failed":
-        _fail_step(run, index, completion)
-    else:
-        _end_well(run, index, completion, missed=missed)
+        return [_canceled_attempt(step, has_begun=run.step(index).unit_started_at is not None)]
+    if step.status is StepStatus.HEALTHY:
+        return _service_end(step, completion)
+    if completion.outcome == "failed":
+        return _step_failure(run, step, completion)
+    return [_good_end(run, step, completion, missed=missed)]
 
 
-def _fail_step(run: RunAggregate, index: int, completion: Completion) -> None:
+def _canceled_attempt(step: StepState, *, has_begun: bool) -> StepChange:
+    if step.cancel_reason:
+        return transitions.stopped_job(step)
+    if has_begun:
+        return transitions.expiry(step, "the supervisor gave up")
+    text = "the supervisor released it before the container started"
+    return transitions.release(step, text)
+
+
+def _step_failure(
+    run: RunAggregate, step: StepState, completion: Completion
+) -> Sequence[StepChange]:
     """Fail a step. If a service of it was replaced in this batch, a reset may come first."""
     reason = reason_of(completion.reason)
     # what the reports count says more than that test tools exit with 1
-    tests = _test_failures(run, index) if reason is StepReason.EXIT_NONZERO else ""
+    tests = _test_failures(run, step.index) if reason is StepReason.EXIT_NONZERO else ""
     detail = "; ".join(filter(None, [completion.error, tests]))
-    failure = StepFailure(reason, detail, exit_code=completion.exit_code)
-    if not run.replaced.keys().isdisjoint(upstream(run.plan, index)):
-        run.deferred_failures[index] = failure
-    else:
-        step_transitions.fail(
-            run, index, failure.reason, failure.detail, exit_code=failure.exit_code
-        )
+    failed = transitions.failure(step, StepFailure(reason, detail, completion.exit_code))
+    if run.replaced.keys().isdisjoint(upstream(run.plan, step.index)):
+        return [failed]
+    run.deferred_failures[step.index] = failed
+    return []
 
 
-def _end_service(run: RunAggregate, index: int, completion: Completion) -> None:
-    if run.step(index).cancel_reason:
-        if completion.outcome == "failed":
-            step_transitions.record_cause(run, index, StepReason.SERVICE_EXITED)
-        step_transitions.end_stopped(run, index)
-        return
+def _service_end(step: StepState, completion: Completion) -> Sequence[StepChange]:
+    exited = StepReason.SERVICE_EXITED
+    if step.cancel_reason:
+        has_failed = completion.outcome == "failed"
+        cause = [transitions.exit_cause(step, exited)] if has_failed else []
+        return [*cause, transitions.stopped_job(step)]
     text = completion.error or "the service exited"
-    step_transitions.fail(
-        run, index, StepReason.SERVICE_EXITED, text, exit_code=completion.exit_code
-    )
+    return [transitions.failure(step, StepFailure(exited, text, completion.exit_code))]
 
 
-def _end_well(run: RunAggregate, index: int, completion: Completion, *, missed: str) -> None:
+def _good_end(
+    run: RunAggregate, step: StepState, completion: Completion, *, missed: str
+) -> StepChange:
     """Let a step end well, unless a report has failures or calls of mocks were `missed`."""
     code = completion.exit_code
-    if run.plan.nodes[index].kind == "service":
+    if step.node.kind == "service":
         text = "the service exited before it was ready"
-        step_transitions.fail(run, index, StepReason.SERVICE_EXITED, text, exit_code=code)
-    elif failures := "; ".join(filter(None, [_test_failures(run, index), missed])):
-        step_transitions.fail(run, index, StepReason.TEST_FAILURES, failures, exit_code=code)
-    else:
-        step_transitions.succeed(run, index, "ended as expected", exit_code=code)
+        return transitions.failure(step, StepFailure(StepReason.SERVICE_EXITED, text, code))
+    if failures := "; ".join(filter(None, [_test_failures(run, step.index), missed])):
+        return transitions.failure(step, StepFailure(StepReason.TEST_FAILURES, failures, code))
+    return transitions.success(step, "ended as expected", exit_code=code)
 
 
 def _test_failures(run: RunAggregate, index: int) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from apps.agents.api import is_draining, is_online, is_routed_to
 from apps.executions import conf
+from apps.executions.domain import transitions
 from apps.executions.domain.agent_reports import SupervisorSession
 from apps.executions.domain.events import WORK_NUDGE
 from apps.executions.domain.plan import may_begin, steps_ahead
@@ -21,7 +23,6 @@ from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.executions.selectors.definitions import RunDefinition
 from apps.executions.selectors.mock_spaces import mock_urls
 from apps.executions.selectors.waiting_steps import WaitingStep, claimable, oldest_steps
-from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, load_runs, save_runs
 from apps.executions.services.run_progression import fail_run
 from apps.executions.services.secrets import (
@@ -146,8 +147,13 @@ def _steps_ahead(
 
 
 def _give(run: RunAggregate, step: WaitingStep, supervisor: SupervisorSession) -> None:
-    run.record_metric(observe_queue_wait(step.queued_at, run.now, step.kind))
-    step_transitions.claim(run, step.index, supervisor)
+    run.outbox.record_metric(observe_queue_wait(step.queued_at, run.now, step.kind))
+    timeout = timedelta(milliseconds=run.definition.nodes[step.index]["timeoutMs"])
+    run.apply(
+        transitions.claim(
+            run.step_state(step.index), supervisor, lease=conf.lease(), timeout=timeout
+        )
+    )
     if not run.execution.bound_agent_id:
         run.change_run(bound_agent_id=supervisor.agent_id)
 
@@ -265,7 +271,7 @@ def step_spec(run: RunAggregate, index: int, *, attempt: int = 0) -> StepSpecBod
         "ImportBody", {key: node[key] for key in ImportBody.__annotations__ if key in node}
     )
     spec: StepSpecBody = {
-        "jobId": run.keys.job_ids[index],
+        "jobId": run.rows.keys.job_ids[index],
         "attempt": attempt,
         **_run_body(run),
         "runtimeProfile": node.get("runtimeProfile", run.execution.profile),

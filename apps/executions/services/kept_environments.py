@@ -13,17 +13,16 @@ from uuid import UUID
 
 from apps.accounts.api import Principal, Role, email_of
 from apps.executions import conf
-from apps.executions.domain.events import OVERVIEW_NUDGE, RUN_SOURCE
+from apps.executions.domain.events import OVERVIEW_NUDGE
 from apps.executions.domain.kept_environments import (
     TOLD_BEFORE,
     KeepBody,
-    KeepWish,
     NotKept,
     keep_nudge,
     tell_at,
 )
 from apps.executions.domain.repeats import REPEATS_NUDGE
-from apps.executions.domain.states import CancelReason, ExecutionStatus, StepStatus
+from apps.executions.domain.transitions import EventText, RunChange
 from apps.executions.models import Execution
 from apps.executions.selectors.kept_environments import (
     count_kept,
@@ -36,7 +35,6 @@ from apps.executions.services.run_aggregate import RunAggregate, load_run, save_
 from apps.operations.api import MailUnavailable, RecipientRefused, mail_server, send_mail
 from apps.streams.api import unit_of_work
 from kernel import clock, durations
-from kernel.agent_protocol import LogLine
 
 log = logging.getLogger("partita.executions")
 _SUBJECT: Final = "The environment of {run} ends in {left}"
@@ -48,46 +46,29 @@ or on the command line:          partita run keep {run} --for 30m
 """
 
 
-def decide_keeping(run: RunAggregate, verdict: ExecutionStatus, reason: str) -> None:
-    """Decide with the verdict of a run whether its environment is kept; the row says so at once."""
-    execution = run.execution
-    wish = KeepWish(execution.keep_alive_ms, execution.keep_only_failed)
-    if not wish.applies_to(verdict, reason):
-        return
-    if count_kept(execution.workspace_id) >= conf.max_kept():
-        text = (
-            f"the environment is not kept: this workspace keeps {conf.max_kept()} already; "
-            "end one of them (EXECUTION_MAX_KEPT)"
-        )
-        run.append_log(RUN_SOURCE, [LogLine(run.now, "warn", "system", text)])
-        return
-    run.change_run(keep_alive_until=_until(run))
+def keeping(execution: Execution, now: datetime) -> RunChange:
+    """Keep the environment of a run with its verdict, if its workspace may keep one more.
+
+    The row says so at once.
+    """
+    if count_kept(execution.workspace_id) < conf.max_kept():
+        until = now + timedelta(milliseconds=execution.keep_alive_ms)
+        return RunChange({"keep_alive_until": until})
+    text = (
+        f"the environment is not kept: this workspace keeps {conf.max_kept()} already; "
+        "end one of them (EXECUTION_MAX_KEPT)"
+    )
+    return RunChange({}, warning=text)
 
 
-def stop_reason(run: RunAggregate, index: int, reason: CancelReason) -> CancelReason:
-    """Return why a supervisor must end a job: a healthy service of a kept environment runs on."""
-    is_healthy = run.statuses[index] is StepStatus.HEALTHY
-    is_service = run.plan.nodes[index].kind == "service"
-    if run.execution.has_kept_environment and is_service and is_healthy:
-        return CancelReason.DETACH
-    return reason
-
-
-def begin_keeping(run: RunAggregate) -> bool:
-    """Keep the environment from the end of the run on, if that was decided; return whether."""
-    if not run.execution.has_kept_environment:
-        return False
-    run.change_run(keep_alive_until=_until(run))
-    kept_for = durations.format_duration(run.execution.keep_alive_ms / 1000)
-    until = clock.rfc3339(_until(run))
-    run.emit_run_event("kept", f"the environment is kept for {kept_for}, until {until}")
-    return True
-
-
-def forget_keeping(run: RunAggregate) -> None:
-    """Keep nothing of a run that is canceled."""
-    if run.execution.has_kept_environment:
-        run.change_run(keep_alive_until=None)
+def kept_from_end(execution: Execution, now: datetime) -> RunChange:
+    """Keep the environment from the end of the run on, or release the run from its supervisor."""
+    if not execution.has_kept_environment:
+        return RunChange({"bound_agent_id": ""})
+    kept_for = durations.format_duration(execution.keep_alive_ms / 1000)
+    until = now + timedelta(milliseconds=execution.keep_alive_ms)
+    text = f"the environment is kept for {kept_for}, until {clock.rfc3339(until)}"
+    return RunChange({"keep_alive_until": until}, (EventText("kept", text),))
 
 
 @unit_of_work
@@ -191,7 +172,3 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     if run is None or not run.is_over or not run.execution.has_kept_environment or is_over_time:
         raise NotKept(not_kept_text(run.execution if run else execution))
     return run
-
-
-def _until(run: RunAggregate) -> datetime:
-    return run.now + timedelta(milliseconds=run.execution.keep_alive_ms)

@@ -19,6 +19,7 @@ from django.db.models import F, Max
 from apps.accounts.api import Principal, Role
 from apps.agents.api import reasons_to_wait
 from apps.executions import conf
+from apps.executions.domain.decided_steps import skip
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
 from apps.executions.domain.kept_environments import keep_wish
 from apps.executions.domain.plan import Skip
@@ -35,10 +36,10 @@ from apps.executions.domain.states import (
     StatusCode,
     StepReason,
 )
+from apps.executions.domain.transitions import EventText, RunChange
 from apps.executions.models import Execution, IdempotencyKey, Step
 from apps.executions.selectors.attempts import attempts_of
 from apps.executions.selectors.runs import summary
-from apps.executions.services import step_transitions
 from apps.executions.services.admission import supersede
 from apps.executions.services.enqueue import enqueue
 from apps.executions.services.run_aggregate import load_run, load_runs, save_runs
@@ -173,13 +174,15 @@ def store_run(
     open_topics([events_topic(execution.run_id), logs_topic(execution.run_id)])
     run = load_run(execution.pk)
     assert run is not None, "stored above"
-    run.emit_run_event("queued", f"accepted: {accepted.suite.title} on {accepted.backend.label}")
+    text = f"accepted: {accepted.suite.title} on {accepted.backend.label}"
+    run.apply(RunChange({}, (EventText("queued", text),)))
     if printed := accepted.suite.print_lines:
         lines = [LogLine(run.now, "info", "system", text) for text in printed]
-        run.append_log(RUN_SOURCE, lines)
+        run.outbox.append_log(RUN_SOURCE, lines)
     if accepted.before is not None:
         for index in sorted(accepted.before.not_selected):
-            step_transitions.skip(run, index, Skip(StepReason.NOT_SELECTED))
+            why = Skip(StepReason.NOT_SELECTED)
+            run.apply(skip(run.step_state(index), why, run.plan))
     save_runs([run])
     _supersede_group(execution)
     answer = summary(run.execution, now=run.now)

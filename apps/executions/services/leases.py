@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from apps.agents.api import heard_of, online_agents
 from apps.executions import conf
+from apps.executions.domain import transitions
 from apps.executions.domain.agent_reports import (
     Adopted,
     Lease,
@@ -28,7 +29,6 @@ from apps.executions.domain.steps import ProbeRecord
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.kept_environments import jobs_with_kept_units
 from apps.executions.selectors.repeats import jobs_of_kept_repeats
-from apps.executions.services import step_transitions
 from apps.executions.services.claims import fail_for_secrets, release_bindings, step_spec
 from apps.executions.services.run_aggregate import RunAggregate, load_runs, save_runs
 from apps.executions.services.run_progression import progress_run
@@ -115,13 +115,11 @@ def _adopt(supervisor: SupervisorSession, active: Set[Job]) -> list[tuple[RunAgg
             )
             kept.append((run, index))
         elif row.unit_started_at is None:
-            step_transitions.release(
-                run, index, "the supervisor restarted before the container was created"
-            )
+            text = "the supervisor restarted before the container was created"
+            run.apply(transitions.release(run.step_state(index), text))
         else:
-            step_transitions.expire(
-                run, index, "the supervisor restarted and did not find the step"
-            )
+            text = "the supervisor restarted and did not find the step"
+            run.apply(transitions.expiry(run.step_state(index), text))
     _progress_and_save(runs.values())
     return kept
 
@@ -131,7 +129,7 @@ def expire_jobs_of(agent_id: str) -> None:
     """Expire the running jobs of a supervisor that was removed."""
     runs = _runs_of(_running().filter(agent_id=agent_id))
     for run, index in _jobs_of_agent(runs, agent_id):
-        step_transitions.expire(run, index, f"{agent_id} was removed")
+        run.apply(transitions.expiry(run.step_state(index), f"{agent_id} was removed"))
     _progress_and_save(runs.values())
 
 
@@ -188,9 +186,11 @@ def _expire_lease(run: RunAggregate, index: int, alive: set[tuple[str, str]]) ->
     lives = (row.agent_id, row.incarnation) in alive
     if lives and row.unit_started_at is None and _is_never_renewed(row):
         # this very process is alive: the response to its claim was lost, or came too late
-        step_transitions.release(run, index, f"{row.agent_id} did not start this attempt")
+        text = f"{row.agent_id} did not start this attempt"
+        run.apply(transitions.release(run.step_state(index), text))
     else:
-        step_transitions.expire(run, index, f"{row.agent_id} was lost: the lease was not renewed")
+        text = f"{row.agent_id} was lost: the lease was not renewed"
+        run.apply(transitions.expiry(run.step_state(index), text))
 
 
 def _is_never_renewed(row: Step) -> bool:
@@ -250,11 +250,12 @@ def _lease_answer(step: Step | None, grace: timedelta) -> Lease | StaleAttempt:
 def _store_usage(measurements: Iterable[tuple[Step, StepUsage]]) -> None:
     measured = []
     for step, usage in measurements:
-        for name, value in step_transitions.usage_values(step, usage).items():
+        values = transitions.usage_values(usage, peak_before=step.memory_peak_bytes)
+        for name, value in values.items():
             setattr(step, name, value)
         measured.append(step)
     if measured:
-        Step.objects.bulk_update(measured, step_transitions.USAGE_COLUMNS)
+        Step.objects.bulk_update(measured, transitions.USAGE_COLUMNS)
 
 
 def _store_probes(probes: Mapping[UUID, tuple[Step, ProbeProgress]]) -> None:

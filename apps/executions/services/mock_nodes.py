@@ -12,11 +12,12 @@ from typing import Final
 from uuid import UUID
 
 from apps.executions import conf
+from apps.executions.domain import transitions
+from apps.executions.domain.retry_rules import StepFailure
 from apps.executions.domain.states import JobState, StepReason, StepStatus
 from apps.executions.models import Step
 from apps.executions.selectors.definitions import run_definition
 from apps.executions.selectors.mock_spaces import space_of
-from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import progress_run
 from apps.mocks import api as mocks
@@ -86,10 +87,11 @@ def _record(step: Step, failure: str) -> None:
         return
     if run.statuses[index] is not StepStatus.RUNNING or run.step(index).attempt != step.attempt:
         return
+    state = run.step_state(index)
     if failure:
-        step_transitions.fail(run, index, StepReason.MOCK_NOT_READY, failure)
+        run.apply(transitions.failure(state, StepFailure(StepReason.MOCK_NOT_READY, failure)))
     else:
         surfaces = ", ".join(run.definition.mocks[step.step_id])
-        step_transitions.succeed(run, index, f"{surfaces} answers")
+        run.apply(transitions.success(state, f"{surfaces} answers"))
     progress_run(run)
     save_runs([run])

@@ -11,10 +11,10 @@ from typing import Final
 from uuid import UUID
 
 from apps.executions import conf
+from apps.executions.domain import transitions
 from apps.executions.domain.states import StepStatus
 from apps.executions.selectors.definitions import RunDefinition
 from apps.executions.selectors.mock_spaces import space_of
-from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate, load_run, save_runs
 from apps.executions.services.run_progression import progress_run
 from apps.mocks import api as mocks
@@ -76,7 +76,7 @@ def _record(execution_pk: UUID, index: int, attempt: int, fault: str) -> bool:
     if run.statuses[index] is not StepStatus.RUNNING:
         return False
     if fault:
-        step_transitions.wait_for_mocks(run, index, fault)
+        run.apply(transitions.mock_wait(run.step_state(index), fault))
         progress_run(run)
     else:
         emptied = ", ".join(run.definition.nodes[index]["resetMocks"])

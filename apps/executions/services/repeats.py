@@ -94,7 +94,7 @@ def _store(principal: Principal, run_id: str, request: RepeatRequest, archive: b
         index=index,
         kind=node.kind,
         attempt=_next_attempt(run, index),
-        job_id=run.keys.job_ids[index],
+        job_id=run.rows.keys.job_ids[index],
         command=request.command,
         env=dict(request.env),
         asked_by_id=principal.user_id,

@@ -6,35 +6,27 @@ of these runs waits there, so no completion is planned without knowledge of anot
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import transaction
-
+from apps.executions import conf
 from apps.executions.domain.events import (
-    OVERVIEW_NUDGE,
     REPEATABLE,
+    RUN_EVENT_STATUS,
     RUN_SOURCE,
-    EventRecord,
     event_id,
-    event_records,
-    events_topic,
-    line_records,
-    logs_topic,
-    timestamps,
+    split_output,
     work_nudge,
 )
+from apps.executions.domain.kept_environments import KeepWish
 from apps.executions.domain.plan import RunPlan
-from apps.executions.domain.retry_rules import StepFailure
+from apps.executions.domain.progression import CancelWords, RunState
 from apps.executions.domain.states import (
+    CUTS_SHORT,
     STATES_OF,
     ExecutionStatus,
     JobState,
@@ -43,63 +35,64 @@ from apps.executions.domain.states import (
     indexes_with,
     status_code_of,
 )
+from apps.executions.domain.transitions import (
+    EventText,
+    RunChange,
+    StepChange,
+    StepState,
+)
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import (
     RunDefinition,
-    StepKeys,
     remember_snapshot,
     run_definition,
     step_keys,
 )
-from apps.executions.services.enqueue import enqueue
-from apps.executions.services.run_rows import raise_versions, read_steps, update_rows
-from apps.observability.api import metrics
-from apps.streams.api import Batch, LostRace, append, close_topic, nudge
+from apps.executions.services.run_outbox import RunOutbox
+from apps.executions.services.run_rows import (
+    StepRows,
+    plain_values,
+    raise_versions,
+    read_steps,
+    update_rows,
+)
+from apps.executions.services.telemetry import (
+    FAILED,
+    attempt_trace,
+    count_finished_step,
+    step_duration,
+)
+from apps.streams.api import append
 from kernel import clock
 from kernel.agent_protocol import LogLine
 
-MetricUpdate = Callable[[], None]
-_RUN_EVENT_STATUS: Final = {
-    ExecutionStatus.QUEUED: "pending",
-    ExecutionStatus.BOOTING: "running",
-    ExecutionStatus.CANCELING: "running",
-    ExecutionStatus.HEALTHY: "healthy",
-    ExecutionStatus.FAILED: "failed",
-    ExecutionStatus.CANCELED: "canceled",
-}
-_STOP_REQUESTS_WITHIN_S: Final = 30.0  # later ones are of no use: workers poll for them
+_job_facts: Final = attrgetter(
+    "agent_id", "cancel_reason", "retries_used", "requeues", "cause", "mocks_away_since"
+)
 _FIRST_ATTEMPTS: Final = {StatusCode.PENDING: 0, StatusCode.QUEUED: 1}
-_VARYING: Final = frozenset({"next_seq", "position"})  # differ from row to row
 
 
 @dataclass(slots=True)
 class RunAggregate:
     """A run and its steps. An index is that of a step in the topology, from 0.
 
-    Change steps with `change_step` and the run with `change_run`; `save_runs` stores the changes.
+    `apply` makes a transition; `change_step` and `change_run` change other columns. `save_runs`
+    stores the changes.
     """
 
     execution: Execution
     definition: RunDefinition
-    keys: StepKeys
+    rows: StepRows
     now: datetime
     statuses: list[StepStatus]
     job_states: list[JobState]
     status_codes: list[str]
+    outbox: RunOutbox
     queued_now: list[int] = field(default_factory=list)  # queued within this unit of work
     replaced: dict[int, str] = field(default_factory=dict)  # services that start again, and why
-    deferred_failures: dict[int, StepFailure] = field(default_factory=dict)  # of their dependents
-    ends_now: bool = False
-    stops_now: bool = False  # open jobs were asked to stop before their work is done
-    mocks_wait: bool = False  # mock nodes were started, whose surfaces the dispatcher asks for
-    _steps: dict[int, Step] = field(default_factory=dict)
+    deferred_failures: dict[int, StepChange] = field(default_factory=dict)  # of their dependents
     _attempts: dict[int, int] = field(default_factory=dict)
-    _changes: dict[int, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
     _run_changes: dict[str, object] = field(default_factory=dict)
-    _events: list[bytes] = field(default_factory=list)
-    _lines: list[tuple[str, Sequence[bytes]]] = field(default_factory=list)
-    _metric_updates: list[MetricUpdate] = field(default_factory=list)
-    _nudges: dict[str, float] = field(default_factory=dict)  # name → seconds from now
 
     @property
     def plan(self) -> RunPlan:
@@ -118,6 +111,40 @@ class RunAggregate:
     def not_selected(self) -> list[int]:
         return indexes_with(self.status_codes, StatusCode.NOT_SELECTED)
 
+    def state(self) -> RunState:
+        """Return the run as decisions need it."""
+        execution = self.execution
+        return RunState(
+            plan=self.plan,
+            statuses=self.statuses,
+            jobs=self.job_states,
+            codes=self.status_codes,
+            status=ExecutionStatus(execution.status),
+            verdict=execution.verdict,
+            reason=execution.reason,
+            failing=execution.failing,
+            is_over=self.is_over,
+            keep=KeepWish(execution.keep_alive_ms, execution.keep_only_failed),
+            now=self.now,
+            cancel_words=CancelWords(execution.canceled_by, execution.cancel_reason),
+            replaced=self.replaced,
+            failures=self.deferred_failures,
+            empty_mocks=self.definition.mock_faults.keys(),
+        )
+
+    def step_state(self, index: int) -> StepState:
+        """Return a step as transitions need it; only the row of an open job is read for it."""
+        job = self.job_states[index]
+        node, status, attempt = self.plan.nodes[index], self.statuses[index], self.attempt(index)
+        facts = _job_facts(self.step(index)) if job is JobState.RUNNING else ()
+        return StepState(index, node, status, job, attempt, self.now, self.is_planning, *facts)
+
+    def rows_and_steps(
+        self, reads: Iterable[int], indexes: Iterable[int]
+    ) -> tuple[Mapping[int, Step], dict[int, StepState]]:
+        """Return the rows of `reads`, and those known, in one query; and steps by their index."""
+        return self.rows.read(reads), {index: self.step_state(index) for index in indexes}
+
     def open_jobs(self) -> list[int]:
         return [index for index, job in enumerate(self.job_states) if job is JobState.RUNNING]
 
@@ -133,29 +160,67 @@ class RunAggregate:
 
     def step(self, index: int) -> Step:
         """Return the row of the step with the changes made so far."""
-        if index not in self._steps:
-            self.load_steps([index])
-        return self._steps[index]
+        return self.rows.get(index)
 
-    def is_loaded(self, index: int) -> bool:
-        return index in self._steps
+    def apply(self, change: StepChange | RunChange) -> None:
+        """Make a change, and emit its events with the status after it."""
+        if isinstance(change, StepChange):
+            self._apply_to_step(change)
+            return
+        self.change_run(**change.values)
+        if change.warning:
+            self.warn(change.warning)
+        for event in change.events:
+            status = RUN_EVENT_STATUS[ExecutionStatus(self.execution.status)]
+            self.outbox.emit(RUN_SOURCE, event, status=status)
 
-    def known_value(self, index: int, column: str) -> Any:
-        """Return the column of a step, or None if neither its row nor a change of it is known."""
-        step = self._steps.get(index)
-        return getattr(step, column) if step else self._changes.get(index, {}).get(column)
+    def _apply_to_step(self, change: StepChange) -> None:
+        index, values = change.index, change.values
+        job = self.job_states[index]
+        if change.output:
+            self.keep_output(index, change.output)
+        if change.attempt_end:
+            self._trace(index, *change.attempt_end)
+        if self.statuses[index] is StepStatus.SKIPPED and not self._was_counted(index, "skipped"):
+            self._count(index, "skipped")  # a reset: the next one in this attempt is its second
+        self.change_step(index, **values)
+        if values.get("finished_at"):
+            self._record_end(index, str(values.get("reason", "")))
+        self._follow_job(index, job, change)
+        for event in change.events:
+            self.emit_step_event(index, *event)
 
-    def load_steps(self, indexes: Iterable[int]) -> None:
-        """Read the rows of these steps in one query, except those read before."""
-        missing = [self.keys.step_pks[index] for index in indexes if index not in self._steps]
-        for step in read_steps(missing):
-            self.put_step(step)
+    def _follow_job(self, index: int, before: JobState, change: StepChange) -> None:
+        """Note what the change of a job brings about later in this unit of work, or after it."""
+        after = self.job_states[index]
+        if before is JobState.NONE and after is JobState.PENDING:
+            self.queued_now.append(index)
+        elif before is JobState.NONE and after is JobState.RUNNING:
+            self.outbox.mocks_wait = True
+        if change.replaced and self.plan.nodes[index].kind == "service":
+            self.replaced[index] = change.replaced
+        if change.values.get("cancel_reason") in CUTS_SHORT:
+            self.outbox.jobs_stop = True
+        if change.nudge:
+            self.nudge(change.nudge.name, after_s=change.nudge.after_s)
 
-    def put_step(self, step: Step) -> None:
-        index = step.index - 1
-        for name, value in self._changes.get(index, {}).items():
-            setattr(step, name, value)
-        self._steps[index] = step
+    def _trace(self, index: int, status: str, reason: str) -> None:
+        since = self.rows.known_value(index, "started_at")
+        if since is None and status == FAILED:
+            since = self.rows.known_value(index, "queued_at")
+        if since is not None:
+            node, attempt = self.plan.nodes[index], self.attempt(index)
+            span = (since, self.now)
+            self.outbox.record_metric(
+                attempt_trace(self.execution, node, attempt, span, status, reason)
+            )
+
+    def _record_end(self, index: int, reason: str) -> None:
+        facts = (self.plan.nodes[index].kind, str(self.statuses[index]), reason)
+        self._trace(index, str(self.statuses[index]), reason)
+        self.outbox.record_metric(count_finished_step(*facts))
+        if self.rows.is_read(index) and (started_at := self.step(index).started_at):
+            self.outbox.record_metric(step_duration((started_at, self.now), *facts))
 
     def change_step(self, index: int, **values: Any) -> None:
         self.attempt(index)  # remembered while the status code still has it
@@ -167,141 +232,93 @@ class RunAggregate:
                 self.statuses[index],
                 self.job_states[index],
                 attempt=self._attempts[index],
-                repeats=bool(values.get("repeats") or self.known_value(index, "repeats")),
+                repeats=bool(values.get("repeats") or self.rows.known_value(index, "repeats")),
                 reason=values.get("reason", ""),
             )
-        self._changes[index].update(values)
-        if step := self._steps.get(index):
-            for name, value in values.items():
-                setattr(step, name, value)
+        self.rows.change(index, values)
 
     def change_run(self, **values: Any) -> None:
-        self.ends_now = self.ends_now or "finished_at" in values
+        if "finished_at" in values:
+            self.outbox.run_ends = True
         self._run_changes.update(values)
         for name, value in values.items():
             setattr(self.execution, name, value)
 
     def emit_step_event(
-        self, index: int, what: str, text: str, *, level: str = "info", reason: str = ""
+        self, index: int, what: str, text: str, level: str = "info", reason: str = ""
     ) -> None:
         """Add an event with the present status of the step, and the log line that repeats it."""
-        step_id, attempt = self.plan.nodes[index].id, self.attempt(index)
+        attempt = self.attempt(index)
         counted = what in REPEATABLE or self._was_counted(index, what)
-        nth = self._count(index, what) if counted else 1
-        name = event_id(step_id, what, attempt=attempt, nth=nth)
-        self._emit(name, step_id, text, (str(self.statuses[index]), level, reason, attempt))
-
-    def emit_run_event(
-        self, what: str, text: str, *, level: str = "info", reason: str = ""
-    ) -> None:
-        status = _RUN_EVENT_STATUS[ExecutionStatus(self.execution.status)]
-        self._emit(event_id(RUN_SOURCE, what), RUN_SOURCE, text, (status, level, reason, 0))
-
-    def _emit(self, name: str, source: str, text: str, facts: tuple[str, str, str, int]) -> None:
-        timestamp, time = timestamps(self.execution.started_at, self.now)
-        status, level, reason, attempt = facts
-        event, line = event_records(
-            EventRecord(
-                name, source, timestamp, time, text, status, level, reason or None, attempt or None
-            )
+        self.outbox.emit(
+            self.plan.nodes[index].id,
+            EventText(what, text, level, reason),
+            status=str(self.statuses[index]),
+            attempt=attempt,
+            nth=self._count(index, what) if counted else 1,
         )
-        self._events.append(event)
-        self._lines.append((source, (line,)))
-
-    def count_event(self, index: int, what: str) -> None:
-        """Remember that the attempt has this event, so that the next one is its second."""
-        if not self._was_counted(index, what):
-            self._count(index, what)
 
     def event_count(self, index: int, what: str) -> int:
         """Return how many repeatable events of this name the attempt has."""
-        key = event_id("", what, attempt=self.attempt(index))
-        return int(self.step(index).repeats.get(key, 0))
+        return int(self.step(index).repeats.get(self._event_key(index, what), 0))
+
+    def _event_key(self, index: int, what: str) -> str:
+        return event_id("", what, attempt=self.attempt(index))
 
     def _was_counted(self, index: int, what: str) -> bool:
         """Whether a reset left the event in the attempt of the step; its row was read then."""
-        repeats = self.known_value(index, "repeats")
-        return bool(repeats) and event_id("", what, attempt=self.attempt(index)) in repeats
+        repeats = self.rows.known_value(index, "repeats")
+        return bool(repeats) and self._event_key(index, what) in repeats
 
     def _count(self, index: int, what: str) -> int:
         repeats: dict[str, int] = dict(self.step(index).repeats)
-        key = event_id("", what, attempt=self.attempt(index))
+        key = self._event_key(index, what)
         repeats[key] = repeats.get(key, 0) + 1
         self.change_step(index, repeats=repeats)
         return repeats[key]
 
-    def append_log(self, source: str, lines: Iterable[LogLine], *, attempt: int = 0) -> int:
-        """Append log lines that repeat no event; return their size in bytes."""
-        started_at = self.execution.started_at
-        records = line_records(source, lines, started_at=started_at, now=self.now, attempt=attempt)
-        self._lines.append((source, records))
-        self.record_metric(partial(metrics.count, "partita.log.lines", len(records), stream="logs"))
-        return sum(map(len, records))
+    def keep_output(self, index: int, lines: Sequence[LogLine]) -> None:
+        """Append the lines that the log of the run keeps, and count what is dropped."""
+        execution = self.execution
+        is_full = execution.log_bytes >= conf.log_max_bytes()
+        logs = self.definition.profile["observability"].get("logs", True)
+        kept, dropped = split_output(lines, logs=logs, is_full=is_full)
+        if dropped:
+            if not execution.log_lines_dropped:
+                limit = f"the log limit of {conf.log_max_bytes()} bytes is reached"
+                self.warn(f"{limit}: further output is dropped")
+            self.change_run(log_lines_dropped=execution.log_lines_dropped + dropped)
+        if kept:
+            source, attempt = self.plan.nodes[index].id, self.attempt(index)
+            size = self.outbox.append_log(source, kept, attempt=attempt)
+            self.change_run(log_bytes=execution.log_bytes + size)
 
-    def record_metric(self, update: MetricUpdate) -> None:
-        """Update a metric once this is committed."""
-        self._metric_updates.append(update)
+    def warn(self, text: str) -> None:
+        """Append a warning about the run to its log."""
+        self.outbox.append_log(RUN_SOURCE, [LogLine(self.now, "warn", "system", text)])
 
     def nudge(self, name: str, *, after_s: float = 0) -> None:
         """Wake listeners of `name` once this is committed, or `after_s` later."""
-        self._nudges[name] = min(after_s, self._nudges.get(name, after_s))
+        self.outbox.nudge(name, after_s=after_s)
 
     @property
     def is_changed(self) -> bool:
-        return bool(self._changes or self._run_changes or self._lines)
+        return bool(self.rows.changes or self._run_changes or self.outbox.has_lines)
 
     def write(self) -> None:
-        _write_steps(self.keys, self._changes)
-        self._changes.clear()
+        self.rows.write()
         values = {**self._run_changes, "updated_at": self.now}
         standings = "".join(self.status_codes)
         if standings != self.execution.standings:
             values["standings"] = self.execution.standings = standings
-        update_rows(Execution, [self.execution.pk], _plain(values))
+        update_rows(Execution, [self.execution.pk], plain_values(values))
         self._run_changes.clear()
 
-    def batches(self) -> list[Batch]:
-        """Return the events, then the log lines with consecutive lines of a source together."""
-        events = Batch(events_topic(self.execution.run_id), "", tuple(self._events))
-        topic = logs_topic(self.execution.run_id)
-        lines = [
-            Batch(topic, source, tuple(chain.from_iterable(records for _, records in group)))
-            for source, group in groupby(self._lines, key=lambda line: line[0])
-        ]
-        return [events, *lines]
-
-    def after_append(self) -> None:
-        run_id = self.execution.run_id
-        if self.ends_now:
-            for topic in (events_topic, logs_topic):
-                close_topic(topic(run_id), str(self.execution.status))
-        self._enqueue_tasks()
-        updates = tuple(self._metric_updates)
-        # robust: an update that raises fails no commit; Django cannot log the name of a partial
-        transaction.on_commit(lambda: [update() for update in updates], robust=True)
+    def send(self) -> None:
         if any(self.job_states[index] is JobState.PENDING for index in self.queued_now):
             # steps claimed within this unit of work need none
             self.nudge(work_nudge(self.execution.bound_agent_id))
-        for name, after_s in self._nudges.items():
-            if after_s:
-                transaction.on_commit(partial(_nudge_later, name, after_s))
-            else:
-                nudge(name)
-        if self._events:
-            nudge(OVERVIEW_NUDGE)
-
-    def _enqueue_tasks(self) -> None:
-        """Send the Celery tasks for what changed, once it is committed."""
-        if self.ends_now:
-            transaction.on_commit(partial(enqueue, "executions.dispatch"))  # capacity is free
-        if self.mocks_wait:
-            pk = str(self.execution.pk)
-            transaction.on_commit(partial(enqueue, "executions.check_mocks", pk))
-        if self.execution.backend_kind == "remote-agent" and (self.stops_now or self.ends_now):
-            within_s = _STOP_REQUESTS_WITHIN_S
-            transaction.on_commit(
-                partial(enqueue, "workers.call_off", self.execution.run_id, expires_s=within_s)
-            )
+        self.outbox.send()
 
 
 def load_runs(
@@ -319,10 +336,10 @@ def load_runs(
     runs = {execution.pk: _aggregate(execution, now) for execution in executions}
     wanted = {pk: set(indexes) for pk, indexes in (steps or {}).items() if pk in runs}
     step_pks = [
-        runs[pk].keys.step_pks[index] for pk, indexes in wanted.items() for index in indexes
+        runs[pk].rows.keys.step_pks[index] for pk, indexes in wanted.items() for index in indexes
     ]
     for step in read_steps(step_pks):
-        runs[step.execution_id].put_step(step)
+        runs[step.execution_id].rows.put(step)
     return runs
 
 
@@ -341,58 +358,22 @@ def save_runs(runs: Iterable[RunAggregate]) -> None:
     changed = [run for run in runs if run.is_changed]
     for run in changed:
         run.write()
-    append([batch for run in changed for batch in run.batches()])
+    append([batch for run in changed for batch in run.outbox.batches()])
     for run in changed:
-        run.after_append()
+        run.send()
 
 
 def _aggregate(execution: Execution, now: datetime) -> RunAggregate:
     codes = list(execution.standings)
     remember_snapshot(execution.pk, execution.snapshot_id)
+    now = max(now, execution.updated_at)  # time never runs backwards within a run
     return RunAggregate(
         execution=execution,
         definition=run_definition(execution.snapshot_id),
-        keys=step_keys(execution.pk),
-        now=max(now, execution.updated_at),  # time never runs backwards within a run
+        rows=StepRows(step_keys(execution.pk)),
+        now=now,
         statuses=[STATES_OF[code][0] for code in codes],
         job_states=[STATES_OF[code][1] for code in codes],
         status_codes=codes,
+        outbox=RunOutbox(execution, now),
     )
-
-
-def _nudge_later(name: str, after_s: float) -> None:
-    """Nudge after a delay. If this process ends before, the sweep finds what is due."""
-    timer = threading.Timer(after_s, nudge, [name])
-    timer.daemon = True
-    timer.start()
-
-
-def _write_steps(keys: StepKeys, changes: Mapping[int, Mapping[str, object]]) -> None:
-    """Send one UPDATE for each set of equal changes; log positions differ and go together."""
-    plain = {index: _plain(values) for index, values in changes.items()}
-    _write_varying(keys, plain)
-    groups: dict[str, tuple[dict[str, object], list[UUID]]] = {}
-    for index, values in plain.items():
-        if values:
-            key = json.dumps(values, sort_keys=True, default=str)
-            groups.setdefault(key, (values, []))[1].append(keys.step_pks[index])
-    for values, pks in groups.values():
-        if update_rows(Step, pks, values) != len(pks):
-            raise LostRace
-
-
-def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, object]]) -> None:
-    """Take log positions out of `plain` and write them together, unless all are equal."""
-    varying = {index: values for index, values in plain.items() if values.keys() >= _VARYING}
-    if len({tuple(values[name] for name in _VARYING) for values in varying.values()}) <= 1:
-        return
-    steps = [
-        Step(pk=keys.step_pks[index], **{name: values.pop(name) for name in _VARYING})
-        for index, values in varying.items()
-    ]
-    Step.objects.bulk_update(steps, list(_VARYING))
-
-
-def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Replace members of enums by their text."""
-    return {name: str(value) if isinstance(value, str) else value for name, value in values.items()}

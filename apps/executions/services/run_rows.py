@@ -6,7 +6,10 @@ transaction goes into the ORM, which builds them with forty columns and a placeh
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -15,6 +18,8 @@ from django.db import connection, models
 from django.db.models import F
 
 from apps.executions.models import Execution, Step
+from apps.executions.selectors.definitions import StepKeys
+from apps.streams.api import LostRace
 
 Row = TypeVar("Row", Execution, Step)
 # The rows are taken in one order, so that two transactions never wait for each other.
@@ -24,8 +29,65 @@ _RAISE: Final = (
     " UPDATE {table} SET version = version + 1 WHERE id IN (SELECT id FROM taken)"
     " RETURNING {columns}"
 )
+_VARYING: Final = frozenset({"next_seq", "position"})  # differ from row to row
 _UPDATE: Final = "UPDATE {table} SET {columns} WHERE id = ANY(%b)"
 _READ: Final = "SELECT {columns} FROM {table} WHERE id = ANY(%b)"
+
+
+@dataclass(slots=True)
+class StepRows:
+    """The rows of the steps of a run, by the index of the step: read when needed, written once."""
+
+    keys: StepKeys
+    changes: dict[int, dict[str, object]] = field(default_factory=lambda: defaultdict(dict))
+    _read: dict[int, Step] = field(default_factory=dict)
+
+    def read(self, indexes: Iterable[int]) -> Mapping[int, Step]:
+        """Return the rows that are known, after those of `indexes` were read in one query."""
+        for step in read_steps([self.keys.step_pks[at] for at in indexes if at not in self._read]):
+            self.put(step)
+        return self._read
+
+    def put(self, step: Step) -> None:
+        index = step.index - 1
+        for name, value in self.changes.get(index, {}).items():
+            setattr(step, name, value)
+        self._read[index] = step
+
+    def get(self, index: int) -> Step:
+        """Return the row of the step with the changes made so far."""
+        return self._read.get(index) or self.read([index])[index]
+
+    def change(self, index: int, values: Mapping[str, object]) -> None:
+        self.changes[index].update(values)
+        if step := self._read.get(index):
+            for name, value in values.items():
+                setattr(step, name, value)
+
+    def known_value(self, index: int, column: str) -> Any:
+        """Return the column of a step, or None if neither its row nor a change of it is known."""
+        step = self._read.get(index)
+        return getattr(step, column) if step else self.changes.get(index, {}).get(column)
+
+    def is_read(self, index: int) -> bool:
+        return index in self._read
+
+    def write(self) -> None:
+        """Send one UPDATE for each set of equal changes; log positions differ and go together.
+
+        Raise LostRace if one of the rows is gone.
+        """
+        plain = {index: plain_values(values) for index, values in self.changes.items()}
+        self.changes.clear()
+        _write_varying(self.keys, plain)
+        groups: dict[str, tuple[dict[str, object], list[UUID]]] = {}
+        for index, values in plain.items():
+            if values:
+                key = json.dumps(values, sort_keys=True, default=str)
+                groups.setdefault(key, (values, []))[1].append(self.keys.step_pks[index])
+        for values, pks in groups.values():
+            if update_rows(Step, pks, values) != len(pks):
+                raise LostRace
 
 
 def raise_versions(execution_pks: Sequence[UUID]) -> list[Execution]:
@@ -60,6 +122,23 @@ def update_rows(model: type[Row], pks: Sequence[UUID], values: Mapping[str, Any]
         cursor.execute(statement, [*stored, list(pks)])
         changed: int = cursor.rowcount
     return changed
+
+
+def _write_varying(keys: StepKeys, plain: Mapping[int, dict[str, object]]) -> None:
+    """Take log positions out of `plain` and write them together, unless all are equal."""
+    varying = {index: values for index, values in plain.items() if values.keys() >= _VARYING}
+    if len({tuple(values[name] for name in _VARYING) for values in varying.values()}) <= 1:
+        return
+    steps = [
+        Step(pk=keys.step_pks[index], **{name: values.pop(name) for name in _VARYING})
+        for index, values in varying.items()
+    ]
+    Step.objects.bulk_update(steps, list(_VARYING))
+
+
+def plain_values(values: Mapping[str, object]) -> dict[str, object]:
+    """Replace members of enums by their text."""
+    return {name: str(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _is_postgresql() -> bool:

@@ -13,7 +13,9 @@ from django.db.models import Count
 
 from apps.agents.api import OFFLINE_AFTER, agents_seen_since, online_agents
 from apps.executions import conf
+from apps.executions.domain import transitions
 from apps.executions.domain.events import WORK_NUDGE
+from apps.executions.domain.retry_rules import StepFailure
 from apps.executions.domain.states import (
     ExecutionStatus,
     JobState,
@@ -22,7 +24,6 @@ from apps.executions.domain.states import (
     StepStatus,
 )
 from apps.executions.models import Execution, Step
-from apps.executions.services import step_transitions
 from apps.executions.services.admission import dispatch
 from apps.executions.services.artifact_retention import expire_artifacts
 from apps.executions.services.claims import release_bindings
@@ -152,7 +153,8 @@ def _end_overdue_step(pk: UUID, index: int) -> None:
     if run.statuses[index] is not StepStatus.RUNNING:
         return
     reason = _LATE.get(run.plan.nodes[index].kind, StepReason.TIMEOUT)
-    step_transitions.fail(run, index, reason, "the step did not end in time")
+    late = StepFailure(reason, "the step did not end in time")
+    run.apply(transitions.failure(run.step_state(index), late))
     progress_run(run)
     save_runs([run])
 
@@ -189,7 +191,8 @@ def _fail_unclaimed_step(pk: UUID, index: int, since: datetime) -> None:
         return
     if run.job_states[index] is JobState.PENDING:
         text = f"no supervisor of {run.execution.backend_label} was online for 60 s"
-        step_transitions.fail(run, index, StepReason.AGENT_UNAVAILABLE, text)
+        failure = StepFailure(StepReason.AGENT_UNAVAILABLE, text)
+        run.apply(transitions.failure(run.step_state(index), failure))
         progress_run(run)
         save_runs([run])
 

@@ -10,19 +10,21 @@ unit of work records nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Final
 
+from apps.executions.domain.plan import PlanNode
 from apps.executions.domain.states import ExecutionStatus, StepStatus
 from apps.executions.models import Execution
-from apps.executions.services.run_aggregate import MetricUpdate, RunAggregate
 from apps.observability.api import metrics
 from kernel import telemetry
 from kernel.clock import milliseconds
 from kernel.trace_context import TraceContext, parse_traceparent
 
-_FAILED: Final = str(StepStatus.FAILED)
+MetricUpdate = Callable[[], None]
+FAILED: Final = str(StepStatus.FAILED)
 
 
 def run_finished(run: Execution) -> MetricUpdate:
@@ -66,50 +68,48 @@ def attempt_span(execution: Execution, step_id: str, attempt: int) -> TraceConte
     return run_span.child(step_id, attempt) if run_span else None
 
 
-def trace_attempt(run: RunAggregate, index: int, status: str, reason: str) -> None:
-    """Record the span of the attempt that ends now, from its claim.
-
-    A step that failed without a claim has a span from the time it was queued; one that ended
-    otherwise without a claim has none.
-    """
-    run_span = _span_of(run.execution)
-    since = run.known_value(index, "started_at")
-    if since is None and status == _FAILED:
-        since = run.known_value(index, "queued_at")
-    if run_span is None or since is None:
-        return
-    node, attempt = run.plan.nodes[index], run.attempt(index)
+def attempt_trace(
+    execution: Execution,
+    node: PlanNode,
+    attempt: int,
+    times: tuple[datetime, datetime],
+    status: str,
+    reason: str,
+) -> MetricUpdate | None:
+    """Return what records the span of an attempt, from the first of these times to the second."""
+    run_span = _span_of(execution)
+    if run_span is None:
+        return None
     finished = telemetry.FinishedSpan(
         name=f"step {node.id}",
         context=run_span.child(node.id, attempt),
         parent_id=run_span.span_id,
-        started_at=since,
-        ended_at=run.now,
+        started_at=times[0],
+        ended_at=times[1],
         attributes={
-            "execution_id": run.execution.run_id,
+            "execution_id": execution.run_id,
             "step_id": node.id,
             "kind": node.kind,
             "attempt": attempt,
             "status": status,
             "reason": reason,
         },
-        error=reason if status == _FAILED else "",
+        error=reason if status == FAILED else "",
     )
-    run.record_metric(partial(telemetry.record, finished))
+    return partial(telemetry.record, finished)
 
 
-def trace_run(run: RunAggregate) -> None:
-    """Record the span of the run, from its acceptance to now."""
-    execution = run.execution
+def run_trace(execution: Execution, now: datetime) -> MetricUpdate | None:
+    """Return what records the span of the run, from its acceptance to now."""
     span = _span_of(execution)
     if span is None:
-        return
+        return None
     finished = telemetry.FinishedSpan(
         name="execution",
         context=span,
         parent_id=execution.parent_span_id,
         started_at=execution.started_at,
-        ended_at=run.now,
+        ended_at=now,
         attributes={
             "execution_id": execution.run_id,
             "suite": execution.suite_id,
@@ -120,7 +120,7 @@ def trace_run(run: RunAggregate) -> None:
         },
         error=str(execution.reason) if execution.status == ExecutionStatus.FAILED else "",
     )
-    run.record_metric(partial(telemetry.record, finished))
+    return partial(telemetry.record, finished)
 
 
 def _span_of(execution: Execution) -> TraceContext | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from apps.executions.domain import transitions
 from apps.executions.domain.agent_reports import Recorded
 from apps.executions.domain.events import probes_nudge
 from apps.executions.domain.states import StepStatus
 from apps.executions.domain.steps import WAIT_CHARACTERS
-from apps.executions.services import step_transitions
 from apps.executions.services.run_aggregate import RunAggregate
 from kernel.agent_protocol import StateReport
 from kernel.errors import InvalidInput
@@ -43,7 +43,7 @@ def _record_healthy(run: RunAggregate, index: int, text: str) -> None:
     if run.plan.nodes[index].kind != "service":
         raise InvalidInput("only services report healthy; other steps complete")
     if run.statuses[index] is StepStatus.RUNNING:
-        step_transitions.succeed(run, index, text or "ready")
+        run.apply(transitions.success(run.step_state(index), text or "ready"))
 
 
 def _record_wait(run: RunAggregate, index: int, text: str) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.executions.services import run_aggregate
+from apps.executions.services import run_outbox
 from apps.mocks import api as mocks
 from tests.apps.executions.mocks import MockPlane
 from tests.apps.executions.runs import Worker
@@ -36,6 +36,6 @@ def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """The Celery tasks that runs send, with their arguments."""
     sent: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        run_aggregate, "enqueue", lambda task, *arguments, **_: sent.append((task, *arguments))
+        run_outbox, "enqueue", lambda task, *arguments, **_: sent.append((task, *arguments))
     )
     return sent

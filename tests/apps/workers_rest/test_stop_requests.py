@@ -17,7 +17,7 @@ from apps.console.embedded.server import CeleryThread
 from apps.executions import api
 from apps.executions.domain.states import RunReason
 from apps.executions.models import Execution
-from apps.executions.services import run_aggregate
+from apps.executions.services import run_aggregate, run_outbox
 from apps.executions.services.run_progression import fail_run
 from apps.executions.services.sweep import _end_overdue_runs
 from apps.operations.api import celery_application
@@ -49,7 +49,7 @@ def sent(monkeypatch) -> list[tuple[str, ...]]:
         if task == "workers.call_off":
             messages.append(arguments)
 
-    monkeypatch.setattr(run_aggregate, "enqueue", record)
+    monkeypatch.setattr(run_outbox, "enqueue", record)
     return messages
 
 

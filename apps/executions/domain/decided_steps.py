@@ -1,0 +1,189 @@
+"""The transitions of steps that a decision about their run brings, as values.
+
+Pure; the transitions that reports bring are in `transitions` (reference: control-plane 11.4, 11.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from apps.executions.domain.events import CauseLink, jobs_nudge
+from apps.executions.domain.plan import RunPlan, Skip
+from apps.executions.domain.progression import ResetSteps, RunDecision
+from apps.executions.domain.retry_rules import TIMEOUT_ALLOWANCE, StepFailure
+from apps.executions.domain.states import (
+    CancelReason,
+    JobEvent,
+    JobState,
+    RunReason,
+    StepEvent,
+    StepReason,
+    StepStatus,
+    advance_job,
+    advance_step,
+)
+from apps.executions.domain.transitions import (
+    UNCLAIMED,
+    AttemptEnd,
+    EventText,
+    Nudge,
+    StepChange,
+    StepState,
+    Values,
+    end_values,
+    failure,
+    step_cancellation,
+    stopped_job,
+)
+from kernel.agent_protocol import LogLine
+
+Steps = Mapping[int, StepState]
+_BY_DISPATCHER: Final = "claimed by the dispatcher"
+_EXPECTED: Final = (StepReason.TRIGGER_NOT_FAILED, StepReason.NOT_SELECTED)  # skips
+_SKIPPED: Final[dict[StepReason, str]] = {
+    StepReason.DEPENDENCY_FAILED: "failed",
+    StepReason.DEPENDENCY_SKIPPED: "was skipped",
+    StepReason.RUN_FAILED: "the run has already failed",
+    StepReason.NOT_SELECTED: "not part of this rerun",
+}
+
+
+def resets(reset: ResetSteps, steps: Steps, cause: Sequence[CauseLink]) -> Iterator[StepChange]:
+    """Return steps to `pending` because services that they ran against were replaced."""
+    for index in reset.indexes:
+        yield _reset(steps[index], reset.text, cause)
+
+
+def dead_ends(
+    decision: RunDecision,
+    steps: Steps,
+    plan: RunPlan,
+    *,
+    cause_of: Callable[[int], Sequence[CauseLink]],
+) -> Iterator[StepChange]:
+    """Cancel and skip what does not run.
+
+    `cause_of` a step at fault is asked for once that step has its change, which may be a skip too.
+    """
+    for index in decision.cancel:
+        yield step_cancellation(steps[index], decision.cancel_text)
+    for index, why in decision.skip.items():
+        yield skip(steps[index], why, plan, () if why.because is None else cause_of(why.because))
+
+
+def stops(decision: RunDecision, steps: Steps, *, is_kept: bool) -> Iterator[StepChange]:
+    """Stop open jobs; where an environment `is_kept`, its healthy services run on."""
+    for index in decision.stop:
+        if steps[index].node.kind == "mock":  # it only waits; no supervisor has it
+            yield step_cancellation(steps[index])
+        else:
+            yield _stop_request(steps[index], decision.stop_reason, is_kept=is_kept)
+    for index in decision.end_stopped:
+        yield stopped_job(steps[index])
+
+
+def queue_entry(step: StepState, backend: str) -> StepChange:
+    """Queue a step for the backend with this label."""
+    values = {**_queued(step), "job_state": advance_job(step.job, JobEvent.ENQUEUED)}
+    return StepChange(step.index, values, (EventText("queued", f"queued for {backend}"),))
+
+
+def log_run(step: StepState, line: LogLine) -> tuple[StepChange, ...]:
+    """Run a log node, which ends at once, with its line as output."""
+    queued = StepChange(step.index, _queued(step), (EventText("queued", "queued"),))
+    claimed = {"status": advance_step(StepStatus.QUEUED, StepEvent.CLAIMED), "started_at": step.now}
+    healthy = {
+        "status": advance_step(StepStatus.RUNNING, StepEvent.ENDED_WELL),
+        "finished_at": step.now,
+    }
+    return (
+        queued,
+        StepChange(step.index, claimed, (EventText("claimed", _BY_DISPATCHER),)),
+        StepChange(step.index, healthy, (EventText("healthy", "line written"),), output=[line]),
+    )
+
+
+def mock_start(step: StepState, *, fault: str, timeout: timedelta) -> tuple[StepChange, ...]:
+    """Claim a mock for the dispatcher, which waits until its surfaces answer.
+
+    It fails at once if there is a `fault`: nothing to serve.
+    """
+    queued = StepChange(step.index, _queued(step), (EventText("queued", "queued"),))
+    step = replace(step, status=StepStatus.QUEUED, attempt=step.attempt + 1)
+    if fault:
+        return queued, failure(step, StepFailure(StepReason.MOCK_SURFACE_MISSING, fault))
+    values: Values = {
+        "status": advance_step(step.status, StepEvent.CLAIMED),
+        "job_state": advance_job(advance_job(step.job, JobEvent.ENQUEUED), JobEvent.CLAIMED),
+        "not_before": None,
+        "started_at": step.now,
+        "deadline": step.now + timeout + TIMEOUT_ALLOWANCE,
+    }
+    return queued, StepChange(step.index, values, (EventText("claimed", _BY_DISPATCHER),))
+
+
+def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] = ()) -> StepChange:
+    """Skip a step that is pending, or queued and not claimed; cancel the job of the latter."""
+    values: Values = {
+        "status": advance_step(step.status, StepEvent.SKIPPED),
+        "reason": why.reason,
+        "cause": list(cause),
+        **end_values(step),
+    }
+    if step.job is JobState.PENDING:
+        values["job_state"] = advance_job(step.job, JobEvent.CANCELED)
+    level = "info" if why.reason in _EXPECTED else "warn"
+    event = EventText("skipped", _skip_text(step, why, plan), level, str(why.reason))
+    return StepChange(step.index, values, (event,))
+
+
+def _reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepChange:
+    """Return a step to `pending` because a service that it ran against was replaced."""
+    reason = str(RunReason.DEPENDENCY_REPLACED)
+    values: Values = {
+        **UNCLAIMED,
+        "status": advance_step(step.status, StepEvent.RESET),
+        "job_state": advance_job(step.job, JobEvent.RESET),
+        "queued_at": None,
+        "not_before": None,
+        "cause": list(cause),
+    }
+    is_open = step.job is JobState.RUNNING
+    return StepChange(
+        step.index,
+        values,
+        (EventText("reset", text, "warn", reason),),
+        AttemptEnd("reset", reason) if is_open else None,
+        Nudge(jobs_nudge(step.agent_id)) if is_open else None,  # its refused report stops the job
+    )
+
+
+def _stop_request(step: StepState, reason: CancelReason, *, is_kept: bool = False) -> StepChange:
+    """Ask the supervisor to stop the job: it is nudged, and its next call returns the reason.
+
+    A healthy service of an environment that is kept runs on.
+    """
+    if is_kept and step.node.kind == "service" and step.status is StepStatus.HEALTHY:
+        reason = CancelReason.DETACH
+    nudge = Nudge(jobs_nudge(step.agent_id))
+    return StepChange(step.index, {"cancel_reason": reason}, nudge=nudge)
+
+
+def _queued(step: StepState) -> Values:
+    return {
+        "status": advance_step(step.status, StepEvent.READY),
+        "attempt": step.attempt + 1,
+        "queued_at": step.now,
+    }
+
+
+def _skip_text(step: StepState, why: Skip, plan: RunPlan) -> str:
+    if why.reason is StepReason.TRIGGER_NOT_FAILED:
+        triggers = ", ".join(plan.nodes[trigger].id for trigger in sorted(step.node.triggers))
+        return f"not needed: none failed of {triggers}"
+    if why.because is None:
+        return f"skipped: {_SKIPPED[why.reason]}"
+    return f"skipped: {plan.nodes[why.because].id} {_SKIPPED[why.reason]}"

@@ -1,0 +1,343 @@
+"""The progression of a run: all changes that follow from its state, as one value.
+
+Pure. The services apply a `RunDecision` in the order of its fields (reference: control-plane 11.3,
+11.5, 15.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from apps.executions.domain.kept_environments import KeepWish
+from apps.executions.domain.plan import Replacement, RunPlan, Skip, decide, replacement
+from apps.executions.domain.states import (
+    TERMINAL_STEP,
+    CancelReason,
+    ExecutionEvent,
+    ExecutionStatus,
+    JobState,
+    RunReason,
+    StatusCode,
+    StepReason,
+    StepStatus,
+    advance_execution,
+    indexes_with,
+)
+from apps.executions.domain.transitions import EventText, StepChange, Values
+from kernel.clock import rfc3339
+
+TEARDOWN_WITHIN: Final = timedelta(seconds=60)
+STOPPED_WITHIN: Final = timedelta(seconds=30)
+_END_LEVELS: Final = {ExecutionStatus.HEALTHY: "info", ExecutionStatus.CANCELED: "warn"}
+_WAITING: Final = (StepStatus.PENDING, StepStatus.QUEUED)
+
+
+class CancelWords(NamedTuple):
+    """Who canceled a run and why, as they said."""
+
+    by: str = ""
+    reason: str = ""
+
+    def text(self, what: str, when: str = "") -> str:
+        by = f" by {self.by}" if self.by else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{what}{by}{when}{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """A run before a decision; an index is that of a step in the plan.
+
+    `replaced` are services that start again, and why; `failures` are those of their dependents that
+    were reported with it, and come only if these are not reset. `empty_mocks` serve nothing.
+    """
+
+    plan: RunPlan
+    statuses: Sequence[StepStatus]
+    jobs: Sequence[JobState]
+    codes: Sequence[str]
+    status: ExecutionStatus
+    verdict: str
+    reason: str
+    failing: bool
+    is_over: bool
+    keep: KeepWish
+    now: datetime
+    cancel_words: CancelWords
+    replaced: Mapping[int, str] = field(default_factory=dict)
+    failures: Mapping[int, StepChange] = field(default_factory=dict)
+    empty_mocks: Set[int] = frozenset()
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether steps may still start: the run is booted, not canceled, and has no verdict."""
+        return self.status is ExecutionStatus.BOOTING and not self.verdict
+
+    @property
+    def open_jobs(self) -> tuple[int, ...]:
+        return tuple(index for index, job in enumerate(self.jobs) if job is JobState.RUNNING)
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        return tuple(index for index, status in enumerate(self.statuses) if status in _WAITING)
+
+
+class ResetSteps(NamedTuple):
+    """Steps that return to `pending` because services were replaced."""
+
+    indexes: tuple[int, ...] = ()
+    services: tuple[int, ...] = ()
+    text: str = ""
+
+
+_NO_RESET: Final = ResetSteps()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDecision:
+    """All changes of a run in the order in which they are made; an empty one makes none.
+
+    `values` are columns of the run that change before its steps do, and `verdict` those that change
+    after them; where they set the reason `step_failed`, its detail is the step that failed first.
+    `ends`: the run is over with `values`. `stores_sentence`: what it is like in words is stored
+    then; an `event` without a text has this sentence. `keeps`: the environment is kept if the
+    workspace may keep one more. `stop`: open jobs that must end; `end_stopped`: those that end
+    without their supervisor. `goes_on`: more follows, which is `then`, or else is decided from the
+    state after this. `reads`: steps whose rows are needed.
+    """
+
+    replaced: bool = False
+    reset: ResetSteps = _NO_RESET
+    fail: Sequence[StepChange] = ()
+    values: Values = field(default_factory=dict)
+    ends: bool = False
+    stores_sentence: bool = False
+    event: EventText | None = None
+    cancel: tuple[int, ...] = ()
+    cancel_text: str = "canceled"
+    skip: Mapping[int, Skip] = field(default_factory=dict)
+    start: tuple[int, ...] = ()
+    verdict: Values = field(default_factory=dict)
+    keeps: bool = False
+    stop: tuple[int, ...] = ()
+    stop_reason: CancelReason = CancelReason.TEARDOWN
+    end_stopped: tuple[int, ...] = ()
+    then: RunDecision | None = None
+    goes_on: bool = False
+    reads: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Return the steps that change, each once, but for those of `fail`."""
+        return (
+            *self.reset.indexes,
+            *self.cancel,
+            *self.skip,
+            *self.start,
+            *self.stop,
+            *self.end_stopped,
+        )
+
+
+def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
+    """Return what follows from the statuses of the steps: resets, starts, the verdict, the end."""
+    if not state.is_planning:
+        return _decide_end(state)
+    if state.replaced:
+        return _decide_replacement(state)
+    steps = decide(
+        state.plan,
+        state.statuses,
+        max_parallel=max_parallel,
+        again=set(indexes_with(state.codes, StatusCode.QUEUED_AGAIN)),
+        not_selected=set(indexes_with(state.codes, StatusCode.NOT_SELECTED)),
+    )
+    causes = {skip.because for skip in steps.skip.values() if skip.because is not None}
+    begins_to_fail = steps.failing and not state.failing
+    decision = RunDecision(
+        values={"failing": True} if begins_to_fail else {},
+        stores_sentence=begins_to_fail,
+        cancel=steps.cancel,
+        cancel_text="canceled with what it depends on",
+        skip=steps.skip,
+        start=steps.start,
+        reads=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
+        goes_on=any(_ends_at_once(state, index) for index in steps.start),
+    )
+    if steps.verdict is None:
+        return decision
+    return _with_verdict(state, decision, is_healthy=steps.verdict)
+
+
+def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision:
+    """Admit a queued run: start its time and queue its root steps."""
+    status = advance_execution(state.status, ExecutionEvent.ADMITTED)
+    times: Values = {"booted_at": state.now, "deadline": state.now + max_duration}
+    event = EventText("booting", f"admitted, {len(state.statuses)} steps")
+    return RunDecision(values={"status": status, **times}, event=event, goes_on=True)
+
+
+def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
+    """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
+    status = advance_execution(state.status, ExecutionEvent.CANCEL_REQUESTED)
+    stop = state.open_jobs
+    at_once = status is ExecutionStatus.CANCELED
+    return RunDecision(
+        values={
+            "status": status,
+            "keep_alive_until": None,
+            "cancel_reason": words.reason,
+            "canceled_by": words.by,
+            "canceled_at": state.now,
+            **dict.fromkeys(("verdict", "reason", "reason_detail"), ""),
+            "deadline": state.now + STOPPED_WITHIN,
+        },
+        stores_sentence=True,
+        event=None if at_once else EventText("canceling", words.text("cancel requested"), "warn"),
+        cancel=state.waiting,
+        stop=stop,
+        reads=stop,
+        stop_reason=CancelReason.CANCELED,
+        then=_end(state, status, words.text("canceled", " before it started")) if at_once else None,
+        goes_on=True,
+    )
+
+
+def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunDecision:
+    """Fail the run as a whole. It has the reason at once and ends when its jobs have stopped.
+
+    The detail of `step_failed` is the step that failed.
+    """
+    stop = state.open_jobs
+    is_late = reason is RunReason.RUN_TIMEOUT
+    return RunDecision(
+        values={
+            "failing": True,
+            "reason": reason,
+            "reason_detail": detail,
+            "verdict": ExecutionStatus.FAILED,
+            "deadline": state.now + STOPPED_WITHIN,
+        },
+        stores_sentence=True,
+        skip=dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED)),
+        keeps=state.keep.applies_to(ExecutionStatus.FAILED, reason),
+        stop=stop,
+        reads=stop,
+        stop_reason=CancelReason.TIMEOUT if is_late else CancelReason.CANCELED,
+        goes_on=True,
+    )
+
+
+def decide_forced_end(state: RunState) -> RunDecision:
+    """End what is still open after the time for stopping; later reports of it are stale."""
+    stopped = state.open_jobs
+    return RunDecision(end_stopped=stopped, reads=stopped, goes_on=True)
+
+
+def _ends_at_once(state: RunState, index: int) -> bool:
+    return state.plan.nodes[index].kind == "log" or index in state.empty_mocks
+
+
+def _decide_replacement(state: RunState) -> RunDecision:
+    """Reset what ran against replaced services; fail the run if a part of it must not run twice."""
+    services = tuple(state.replaced)
+    not_selected = set(indexes_with(state.codes, StatusCode.NOT_SELECTED))
+    found = replacement(state.plan, state.statuses, services, not_selected=not_selected)
+    if not found.stuck:
+        names = _names(state.plan, services)
+        text = f"{names} restarted: this step ran against the previous instance"
+        reset = ResetSteps(found.reset, services, text)
+        return RunDecision(
+            replaced=True, reset=reset, reads=(*services, *found.reset), goes_on=True
+        )
+    after = _with_failures(state)
+    if state.failing:
+        failed = decide_failure(after, RunReason.STEP_FAILED)
+    else:
+        failed = decide_failure(after, RunReason.DEPENDENCY_REPLACED, _stuck_text(state, found))
+    return RunDecision(
+        replaced=True, fail=tuple(state.failures.values()), then=failed, goes_on=True
+    )
+
+
+def _with_failures(state: RunState) -> RunState:
+    statuses, jobs = list(state.statuses), list(state.jobs)
+    for index, change in state.failures.items():
+        again = change.attempt_end is not None  # a retry
+        statuses[index] = StepStatus.QUEUED if again else StepStatus.FAILED
+        jobs[index] = JobState.PENDING if again else JobState.FAILED
+    return replace(state, statuses=statuses, jobs=jobs)
+
+
+def _stuck_text(state: RunState, found: Replacement) -> str:
+    """Name the replaced services, the time and the reason, and the steps that cannot run again."""
+    reasons = "; ".join(dict.fromkeys(state.replaced.values()))
+    return (
+        f"{_names(state.plan, state.replaced)} was replaced at {rfc3339(state.now)} ({reasons}) "
+        f"after {_names(state.plan, found.started)} had run against it, and "
+        f"{_names(state.plan, found.stuck)} is not idempotent"
+    )
+
+
+def _names(plan: RunPlan, indexes: Iterable[int]) -> str:
+    return ", ".join(plan.nodes[index].id for index in indexes)
+
+
+def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -> RunDecision:
+    verdict = ExecutionStatus.HEALTHY if is_healthy else ExecutionStatus.FAILED
+    values: Values = {"verdict": verdict}
+    reason = state.reason
+    if not is_healthy:
+        reason = values["reason"] = RunReason.STEP_FAILED
+    stop = state.open_jobs
+    if stop:
+        values["deadline"] = state.now + TEARDOWN_WITHIN
+    return replace(
+        decision,
+        verdict=values,
+        keeps=state.keep.applies_to(verdict, reason),
+        stop=stop,
+        reads=(*decision.reads, *stop),
+        goes_on=not stop,
+    )
+
+
+def _decide_end(state: RunState) -> RunDecision:
+    """End a run that has a verdict or is canceled, once every step and job has ended."""
+    is_canceling = state.status is ExecutionStatus.CANCELING
+    if state.is_over or not (state.verdict or is_canceling):
+        return RunDecision()
+    if state.open_jobs or not all(status in TERMINAL_STEP for status in state.statuses):
+        return RunDecision()
+    if is_canceling:
+        status = advance_execution(state.status, ExecutionEvent.DRAINED)
+        return _end(state, status, state.cancel_words.text("canceled"))
+    if state.verdict == ExecutionStatus.HEALTHY:
+        status = advance_execution(state.status, ExecutionEvent.STEPS_HEALTHY)
+        return _end(state, status, _status_counts(state.statuses))
+    by_steps = state.reason == RunReason.STEP_FAILED
+    event = ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED
+    return _end(state, advance_execution(state.status, event), reason=state.reason)
+
+
+def _end(
+    state: RunState, status: ExecutionStatus, text: str = "", *, reason: str = ""
+) -> RunDecision:
+    values: Values = {"status": status, "finished_at": state.now, "deadline": None}
+    if reason:
+        values["reason"] = reason  # its detail: a step that ended before may be reported after it
+    level = _END_LEVELS.get(status, "error")
+    return RunDecision(
+        values=values,
+        ends=True,
+        stores_sentence=status is not ExecutionStatus.HEALTHY,
+        event=EventText(status.lower(), text, level, str(reason)),
+    )
+
+
+def _status_counts(statuses: Sequence[StepStatus]) -> str:
+    counts = {status: statuses.count(status) for status in StepStatus}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
