@@ -14,7 +14,7 @@ from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.identity import RefName
 from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, refs
-from sync_stack.orchestrator.services.execution.ref_state import rule_digest
+from sync_stack.orchestrator.services.execution.rule_scope import rule_digest
 from tests.faults.sync_world import MANY, History
 from tests.support.fake_sink import Layout
 

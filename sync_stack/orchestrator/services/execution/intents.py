@@ -28,13 +28,9 @@ from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, journals, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
-from sync_stack.orchestrator.services.execution.ref_state import RefState
+from sync_stack.orchestrator.services.execution.ref_state import RefState, TargetFiles
 from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
-from sync_stack.orchestrator.services.execution.targets import (
-    Target,
-    TargetFiles,
-    lock_destinations,
-)
+from sync_stack.orchestrator.services.execution.targets import Target, lock_destinations
 
 log: Final = logging.getLogger(__name__)
 

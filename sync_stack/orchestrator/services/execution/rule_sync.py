@@ -33,24 +33,25 @@ from sync_stack.orchestrator.services.execution.intents import (
 )
 from sync_stack.orchestrator.services.execution.ref_state import (
     RefState,
-    git_source,
-    later_record,
-    mark_read,
-    overrides_at,
-    read_ref,
-    rule_digest,
-)
-from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.targets import (
-    Target,
     TargetFiles,
     environment_of,
-    is_for,
-    is_orphan,
-    lock_destinations,
-    place_target,
+    overrides_at,
+    read_ref,
     target_files,
 )
+from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
+from sync_stack.orchestrator.services.execution.rule_scope import (
+    git_source,
+    is_for,
+    is_orphan,
+    rule_digest,
+)
+from sync_stack.orchestrator.services.execution.targets import (
+    Target,
+    lock_destinations,
+    place_target,
+)
+from sync_stack.orchestrator.services.ref_records import later_record, mark_read
 from sync_stack.repositories import Remote, RepositorySource, TreeEntry
 
 _TRIES: Final = 5

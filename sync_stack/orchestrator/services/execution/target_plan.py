@@ -23,7 +23,8 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
+from sync_stack.orchestrator.services.execution.ref_state import RefState
+from sync_stack.orchestrator.services.execution.rule_scope import git_source
 from sync_stack.orchestrator.services.execution.targets import Target
 from sync_stack.repositories import GitError, TreeEntry
 from sync_stack.repositories.entry import readable

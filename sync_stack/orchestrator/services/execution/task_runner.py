@@ -40,11 +40,6 @@ from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
 from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
-from sync_stack.orchestrator.services.execution.ref_state import (
-    mark_failure,
-    mark_success,
-    record_refs,
-)
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.rule_sync import (
     purge_sync_of,
@@ -54,6 +49,7 @@ from sync_stack.orchestrator.services.execution.rule_sync import (
 )
 from sync_stack.orchestrator.services.execution.target_plan import refresh_schemas
 from sync_stack.orchestrator.services.execution.targets import DestinationLocked
+from sync_stack.orchestrator.services.ref_records import mark_failure, mark_success, record_refs
 
 log: Final = logging.getLogger(__name__)
 _AWAY: Final = (OperationalError, InterfaceError)
