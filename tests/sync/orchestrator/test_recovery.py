@@ -9,7 +9,7 @@ import pytest
 from sync_stack.core.bundle.rules import OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.execution import apply
-from sync_stack.orchestrator.services.execution.intents import store_intent
+from sync_stack.orchestrator.services.execution.apply import store_intent
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World
 from tests.sync.orchestrator.test_crashes import Killed, recover

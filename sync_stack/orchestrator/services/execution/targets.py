@@ -1,4 +1,4 @@
-"""Targets: the files of each, its destination and its lock.
+"""Targets: the place and the lock of each, what is loaded of it, and its plan.
 
 (reference: sync-stack 4.3, 4.4, 4.7)
 """
@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 from kernel import clock
 from sync_stack.core.events import Event
+from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger
+from sync_stack.core.plan import Plan, PlanRequest
+from sync_stack.core.shaping.model import Shaped
 from sync_stack.core.sink import Destination, Owner, TargetPlace
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import TargetKey
@@ -19,11 +22,9 @@ from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import destination_locks, task_transitions
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
-from sync_stack.orchestrator.services.execution.ref_state import TargetFiles
-from sync_stack.orchestrator.services.execution.rule_scope import (
-    place_of,
-    template_names,
-)
+from sync_stack.orchestrator.services.execution.ref_state import RefState, TargetFiles
+from sync_stack.orchestrator.services.execution.rule_scope import place_of, template_names
+from sync_stack.repositories import TreeEntry
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,25 +45,136 @@ class Target:
         place = self.place
         return Owner(rule=place.rule, repo=place.repo, env=place.env, former_rules=former)
 
+    @property
+    def has_intent(self) -> bool:
+        return self.ledger is not None and self.ledger.intent is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleWork:
+    """The targets to sync with the files of `tree`, or, without `tree`, to clean up."""
+
+    ref_state: RefState
+    targets: tuple[Target, ...]
+    tree: Mapping[str, TreeEntry] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedTarget:
+    """All that a target is planned from.
+
+    `formats`: file → format. `older`: the journal of an attempt that is rolled forward.
+    """
+
+    target: Target
+    request: PlanRequest
+    shaped: Shaped
+    formats: Mapping[str, str] = field(default_factory=dict)
+    older: tuple[JournalRecord, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class TargetPlan:
+    """A target with its plan; a conflict leads to a new request and plan, `replans_left` times.
+
+    `journal`: what the writes replace, also those of an attempt that is rolled forward.
+    `restored`: how many keys were given back.
+    """
+
+    target: Target
+    shaped: Shaped
+    formats: Mapping[str, str]
+    request: PlanRequest
+    plan: Plan
+    journal: tuple[JournalRecord, ...]
+    replans_left: int
+    restored: int = 0
+
+
+class TargetFailed(Exception):
+    """An error at one target.
+
+    `planned`: all plans of a failed write; those of the other targets where a guard stopped a dry
+    run, and `stopped` is what would be done without the guard.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        cause: Exception,
+        *,
+        planned: Sequence[TargetPlan] = (),
+        stopped: Plan | None = None,
+    ) -> None:
+        super().__init__(str(cause))
+        self.target = target
+        self.cause = cause
+        self.planned = planned
+        self.stopped = stopped
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadedTargets:
+    """`idle`: targets with nothing to write, each with `no_files` or `env_not_in_file`.
+
+    `failure`: why one target, and with it those after it, was not loaded.
+    """
+
+    loaded: list[LoadedTarget] = field(default_factory=list)
+    idle: list[tuple[Target, str]] = field(default_factory=list)
+    failure: TargetFailed | None = None
+
 
 def place_target(attempt: Attempt, sync: RuleSync, files: TargetFiles, event: Event) -> Target:
     """Return the target at its destination, with its ledger. Raises SinkError."""
-    rule = sync.rule
-    sink = attempt.ports.open_sink(attempt.bundle.datasource(rule.datasource))
+    rule, bundle = sync.rule, attempt.bundle
+    sink = attempt.open_sink(rule.datasource)
     place = place_of(rule, event, files.env)
     destination = sink.destination(place)
     key = TargetKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
-    bundle = attempt.bundle  # rules that this build cannot serve exist as well
+    # rules that this build cannot serve exist as well
     disabled = {each.name for each in bundle.disabled_rules}
     known_rules = frozenset({each.name for each in bundle.rules} | disabled)
     return Target(
         files=files,
         place=place,
         destination=destination,
-        sink=GuardedSink(sink, attempt.heartbeat),
+        sink=sink,
         ledger=ledgers.find(key) or ledgers.adoptable(key, known_rules),
         names=template_names(rule, event, files.env),
     )
+
+
+def unfinished_targets(
+    attempt: Attempt, sync: RuleSync, others: Sequence[Target] = ()
+) -> list[Target]:
+    """Return targets of the rule and ref with an intent, without `others`.
+
+    A dry run, a heal and a purge recover none.
+    """
+    if sync.rule.dry_run or not attempt.follows_ref:
+        return []
+    handled = {(target.place.env, target.destination.id) for target in others}
+    return [
+        Target(
+            files=TargetFiles(env=ledger.env),
+            place=TargetPlace(
+                rule=ledger.rule_id,
+                tenant=ledger.tenant,
+                datasource=ledger.datasource,
+                env=ledger.env,
+                repo=ledger.repo,
+            ),
+            destination=destination,
+            sink=attempt.open_sink(ledger.datasource),
+            ledger=ledger,
+        )
+        for ledger, destination in ledgers.with_intents(sync.rule.name, sync.event.repo)
+        if (ledger.env, destination.id) not in handled
+        and ledger.datasource == sync.rule.datasource
+        and ledger.intent
+        and ledger.intent.state.ref == sync.event.ref
+    ]
 
 
 class DestinationLocked(TaskError):
@@ -74,34 +186,31 @@ class DestinationLocked(TaskError):
 
 
 @contextmanager
-def lock_destinations(attempt: Attempt, targets: Sequence[Target]) -> Iterator[None]:
-    """Lock the destinations of targets in the order of their ids. Raises DestinationLocked.
+def lock_destinations(attempt: Attempt, targets: Sequence[Target]) -> Iterator[Mapping[str, int]]:
+    """Lock the destinations of targets in the order of their ids; yield id → generation.
 
-    Only an exception releases them early: a process that dies leaves its locks, and a lock whose
-    holder no longer runs counts as free.
+    Raises DestinationLocked. Only an exception releases them early: a process that dies leaves its
+    locks, and a lock whose holder no longer runs counts as free.
     """
-    locked: list[str] = []
+    generations: dict[str, int] = {}
     try:
         for destination in sorted({target.destination.id for target in targets}):
-            _lock(attempt, targets, destination)
-            locked.append(destination)
-        yield
+            generations[destination] = _lock(attempt, destination)
+        yield generations
     except Exception:
-        _release(attempt, locked)
+        _release(attempt, generations)
         raise
-    _release(attempt, locked)
+    _release(attempt, generations)
 
 
-def _lock(attempt: Attempt, targets: Sequence[Target], destination: str) -> None:
+def _lock(attempt: Attempt, destination: str) -> int:
     generation = destination_locks.acquire(destination, attempt.claim).generation
     if not generation:
         raise DestinationLocked(destination)
-    for target in targets:
-        if target.destination.id == destination:
-            target.generation = generation
+    return generation
 
 
-def _release(attempt: Attempt, destinations: Sequence[str]) -> None:
+def _release(attempt: Attempt, destinations: Mapping[str, int]) -> None:
     for destination in destinations:
         destination_locks.release(destination, attempt.claim)
     if due := task_transitions.make_due(destinations, clock.now()):
