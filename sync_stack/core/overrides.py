@@ -78,7 +78,7 @@ def apply_overrides(rule: Rule, content: bytes | None) -> Overridden:
         return Overridden(rule=rule)
     try:
         read = read_json(content.removeprefix(b"\xef\xbb\xbf"), max_bytes=MAX_BYTES)
-        given = msgspec.convert(read, dict[str, Any])
+        given = msgspec.convert(read, dict[str, object])
         allowed = {name: value for name, value in given.items() if _is_allowed(rule, name)}
         merged, ignored = _merge(rule, msgspec.convert(allowed, RepositoryFile))
     except (Unreadable, WrongType, msgspec.ValidationError) as error:
@@ -118,8 +118,8 @@ def _only_true(name: str) -> _Merge:
 
     def merge(rule: Rule, wanted: bool) -> tuple[Rule, list[str]]:  # noqa: FBT001
         own: bool = getattr(rule, name)
-        change: dict[str, Any] = {name: own or wanted}
-        return replace(rule, **change), [name] if own and not wanted else []
+        changed, _dropped = _set(name)(rule, own or wanted)
+        return changed, [name] if own and not wanted else []
 
     return merge
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from kernel import clock
 from sync_stack.core.tasks import State, TaskError
@@ -25,6 +25,19 @@ _APPLIED: Final = ("completed", "no_changes")
 _UNPARSED: Final = frozenset(
     {"parse_error", "unsupported_expression", "unknown_format", "root_key_missing"}
 )
+
+
+class RefColumns(TypedDict):
+    """The columns of a ref record but its id and version."""
+
+    rule_id: str
+    repo: str
+    ref: str
+    platform: str
+    datasource: str
+    seen: dict[str, object]
+    recent: list[str]
+    pr_time: str
 
 
 def update(fresh: RecordedRef, change: Callable[[RecordedRef], RecordedRef]) -> RecordedRef:
@@ -52,7 +65,7 @@ def delete(record_id: str, task_id: str) -> None:
             RefRecord.objects.filter(id=record_id, version=row.version).delete()
 
 
-def _columns(record: RecordedRef) -> dict[str, Any]:
+def _columns(record: RecordedRef) -> RefColumns:
     observed = record.observed
     return {
         "rule_id": record.name.rule,
@@ -72,10 +85,15 @@ def ref_name(sync: RuleSync) -> RefName:
     return RefName(rule=sync.rule.name, repo=sync.event.repo, ref=sync.event.ref)
 
 
+def _pr_time(sync: RuleSync) -> str:
+    """Return the time of the event of a pull request, or an empty text."""
+    return clock.rfc3339(sync.event.pr_time) if sync.event.pr_time else ""
+
+
 def later_record(sync: RuleSync) -> RecordedRef | None:
     """Return the ref record if a later event of the pull request has been handled."""
     record = refs.find(ref_name(sync))
-    time = sync.event.as_dict().get("pr_time", "")
+    time = _pr_time(sync)
     return record if record and time and record.pr_time > time else None
 
 
@@ -139,7 +157,7 @@ def _change(
     attempt: Attempt, sync: RuleSync, outcome: RuleSyncOutcome, state: State
 ) -> Callable[[RecordedRef], RecordedRef]:
     digest = outcome.rule_digest or rule_digest(attempt.bundle, sync.rule)
-    pr_time = sync.event.as_dict().get("pr_time", "")
+    pr_time = _pr_time(sync)
     repeated = sync.key in attempt.done and sync.key not in attempt.heads
 
     def change(record: RecordedRef) -> RecordedRef:
