@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sync_stack.core.bundle.rules import Rule, SyncMode
-from sync_stack.core.prune import protected_keys
+from sync_stack.core.ownership import protected_keys
 from sync_stack.core.tasks import MESSAGES, RETRYABLE, TERMINAL
 from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.identity import RefName
