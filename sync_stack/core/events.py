@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final, NotRequired, Self, TypedDict
 from urllib.parse import urlsplit
 
 from kernel.clock import parse_rfc3339, rfc3339
@@ -29,6 +29,15 @@ class EventKind(StrEnum):
     PUSH = "push"
     TAG = "tag"
     PULL_REQUEST = "pull_request"
+
+
+class RefFields(TypedDict):
+    """The members of an event that follow from its ref."""
+
+    ref: str
+    kind: EventKind
+    branch: NotRequired[str]
+    tag: NotRequired[str]
 
 
 class Effect(StrEnum):
@@ -70,9 +79,9 @@ class Event:
         """Return the event for a branch or a tag; raise BadPayload."""
         return replace(self, **ref_fields(ref))
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the form of a task record: `kind` is called event, empty members are left out."""
-        made: dict[str, Any] = {}
+        made: dict[str, object] = {}
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, datetime):
@@ -129,15 +138,13 @@ def is_zero(commit: str) -> bool:
     return not commit.strip("0")
 
 
-def ref_fields(ref: str) -> dict[str, Any]:
-    """`ref`, with `kind` and `branch` or `tag` after it. Raises BadPayload."""
+def ref_fields(ref: str) -> RefFields:
+    """Return `ref`, with `kind` and `branch` or `tag` after it. Raises BadPayload."""
     check_ref(ref)
-    for prefix, kind, name in (
-        ("refs/heads/", EventKind.PUSH, "branch"),
-        ("refs/tags/", EventKind.TAG, "tag"),
-    ):
-        if ref.startswith(prefix):
-            return {"ref": ref, "kind": kind, name: ref.removeprefix(prefix)}
+    if ref.startswith("refs/heads/"):
+        return {"ref": ref, "kind": EventKind.PUSH, "branch": ref.removeprefix("refs/heads/")}
+    if ref.startswith("refs/tags/"):
+        return {"ref": ref, "kind": EventKind.TAG, "tag": ref.removeprefix("refs/tags/")}
     raise BadPayload(f"{ref[:100]!r} is neither a branch nor a tag")
 
 

@@ -118,8 +118,8 @@ def _only_true(name: str) -> _Merge:
 
     def merge(rule: Rule, wanted: bool) -> tuple[Rule, list[str]]:  # noqa: FBT001
         own: bool = getattr(rule, name)
-        change: dict[str, Any] = {name: own or wanted}
-        return replace(rule, **change), [name] if own and not wanted else []
+        changed, _dropped = _set(name)(rule, own or wanted)
+        return changed, [name] if own and not wanted else []
 
     return merge
 

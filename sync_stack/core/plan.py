@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from sync_stack.core.bundle.rules import SyncMode
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, digester
-from sync_stack.core.ownership import OwnedKeys, PlanRefused, owned_keys, refuse_taken
-from sync_stack.core.prune import (
+from sync_stack.core.ownership import (
     DesiredKey,
+    OwnedKeys,
     PlanRequest,
     PruneDecision,
     decide_prune,
-    written_records,
+    owned_keys,
+    refuse_foreign,
 )
 from sync_stack.core.sink import MISTYPED, Delete, Live, LiveRecord, Put
 
@@ -68,7 +68,7 @@ class Plan:
 
 def plan_apply(request: PlanRequest) -> Plan:
     """Return the plan; nothing is written. Raise PlanRefused."""
-    _refuse(request)
+    refuse_foreign(request)
     owned = owned_keys(request.ledger, request.live, request.owner)
     decision = decide_prune(request, owned)
     live = request.live_values  # values are compared as text: `1.10` is not `1.1`
@@ -107,58 +107,6 @@ def effective_mode(request: PlanRequest) -> SyncMode:
         return request.mode
     few = len(request.desired) <= AUTO_UPSERT_KEYS
     return SyncMode.GIT_UPSERT_ALL if few else SyncMode.GIT_SMART_REPAIR
-
-
-def _refuse(request: PlanRequest) -> None:
-    """Raise PlanRefused where the plan would replace or join what belongs to somebody else."""
-    live, records = request.live, written_records(request)
-    if not records:
-        return
-    refuse_taken(records, request.taken, live, request.owner)
-    _refuse_mistyped(request, records)
-    _refuse_shared(request)
-    if live.unowned and not request.adopt:
-        raise PlanRefused("unowned_destination", "it exists and was not written by Partita")
-    if request.capabilities.refuses_foreign and live.foreign:
-        raise PlanRefused("unowned_destination", "it holds foreign keys", live.foreign)
-    unmarked = [name for name in records if _is_unowned(request, live.records.get(name), name)]
-    if unmarked and not request.adopt:
-        raise PlanRefused("unowned_destination", "exists without our marker", unmarked)
-
-
-def _refuse_mistyped(request: PlanRequest, records: AbstractSet[str]) -> None:
-    """Raise PlanRefused where another type of value stands in a record that we never wrote.
-
-    `adopt` does not change this: such a value could not be restored.
-    """
-    live = request.live
-    settled = request.ledger.settled_records() if request.ledger else frozenset()
-    known = live.mistyped & settled
-    if live.mistyped_whole and known:
-        return
-    if wrong := (records & live.mistyped) - known:
-        detail = "another type of value stands there, which Partita did not write"
-        raise PlanRefused("unowned_destination", detail, wrong)
-
-
-def _refuse_shared(request: PlanRequest) -> None:
-    if not request.capabilities.file_records:
-        return
-    files: dict[str, str] = {}
-    for entry in request.desired.values():
-        other = files.setdefault(entry.record, entry.file)
-        if other != entry.file:
-            detail = f"{other} and {entry.file} would both be {entry.record!r}"
-            raise PlanRefused("key_conflict", detail, [entry.record])
-
-
-def _is_unowned(request: PlanRequest, record: LiveRecord | None, name: str) -> bool:
-    sink = request.capabilities
-    if record is None or record.mark is not None or not sink.marks_records:
-        return False
-    if sink.adopts_unmarked and not sink.whole_records:
-        return False
-    return request.ledger is None or name not in request.ledger.settled_records()
 
 
 def _contents(
@@ -252,9 +200,7 @@ def _keys_to_adopt(
     request: PlanRequest, owned: OwnedKeys, live: Mapping[str, str]
 ) -> frozenset[str]:
     """Return the live keys without an owner that Git now declares."""
-    ours = owned.settled | {
-        name for name, record in request.live.records.items() if request.owner.owns(record.mark)
-    }
+    ours = owned.settled | request.ours
     present = (request.desired.keys() & live.keys()) - owned.keys.keys()
     return frozenset(key for key in present if request.desired[key].record not in ours)
 

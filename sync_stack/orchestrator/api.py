@@ -12,7 +12,11 @@ from sync_stack.orchestrator.selectors.drift import DriftSnapshot
 from sync_stack.orchestrator.selectors.ledgers import destination_of
 from sync_stack.orchestrator.services import drift_records, leader
 from sync_stack.orchestrator.services.drift_records import HealRecord
-from sync_stack.orchestrator.services.execution.targets import TargetLocation, is_for, is_produced
+from sync_stack.orchestrator.services.execution.rule_scope import (
+    TargetLocation,
+    is_for,
+    is_produced,
+)
 from sync_stack.orchestrator.services.leader import LeaderRecord
 
 __all__ = [

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sync_stack.core.bundle.rules import Rule, SyncMode
-from sync_stack.core.prune import protected_keys
+from sync_stack.core.ownership import protected_keys
 from sync_stack.core.tasks import MESSAGES, RETRYABLE, TERMINAL
 from sync_stack.orchestrator.domain import identity
 from sync_stack.orchestrator.domain.identity import RefName
 from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, refs
-from sync_stack.orchestrator.services.execution.ref_state import rule_digest
+from sync_stack.orchestrator.services.execution.rule_scope import rule_digest
 from tests.faults.sync_world import MANY, History
 from tests.support.fake_sink import Layout
 

@@ -34,7 +34,7 @@ from sync_stack.orchestrator.models import (
 )
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.deliveries import DeliveryRefused
-from sync_stack.orchestrator.services.execution.ref_state import rule_digest
+from sync_stack.orchestrator.services.execution.rule_scope import rule_digest
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,17 @@ class HealRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next_attempt_at: str = ""
     last_task_id: str = ""
     last_outcome: str = ""
+
+
+class ObservedDrift(TypedDict):
+    """The columns of an episode that every poll writes."""
+
+    ref: str
+    commit: str
+    generation: int
+    last_seen_at: datetime
+    counts: dict[str, int]
+    changes: list[Mapping[str, object]]
 
 
 def heal_of(row: Drift) -> HealRecord:
@@ -72,7 +83,7 @@ def continue_episode(
     return write(row, polls=row.polls + 1, **_observed_fields(ledger, comparison, now), **more)
 
 
-def _observed_fields(ledger: Ledger, comparison: Comparison, now: datetime) -> dict[str, Any]:
+def _observed_fields(ledger: Ledger, comparison: Comparison, now: datetime) -> ObservedDrift:
     assert ledger.applied is not None
     return {
         "ref": ledger.applied.ref,

@@ -18,8 +18,12 @@ from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.execution.ref_state import event_of_ref, git_source
-from sync_stack.orchestrator.services.execution.targets import is_for, is_orphan
+from sync_stack.orchestrator.services.execution.rule_scope import (
+    event_of_ref,
+    git_source,
+    is_for,
+    is_orphan,
+)
 from sync_stack.orchestrator.services.execution.task_runner import run_task
 from sync_stack.orchestrator.services.task_creation import NewTask, create_task
 from sync_stack.orchestrator.services.triggers import trigger_ref

@@ -17,7 +17,7 @@ from sync_stack.orchestrator.domain.identity import TargetKey, key_of
 from sync_stack.orchestrator.domain.task_documents import HealBaseline, TaskRequest
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.deliveries import DeliveryRefused
-from sync_stack.orchestrator.services.execution.ref_state import event_for
+from sync_stack.orchestrator.services.execution.rule_scope import event_for
 from sync_stack.orchestrator.services.task_creation import Created, NewTask, create_task
 
 Publish = Callable[[Sequence[str]], None]

@@ -17,7 +17,7 @@ from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.management.base import SyncCommand
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services.execution.targets import is_orphan
+from sync_stack.orchestrator.services.execution.rule_scope import is_orphan
 from sync_stack.orchestrator.services.operator_requests import trigger_purge
 from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 from tests.support.sync_world import World, rule

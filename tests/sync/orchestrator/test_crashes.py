@@ -14,8 +14,8 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.execution import apply, task_runner
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.ref_state import record_refs
 from sync_stack.orchestrator.services.reconcile import reconcile
+from sync_stack.orchestrator.services.ref_records import record_refs
 from sync_stack.orchestrator.services.sweeps import LostWorkerDetector
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.sync_world import World, rule

@@ -7,12 +7,14 @@ import threading
 import uuid
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection
 
 from kernel import clock
-from sync_stack.core.bundle.rules import Cleanup, CleanupAction
+from sync_stack.core.bundle.rules import Cleanup, CleanupAction, Prune
+from sync_stack.core.sink import SinkConflict
 from sync_stack.core.tasks import LAG_DELAY_S
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
@@ -314,6 +316,29 @@ def test_the_environment_of_a_deleted_branch_goes_when_the_rule_says_so(tmp_path
     task = world.finish(world.push("0" * 40, "feature", deleted=True))
     assert (task.state, task.message) == ("SUCCEEDED", "cleaned_up")
     assert (world.values("feature-shop"), world.values("main-shop")) == ({}, {"a": "1"})
+
+
+def test_a_clean_up_that_meets_a_conflict_is_planned_again_as_a_clean_up(tmp_path, monkeypatch):
+    one = rule(
+        branch_map={},
+        env_as_branch=True,
+        cleanup=Cleanup(on_branch_delete=CleanupAction.PRUNE),
+        prune=Prune(protection=("keep",)),
+    )
+    world = World(tmp_path, rules=(one,), sink=FakeSink(Layout.DOCUMENT))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nkeep: 2\n"}, branch="feature"))
+    world.repository.git("push", "-q", "origin", "--delete", "feature")
+    write, conflicts = world.sink.write, [SinkConflict("somebody else wrote")]
+
+    def write_after_a_conflict(*arguments: Any) -> None:
+        if conflicts:
+            raise conflicts.pop()
+        write(*arguments)
+
+    monkeypatch.setattr(world.sink, "write", write_after_a_conflict)
+    task = world.finish(world.push("0" * 40, "feature", deleted=True))
+    assert (task.attempt, task.state, task.message) == (1, "SUCCEEDED", "cleaned_up")
+    assert world.values("feature-shop") == {"keep": "2"}
 
 
 def test_a_deleted_branch_changes_nothing_otherwise(world):

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sync_stack.core.bundle.rules import OnMissingFile
+from sync_stack.core.bundle.rules import Cleanup, CleanupAction, OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, Task
 from sync_stack.orchestrator.services.execution import apply
-from sync_stack.orchestrator.services.execution.intents import store_intent
+from sync_stack.orchestrator.services.execution.apply import store_intent
 from sync_stack.orchestrator.services.reconcile import reconcile
-from tests.support.sync_world import World
+from tests.support.sync_world import World, rule
 from tests.sync.orchestrator.test_crashes import Killed, recover
 
 pytestmark = pytest.mark.store
@@ -22,6 +22,10 @@ BEFORE = {"a": "1", "b": "2"}
 def half_written(tmp_path) -> tuple[World, Task]:
     """Killed between the writes of two keys, at `staging-shop`."""
     world = World(tmp_path)
+    return world, write_half(world, "staging-shop")
+
+
+def write_half(world: World, destination: str) -> Task:
     world.finish(world.commit_and_push({"app.yaml": "a: 0\n"}))
     world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}, branch="develop"))
     task = world.commit_and_push({"app.yaml": "a: 9\nb: 9\n"}, branch="develop")
@@ -35,9 +39,9 @@ def half_written(tmp_path) -> tuple[World, Task]:
     with pytest.raises(Killed):
         world.run(task)
     world.sink.write = write
-    assert world.values("staging-shop") == {"a": "9", "b": "2"}
+    assert world.values(destination) == {"a": "9", "b": "2"}
     recover(task, world)
-    return world, task
+    return task
 
 
 def assert_given_back(world: World) -> None:
@@ -90,6 +94,18 @@ def test_a_dry_run_gives_nothing_back(half_written):
     world.repository.git("push", "-q", "origin", "--delete", "develop")
     assert world.finish(task).message == "ref_deleted"
     assert world.values("staging-shop") == {"a": "9", "b": "2"}
+
+
+def test_a_dry_run_of_a_clean_up_gives_nothing_back(tmp_path):
+    """Sync invariant 22."""
+    cleanup = Cleanup(on_branch_delete=CleanupAction.PRUNE)
+    world = World(tmp_path, rules=(rule(branch_map={}, env_as_branch=True, cleanup=cleanup),))
+    task = write_half(world, "develop-shop")
+    world.with_rules(dry_run=True)
+    world.repository.git("push", "-q", "origin", "--delete", "develop")
+    assert world.finish(task).message == "dry_run_complete"
+    assert world.values("develop-shop") == {"a": "9", "b": "2"}
+    assert LedgerTarget.objects.exclude(intent_task_id="").exists()
 
 
 def test_a_dry_run_is_not_looked_at_again_for_what_is_half_written(half_written):

@@ -17,7 +17,7 @@ from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.events import Event
 from sync_stack.core.sink import Sink
-from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.core.tasks import TERMINAL, State, TaskKind
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.domain.task_documents import (
     RuleSyncOutcome,
@@ -26,7 +26,7 @@ from sync_stack.orchestrator.domain.task_documents import (
 )
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import counters, task_transitions
-from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat
+from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink, Heartbeat
 from sync_stack.repositories import Repositories, RepositorySource, TreeEntry
 from sync_stack.repositories.schemas import Schemas
 
@@ -173,6 +173,15 @@ class Attempt:
     supersedable: list[str] = field(default_factory=list)
     trees: dict[tuple[RepositorySource, str], Mapping[str, TreeEntry]] = field(default_factory=dict)
     timing: StageTiming = field(default_factory=StageTiming)
+
+    @property
+    def follows_ref(self) -> bool:
+        """Return whether the task syncs the heads of its refs; a heal and a purge do not."""
+        return self.task.kind != TaskKind.HEAL and not self.request.purge
+
+    def open_sink(self, datasource: str) -> GuardedSink:
+        """Open the sink of a datasource of the bundle. Raises SinkError, SecretError."""
+        return GuardedSink(self.ports.open_sink(self.bundle.datasource(datasource)), self.heartbeat)
 
     def approved_keys(self, destination_id: str, env: str) -> frozenset[str]:
         """Return the keys of a target whose deletion an operator has approved."""

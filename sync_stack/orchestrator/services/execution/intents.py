@@ -1,4 +1,4 @@
-"""Intents: stored before the first write, applied after the last one, or restored from the journal.
+"""Intents after the writes: applied, rolled forward, or restored from the journal.
 
 (reference: sync-stack 4.7, 4.8)
 """
@@ -6,34 +6,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sync_stack.core.journal import JournalRecord, merge_journals, plan_restore
-from sync_stack.core.ledger import Intent, Ledger, TargetState
-from sync_stack.core.plan import applied_keys, retained_keys
+from sync_stack.core.journal import JournalRecord, plan_restore
+from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import (
-    Destination,
     SinkConflict,
     SinkError,
     TargetMarker,
-    TargetPlace,
     batches,
 )
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskMemory
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, journals, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
 from sync_stack.orchestrator.services.execution.targets import (
     Target,
-    TargetFiles,
     lock_destinations,
+    unfinished_targets,
 )
 
 log: Final = logging.getLogger(__name__)
@@ -147,67 +141,6 @@ def has_committed(done: Mapping[str, RuleSyncOutcome], ledger: Ledger) -> bool:
     )
 
 
-def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
-    """Store the journal, then the ledger that names it. Raises TaskError if that has changed."""
-    target = planned.target
-    journal = merge_journals(planned.older, planned.plan.journal)
-    before = target.ledger.intent.journal if target.ledger and target.ledger.intent else ""
-    name = journals.store(journal, task_id=attempt.task.id) if journal else ""
-    ledger = replace(
-        target.ledger or _new_ledger(ref_state, target),
-        intent=_intent(attempt, ref_state, planned, name),
-        digest_key_id=derived_keys.digest_key_id(),
-        stale_since="",
-        destination=target.destination.name,
-    )
-    if target.ledger is None:
-        saved = ledger_records.create(ledger, target.destination)
-    else:
-        saved = ledger_records.save(ledger)
-    if saved is None:
-        raise TaskError("destination_busy", "another task has changed the ledger")
-    target.ledger, planned.journal, planned.older = saved, name, journal
-    if before and before != name:
-        journals.delete(before)
-
-
-def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan, journal: str) -> Intent:
-    target, now = planned.target, attempt.now()
-    digest_key = derived_keys.digest_key()
-    state = TargetState(
-        commit=ref_state.head,
-        ref=ref_state.event.ref,
-        rule_digest=ref_state.rule_digest,
-        generation=target.generation,
-        at=now,
-        task_id=attempt.task.id,
-        override_commit=ref_state.override_commit,
-        files=target.files.files,
-        keys=applied_keys(planned.request, planned.plan, digest_key),
-    )
-    retained = retained_keys(
-        planned.plan, target.ledger, planned.request.live, digest_key=digest_key, now=now
-    )
-    return Intent(state=state, journal=journal, retained=retained)
-
-
-def _new_ledger(ref_state: RefState, target: Target) -> Ledger:
-    place = target.place
-    return Ledger(
-        unit_id="",
-        rule_id=place.rule,
-        tenant=place.tenant,
-        platform=ref_state.rule.platform,
-        datasource=place.datasource,
-        kind=target.destination.kind,
-        repo=place.repo,
-        env=place.env,
-        destination=target.destination.name,
-        destination_id=target.destination.id,
-        digest_key_id=derived_keys.digest_key_id(),
-    )
-
-
 def commit_intent(ledger: Ledger) -> Ledger:
     """Make the intent `applied` in one write (4.8, step 9), unless that has been done."""
     current: Ledger | None = ledger
@@ -224,58 +157,25 @@ def commit_intent(ledger: Ledger) -> Ledger:
     return current or ledger
 
 
-def unfinished_targets(
-    attempt: Attempt, sync: RuleSync, others: Iterable[Target] = ()
-) -> list[Target]:
-    """Return targets of the rule and ref with an intent, without `others`; none in a dry run."""
-    if sync.rule.dry_run:
-        return []
-    handled = {(target.place.env, target.destination.id) for target in others}
-    return [
-        _unfinished_target(attempt, ledger, destination)
-        for ledger, destination in ledgers.with_intents(sync.rule.name, sync.event.repo)
-        if (ledger.env, destination.id) not in handled
-        and ledger.datasource == sync.rule.datasource
-        and ledger.intent
-        and ledger.intent.state.ref == sync.event.ref
-    ]
-
-
 def recover_targets(attempt: Attempt, sync: RuleSync) -> None:
     """Restore unfinished targets of a rule sync that failed. Raises TaskError, SinkError."""
     if targets := unfinished_targets(attempt, sync):
-        with lock_destinations(attempt, targets):
-            restore_targets(attempt, targets)
+        with lock_destinations(attempt, targets) as generations:
+            restore_targets(attempt, targets, generations)
 
 
-def restore_targets(attempt: Attempt, targets: Sequence[Target]) -> None:
+def restore_targets(
+    attempt: Attempt, targets: Sequence[Target], generations: Mapping[str, int]
+) -> None:
     """Restore, or commit, each locked target that still has its intent."""
     for target in targets:
         ledger = ledgers.get(target.ledger.unit_id) if target.ledger else None
         if ledger is None or ledger.intent is None:
             continue
-        target.ledger = ledger
+        target.ledger, target.generation = ledger, generations[target.destination.id]
         if is_committed(ledger):
             commit_intent(ledger)
         else:
             before = ledger.applied or ledger.intent.state
             marker = _marker(attempt, target, before.ref, before.commit)
             restore_intent(attempt, target, ledger, marker)
-
-
-def _unfinished_target(attempt: Attempt, ledger: Ledger, destination: Destination) -> Target:
-    sink = attempt.ports.open_sink(attempt.bundle.datasource(ledger.datasource))
-    place = TargetPlace(
-        rule=ledger.rule_id,
-        tenant=ledger.tenant,
-        datasource=ledger.datasource,
-        env=ledger.env,
-        repo=ledger.repo,
-    )
-    return Target(
-        files=TargetFiles(env=ledger.env),
-        place=place,
-        destination=destination,
-        sink=GuardedSink(sink, attempt.heartbeat),
-        ledger=ledger,
-    )

@@ -11,10 +11,8 @@ from msgspec.structs import replace
 from kernel.redaction import known_secrets
 from sync_stack.configuration.secrets import SecretAbsent, SecretError
 from sync_stack.core.file_errors import ShapingError
-from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import PlanRefused
-from sync_stack.core.plan import Plan, PlanRequest
-from sync_stack.core.shaping.model import Shaped
+from sync_stack.core.plan import Plan
 from sync_stack.core.sink import SinkError
 from sync_stack.core.tasks import TaskError, most_significant
 from sync_stack.orchestrator.domain.task_documents import (
@@ -25,8 +23,12 @@ from sync_stack.orchestrator.domain.task_documents import (
 )
 from sync_stack.orchestrator.services.execution.attempt import RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.target_plan import TargetPlan
-from sync_stack.orchestrator.services.execution.targets import Target
+from sync_stack.orchestrator.services.execution.targets import (
+    RuleWork,
+    Target,
+    TargetFailed,
+    TargetPlan,
+)
 from sync_stack.repositories import GitError
 
 KNOWN_ERRORS: Final = (TaskError, GitError, SinkError, ShapingError, PlanRefused, SecretError)
@@ -108,50 +110,38 @@ def failed_outcome(
     )
 
 
-def outcome_of_apply(
-    ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
+def outcome_of(
+    work: RuleWork, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
 ) -> RuleSyncOutcome:
-    targets = [_applied_outcome(ref_state, each) for each in planned]
-    messages = ["completed" if t.outcome == "applied" else "no_changes" for t in targets]
-    return _with_idle(ref_state, planned, idle, targets, messages)
+    """Return the outcome of a sync or a clean-up that was written, or planned in a dry run."""
+    ref_state = work.ref_state
+    if work.tree is None:
+        return _outcome_of_cleanup(ref_state, planned)
+    if ref_state.rule.dry_run:
+        targets = [_planned_outcome(ref_state, each) for each in planned]
+        messages = ["dry_run_complete"] * len(targets)
+    else:
+        targets = [_applied_outcome(ref_state, each) for each in planned]
+        messages = ["completed" if t.outcome == "applied" else "no_changes" for t in targets]
+    files = [entry for each in planned for entry in _files(each)]
+    for target, word in idle:
+        targets.append(replace(_target(ref_state, target), outcome="skipped"))
+        messages.append(word)
+        if word == "no_files":
+            files += _missing(target)
+        else:
+            env = target.files.env
+            files += [FileOutcome(file=n, env=env, status="empty") for n in target.files.files]
+    message = most_significant(messages) if messages else "no_files"
+    return outcome(message, ref_state, targets, files)
 
 
-def outcome_of_plan(
-    ref_state: RefState, planned: Sequence[TargetPlan], idle: Sequence[tuple[Target, str]]
-) -> RuleSyncOutcome:
-    targets = [_planned_outcome(ref_state, each) for each in planned]
-    return _with_idle(ref_state, planned, idle, targets, ["dry_run_complete"] * len(targets))
-
-
-def outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> RuleSyncOutcome:
+def _outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> RuleSyncOutcome:
     targets = [_applied_outcome(ref_state, each) for each in planned]
     if ref_state.rule.dry_run:
         targets = [replace(target, **_PLANNED) for target in targets]
         return outcome("dry_run_complete", ref_state, targets)
     return outcome("cleaned_up" if targets else "ref_deleted", ref_state, targets)
-
-
-def with_plans(
-    ref_state: RefState,
-    targets: Sequence[TargetOutcome],
-    planned: Sequence[TargetPlan],
-    stopped: Plan | None,
-) -> list[TargetOutcome]:
-    """Return the targets of a failed dry run with the counts of their plans.
-
-    The target that failed gets the counts of the plan that a guard stopped.
-    """
-    plans = {
-        (each.target.destination.id, each.target.place.env): _planned_outcome(ref_state, each)
-        for each in planned
-    }
-    counts = {**_counts(stopped), "would_prune": _keys_to_delete(stopped)} if stopped else {}
-    return [
-        replace(target, **counts)
-        if target.error
-        else plans.get((target.destination_id, target.env), target)
-        for target in targets
-    ]
 
 
 def _counts(plan: Plan) -> dict[str, int]:
@@ -168,59 +158,38 @@ def _keys_to_delete(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted(plan.pruned | plan.would_prune)[:MAX_LISTED])
 
 
-def without_files(
-    target: Target, request: PlanRequest, plan: Plan, older: tuple[JournalRecord, ...]
-) -> TargetPlan:
-    empty = Shaped(values={}, keys={})
-    return TargetPlan(
-        target=target, shaped=empty, formats={}, request=request, plan=plan, older=older
-    )
-
-
 def failed_targets(
-    ref_state: RefState,
-    targets: Sequence[Target],
-    culprit: Target,
-    error: TaskError,
-    planned: Sequence[TargetPlan],
+    ref_state: RefState, targets: Sequence[Target], failure: TargetFailed
 ) -> list[TargetOutcome]:
-    """Return the outcome of each target: failed with the error, restored, inconsistent, skipped."""
-    restored = {id(each.target): each.restored for each in planned}
+    """Return the outcome of each target: failed with the error, restored, inconsistent, skipped.
+
+    In a dry run they have the counts of their plans; the target that failed has those of the plan
+    that a guard stopped.
+    """
+    error = task_error(failure.cause)
+    plans = {id(each.target): each for each in failure.planned}
     found = []
     for target in targets:
-        made = replace(_target(ref_state, target), restored=restored.get(id(target), 0))
+        planned, is_culprit = plans.get(id(target)), target is failure.target
+        if ref_state.rule.dry_run and planned:
+            found.append(_planned_outcome(ref_state, planned))
+            continue
+        restored = planned.restored if planned else 0
+        made = replace(_target(ref_state, target), restored=restored)
         if target.ledger is not None and target.ledger.intent is not None:
             word = "inconsistent"
-        elif target is culprit:
+        elif is_culprit:
             word = "failed"
         else:
-            word = "restored" if made.restored else "skipped"
+            word = "restored" if restored else "skipped"
         made = replace(made, outcome=word)
-        if target is culprit:
+        if is_culprit:
             stored, kept = StoredError.of(error), tuple(error.keys[:MAX_LISTED])
             made = replace(made, error=stored, would_prune=kept)
+            if stopped := failure.stopped:
+                made = replace(made, **_counts(stopped), would_prune=_keys_to_delete(stopped))
         found.append(made)
     return found
-
-
-def _with_idle(
-    ref_state: RefState,
-    planned: Sequence[TargetPlan],
-    idle: Sequence[tuple[Target, str]],
-    targets: list[TargetOutcome],
-    messages: list[str],
-) -> RuleSyncOutcome:
-    files = [entry for each in planned for entry in _files(each)]
-    for target, word in idle:
-        targets.append(replace(_target(ref_state, target), outcome="skipped"))
-        messages.append(word)
-        if word == "no_files":
-            files += _missing(target)
-        else:
-            env = target.files.env
-            files += [FileOutcome(file=n, env=env, status="empty") for n in target.files.files]
-    message = most_significant(messages) if messages else "no_files"
-    return outcome(message, ref_state, targets, files)
 
 
 def _target(ref_state: RefState, target: Target) -> TargetOutcome:

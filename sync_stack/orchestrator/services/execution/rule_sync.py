@@ -1,12 +1,13 @@
 """Run one rule of a task: a sync, a heal or the purge of an orphan.
 
+Each loads its targets, locks their destinations, decides on all changes, writes them and commits.
 (reference: sync-stack 4.2, 4.7, 4.8, 6.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from sync_stack.core.bundle.model import Bundle
@@ -18,42 +19,56 @@ from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import TargetPlace
 from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.orchestrator.domain.identity import TargetKey
-from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskRequest
-from sync_stack.orchestrator.models import LedgerTarget
+from sync_stack.orchestrator.domain.task_documents import (
+    RuleSyncOutcome,
+    TargetOutcome,
+    TaskRequest,
+)
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed, apply_targets, clean_up
+from sync_stack.orchestrator.services.execution.apply import commit_targets, write_targets
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
-from sync_stack.orchestrator.services.execution.intents import (
-    recover_targets,
-    restore_targets,
-    unfinished_targets,
-)
+from sync_stack.orchestrator.services.execution.intents import recover_targets, restore_targets
 from sync_stack.orchestrator.services.execution.ref_state import (
     RefState,
-    git_source,
-    later_record,
-    mark_read,
-    overrides_at,
-    read_ref,
-    rule_digest,
-)
-from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.targets import (
-    Target,
     TargetFiles,
     environment_of,
-    is_for,
-    is_orphan,
-    lock_destinations,
-    place_target,
+    overrides_at,
+    read_ref,
     target_files,
 )
-from sync_stack.repositories import Remote, RepositorySource, TreeEntry
+from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
+from sync_stack.orchestrator.services.execution.rule_scope import (
+    git_source,
+    is_for,
+    is_orphan,
+    rule_digest,
+)
+from sync_stack.orchestrator.services.execution.target_content import load_targets
+from sync_stack.orchestrator.services.execution.target_plan import plan_targets
+from sync_stack.orchestrator.services.execution.targets import (
+    RuleWork,
+    Target,
+    TargetFailed,
+    lock_destinations,
+    place_target,
+    unfinished_targets,
+)
+from sync_stack.orchestrator.services.ref_records import later_record, mark_read
+from sync_stack.repositories import Remote, RepositorySource
 
 _TRIES: Final = 5
+Work = RuleWork | RuleSyncOutcome  # an outcome where there is nothing to do
+
+
+class RuleSyncFailed(Exception):
+    """A rule sync failed; `targets` are those of its outcome."""
+
+    def __init__(self, error: TaskError, targets: Sequence[TargetOutcome]) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.targets = targets
 
 
 def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[RuleSync]:
@@ -69,14 +84,19 @@ def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[Ru
 
 
 def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
-    """Sync or heal; return the stored outcome. Raises RuleSyncFailed, LostTask, KNOWN_ERRORS."""
-    if attempt.task.kind == TaskKind.HEAL:
-        return run_heal(attempt, sync)
-    if _is_ignored(attempt, sync):
+    """Sync, heal or purge; return the stored outcome.
+
+    A permanent failure restores what an earlier attempt left half written.
+    Raises RuleSyncFailed, LostTask, KNOWN_ERRORS.
+    """
+    if attempt.follows_ref and _is_ignored(attempt, sync):
         outcome = results.outcome("pull_request_action_ignored")
         return attempt.finish_rule_sync(sync, outcome)
     try:
-        return _sync(attempt, sync)
+        for _ in range(_TRIES):
+            if ended := _run_once(attempt, sync):
+                return ended
+        raise TaskError("destination_busy", "other syncs keep changing the targets")
     except (RuleSyncFailed, *KNOWN_ERRORS) as error:
         known = error.error if isinstance(error, RuleSyncFailed) else task_error(error)
         if not known.retryable:
@@ -84,33 +104,64 @@ def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
         raise
 
 
-def _sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
-    for _ in range(_TRIES):
-        versions = ledgers.versions(sync.rule.name, sync.event.repo)
-        work = _prepare(attempt, sync)
-        unfinished = unfinished_targets(attempt, sync, work.targets)
-        with lock_destinations(attempt, [*work.targets, *unfinished]):
-            current = _revalidate(attempt, sync, versions, work)
-            if current is not None:
-                restore_targets(attempt, unfinished)
-                return _carry_out(attempt, sync, current)
-    raise TaskError("destination_busy", "other syncs keep changing the targets")
+def _run_once(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome | None:
+    """Carry out the work under its locks; return None if it is about other targets by then."""
+    versions = ledgers.versions(sync.rule.name, sync.event.repo)
+    work = _load(attempt, sync)
+    targets = work.targets if isinstance(work, RuleWork) else ()
+    unfinished = unfinished_targets(attempt, sync, targets)
+    with lock_destinations(attempt, [*targets, *unfinished]) as generations:
+        if ledgers.versions(sync.rule.name, sync.event.repo) != versions:
+            again = _load(attempt, sync)
+            if _identity_of(again) != _identity_of(work):
+                return None
+            work = again
+        restore_targets(attempt, unfinished, generations)
+        if isinstance(work, RuleSyncOutcome):
+            return attempt.finish_rule_sync(sync, work)
+        for target in work.targets:
+            target.generation = generations[target.destination.id]
+        return _carry_out(attempt, sync, work)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleWork:
-    """The targets to sync, or, without `tree`, to clean up; `status` if there is none."""
+def _identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
+    """Return the message of an outcome, whether it is a clean-up, and the places of targets."""
+    if isinstance(work, RuleSyncOutcome):
+        return work.message, False, set()
+    places = {(target.place.env, target.destination.id) for target in work.targets}
+    return "", work.tree is None, places
 
-    ref_state: RefState
-    targets: tuple[Target, ...] = ()
-    tree: Mapping[str, TreeEntry] | None = None
-    status: str = ""
 
-    @property
-    def target_ids(self) -> tuple[str, bool, set[tuple[str, str]]]:
-        """Return what identifies the work: its status, its kind and its targets."""
-        places = {(target.place.env, target.destination.id) for target in self.targets}
-        return self.status, self.tree is None, places
+def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutcome:
+    """Load, plan and write all targets; commit. Raises RuleSyncFailed, LostTask."""
+    ref_state, targets, dry_run = work.ref_state, work.targets, work.ref_state.rule.dry_run
+    if work.tree is not None:
+        attempt.stage("plan", 0.25)
+    found = load_targets(attempt, work)
+    try:
+        planned = plan_targets(found, dry_run=dry_run)
+        if planned and not dry_run:
+            targets = tuple(each.target for each in planned)
+            write_targets(attempt, ref_state, planned)
+    except TargetFailed as failure:
+        outcomes = results.failed_targets(ref_state, targets, failure)
+        raise RuleSyncFailed(task_error(failure.cause), outcomes) from failure
+    outcome = attempt.finish_rule_sync(sync, results.outcome_of(work, planned, found.idle))
+    if not dry_run:
+        commit_targets(attempt, ref_state, planned)
+    for target in work.targets if attempt.request.purge else ():
+        if target.ledger and not target.ledger.retained:
+            ledger_records.delete(target.ledger.unit_id, target.ledger.version)
+    return outcome
+
+
+def _load(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return the targets of the ref, of the heal or of the purge. Raises KNOWN_ERRORS."""
+    if attempt.request.purge:
+        return _load_orphan(attempt, sync)
+    if attempt.task.kind == TaskKind.HEAL:
+        return _load_baseline(attempt, sync)
+    return _load_ref(attempt, sync)
 
 
 def _is_ignored(attempt: Attempt, sync: RuleSync) -> bool:
@@ -121,38 +172,34 @@ def _is_ignored(attempt: Attempt, sync: RuleSync) -> bool:
     return platform.effect(event.action) is Effect.NONE
 
 
-def _prepare(attempt: Attempt, sync: RuleSync) -> RuleWork:
+def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
     attempt.stage("git", 0.0)
     ref_state = read_ref(attempt, sync)
     found = environment_of(ref_state)
     if found.word:
-        return RuleWork(ref_state=ref_state, status=found.word)
+        return results.outcome(found.word, ref_state)
     if ref_state.gone or ref_state.closed:
-        return _clean_up_gone(attempt, sync, ref_state, found)
+        return _load_gone(attempt, sync, ref_state, found)
     tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
     mark_read(sync)
     files = target_files(ref_state.rule, found, tree)
     targets = tuple(place_target(attempt, sync, entry, ref_state.event) for entry in files)
-    return RuleWork(
-        ref_state=ref_state, targets=targets, tree=tree, status="" if targets else "no_files"
-    )
+    if not targets:
+        return results.outcome("no_files", ref_state)
+    return RuleWork(ref_state=ref_state, targets=targets, tree=tree)
 
 
-def _clean_up_gone(
-    attempt: Attempt, sync: RuleSync, ref_state: RefState, found: Resolution
-) -> RuleWork:
+def _load_gone(attempt: Attempt, sync: RuleSync, ref_state: RefState, found: Resolution) -> Work:
     """Return the clean-up for a ref that is gone or a pull request that is closed.
 
     A closed pull request whose branch still exists is ignored, because nothing was deleted.
     """
-    status = "ref_deleted" if ref_state.gone else "pull_request_ignored"
-    if not _cleans(ref_state.rule, found) or later_record(sync):
-        return RuleWork(ref_state=ref_state, status=status)
-    target = place_target(attempt, sync, TargetFiles(env=found.environment), ref_state.event)
-    known = target.ledger is not None and target.ledger.applied is not None
-    return RuleWork(
-        ref_state=ref_state, targets=(target,) if known else (), status="" if known else status
-    )
+    if _cleans(ref_state.rule, found) and not later_record(sync):
+        target = place_target(attempt, sync, TargetFiles(env=found.environment), ref_state.event)
+        if target.ledger is not None and target.ledger.applied is not None:
+            return RuleWork(ref_state=ref_state, targets=(target,))
+    message = "ref_deleted" if ref_state.gone else "pull_request_ignored"
+    return results.outcome(message, ref_state)
 
 
 def _cleans(rule: Rule, found: Resolution) -> bool:
@@ -164,48 +211,23 @@ def _cleans(rule: Rule, found: Resolution) -> bool:
     return actions.get(found.source) is CleanupAction.PRUNE
 
 
-def _revalidate(
-    attempt: Attempt, sync: RuleSync, versions: Mapping[str, int], work: RuleWork
-) -> RuleWork | None:
-    """Return the work as it is under the locks; None if it is about other targets by now."""
-    if ledgers.versions(sync.rule.name, sync.event.repo) == versions:
-        return work
-    again = _prepare(attempt, sync)
-    if again.target_ids != work.target_ids:
-        return None
-    generations = {target.destination.id: target.generation for target in work.targets}
-    for target in again.targets:
-        target.generation = generations[target.destination.id]
-    return again
-
-
-def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutcome:
-    if work.status:
-        return attempt.finish_rule_sync(sync, results.outcome(work.status, work.ref_state))
-    if work.tree is None:
-        return clean_up(attempt, work.ref_state, work.targets)
-    return apply_targets(attempt, work.ref_state, work.targets, work.tree)
-
-
-def run_heal(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
-    """Write the ledger's commit again at one target, whatever the ref is now.
+def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return the target of a heal with the ledger's commit, whatever the ref is now.
 
     The outcome is `superseded` if the ledger is no longer the one that the watcher compared with.
     """
     ledger = _healable_ledger(attempt, sync)
     if ledger is None or ledger.applied is None:
-        return attempt.finish_rule_sync(sync, results.outcome("superseded"))
+        return results.outcome("superseded")
     ref_state = _baseline_state(attempt, sync, ledger)
     tree = attempt.tree(ref_state.source, ref_state.head, ref=sync.event.ref)
     applied = ledger.applied
     files = TargetFiles(env=ledger.env, files=applied.files, missing=applied.missing_files())
     target = place_target(attempt, sync, files, sync.event)
-    with lock_destinations(attempt, [target]):
-        current = _healable_ledger(attempt, sync)
-        if current is None or target.destination.id != current.destination_id:
-            return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-        target.ledger = current
-        return apply_targets(attempt, ref_state, [target], tree)
+    if target.destination.id != ledger.destination_id:
+        return results.outcome("superseded")
+    target.ledger = ledger
+    return RuleWork(ref_state=ref_state, targets=(target,), tree=tree)
 
 
 def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
@@ -267,31 +289,15 @@ def purge_sync_of(attempt: Attempt) -> RuleSync | None:
     return RuleSync(rule=replace(rule, dry_run=False), event=event)
 
 
-def run_purge(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
-    """Delete what an orphan owns, except protected keys and those with the marker of another.
-
-    Raises TaskError, SinkError, RuleSyncFailed, LostTask.
-    """
+def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return an orphan, of which all goes but protected keys and those with another's marker."""
     row = ledgers.get_row(attempt.request.purge)
     if row is None or not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
-        return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-    target = _purged_target(attempt, row)
-    with lock_destinations(attempt, [target]):
-        target.ledger = ledgers.get(row.id)
-        if target.ledger is None:
-            return attempt.finish_rule_sync(sync, results.outcome("superseded"))
-        outcome = clean_up(attempt, _purge_state(sync, target.ledger), [target])
-        if not target.ledger.retained:
-            ledger_records.delete(target.ledger.unit_id, target.ledger.version)
-        return outcome
-
-
-def _purged_target(attempt: Attempt, row: LedgerTarget) -> Target:
-    known = {each.name: each for each in attempt.bundle.datasources}
-    if row.datasource not in known:
+        return results.outcome("superseded")
+    if row.datasource not in {each.name for each in attempt.bundle.datasources}:
         detail = f"datasource {row.datasource!r} is not in the bundle: release the target instead"
         raise TaskError("destination_invalid", detail)
-    sink = attempt.ports.open_sink(known[row.datasource])
+    sink = attempt.open_sink(row.datasource)
     place = TargetPlace(
         rule=row.rule_id,
         tenant=row.tenant,
@@ -306,13 +312,15 @@ def _purged_target(attempt: Attempt, row: LedgerTarget) -> Target:
             f"datasource {row.datasource!r} now points to another place: release the target instead"
         )
         raise TaskError("destination_invalid", detail)
-    return Target(
+    ledger = ledgers.ledger_of(row)
+    target = Target(
         files=TargetFiles(env=row.env),
         place=place,
         destination=ledgers.destination_of(row),
-        sink=GuardedSink(sink, attempt.heartbeat),
-        ledger=None,
+        sink=sink,
+        ledger=ledger,
     )
+    return RuleWork(ref_state=_purge_state(sync, ledger), targets=(target,))
 
 
 def _purge_state(sync: RuleSync, ledger: Ledger) -> RefState:

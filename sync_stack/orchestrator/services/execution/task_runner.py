@@ -36,24 +36,19 @@ from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, destination_locks, task_transitions
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.apply import RuleSyncFailed
 from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
 from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
-from sync_stack.orchestrator.services.execution.ref_state import (
-    mark_failure,
-    mark_success,
-    record_refs,
-)
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.rule_sync import (
+    RuleSyncFailed,
     purge_sync_of,
     rule_syncs_of,
-    run_purge,
     run_rule_sync,
 )
-from sync_stack.orchestrator.services.execution.target_plan import refresh_schemas
+from sync_stack.orchestrator.services.execution.target_content import refresh_schemas
 from sync_stack.orchestrator.services.execution.targets import DestinationLocked
+from sync_stack.orchestrator.services.ref_records import mark_failure, mark_success, record_refs
 
 log: Final = logging.getLogger(__name__)
 _AWAY: Final = (OperationalError, InterfaceError)
@@ -200,9 +195,8 @@ def _finish_committed(attempt: Attempt) -> None:
 
 
 def _run(attempt: Attempt, sync: RuleSync) -> TaskError | None:
-    act = run_purge if attempt.request.purge else run_rule_sync
     try:
-        act(attempt, sync)
+        run_rule_sync(attempt, sync)
     except RuleSyncFailed as failure:
         return _store_failure(attempt, sync, failure.error, failure.targets)
     except KNOWN_ERRORS as error:
@@ -245,8 +239,7 @@ def _end_done(attempt: Attempt, syncs: list[RuleSync]) -> None:
 
 def _leaves_records(attempt: Attempt) -> bool:
     """Return whether the task records its refs; heals, purges and dry runs do not."""
-    request = attempt.request
-    return attempt.task.kind != TaskKind.HEAL and not request.dry_run and not request.purge
+    return attempt.follows_ref and not attempt.request.dry_run
 
 
 def _end_failed(attempt: Attempt, syncs: list[RuleSync], errors: list[TaskError]) -> None:

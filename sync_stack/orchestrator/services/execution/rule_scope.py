@@ -1,0 +1,216 @@
+"""What a rule of the bundle means for a repository: its source, its events and its targets.
+
+(reference: sync-stack 1.5, 4.2, 4.3, 4.7)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+from sync_stack.core.bundle.datasources import Datasource
+from sync_stack.core.bundle.model import Bundle
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.rules import SINK_FLAGS, Rule
+from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.environments import EnvironmentSource, resolve, slug
+from sync_stack.core.events import BadPayload, Event, EventKind, ref_fields
+from sync_stack.core.git_platform import git_platform
+from sync_stack.core.globs import matches
+from sync_stack.core.sink import Sink, SinkError, TargetPlace
+from sync_stack.core.templates import render
+from sync_stack.orchestrator.derived_keys import digest_key_id
+from sync_stack.orchestrator.domain.identity import RecordedRef, RefName
+from sync_stack.orchestrator.models import LedgerTarget
+from sync_stack.orchestrator.selectors import refs
+from sync_stack.orchestrator.services.execution.attempt import Resolve
+from sync_stack.repositories import RepositorySource
+
+_OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
+
+
+def git_source(
+    platform: Platform, rule: Rule | None, repo: str, resolve: Resolve
+) -> RepositorySource:
+    """Return URL and credentials of a repository, from the bundle only. Raises SecretError."""
+
+    def secret(ref: SecretRef | None) -> str:
+        return resolve(ref, None) if ref else ""
+
+    password = secret(platform.token) or secret(platform.password)
+    user = platform.username or git_platform(platform).clone_user
+    return RepositorySource(
+        url=(rule.repo_url if rule else "") or git_platform(platform).clone_url(platform, repo),
+        username=user if password else "",
+        password=password,
+        private_key=secret(platform.ssh_private_key),
+        passphrase=secret(platform.ssh_passphrase),
+        known_hosts=platform.known_hosts,
+        verify_ssl=platform.verify_ssl,
+        ca_cert=platform.ca_cert,
+        timeout_s=platform.timeout_s,
+    )
+
+
+def rule_digest(bundle: Bundle, rule: Rule) -> str:
+    """Return a digest of the rule and its datasource; secrets count as references."""
+    known = [_plain(rule), _plain(bundle.datasource(rule.datasource)), digest_key_id()]
+    text = json.dumps(known, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case SecretRef():
+            plain: Any = str(value)
+        case Enum():
+            plain = value.value
+        case Mapping():
+            plain = {str(key): _plain(entry) for key, entry in value.items()}
+        case tuple() | list():
+            plain = [_plain(entry) for entry in value]
+        case _ if is_dataclass(value):
+            plain = {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+        case _:
+            plain = value
+    return plain
+
+
+def event_for(bundle: Bundle, rule: Rule, repo: str, ref: str) -> Event:
+    """Return an event for the current state of a ref, without a commit. Raises BadPayload.
+
+    A pull request is as its last event said; without one it counts as a fork's.
+    """
+    platform = bundle.platform(rule.platform)
+    url = rule.repo_url or git_platform(platform).clone_url(platform, repo)
+    name = RefName(rule=rule.name, repo=repo, ref=ref)
+    return event_of_ref(name, refs.find(name), platform=platform.name, clone_url=url)
+
+
+def event_of_ref(
+    name: RefName, record: RecordedRef | None, *, platform: str, clone_url: str
+) -> Event:
+    """Return the event of `event_for`; a sync takes the address of the bundle, not `clone_url`."""
+    event = partial(Event, platform=platform, repo=name.repo, clone_url=clone_url)
+    ref = name.ref
+    pull = pull_request_of(ref)
+    if not pull:
+        return event(**ref_fields(ref))
+    observed = record.observed if record else None
+    return event(
+        kind=EventKind.PULL_REQUEST,
+        ref=ref,
+        pr=pull,
+        action=observed.action if observed else "",
+        fork=observed is None or observed.fork,
+    )
+
+
+def pull_request_of(ref: str) -> int:
+    """Return the number in the ref of a pull request, 0 for other refs."""
+    parts = ref.split("/")
+    if parts[:1] != ["refs"] or parts[1:2] not in (["pull"], ["merge-requests"], ["pull-requests"]):
+        return 0
+    return int(parts[2]) if parts[2].isascii() and parts[2].isdigit() else 0
+
+
+def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
+    """Return what the rule's sink needs to name the destination of a target."""
+    names = template_names(rule, event, env)
+    return TargetPlace(
+        rule=rule.name,
+        tenant=rule.tenant,
+        datasource=rule.datasource,
+        env=env,
+        repo=event.repo,
+        rendered=render(rule.destination_template, names) if rule.destination_template else "",
+        overrides={
+            name: value for name in SINK_FLAGS if (value := getattr(rule, name)) is not None
+        },
+    )
+
+
+def template_names(rule: Rule, event: Event, env: str) -> dict[str, str]:
+    owner, _, repo = event.repo.rpartition("/")
+    branch = event.branch or event.tag or (f"pr-{event.pr}" if event.pr is not None else "")
+    return {
+        "env": env,
+        "tenant": rule.tenant,
+        "owner": slug(owner),
+        "repo": slug(repo),
+        "branch": slug(branch),
+        "platform": rule.platform,
+        "datasource": rule.segment,
+    }
+
+
+def is_for(rule: Rule, repo: str) -> bool:
+    """Return whether a rule takes a repository; patterns ignore case, and exclusion wins."""
+
+    def among(patterns: Sequence[str]) -> bool:
+        return any(matches(pattern, repo, ignore_case=True) for pattern in patterns)
+
+    return among(rule.repositories) and not among(rule.exclude_repositories)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLocation:
+    """The source of a target, and its destination."""
+
+    repo: str
+    env: str
+    ref: str
+    destination_id: str
+
+
+def is_orphan(
+    bundle: Bundle, target: LedgerTarget, open_sink: Callable[[Datasource], Sink] | None
+) -> bool:
+    """Return whether no rule takes its repository, names its environment and writes where it is.
+
+    Without sinks only the repository is checked. A rule that this build cannot serve keeps its
+    targets.
+    """
+    if any(rule.name == target.rule_id for rule in bundle.disabled_rules):
+        return False
+    rule = bundle.find_rule(target.rule_id)
+    if rule is None or not is_for(rule, target.repo):
+        return True
+    if open_sink is None or not target.ref:
+        return False
+    sink = open_sink(bundle.datasource(rule.datasource))
+    found = TargetLocation(
+        repo=target.repo, env=target.env, ref=target.ref, destination_id=target.destination_id
+    )
+    return not is_produced(bundle, rule, found, sink)
+
+
+def is_produced(bundle: Bundle, rule: Rule, target: TargetLocation, sink: Sink) -> bool:
+    """Return whether the rule still writes this environment to this destination."""
+    try:
+        event = event_for(bundle, rule, target.repo, target.ref)
+        place = place_of(rule, event, target.env)
+        same_place = sink.destination(place).id == target.destination_id
+    except (BadPayload, SinkError):
+        return False
+    return same_place and _names(rule, event, target.env)
+
+
+def _names(rule: Rule, event: Event, env: str) -> bool:
+    """Return whether the rule names an environment; overrides may name any.
+
+    The ref of a pull request may be a branch (Bitbucket), so its environment identifies it. Any
+    branch may be the default branch.
+    """
+    if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(env)):
+        return True
+    found = resolve(rule, event, default_branch=event.branch)
+    if found.source is EnvironmentSource.FILES:
+        return any(entry.env == env for entry in rule.file_path_map)
+    return found.environment == env
