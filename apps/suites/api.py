@@ -6,16 +6,24 @@ Knows nothing of executions. `lock_suite` writes a file of the workspace, `regis
 
 from __future__ import annotations
 
+from apps.suites.authoring.lock_differences import LockComparison
+from apps.suites.authoring.suite_files import (
+    FormattedFile,
+    format_files,
+    new_suite,
+    starters,
+    workspace_folder,
+    write_formatted,
+)
 from apps.suites.calls import container_kinds
 from apps.suites.current_contents import current_suites, hydrated_surfaces
+from apps.suites.dependencies.lock_file import LockedDependency, NewLock
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.domain.differences import Change, LockDifference
 from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.evaluator.module_docs import FunctionInfo, ModuleInfo, built_in_modules
 from apps.suites.evaluator.process import keep_evaluations
-from apps.suites.lock_differences import LockComparison
-from apps.suites.lock_file import LockedDependency, NewLock
 from apps.suites.profiles import (
     NO_STORE,
     ProfilesChanged,
@@ -63,14 +71,6 @@ from apps.suites.services.registration import (
     suite_users,
 )
 from apps.suites.services.transfers import pull_suite, push_module, push_suite, push_warnings
-from apps.suites.suite_files import (
-    FormattedFile,
-    format_files,
-    new_suite,
-    starters,
-    workspace_folder,
-    write_formatted,
-)
 
 __all__ = [
     "DEPENDENCY_FILES",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from apps.suites.domain.definition import Suite
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from surfaces import Surface
 
 

@@ -9,7 +9,12 @@ from typing import Any, NotRequired, TypedDict
 
 from apps.oci.api import PackageNotFound
 from apps.profiles.api import ProfileInvalid, select_profile
-from apps.suites import conf, workspace
+from apps.suites import conf
+from apps.suites.authoring.lock_differences import LockComparison, compare
+from apps.suites.dependencies.lock_file import NewLock, new_lock, write_lock
+from apps.suites.dependencies.locked_contents import keep_contents
+from apps.suites.dependencies.module_pins import needed_pins
+from apps.suites.dependencies.resolution import PackageUnavailable
 from apps.suites.domain.definition import (
     DefinitionDocument,
     Suite,
@@ -24,14 +29,10 @@ from apps.suites.domain.lint_rules import lint, problem_diagnostics
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE, Package
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.served_surfaces import ServedSurfaces, served_surfaces
+from apps.suites.evaluation.library import library
 from apps.suites.evaluator.process import lint_text
-from apps.suites.library import library
-from apps.suites.lock_differences import LockComparison, compare
-from apps.suites.lock_file import NewLock, new_lock, write_lock
-from apps.suites.locked_contents import keep_contents
-from apps.suites.module_pins import needed_pins
 from apps.suites.profiles import profile_join
-from apps.suites.resolution import PackageUnavailable
+from apps.suites.sources import folders
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
 from readers.diagnostics import Diagnostic
 from surfaces.mock_lint import lint_mocks
@@ -341,7 +342,7 @@ def copy_files(suite: Suite, folder: Path) -> None:
     if problem := suite.package_problem:
         raise PackageInvalid(problem)
     try:
-        workspace.write_files(suite.package.files, folder)
+        folders.write_files(suite.package.files, folder)
     except OSError as error:
         raise InvalidInput(f"{folder}: {error.strerror}") from None
 

@@ -21,7 +21,7 @@ from apps.suites.domain.package import (
     Package,
     broken_files_rule,
 )
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from apps.suites.models import RegisteredSuite
 from apps.suites.selectors import PackageInvalid, SuiteNotFound, TopologyInvalid
 from apps.suites.sources.registered import TOPIC

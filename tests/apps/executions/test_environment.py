@@ -15,7 +15,7 @@ from apps.profiles.domain.drafts import DraftRules
 from apps.suites.api import find_suite, resolve
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from kernel.errors import NotFound
 
 STAR = """

@@ -26,7 +26,7 @@ from apps.profiles.api import (
 from apps.suites.api import current_profiles, find_suite, list_suites, profile_edit
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from kernel import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.suites import api, selectors
-from apps.suites.library import Library
+from apps.suites.evaluation.library import Library
 from apps.suites.services import registration, transfers
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from django.core.management import execute_from_command_line
 
-from apps.suites import api, shelf
+from apps.suites import api
 from apps.suites.domain import definition
 from apps.suites.evaluator import kept_answers, process
 from apps.suites.evaluator.kept_answers import FILE_NAME, KeptAnswers
 from apps.suites.selectors import SuiteNotFound
+from apps.suites.sources import index as shelf
 from tests.apps.suites.conftest import Workspace
 
 TASK = 'task.run("t", image="a:1")\n'

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.suites import shelf as module
-from apps.suites.library import Library
+from apps.suites.evaluation.library import Library
+from apps.suites.sources import index as module
 from tests.apps.suites.conftest import Workspace
 
 STAR = 'task.run("a", image = "x", command = ["true"])\n'

@@ -20,7 +20,7 @@ from apps.mocks.domain.tables import compile_space
 from apps.platform_settings.api import provider_of
 from apps.profiles.api import select_profile
 from apps.suites import api
-from apps.suites.library import Library
+from apps.suites.evaluation.library import Library
 from tests.support.mocks import Mocks
 
 CORPUS = Path(__file__).parents[2] / "corpus"

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 
 from apps.suites import api
+from apps.suites.dependencies.locked_contents import KEPT
 from apps.suites.domain.differences import LockedState, difference
-from apps.suites.locked_contents import KEPT
 from apps.suites.models import LockedContent
 
 CHILD = """

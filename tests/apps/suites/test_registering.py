@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 from apps.accounts.api import Principal, Role
 from apps.operations.api import raise_generation
 from apps.suites import api
-from apps.suites.library import Library
+from apps.suites.evaluation.library import Library
 from apps.suites.models import RegisteredSuite
 from apps.suites.sources.registered import TOPIC, RegisteredSource
 from kernel import clock

@@ -15,9 +15,9 @@ from apps.oci.models import LayerPart
 from apps.platform_settings.api import registries
 from apps.profiles.api import Draft, create_profile
 from apps.suites import api, selectors
-from apps.suites.library import Library
-from apps.suites.registry_packages import packages
+from apps.suites.evaluation.library import Library
 from apps.suites.selectors import PackageUnreachable, TopologyInvalid
+from apps.suites.sources.registry_packages import packages
 from kernel import clock
 from kernel.errors import PlatformError
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from apps.oci import api as oci
-from apps.suites.domain.definition import Suite
-from apps.suites.domain.dependencies import LATEST, split_reference
-from apps.suites.domain.package import TOPOLOGY_FILE
-from apps.suites.domain.problems import TopologyProblem
-from apps.suites.modules import (
+from apps.suites.dependencies.modules import (
     UNREACHABLE,
     is_in_workspace,
     loaded_labels,
     module_of,
     pinned_module,
 )
-from apps.suites.resolution import PackageUnavailable
+from apps.suites.dependencies.resolution import PackageUnavailable
+from apps.suites.domain.definition import Suite
+from apps.suites.domain.dependencies import LATEST, split_reference
+from apps.suites.domain.package import TOPOLOGY_FILE
+from apps.suites.domain.problems import TopologyProblem
 from kernel.errors import PlatformError
 
 

@@ -12,7 +12,7 @@ from apps.suites.domain.definition import Suite
 from apps.suites.domain.dependencies import Pin, pin_of
 from apps.suites.domain.package import REGISTRY
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.registry_packages import PackagePin, Packages, is_remote, packages
+from apps.suites.sources.registry_packages import PackagePin, Packages, is_remote, packages
 from kernel.errors import PlatformError, known_names
 
 _SHOWN_DIGEST: Final = 19  # characters: sha256: and 12 digits

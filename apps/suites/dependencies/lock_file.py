@@ -9,6 +9,8 @@ from typing import Final
 
 import yaml
 
+from apps.suites.dependencies.module_pins import new_pins
+from apps.suites.dependencies.resolution import PackageUnavailable, Resolver
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.dependencies import (
     LOCK_FILES,
@@ -18,9 +20,7 @@ from apps.suites.domain.dependencies import (
     split_reference,
 )
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.module_pins import new_pins
-from apps.suites.resolution import PackageUnavailable, Resolver
-from apps.suites.workspace import replace_file
+from apps.suites.sources.folders import replace_file
 
 _HEAD: Final = "# Written by `partita suite lock`; run it again after a change that you want.\n"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.oci import api as oci
-from apps.suites import conf, workspace
+from apps.suites import conf
 from apps.suites.domain.calls import ModulePackage
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.package import TOPOLOGY_FILE, broken_files_rule
@@ -27,6 +27,7 @@ from apps.suites.evaluator.module_loader import (
     public_names,
 )
 from apps.suites.evaluator.process import MAX_SOURCE, run_evaluator
+from apps.suites.sources import folders
 from kernel.errors import PlatformError
 from kernel.ids import is_identifier
 from readers.folder import state_of
@@ -84,7 +85,7 @@ def workspace_module(label: str) -> tuple[Mapping[str, bytes], TopologyProblem |
     if not is_in_workspace(label):
         raise oci.PackageNotFound(f"there is no module {label} in {conf.modules_dir()}")
     scope, _, name = label.removeprefix("@").partition("/")
-    package = workspace.read_package(name, _folder(scope, name))
+    package = folders.read_package(name, _folder(scope, name))
     module = module_of(package.files, package.problem)
     wanted = ", ".join(f'"{each}"' for each in _names_to_probe(module))
     load = f'load("{label}", {wanted})\n'
@@ -136,7 +137,7 @@ def pinned_module(pin: str) -> ModulePackage:
 
 def read_module(name: str, folder: Path) -> ModulePackage:
     """Return the files of a module that are evaluated; never raise because of the content."""
-    package = workspace.read_package(name, folder)
+    package = folders.read_package(name, folder)
     return module_of(package.files, package.problem)
 
 

@@ -8,12 +8,12 @@ from typing import Final
 
 from apps.profiles.api import LaunchProfile, ProfileInvalid, ProfileNotInSuite, select_profile
 from apps.suites import conf
+from apps.suites.dependencies.resolution import PackageUnavailable, Resolver, with_digest
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.dependencies import FILES, DependencyDocument, Pin, pin_of
 from apps.suites.domain.flat_topology import IMPORT, ExpandedImport, ImportedSuite, below, flatten
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
-from apps.suites.resolution import PackageUnavailable, Resolver, with_digest
 from surfaces.warnings import PackageWarning
 
 MAX_DEPTH: Final = 8

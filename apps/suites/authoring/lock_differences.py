@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apps.profiles.api import ProfileInvalid, select_profile
+from apps.suites.dependencies.lock_file import NewLock
+from apps.suites.dependencies.locked_contents import earlier_contents
 from apps.suites.domain.definition import Suite, SuiteEvaluation, suite_of
 from apps.suites.domain.differences import LockDifference, LockedState, difference
-from apps.suites.library import Library
-from apps.suites.lock_file import NewLock
-from apps.suites.locked_contents import earlier_contents
+from apps.suites.evaluation.library import Library
 
 _CONTRACTS: Final = "api/"
 

@@ -19,25 +19,25 @@ from typing import Final
 from apps.profiles.api import ProfileInvalid, select_profile
 from apps.streams.api import then_disconnect
 from apps.suites import conf
-from apps.suites.composition import Composition, profile_of
+from apps.suites.dependencies.modules import loadable_modules, modules_digest, unreachable_module
+from apps.suites.dependencies.resolution import Closure, Resolver
 from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.dependencies import Pin
 from apps.suites.domain.flat_topology import ImportedSuite
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.evaluated_suites import (
+from apps.suites.evaluation.composition import Composition, profile_of
+from apps.suites.evaluation.evaluated_suites import (
     Basis,
     EvaluatedSuite,
     PreparedSuite,
     Work,
     evaluation_of,
 )
+from apps.suites.evaluation.hydration import Hydrations
 from apps.suites.evaluator.process import CHILDREN, run_evaluator
-from apps.suites.hydration import Hydrations
-from apps.suites.modules import loadable_modules, modules_digest, unreachable_module
-from apps.suites.registry_packages import TAG_KEPT_S
-from apps.suites.resolution import Closure, Resolver
-from apps.suites.shelf import Shelf
+from apps.suites.sources.index import Shelf
+from apps.suites.sources.registry_packages import TAG_KEPT_S
 from surfaces import HydratedSurfaces
 
 CACHED_EVALUATIONS: Final = 512

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from apps.suites import conf, workspace
+from apps.suites import conf
+from apps.suites.dependencies.modules import loadable_modules
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import Suite
 from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
-from apps.suites.domain.starlark_style import MeaningChanged, format_text
-from apps.suites.domain.starlark_text import UnreadableText
+from apps.suites.domain.starlark.style import MeaningChanged, format_text
+from apps.suites.domain.starlark.text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
-from apps.suites.modules import loadable_modules
+from apps.suites.sources import folders
 from kernel.errors import InvalidInput, known_names
 from kernel.ids import humanize, is_identifier
 
-STARTERS: Final = Path(__file__).resolve().parents[2] / "examples" / "starters"
+STARTERS: Final = Path(__file__).resolve().parents[3] / "examples" / "starters"
 _TITLE, _ID = b"TITLE", b"ID"  # placeholders in README.md and metadata.yaml
 
 
@@ -37,10 +38,10 @@ def new_suite(folder: Path, template: str) -> list[str]:
     suite_id = folder.resolve().name
     if not is_identifier(suite_id):
         raise InvalidInput(f'"{suite_id}" is not a valid suite id; choose another folder name')
-    files = workspace.read_package(template, STARTERS / template).files
+    files = folders.read_package(template, STARTERS / template).files
     written = {path: _fill(path, content, suite_id) for path, content in files.items()}
     try:
-        workspace.write_files(written, folder)
+        folders.write_files(written, folder)
     except OSError as error:
         raise InvalidInput(f"{folder}: {error.strerror}") from None
     return sorted(written)
@@ -79,7 +80,7 @@ def write_formatted(suite: Suite, files: list[FormattedFile]) -> None:
     for each in files:
         if each.after != each.before and not each.problem:
             try:
-                workspace.replace_file(folder / each.path, each.after)
+                folders.replace_file(folder / each.path, each.after)
             except OSError as error:
                 raise InvalidInput(f"{folder / each.path}: {error.strerror}") from None
 

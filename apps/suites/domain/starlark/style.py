@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from apps.suites.domain.starlark_text import (
+from apps.suites.domain.starlark.text import (
     KEYWORDS,
     OPENING,
     Bracket,

@@ -6,13 +6,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from apps.suites.dependencies.modules import modules_digest
+from apps.suites.dependencies.resolution import Closure, Resolver
 from apps.suites.domain.calls import EvaluationAnswer
 from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation
 from apps.suites.domain.export_clashes import refuse_export_clashes
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode, build_topology, identities
-from apps.suites.modules import modules_digest
-from apps.suites.resolution import Closure, Resolver
 from surfaces import HydratedSurfaces
 
 
