@@ -15,12 +15,12 @@ from urllib.parse import parse_qsl
 
 from kernel.ids import slug
 from kernel.redaction import MASK
+from surfaces.contract_examples.request_examples import leaves
 from surfaces.contracts import identifier
 from surfaces.recordings.calls import Pairs, RecordedCall, header
 from surfaces.recordings.mock_yaml import yaml_text
 from surfaces.recordings.routes import guess_template
 from surfaces.recordings.secrets import is_secret_name, without_secrets
-from surfaces.request_examples import leaves
 
 MAX_OPERATIONS: Final = 250  # two files each; a package has 512
 MAX_EXAMPLES: Final = 200  # of an operation
