@@ -6,9 +6,11 @@ Knows nothing of executions. `lock_suite` writes a file of the workspace, `regis
 
 from __future__ import annotations
 
-from apps.suites.authoring.lock_differences import LockComparison
+from apps.suites.authoring.checks import ProfileVerdict, check_profiles, lint_mocks_of, lint_suite
+from apps.suites.authoring.locks import LockComparison, lock_difference, lock_suite, suites_to_lock
 from apps.suites.authoring.suite_files import (
     FormattedFile,
+    copy_files,
     format_files,
     new_suite,
     starters,
@@ -16,7 +18,6 @@ from apps.suites.authoring.suite_files import (
     write_formatted,
 )
 from apps.suites.calls import container_kinds
-from apps.suites.current_contents import current_suites, hydrated_surfaces
 from apps.suites.dependencies.lock_file import LockedDependency, NewLock
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
@@ -38,28 +39,22 @@ from apps.suites.profiles import (
 )
 from apps.suites.selectors import (
     PackageInvalid,
-    ProfileVerdict,
     ResolvedSuite,
     SuiteNotFound,
     TopologyInvalid,
-    check_profiles,
-    copy_files,
+    current_suites,
     every_suite,
     find_suite,
     find_suite_by_id,
     focus_on,
     get_definition,
-    lint_mocks_of,
-    lint_suite,
+    hydrated_surfaces,
     list_suites,
-    lock_difference,
-    lock_suite,
     read_every_suite,
     resolve,
     resolve_suite,
     source_problems,
     suite_from_files,
-    suites_to_lock,
 )
 from apps.suites.services.registration import (
     SuiteExists,

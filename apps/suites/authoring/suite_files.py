@@ -15,6 +15,7 @@ from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE
 from apps.suites.domain.starlark.style import MeaningChanged, format_text
 from apps.suites.domain.starlark.text import UnreadableText
 from apps.suites.evaluator.process import run_evaluator
+from apps.suites.selectors import PackageInvalid
 from apps.suites.sources import folders
 from kernel.errors import InvalidInput, known_names
 from kernel.ids import humanize, is_identifier
@@ -45,6 +46,19 @@ def new_suite(folder: Path, template: str) -> list[str]:
     except OSError as error:
         raise InvalidInput(f"{folder}: {error.strerror}") from None
     return sorted(written)
+
+
+def copy_files(suite: Suite, folder: Path) -> None:
+    """Write a suite's files into a new or empty folder.
+
+    Raise FolderTaken, PackageInvalid, InvalidInput.
+    """
+    if problem := suite.package_problem:
+        raise PackageInvalid(problem)
+    try:
+        folders.write_files(suite.package.files, folder)
+    except OSError as error:
+        raise InvalidInput(f"{folder}: {error.strerror}") from None
 
 
 def _fill(path: str, content: bytes, suite_id: str) -> bytes:

@@ -85,7 +85,7 @@ def remove_suite(principal: Principal, suite_id: str) -> None:
     suite = next((each for each in library.suites() if each.suite_id == suite_id), None)
     if suite is None or suite.source != REGISTERED:
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
-    if not _remove(suite_id, library.shelf.key_of(suite_id)):
+    if not _remove(suite_id, library.index.key_of(suite_id)):
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
 
 

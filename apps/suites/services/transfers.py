@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from apps.oci import api as oci
+from apps.suites.authoring.locks import lock_suite
 from apps.suites.dependencies.modules import is_in_workspace, loaded_labels, workspace_module
 from apps.suites.domain.definition import Suite, suite_of
 from apps.suites.domain.dependencies import split_reference
@@ -17,7 +18,6 @@ from apps.suites.selectors import (
     SuiteNotFound,
     TopologyInvalid,
     find_suite,
-    lock_suite,
 )
 from apps.suites.sources.registry_packages import ids_of, is_remote, package_of
 from kernel.errors import InvalidInput

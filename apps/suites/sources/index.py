@@ -84,7 +84,7 @@ class _Unknown:
     __hash__ = object.__hash__
 
 
-class Shelf:
+class SuiteIndex:
     """The suites of every source, each under an id of its own. It is thread-safe.
 
     `rests` spares servers the wait for a source that does not answer (see `_Source.suites`).

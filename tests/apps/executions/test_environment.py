@@ -133,6 +133,6 @@ def test_every_built_in_variable_is_refused_in_profiles():
 def test_another_version_than_the_listed_one_is_explained_as_itself(monkeypatch):
     files = {"suite.star": STAR.replace("say-it", "later").encode()}
     second = suite_of(Package(suite_id="shop", files=files))
-    monkeypatch.setattr(library.shelf, "find", lambda _named: second)
+    monkeypatch.setattr(library.index, "find", lambda _named: second)
 
     assert explain_env("registry.example/core/shop:2").step_id == "later"

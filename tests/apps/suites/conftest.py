@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from apps.suites import api, selectors
+from apps.suites.authoring import checks, locks
 from apps.suites.evaluation.library import Library
 from apps.suites.services import registration, transfers
 
@@ -52,9 +53,8 @@ def _store(db) -> None:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
-    monkeypatch.setattr(selectors, "library", fresh)
-    monkeypatch.setattr(registration, "library", fresh)
-    monkeypatch.setattr(transfers, "library", fresh)
+    for module in (selectors, checks, locks, registration, transfers):
+        monkeypatch.setattr(module, "library", fresh)
     yield fresh
     fresh.close()
 

@@ -316,7 +316,7 @@ def test_two_resolutions_of_one_suite_are_equal(workspace, library):
     workspace.add("s", text)
 
     first = api.resolve("s")
-    library._cached.clear()
+    library._evaluations._kept.clear()
     library._prepared.clear()
     second = api.resolve("s")
 
@@ -331,8 +331,8 @@ def test_what_was_canceled_at_the_end_is_evaluated_by_a_later_call(workspace, li
     (suite,) = library.suites()
     release = threading.Event()
     for _ in range(CHILDREN):
-        library._pool("whole", CHILDREN).submit(release.wait, 10)
-    waiting, _closure = library._start_default(suite, library._current_basis())
+        library._evaluations._executor("whole").submit(release.wait, 10)
+    waiting = library.snapshot().start_default(suite).future
 
     library.close()
     release.set()
