@@ -12,10 +12,11 @@ from apps.executions.api import explain_env
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.profiles.api import ProfileNotInSuite, merge_chain
 from apps.profiles.domain.drafts import DraftRules
-from apps.suites.api import find_suite, resolve
+from apps.suites.api import find_suite
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
 from apps.suites.evaluation.library import library
+from apps.suites.selectors import resolve
 from kernel.errors import NotFound
 
 STAR = """

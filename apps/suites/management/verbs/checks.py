@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json, report_diagnostics
 from apps.suites import api as suites
+from apps.suites.authoring import checks
 from apps.suites.management.verbs import output
 from apps.suites.management.verbs.overviews import summary
 
@@ -32,7 +33,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def validate_suites(options: dict[str, Any]) -> int:
     wanted = _choose_suites(options)
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
-    checked = [(each, suites.check_profiles(each["id"])) for each in definitions]
+    checked = [(each, checks.check_profiles(each["id"])) for each in definitions]
     if options["output"] == "json":
         verdicts = [summary(each) | {"profiles": profiles} for each, profiles in checked]
         print_json({"suites": verdicts})
@@ -48,7 +49,7 @@ def validate_suites(options: dict[str, Any]) -> int:
 
 def lint_suites(options: dict[str, Any]) -> int:
     wanted = _choose_suites(options)
-    return report_diagnostics({name: suites.lint_suite(name) for name in wanted}, options)
+    return report_diagnostics({name: checks.lint_suite(name) for name in wanted}, options)
 
 
 def _choose_suites(options: Mapping[str, Any]) -> list[str]:
@@ -60,7 +61,7 @@ def _choose_suites(options: Mapping[str, Any]) -> list[str]:
 
 
 def _print_verdict(
-    definition: suites.DefinitionDocument, profiles: Sequence[suites.ProfileVerdict]
+    definition: suites.DefinitionDocument, profiles: Sequence[checks.ProfileVerdict]
 ) -> None:
     console = output.console()
     error = definition.get("topologyError")
