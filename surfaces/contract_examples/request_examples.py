@@ -40,9 +40,9 @@ class RequestExamples:
         return list(found.values())
 
     @cached_property
-    def _bodies(self) -> dict[str, Any]:
+    def _bodies(self) -> dict[str, object]:
         request = self.documents.resolve(self._operation.get("requestBody"))
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         for media in request.members("content").values():
             place = Located(media, request.file)
             for name, each in islice(place.members("examples").items(), MAX_PARAMETERS):

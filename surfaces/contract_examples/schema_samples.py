@@ -144,8 +144,8 @@ class SchemaSampler:
             return _number(flat)
         return _FIXED[kind] if kind in _FIXED else _text(flat)
 
-    def _object(self, flat: Flat, depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _object(self, flat: Flat, depth: int) -> dict[str, object]:
+        made: dict[str, object] = {}
         lean = flat.is_lean or depth >= _LEAN_DEPTH
         limit = flat.number("maxProperties", math.inf)
         for name, schemas in flat.ordered_properties(self.hidden):
@@ -165,7 +165,7 @@ class SchemaSampler:
                 made[name] = value
         return made
 
-    def _fill(self, made: dict[str, Any], flat: Flat, depth: int) -> None:
+    def _fill(self, made: dict[str, object], flat: Flat, depth: int) -> None:
         """Add members that no property names: one to show a map, or as many as there must be."""
         wanted = int(min(flat.number("minProperties", 0), MAX_ITEMS))
         shows = flat.additional and not flat.properties and not flat.is_lean

@@ -8,7 +8,7 @@ from graphql.language import ast
 
 MAX_DEPTH: Final = 4
 MAX_FIELDS: Final = 200  # of a sample
-_SCALARS: Final[dict[str, Any]] = {
+_SCALARS: Final[dict[str, object]] = {
     "String": "string", "ID": "1", "Int": 1, "Float": 1.0, "Boolean": True,
     "DateTime": "2024-01-31T12:00:00Z", "Date": "2024-01-31", "Time": "12:00:00Z",
     "URI": "https://example.org", "URL": "https://example.org", "JSON": {}, "JSONObject": {},
@@ -40,7 +40,7 @@ class SchemaTypes:
             elif isinstance(node, ast.UnionTypeDefinitionNode) and node.types:
                 self.concrete[node.name.value] = node.types[0].name.value
 
-    def answer(self, field: ast.FieldDefinitionNode) -> dict[str, Any]:
+    def answer(self, field: ast.FieldDefinitionNode) -> dict[str, object]:
         """Return the response to a query of this field alone."""
         return {"data": {field.name.value: _Sample(self).of(field.type, 0)}}
 
@@ -66,7 +66,7 @@ class _Sample:
             return _SCALARS.get(name, "string")
         if depth >= MAX_DEPTH or self.left <= 0:
             return None
-        made: dict[str, Any] = {"__typename": concrete}
+        made: dict[str, object] = {"__typename": concrete}
         for field in self.types.fields[concrete]:
             self.left -= 1
             if self.left < 0:

@@ -179,7 +179,7 @@ class _Declared:
         full = self._full(name, scope)
         if full in self.enums:
             return self.enums[full]
-        made: dict[str, Any] = {}
+        made: dict[str, object] = {}
         if depth >= _MAX_SAMPLE_DEPTH:
             return made
         for each in self.messages.get(full, ()):

@@ -90,7 +90,7 @@ def _place(value: Declaration) -> Tree:
 class _Nodes:
     """Maps declarations to the plain form of nodes."""
 
-    def of(self, value: Declaration) -> dict[str, Any]:
+    def of(self, value: Declaration) -> dict[str, object]:
         if value.unknown:
             raise _refusal(value, f"{value.unknown} cannot be mapped to a schema")
         node = self._alternatives(value) if value.alternatives else self._single(value)
@@ -98,9 +98,9 @@ class _Nodes:
             node |= self._attribute(attribute, value)
         return node
 
-    def _single(self, value: Declaration) -> dict[str, Any]:
+    def _single(self, value: Declaration) -> dict[str, object]:
         kind = _TYPES.get(value.types, "")
-        node: dict[str, Any] = {"type": kind} if kind else {}
+        node: dict[str, object] = {"type": kind} if kind else {}
         if value.scalar is not None:
             return node | {"example": _plain(value.scalar)}
         for limit in value.limits:
@@ -113,9 +113,9 @@ class _Nodes:
             node["items"] = self.of(listed)
         return node
 
-    def _alternatives(self, value: Declaration) -> dict[str, Any]:
+    def _alternatives(self, value: Declaration) -> dict[str, object]:
         scalars = [each.scalar for each in value.alternatives]
-        node: dict[str, Any] = {}
+        node: dict[str, object] = {}
         kinds = {_TYPES.get(each.types, "") for each in value.alternatives}
         if len(kinds) == 1 and (kind := kinds.pop()):
             node["type"] = kind
@@ -129,7 +129,7 @@ class _Nodes:
             node["example"] = _plain(value.default.scalar)
         return node
 
-    def _limit(self, limit: Limit, at: Declaration) -> dict[str, Any]:
+    def _limit(self, limit: Limit, at: Declaration) -> dict[str, object]:
         operand = _plain(limit.operand)
         strict = 1 if limit.type & Type.NUMBER and not at.types & Type.FLOAT else 0
         match limit.operator:
@@ -142,7 +142,7 @@ class _Nodes:
             case _:
                 raise CueUnsupported(f"the bound {limit.operator}", limit.line, limit.column)
 
-    def _attribute(self, attribute: Attribute, at: Declaration) -> dict[str, Any]:
+    def _attribute(self, attribute: Attribute, at: Declaration) -> dict[str, object]:
         body = attribute.body
         try:
             match attribute.name:

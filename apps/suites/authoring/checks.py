@@ -41,7 +41,7 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
         env = select_profile(suite.profiles, file_name, suite_id=suite.suite_id).env
     except ProfileInvalid as invalid:
         said = invalid.errors[0].as_dict()
-        error: dict[str, Any] = {"code": invalid.code, "message": said["detail"]}
+        error: dict[str, object] = {"code": invalid.code, "message": said["detail"]}
         error |= {key: said[key] for key in ("file", "line", "column") if key in said}
         return {"fileName": file_name, "steps": 0, "error": error}
     evaluation = _evaluate_fully(suite, env)

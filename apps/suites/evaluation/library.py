@@ -31,7 +31,7 @@ from surfaces import HydratedSurfaces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Work:
+class _SuiteWork:
     """What is under way for a suite."""
 
     started: StartedEvaluation
@@ -151,12 +151,12 @@ class Library:
             return None
         return found.evaluated if found.is_valid() else None
 
-    def _begin(self, suite: Suite, snapshot: LibrarySnapshot) -> _Work:
+    def _begin(self, suite: Suite, snapshot: LibrarySnapshot) -> _SuiteWork:
         started = snapshot.start_default(suite)
         modules = modules_digest([suite, *started.closure.suites])
-        return _Work(started, self._hydrations.start(suite), modules)
+        return _SuiteWork(started, self._hydrations.start(suite), modules)
 
-    def _prepare(self, suite: Suite, snapshot: LibrarySnapshot, work: _Work) -> EvaluatedSuite:
+    def _prepare(self, suite: Suite, snapshot: LibrarySnapshot, work: _SuiteWork) -> EvaluatedSuite:
         """Return what has been made of a suite, or what it was before while that is not all."""
         known = self._prepared.get(suite.suite_id)
         before = known.evaluated if known else None

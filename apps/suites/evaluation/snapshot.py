@@ -98,7 +98,7 @@ class LibrarySnapshot:
         return self.cache.get(self._key(suite, env), partial(self._evaluate_own, suite, env))
 
     def _evaluate_own(self, suite: Suite, env: Mapping[str, str]) -> JobResult:
-        """Evaluate a suite without its imports; it waits for a child process only."""
+        """Evaluate a suite without its imports; it waits for no other evaluation."""
         evaluation = own = evaluate_text(suite, env)
         if not suite.dependencies.entries:  # what it imports is not declared, which is a problem
             evaluation = Composition(self.resolver, lambda _suite, _env: own).whole(suite, env)
