@@ -50,11 +50,16 @@ def _store(db) -> None:
     """Suites come from the store, too."""
 
 
+def use_library(monkeypatch: pytest.MonkeyPatch, library: Library) -> None:
+    """Let everything that reads suites read them from this library."""
+    for module in (selectors, checks, locks, registration, transfers):
+        monkeypatch.setattr(module, "library", library)
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
-    for module in (selectors, checks, locks, registration, transfers):
-        monkeypatch.setattr(module, "library", fresh)
+    use_library(monkeypatch, fresh)
     yield fresh
     fresh.close()
 

@@ -21,6 +21,7 @@ from apps.suites.selectors import PackageUnreachable, TopologyInvalid
 from apps.suites.sources.registry_packages import packages
 from kernel import clock
 from kernel.errors import PlatformError
+from tests.apps.suites.conftest import use_library
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package
 
 PAYMENTS = 'task.run(name = "pay", image = "a:1", file = "pay.sh")\n'
@@ -66,7 +67,7 @@ def another_process(monkeypatch) -> None:
     """Nothing is in memory: what is read now comes from the store."""
     packages._suites.clear()
     packages._tags.clear()
-    monkeypatch.setattr(selectors, "library", Library())
+    use_library(monkeypatch, Library())
 
 
 def importing(workspace, ref: str, lock: str = "") -> None:
