@@ -108,7 +108,7 @@ def measured() -> tuple[list[tuple[Any, ...]], bool]:
     from apps.accounts.api import ensure_seed_admin, issue_tokens
     from apps.accounts.models import User
     from apps.suites import selectors
-    from apps.suites.library import Library
+    from apps.suites.evaluation.library import Library
     from apps.suites.lifespan import SERVER_PATIENCE_S
 
     settings.ALLOWED_HOSTS = ["*"]
@@ -157,7 +157,7 @@ def use(library: Any) -> None:
 def cold_ms() -> list[float]:
     """Return the time of the first resolution of the large suite in a new library."""
     from apps.suites import selectors
-    from apps.suites.library import Library
+    from apps.suites.evaluation.library import Library
 
     taken: list[float] = []
     for _ in range(COLD):

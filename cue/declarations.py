@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cue.evaluator import Evaluator
+from cue.evaluation.evaluator import Evaluator
+from cue.evaluation.vertex import Conjunct, Preference, Vertex
 from cue.export import CueError, diagnostics, faults, require_valid, translate_faults
 from cue.faults import Budget
-from cue.parser import parse
+from cue.language.parser import parse
+from cue.language.syntax import Label
 from cue.scalars import Limit, Scalar, Type
-from cue.syntax import Label
-from cue.vertex import Conjunct, Preference, Vertex
 from readers.tree import Attribute
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from cue.evaluator import Evaluator
+from cue.evaluation.evaluator import Evaluator
+from cue.evaluation.vertex import Conjunct, Path, Vertex
 from cue.faults import Broken, Budget, Fault, may_know, outside, too_large
-from cue.parser import parse
+from cue.language.parser import parse
+from cue.language.syntax import Label, Struct
 from cue.program import Program, is_of_package
 from cue.scalars import Type
 from cue.static_checks import check
-from cue.syntax import Label, Struct
-from cue.vertex import Conjunct, Path, Vertex
 from readers.diagnostics import Diagnostic, dotted_path
 from readers.tree import Kind, Tree
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cue import syntax
 from cue.builtins import CORE, PACKAGES
 from cue.faults import Fault, outside
+from cue.language import syntax
+from cue.language.syntax import Node, Struct
 from cue.scalars import BASIC
-from cue.syntax import Node, Struct
 
 _Names = tuple[dict[str, syntax.Name], ...]
 

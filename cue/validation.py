@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
-from cue import syntax
-from cue.evaluator import Evaluator
+from cue.evaluation.evaluator import Evaluator
+from cue.evaluation.vertex import Conjunct, Env, Vertex
 from cue.export import CueError, Exporter, diagnostics, faults, require_valid, translate_faults
 from cue.faults import Budget, Fault, may_know
-from cue.parser import parse
+from cue.language import syntax
+from cue.language.parser import parse
+from cue.language.syntax import Label, Node
 from cue.program import Program
-from cue.syntax import Label, Node
-from cue.vertex import Conjunct, Env, Vertex
 from readers.diagnostics import Diagnostic
 from readers.tree import Attribute, Kind, Tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Literal
 
 Severity = Literal["error", "warning"]
 
@@ -39,7 +39,7 @@ class Diagnostic:
             part for part in (place, self.path, f"{self.message} [{self.code}]") if part
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The JSON form, every member present."""
         return asdict(self)
 

@@ -55,8 +55,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise Unreadable(f"{name} is no JSON")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+    made: dict[str, object] = {}
     for key, value in pairs:
         if key in made:
             raise Unreadable(f'the key "{key[:80]}" occurs twice')

@@ -31,7 +31,7 @@ _FLOAT: Final = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[
 _NOT_FINITE: Final = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
 _DIGITS_TAKEN: Final = 640  # by Python, whatever its limit is set to
 _NOT_ALWAYS_TEXT: Final = frozenset("~nNtTfF+-.0123456789")
-_TYPES: Final[dict[str, Any]] = {
+_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "int": int,
     "float": (int, float),
     "bool": bool,

@@ -15,11 +15,11 @@ from typing import Final
 from kernel.ids import humanize
 from readers.archive import content_digest
 from readers.tree import Kind
-from surfaces.contract_files import read_contracts
+from surfaces.contract_formats.files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
-from surfaces.exchanges import mock_tree, read_exchanges
 from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, fold_id
-from surfaces.metadata_files import (
+from surfaces.mock_files.exchanges import mock_tree, read_exchanges
+from surfaces.mock_files.metadata_files import (
     EXTENSIONS,
     MetadataFile,
     file_stem,
@@ -27,7 +27,7 @@ from surfaces.metadata_files import (
     read_metadata,
     take_identity,
 )
-from surfaces.mock_checks import check_examples
+from surfaces.mock_files.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
 from surfaces.samples import Room

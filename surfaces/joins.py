@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from surfaces.contract_names import ContractName
 from surfaces.contracts import Contract, ContractOperation, Sources, identifier
-from surfaces.metadata_files import INVALID, MetadataFile
+from surfaces.mock_files.contract_names import ContractName
+from surfaces.mock_files.metadata_files import INVALID, MetadataFile
 from surfaces.model import adapter_of
 
 AMBIGUOUS: Final = "mock_contract_ambiguous"

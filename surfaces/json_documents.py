@@ -43,7 +43,7 @@ class Located:
             value = value.get(name) if isinstance(value, dict) else None
         return Located(value, self.file)
 
-    def members(self, name: str) -> dict[str, Any]:
+    def members(self, name: str) -> dict[str, object]:
         """Return a member that should be a mapping, {} otherwise."""
         found = self.value.get(name) if isinstance(self.value, dict) else None
         return found if isinstance(found, dict) else {}
@@ -59,7 +59,7 @@ class JsonDocuments:
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = files
         self.encoded: dict[str, bytes] = {}  # of YAML, since JSON is read many times as fast
-        self.decoded: dict[str, Any] = {}
+        self.decoded: dict[str, object] = {}
         self.samples: dict[tuple[str, str, str], str] = {}  # by file, reference and media type
 
     def value(self, path: str) -> Any:

@@ -12,6 +12,8 @@ from itertools import islice
 from typing import Any, Final
 
 from readers.diagnostics import Diagnostic, Severity
+from surfaces.contract_examples.openapi_examples import OpenApiExamples, is_json
+from surfaces.contract_examples.schema_checks import Problem, is_of_type, problems
 from surfaces.json_documents import Located
 from surfaces.model import (
     Condition,
@@ -21,9 +23,7 @@ from surfaces.model import (
     SequenceRules,
     Surface,
 )
-from surfaces.openapi_examples import OpenApiExamples, is_json
 from surfaces.samples import Room, Sampler
-from surfaces.schema_checks import Problem, is_of_type, problems
 from surfaces.warnings import PackageWarning
 
 DEAD: Final = "mock_unreachable_example"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from surfaces.contracts import Contract, ContractOperation
 from surfaces.curl import curl_command
-from surfaces.metadata_files import MetadataFile, with_metadata
+from surfaces.mock_files.metadata_files import MetadataFile, with_metadata
 from surfaces.model import Adapter, Exchange, Mock, Operation, adapter_of
 from surfaces.samples import Room, Sampler
 

@@ -18,7 +18,7 @@ MAX_VALUES: Final = 200  # of one sample
 MAX_REFERENCES: Final = 32  # that lead to one another
 _MAX_REFERENCE: Final = 1_000  # characters
 _MAX_PARTS: Final = 20  # of allOf, and examples to choose from
-_EMPTY: Final[dict[str, Any]] = {
+_EMPTY: Final[dict[str, object]] = {
     "integer": 0, "number": 0, "boolean": False, "null": None, "string": "string",
 }  # fmt: skip
 _FORMATS: Final = {
@@ -122,8 +122,8 @@ class _Sampler:
             return least.plain()
         return _EMPTY.get(name, "string")
 
-    def _object(self, place: SchemaPlace, depth: int) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _object(self, place: SchemaPlace, depth: int) -> dict[str, object]:
+        made: dict[str, object] = {}
         for name, schema in members(place.tree.get("properties")):
             if self.left <= 0:
                 break

@@ -11,6 +11,7 @@ from apps.operations.commands import (
     print_json,
     print_table,
     printable,
+    report_diagnostics,
     store_unusable,
 )
 from apps.operations.conf import broker_url, celery_application, db_driver, redis_url
@@ -95,6 +96,7 @@ __all__ = [
     "recorded_path",
     "redis_key",
     "redis_url",
+    "report_diagnostics",
     "require_mail_server",
     "require_whole_store",
     "restore",

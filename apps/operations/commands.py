@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from apps.operations import conf
 from kernel.commands import CommandHelp, ExitCode, add_output
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
+from readers.diagnostics import Diagnostic
 
 _BY_STATUS = {
     401: ExitCode.FORBIDDEN,
@@ -173,6 +174,41 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     heads, *lines = align_columns([columns, *rows])
     sys.stdout.write(f"\x1b[1m{heads}\x1b[0m\n" if sys.stdout.isatty() else f"{heads}\n")
     sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def report_diagnostics(found: Mapping[str, Sequence[Diagnostic]], options: dict[str, Any]) -> int:
+    """Print the diagnostics of suites by their names; return the exit code.
+
+    It is 1 where one is an error, with `--strict` also where one is a warning.
+    """
+    if options["output"] == "json":
+        listed = [
+            {"id": name, "diagnostics": [each.as_dict() for each in own]}
+            for name, own in found.items()
+        ]
+        print_json({"suites": listed})
+    else:
+        for name, own in found.items():
+            _print_diagnostics(name, own)
+    severities = {each.severity for own in found.values() for each in own}
+    failed = "error" in severities or (options["strict"] and severities)
+    return ExitCode.ERROR if failed else ExitCode.OK
+
+
+def _print_diagnostics(name: str, diagnostics: Sequence[Diagnostic]) -> None:
+    from rich.console import Console  # slow to import
+
+    console = Console(highlight=False, soft_wrap=True)
+    errors = sum(each.severity == "error" for each in diagnostics)
+    mark = "[red]✗[/]" if errors else "[yellow]![/]" if diagnostics else "[green]✓[/]"
+    warnings = len(diagnostics) - errors
+    counts = ", ".join(
+        f"{number} {noun}{'' if number == 1 else 's'}"
+        for number, noun in ((errors, "error"), (warnings, "warning"))
+    )
+    console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
+    for each in diagnostics:
+        console.print(f"    {each.severity:<7} {escape(str(each))}")
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:

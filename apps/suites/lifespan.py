@@ -8,7 +8,7 @@ from apps.health.api import Probe, ProbeResult
 from apps.operations.api import LifespanPart
 from apps.profiles.api import file_problem
 from apps.suites import conf
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from apps.suites.selectors import list_suites
 from kernel.background import BackgroundThread
 

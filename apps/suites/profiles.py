@@ -76,7 +76,8 @@ class _Joined:
 class ProfileJoin:
     """Attaches stored profiles to suites, anew only when either has changed. It is thread-safe.
 
-    `files_only`: for commands that work on files where there is no store; the shelf goes by it too.
+    `files_only`: for commands that work on files where there is no store; the SuiteIndex goes by it
+    too.
     """
 
     def __init__(self) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from apps.oci.api import PackageNotFound
-from apps.profiles.api import ProfileInvalid, select_profile
-from apps.suites import conf, workspace
+from apps.profiles.api import select_profile
 from apps.suites.domain.definition import (
     DefinitionDocument,
     Suite,
@@ -17,24 +15,14 @@ from apps.suites.domain.definition import (
     definition_of,
     suite_of,
 )
-from apps.suites.domain.dependencies import FILES, split_reference
 from apps.suites.domain.flat_topology import ImportedSuite
-from apps.suites.domain.lint_comments import UNUSED, without_ignored
-from apps.suites.domain.lint_rules import lint, problem_diagnostics
-from apps.suites.domain.package import TOPOLOGY_FILE, WORKSPACE, Package
+from apps.suites.domain.package import Package
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.served_surfaces import ServedSurfaces, served_surfaces
-from apps.suites.evaluator.process import lint_text
-from apps.suites.library import library
-from apps.suites.lock_differences import LockComparison, compare
-from apps.suites.lock_file import NewLock, new_lock, write_lock
-from apps.suites.locked_contents import keep_contents
-from apps.suites.module_pins import needed_pins
+from apps.suites.evaluation.library import library
 from apps.suites.profiles import profile_join
-from apps.suites.resolution import PackageUnavailable
-from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError, known_names
-from readers.diagnostics import Diagnostic
-from surfaces.mock_lint import lint_mocks
+from kernel.errors import FieldError, NotFound, PlatformError, known_names
+from surfaces import Surface
 
 
 class SuiteNotFound(NotFound):
@@ -100,17 +88,17 @@ class ResolvedSuite:
 
 def focus_on(references: Collection[str]) -> None:
     """Let this process read these suites only, and what they import: for commands about one."""
-    library.shelf.focus(references)
+    library.index.focus(references)
 
 
 def read_every_suite() -> None:
     """End what `focus_on` began."""
-    library.shelf.read_all()
+    library.index.read_all()
 
 
 def source_problems() -> dict[str, str]:
     """Return the sources of suites that could not be listed last, and why."""
-    return library.shelf.problems()
+    return library.index.problems()
 
 
 def list_suites() -> list[DefinitionDocument]:
@@ -139,140 +127,6 @@ def get_definition(
         return library.evaluate(suite, within_s=wait_s).definition
     env = select_profile(suite.profiles, profile, suite_id=suite.suite_id).env
     return definition_of(suite, library.evaluation(suite, env), library.hydrate(suite))
-
-
-class ProfileVerdict(TypedDict):
-    """Whether a suite resolves under one of its profiles, and to how many steps."""
-
-    fileName: str
-    steps: int
-    error: NotRequired[Mapping[str, Any]]
-
-
-def check_profiles(suite_id: str) -> list[ProfileVerdict]:
-    """Resolve a suite under each of its profiles; raise SuiteNotFound.
-
-    An `error` has `code` and `message`, and `file`, `line`, `column` where known.
-    """
-    suite = find_suite(suite_id)
-    return [_verdict(suite, profile.file_name) for profile in suite.profiles]
-
-
-def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
-    try:
-        env = select_profile(suite.profiles, file_name, suite_id=suite.suite_id).env
-    except ProfileInvalid as invalid:
-        said = invalid.errors[0].as_dict()
-        error: dict[str, Any] = {"code": invalid.code, "message": said["detail"]}
-        error |= {key: said[key] for key in ("file", "line", "column") if key in said}
-        return {"fileName": file_name, "steps": 0, "error": error}
-    evaluation = _evaluate_fully(suite, env)
-    if problem := evaluation.problem:
-        return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
-    return {"fileName": file_name, "steps": len(evaluation.topology)}
-
-
-def _evaluate_fully(suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:
-    return library.evaluation(suite, env).check_surfaces(library.hydrate(suite).surfaces)
-
-
-def lint_suite(suite_id: str) -> list[Diagnostic]:
-    """Return what is wrong, or most likely wrong, in a suite: errors first; raise SuiteNotFound."""
-    suite = find_suite(suite_id)
-    evaluations: dict[str, SuiteEvaluation] = {}
-    broken: list[Diagnostic] = []
-    for name in [profile.file_name for profile in suite.profiles] or [""]:
-        try:
-            env = select_profile(suite.profiles, name, suite_id=suite.suite_id).env
-        except ProfileInvalid as invalid:
-            at = invalid.errors[0]
-            broken.append(
-                Diagnostic(
-                    code=invalid.code,
-                    message=at.detail,
-                    file=at.file or "",
-                    line=at.line or 0,
-                    column=at.column or 0,
-                )
-            )
-            continue
-        evaluations[name] = _evaluate_fully(suite, env)
-    resolver = library.resolver()
-    importable = {
-        alias: found[0]
-        for alias, declared in suite.dependencies.entries.items()
-        if (found := resolver.candidates(split_reference(declared.ref).repository))
-    }
-    lints = lint_text(suite.package.text(TOPOLOGY_FILE), rules=conf.evaluation_rules(()))
-    warnings = lint(suite, evaluations, importable, lints, _diagnostics_of_mocks(suite))
-    return [*broken, *problem_diagnostics(evaluations), *warnings]
-
-
-def lint_mocks_of(suite_id: str) -> list[Diagnostic]:
-    """Return what is wrong, or most likely wrong, in api/ and mock/; raise SuiteNotFound."""
-    suite = find_suite(suite_id)
-    found = without_ignored(suite.package, _diagnostics_of_mocks(suite))
-    return [each for each in found if each.code != UNUSED]  # others of the suite may be meant
-
-
-def _diagnostics_of_mocks(suite: Suite) -> list[Diagnostic]:
-    found = library.hydrate(suite)
-    return lint_mocks(found.surfaces, found.warnings)
-
-
-def suites_to_lock() -> list[str]:
-    """Return the suites with a dependencies.yaml, and those that pin modules or should."""
-    return sorted(
-        suite.suite_id
-        for suite in library.suites()
-        if suite.package.first_of(*FILES)
-        or (suite.source == WORKSPACE and (suite.dependencies.modules or needed_pins(suite)))
-    )
-
-
-def lock_suite(suite_id: str, *, write: bool) -> NewLock:
-    """Return the new lock of a suite, and write its file if it differs.
-
-    Registries are asked what tags mean now. Raise SuiteNotFound, TopologyInvalid if an import or a
-    module does not resolve, PackageUnreachable if a registry does not answer, InvalidInput if the
-    file cannot be written: only suites of the workspace have one.
-    """
-    suite = find_suite(suite_id)
-    lock = _new_lock(suite)
-    if write and not lock.is_current:
-        if suite.source != WORKSPACE:
-            raise InvalidInput(f"{suite_id} is no suite of the workspace; fork it, then lock it")
-        folder = conf.suites_dir() / suite.suite_id
-        try:
-            write_lock(folder, lock)
-        except OSError as error:
-            raise InvalidInput(f"{folder / lock.path}: {error.strerror}") from None
-        _keep_imports(suite.suite_id)
-    return lock
-
-
-def _keep_imports(suite_id: str) -> None:
-    """Keep what was pinned, for the next lock's difference; without a store, do without."""
-    if not profile_join.files_only:
-        keep_contents(library.resolver().closure(find_suite(suite_id)).suites)
-
-
-def lock_difference(suite_id: str) -> LockComparison:
-    """Return what a new lock of a suite would change: nodes, images, env and contracts.
-
-    May ask registries, which takes up to 20 s for each. Raise as `lock_suite` does.
-    """
-    suite = find_suite(suite_id)
-    return compare(library, suite, _new_lock(suite))
-
-
-def _new_lock(suite: Suite) -> NewLock:
-    try:
-        return new_lock(suite, library.resolver())
-    except TopologyProblem as problem:
-        if isinstance(problem, PackageUnavailable) and problem.unreachable:
-            raise PackageUnreachable(problem.message) from None
-        raise TopologyInvalid(problem) from None
 
 
 def resolve(suite_id: str, *, profile_env: Mapping[str, str] | None = None) -> ResolvedSuite:
@@ -305,6 +159,16 @@ def every_suite() -> list[Suite]:
     return list(library.suites())
 
 
+def current_suites(suite_ids: Sequence[str]) -> Mapping[str, Suite]:
+    """Return those of the suites that exist, read again if their files have changed."""
+    return library.index.current(suite_ids)
+
+
+def hydrated_surfaces(suite: Suite) -> tuple[Surface, ...]:
+    """Return the API surfaces of a suite; wait until they are made."""
+    return library.hydrate(suite).surfaces
+
+
 def find_suite_by_id(suite_id: str) -> Suite:
     """Find a suite by its id only, as routes name it; raise SuiteNotFound."""
     suite = find_suite(suite_id)
@@ -325,25 +189,12 @@ def find_suite(reference: str) -> Suite:
     for suite in [*by_id, *by_repository]:
         return suite
     try:
-        if found := library.shelf.find(reference):
+        if found := library.index.find(reference):
             return found
     except PackageNotFound as error:
         raise SuiteNotFound(error.detail) from None
-    known = known_names(library.shelf.ids(), keep_order=True)
+    known = known_names(library.index.ids(), keep_order=True)
     raise SuiteNotFound(f"there is no suite {reference[:200]!r}{known}")
-
-
-def copy_files(suite: Suite, folder: Path) -> None:
-    """Write a suite's files into a new or empty folder.
-
-    Raise FolderTaken, PackageInvalid, InvalidInput.
-    """
-    if problem := suite.package_problem:
-        raise PackageInvalid(problem)
-    try:
-        workspace.write_files(suite.package.files, folder)
-    except OSError as error:
-        raise InvalidInput(f"{folder}: {error.strerror}") from None
 
 
 def _is_referenced(suite: Suite, reference: str) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from cue.language.syntax import Known, Node
 from cue.scalars import Type
-from cue.syntax import Known, Node
 
 MAX_ITEMS: Final = 20_000
 MAX_SHOWN: Final = 60  # characters of a value in a message

@@ -15,12 +15,12 @@ from urllib.parse import parse_qsl
 
 from kernel.ids import slug
 from kernel.redaction import MASK
+from surfaces.contract_examples.request_examples import leaves
 from surfaces.contracts import identifier
 from surfaces.recordings.calls import Pairs, RecordedCall, header
 from surfaces.recordings.mock_yaml import yaml_text
 from surfaces.recordings.routes import guess_template
 from surfaces.recordings.secrets import is_secret_name, without_secrets
-from surfaces.request_examples import leaves
 
 MAX_OPERATIONS: Final = 250  # two files each; a package has 512
 MAX_EXAMPLES: Final = 200  # of an operation
@@ -97,7 +97,7 @@ def _unique(name: str, taken: set[str], home: str) -> str:
 
 def _examples(
     group: Sequence[RecordedCall], left_out: Counter[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the examples of an operation by name; equal calls are one."""
     taken: dict[When, tuple[int, str]] = {}
     names: set[str] = set()
@@ -176,8 +176,8 @@ def _json(text: str) -> Any:
         return None
 
 
-def _example(call: RecordedCall, when: When) -> dict[str, Any]:
-    response: dict[str, Any] = {"status": str(call.status)}
+def _example(call: RecordedCall, when: When) -> dict[str, object]:
+    response: dict[str, object] = {"status": str(call.status)}
     if media_type := header(call.response_headers, "content-type").partition(";")[0].strip():
         response["mediaType"] = media_type
     headers = {
@@ -189,7 +189,7 @@ def _example(call: RecordedCall, when: When) -> dict[str, Any]:
         response["headers"] = headers
     if call.response_body:
         response["body"] = _body(call.response_body)
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     if when:
         made["when"] = [
             {"from": source, "param": param, "value": value} for source, param, value in when

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.suites.api import starters
+from apps.suites.authoring.suite_files import starters
 from tests.support.guides import GUIDES
 from tests.support.parts import need
 from tests.support.up import Up

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:  # found only after the change of sys.path below
-    from surfaces.proto_reader import ProtoFile
+    from surfaces.contract_formats.proto_reader import ProtoFile
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 NICENESS: Final = 10
@@ -45,7 +45,7 @@ def main() -> None:
 
 def write_sources(texts: dict[str, str]) -> list[str]:
     """Write the files below SOURCES; return the names of those that declare services."""
-    from surfaces.proto_reader import ProtoFile, ProtoReader
+    from surfaces.contract_formats.proto_reader import ProtoFile, ProtoReader
 
     declaring = []
     for name, text in texts.items():

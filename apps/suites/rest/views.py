@@ -22,6 +22,7 @@ from apps.suites import api
 from apps.suites.domain.definition import DefinitionDocument
 from apps.suites.rest import schemas
 from apps.suites.rest.encoding import definition_response, list_response
+from apps.suites.services import registration
 
 
 class SuiteViewSet(StrictViewSet):
@@ -54,9 +55,9 @@ class SuiteViewSet(StrictViewSet):
         responses={201: DefinitionDocument},
     )
     def create(self, request: Request) -> Response:
-        api.require_registration(_caller(request))
+        registration.require_registration(_caller(request))
         given = self.body(schemas.RegisterSuiteInput)
-        text = api.SuiteText(
+        text = registration.SuiteText(
             suite_id=given["id"],
             suite_star=given["suiteStar"],
             title=given.get("title", ""),
@@ -64,7 +65,7 @@ class SuiteViewSet(StrictViewSet):
             owner=given.get("owner", ""),
             files=given.get("files", {}),
         )
-        definition = api.register_suite(_caller(request), text)
+        definition = registration.register_suite(_caller(request), text)
         location = f"{request.path}/{definition['id']}"
         return Response(definition, status=201, headers={"Location": location})
 
@@ -85,7 +86,7 @@ class SuiteViewSet(StrictViewSet):
 
     @extend_schema(operation_id="suites_remove", responses={204: None})
     def destroy(self, request: Request, suite_id: str) -> Response:
-        api.remove_suite(_caller(request), suite_id)
+        registration.remove_suite(_caller(request), suite_id)
         return Response(status=204)
 
 

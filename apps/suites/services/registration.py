@@ -22,7 +22,7 @@ from apps.suites.domain.package import (
     broken_files_rule,
 )
 from apps.suites.domain.suite_users import suite_users
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from apps.suites.models import RegisteredSuite
 from apps.suites.selectors import PackageInvalid, SuiteNotFound, TopologyInvalid
 from apps.suites.sources.registered import TOPIC
@@ -81,7 +81,7 @@ def remove_suite(principal: Principal, suite_id: str) -> None:
     suite = next((each for each in library.suites() if each.suite_id == suite_id), None)
     if suite is None or suite.source != REGISTERED:
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
-    if not _remove(suite_id, library.shelf.key_of(suite_id)):
+    if not _remove(suite_id, library.index.key_of(suite_id)):
         raise SuiteNotFound(f"there is no registered suite {suite_id[:200]!r}")
 
 

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from apps.oci import api as oci
+from apps.suites.authoring.locks import lock_suite
+from apps.suites.dependencies.modules import is_in_workspace, loaded_labels, workspace_module
 from apps.suites.domain.definition import Suite, suite_of
 from apps.suites.domain.dependencies import split_reference
 from apps.suites.domain.package import REGISTRY, Origin
-from apps.suites.library import library
-from apps.suites.modules import is_in_workspace, loaded_labels, workspace_module
-from apps.suites.registry_packages import ids_of, is_remote, package_of
+from apps.suites.evaluation.library import library
 from apps.suites.selectors import (
     PackageInvalid,
     PackageUnreachable,
     SuiteNotFound,
     TopologyInvalid,
     find_suite,
-    lock_suite,
 )
+from apps.suites.sources.registry_packages import ids_of, is_remote, package_of
 from kernel.errors import InvalidInput
 
 

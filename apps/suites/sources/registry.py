@@ -15,8 +15,8 @@ from apps.oci import api as oci
 from apps.operations.api import generation
 from apps.platform_settings.api import registries
 from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Origin, Package
-from apps.suites.registry_packages import ids_of, is_remote, package_of, provider_of
 from apps.suites.sources import SourcedSuite, sources
+from apps.suites.sources.registry_packages import ids_of, is_remote, package_of, provider_of
 from kernel.errors import PlatformError
 from kernel.ids import slug
 

@@ -7,10 +7,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
-from apps.suites import conf, workspace
+from apps.suites import conf
 from apps.suites.domain.metadata import FILES as METADATA_FILES
 from apps.suites.domain.package import Package
-from apps.suites.sources import SourcedSuite, sources
+from apps.suites.sources import SourcedSuite, folders, sources
 from readers.folder import MAX_FILE_BYTES, FolderState, is_unchanged, state_of
 
 
@@ -25,12 +25,10 @@ class WorkspaceSource:
         self._states: dict[str, FolderState] = {}
 
     def suites(self) -> Sequence[SourcedSuite]:
-        folders = workspace.suite_folders(conf.suites_dir())
-        for gone in set(self._states) - set(folders.values()):
+        found = folders.suite_folders(conf.suites_dir())
+        for gone in set(self._states) - set(found.values()):
             self._states.pop(gone, None)
-        return [
-            _source_folder(suite_id, _Look(at, self._states)) for suite_id, at in folders.items()
-        ]
+        return [_source_folder(suite_id, _Look(at, self._states)) for suite_id, at in found.items()]
 
     def token(self) -> Hashable:
         """Change when a folder comes or goes, or the root is another one."""
@@ -93,4 +91,4 @@ def _may_be(suite_id: str, folder: str, repositories: Collection[str]) -> bool:
 
 
 def _read(suite_id: str, folder: str) -> Package:
-    return workspace.read_package(suite_id, folder)
+    return folders.read_package(suite_id, folder)

@@ -12,8 +12,8 @@ from django.test import Client
 from apps.console.domain.highlighting import MAX_TEXT, highlight
 from apps.console.domain.markdown import markdown_html
 from apps.console.domain.suite_parts import MAX_TREE_NODES, DependencyTree, operation_row
-from apps.suites.lock_differences import LockComparison
-from apps.suites.lock_file import LockedDependency, NewLock
+from apps.suites.authoring.locks import LockComparison
+from apps.suites.dependencies.lock_file import LockedDependency, NewLock
 from kernel.errors import PlatformError
 from tests.apps.console import wire_samples
 from tests.apps.console.conftest import FakeSuites

@@ -21,7 +21,8 @@ from apps.executions.services.storage import packed_suite
 from apps.platform_settings.api import backends
 from apps.profiles.api import LaunchProfile, SecretRef
 from apps.streams.api import read
-from apps.suites.api import ImportedSuite, ResolvedSuite
+from apps.suites.api import ResolvedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from kernel import clock
 from kernel.agent_protocol import Completion, LogChunk, LogLine, StateReport, job_of
 

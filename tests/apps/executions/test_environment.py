@@ -12,10 +12,11 @@ from apps.executions.api import explain_env
 from apps.executions.domain.steps import BuiltIns, layered_env
 from apps.profiles.api import ProfileNotInSuite, merge_chain
 from apps.profiles.domain.drafts import DraftRules
-from apps.suites.api import find_suite, resolve
+from apps.suites.api import find_suite
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
+from apps.suites.selectors import resolve
 from kernel.errors import NotFound
 
 STAR = """
@@ -133,6 +134,6 @@ def test_every_built_in_variable_is_refused_in_profiles():
 def test_another_version_than_the_listed_one_is_explained_as_itself(monkeypatch):
     files = {"suite.star": STAR.replace("say-it", "later").encode()}
     second = suite_of(Package(suite_id="shop", files=files))
-    monkeypatch.setattr(library.shelf, "find", lambda _named: second)
+    monkeypatch.setattr(library.index, "find", lambda _named: second)
 
     assert explain_env("registry.example/core/shop:2").step_id == "later"

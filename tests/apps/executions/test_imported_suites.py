@@ -10,7 +10,7 @@ from apps.executions import api
 from apps.executions.models import Blob, Execution
 from apps.executions.services.storage import remove_old_runs
 from apps.profiles.api import SecretRef
-from apps.suites.api import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from kernel import clock
 from kernel.agent_protocol import job_of
 from tests.apps.executions.runs import Worker, booted_run, node, profile, secret

@@ -13,7 +13,8 @@ from apps.executions import api
 from apps.executions.models import Execution, IdempotencyKey, Snapshot
 from apps.platform_settings.api import BackendUnavailable, BackendUnknown
 from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
-from apps.suites.api import SuiteNotFound, TopologyInvalid
+from apps.suites.api import SuiteNotFound
+from apps.suites.selectors import TopologyInvalid
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, node, queued_run, somebody
 from tests.support.threads import at_once

@@ -15,7 +15,7 @@ from apps.executions.services.storage import remove_old_runs
 from apps.mocks.api import SpaceName, reset_space
 from apps.mocks.models import MockSpace
 from apps.mocks.spaces import space_sources
-from apps.suites.api import ImportedSuite
+from apps.suites.domain.flat_topology import ImportedSuite
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run, somebody
 

@@ -26,7 +26,7 @@ from apps.profiles.api import (
 from apps.suites.api import current_profiles, find_suite, list_suites, profile_edit
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
-from apps.suites.library import library
+from apps.suites.evaluation.library import library
 from kernel import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]
@@ -158,8 +158,8 @@ def test_a_launch_runs_the_suite_that_was_found_though_its_tag_moves(monkeypatch
         suite_of(Package(suite_id="shop", files={"suite.star": star.format(name).encode()}))
         for name in ("before", "after")
     ]
-    shelf = library.shelf
-    monkeypatch.setattr(shelf, "find", lambda named: packages.pop(0) if named == reference else 0)
+    index = library.index
+    monkeypatch.setattr(index, "find", lambda named: packages.pop(0) if named == reference else 0)
 
     (node,) = launched(reference)["nodes"]
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from apps.suites import api, selectors
-from apps.suites.library import Library
+from apps.suites.authoring import checks, locks
+from apps.suites.evaluation.library import Library
 from apps.suites.services import registration, transfers
 
 
@@ -49,12 +50,16 @@ def _store(db) -> None:
     """Suites come from the store, too."""
 
 
+def use_library(monkeypatch: pytest.MonkeyPatch, library: Library) -> None:
+    """Let everything that reads suites read them from this library."""
+    for module in (selectors, checks, locks, registration, transfers):
+        monkeypatch.setattr(module, "library", library)
+
+
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     fresh = Library()
-    monkeypatch.setattr(selectors, "library", fresh)
-    monkeypatch.setattr(registration, "library", fresh)
-    monkeypatch.setattr(transfers, "library", fresh)
+    use_library(monkeypatch, fresh)
     yield fresh
     fresh.close()
 

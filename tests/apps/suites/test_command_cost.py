@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from django.core.management import execute_from_command_line
 
-from apps.suites import api, shelf
+from apps.suites import api
 from apps.suites.domain import definition
 from apps.suites.evaluator import kept_answers, process
 from apps.suites.evaluator.kept_answers import FILE_NAME, KeptAnswers
 from apps.suites.selectors import SuiteNotFound
+from apps.suites.sources import index
 from tests.apps.suites.conftest import Workspace
 
 TASK = 'task.run("t", image="a:1")\n'
@@ -39,7 +40,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(package.suite_id)
         return real(package)
 
-    monkeypatch.setattr(shelf, "suite_of", noted)
+    monkeypatch.setattr(index, "suite_of", noted)
     return found
 
 
@@ -138,7 +139,7 @@ def test_what_was_evaluated_is_kept_for_the_next_command(
 
 def selectors_library_forgets() -> None:
     """Forget what this process has in memory, as the next command would."""
-    api.list_suites.__globals__["library"]._cached.clear()
+    api.list_suites.__globals__["library"]._evaluations._kept.clear()
     api.list_suites.__globals__["library"]._prepared.clear()
 
 

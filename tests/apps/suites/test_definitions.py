@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from apps.suites import api
+from apps.suites import api, selectors
+from apps.suites.authoring import checks
 from apps.suites.evaluator import process
 from apps.suites.lifespan import launchable_suites
 
@@ -50,7 +51,7 @@ def evaluations(monkeypatch):
         seen.append(source)
         return real(source, **more)
 
-    monkeypatch.setattr("apps.suites.library.run_evaluator", counted)
+    monkeypatch.setattr("apps.suites.evaluation.suite_text.run_evaluator", counted)
     return seen
 
 
@@ -189,7 +190,7 @@ def test_a_suite_is_evaluated_when_it_changes_and_not_before(workspace, evaluati
     for _ in range(3):
         api.list_suites()
         api.get_definition("s")
-        api.resolve("s")
+        selectors.resolve("s")
     assert len(evaluations) == 1
 
     workspace.add("s", GOOD.replace('"t"', '"u"'))
@@ -237,7 +238,7 @@ def test_a_list_does_not_wait_for_a_slow_suite(workspace, library, monkeypatch):
 
     workspace.add("s", GOOD)
     api.list_suites()
-    monkeypatch.setattr("apps.suites.library.run_evaluator", slow)
+    monkeypatch.setattr("apps.suites.evaluation.suite_text.run_evaluator", slow)
     workspace.add("s", GOOD.replace('"t"', '"u"'))
     workspace.add("new", GOOD.replace('"t"', '"v"'))
 
@@ -265,7 +266,7 @@ def test_a_reader_may_wait_for_a_suite_that_has_changed(workspace, library, monk
         release.wait(30)
         return real(source, **more)
 
-    monkeypatch.setattr("apps.suites.library.run_evaluator", slow)
+    monkeypatch.setattr("apps.suites.evaluation.suite_text.run_evaluator", slow)
     workspace.add("s", GOOD)
     library.patience_s = 0.01
     (listed,) = api.list_suites()
@@ -313,10 +314,10 @@ def test_a_suite_is_found_by_its_repository(workspace):
         f"reg.example/core/s@{digest}",
         f"reg.example/core/s:1.2.0@{digest}",
     ):
-        assert api.resolve(reference).id == "s"
+        assert selectors.resolve(reference).id == "s"
     for reference in ("x", "", "core/s", "reg.example/core/s:1.3.0", "reg.example/core/s@sha256:0"):
         with pytest.raises(api.SuiteNotFound):
-            api.resolve(reference)
+            selectors.resolve(reference)
 
 
 def test_what_python_compiles_in_a_suite_is_no_part_of_it(workspace):
@@ -328,7 +329,7 @@ def test_what_python_compiles_in_a_suite_is_no_part_of_it(workspace):
 def test_a_resolved_suite_carries_what_a_run_needs(workspace):
     workspace.add("s", {"suite.star": GOOD, "tests/a.sh": "echo", "README.md": "# T\nD"})
 
-    resolved = api.resolve("s")
+    resolved = selectors.resolve("s")
 
     assert (resolved.id, resolved.title, resolved.description) == ("s", "T", "D")
     assert (resolved.repository, resolved.version) == ("workspace/s", "workspace")
@@ -340,15 +341,19 @@ def test_a_resolved_suite_carries_what_a_run_needs(workspace):
 @pytest.mark.parametrize(
     ("files", "error", "code"),
     [
-        ({"suite.star": 'x = 1\ntask.run("a", imge=1)'}, api.TopologyInvalid, "topology_invalid"),
-        ({"suite.star": GOOD, "x": b"\0"}, api.PackageInvalid, "package_invalid"),
+        (
+            {"suite.star": 'x = 1\ntask.run("a", imge=1)'},
+            selectors.TopologyInvalid,
+            "topology_invalid",
+        ),
+        ({"suite.star": GOOD, "x": b"\0"}, selectors.PackageInvalid, "package_invalid"),
     ],
 )
 def test_a_suite_that_does_not_resolve_is_refused_with_its_errors(workspace, files, error, code):
     workspace.add("s", files)
 
     with pytest.raises(error) as caught:
-        api.resolve("s")
+        selectors.resolve("s")
 
     assert caught.value.problem_code == code
     assert caught.value.errors[0].file in ("suite.star", "x")
@@ -387,7 +392,7 @@ if env.get("PLACE") == "near":
         },
     )
 
-    verdicts = {each["fileName"]: each for each in api.check_profiles("s")}
+    verdicts = {each["fileName"]: each for each in checks.check_profiles("s")}
 
     assert {name: each["steps"] for name, each in verdicts.items()} == {
         "a.yaml": 1,

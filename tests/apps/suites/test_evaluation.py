@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from apps.suites import api
+from apps.suites import selectors
 from apps.suites.evaluator.process import CHILDREN
 
 T = 'task.run("t", image="x")\n'
@@ -153,7 +153,7 @@ def test_env_is_that_of_the_profile_and_nothing_else(workspace, monkeypatch):
         },
     )
 
-    resolved = api.resolve("s")
+    resolved = selectors.resolve("s")
 
     assert resolved.topology[0]["env"] == {"A": "yes", "H": "none", "P": "False", "C": "none"}
     assert resolved.print_lines == ('{"A": "yes"}',)
@@ -163,15 +163,15 @@ def test_env_is_that_of_the_profile_and_nothing_else(workspace, monkeypatch):
 def test_a_launch_may_bring_its_own_env(workspace):
     workspace.add("s", 'task.run("t-" + env.get("WHO", "nobody"), image="x")')
 
-    assert api.resolve("s", profile_env={"WHO": "ada"}).topology[0]["id"] == "t-ada"
-    assert api.resolve("s").topology[0]["id"] == "t-nobody"
+    assert selectors.resolve("s", profile_env={"WHO": "ada"}).topology[0]["id"] == "t-ada"
+    assert selectors.resolve("s").topology[0]["id"] == "t-nobody"
 
 
 @pytest.mark.slow
 def test_print_keeps_a_hundred_lines_and_counts_the_others(workspace):
     workspace.add("s", 'for n in range(200):\n    print("line", n, sep="-")\n' + T)
 
-    printed = api.resolve("s").print_lines
+    printed = selectors.resolve("s").print_lines
 
     assert (len(printed), printed[0], printed[98]) == (100, "line-0", "line-98")
     assert printed[99] == "print: 101 further lines were dropped"
@@ -180,7 +180,7 @@ def test_print_keeps_a_hundred_lines_and_counts_the_others(workspace):
 def test_a_printed_line_is_cut_after_a_whole_character(workspace):
     workspace.add("s", 'print("ü" * 9000)\n' + T)
 
-    (line,) = api.resolve("s").print_lines
+    (line,) = selectors.resolve("s").print_lines
 
     assert line == "ü" * 4096
 
@@ -315,10 +315,10 @@ def test_two_resolutions_of_one_suite_are_equal(workspace, library):
     )
     workspace.add("s", text)
 
-    first = api.resolve("s")
-    library._cached.clear()
+    first = selectors.resolve("s")
+    library._evaluations._kept.clear()
     library._prepared.clear()
-    second = api.resolve("s")
+    second = selectors.resolve("s")
 
     assert first.topology == second.topology
     assert first.topology is not second.topology
@@ -331,8 +331,8 @@ def test_what_was_canceled_at_the_end_is_evaluated_by_a_later_call(workspace, li
     (suite,) = library.suites()
     release = threading.Event()
     for _ in range(CHILDREN):
-        library._pool("whole", CHILDREN).submit(release.wait, 10)
-    waiting, _closure = library._start_default(suite, library._current_basis())
+        library._evaluations._executor("whole").submit(release.wait, 10)
+    waiting = library.snapshot().start_default(suite).future
 
     library.close()
     release.set()

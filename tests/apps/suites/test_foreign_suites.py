@@ -20,7 +20,8 @@ from apps.mocks.domain.tables import compile_space
 from apps.platform_settings.api import provider_of
 from apps.profiles.api import select_profile
 from apps.suites import api
-from apps.suites.library import Library
+from apps.suites.authoring import checks
+from apps.suites.evaluation.library import Library
 from tests.support.mocks import Mocks
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -76,7 +77,7 @@ def test_every_suite_of_the_corpus_is_expected() -> None:
 
 @pytest.mark.parametrize("suite_id", SUITES)
 def test_it_resolves_under_every_profile(suite_id: str) -> None:
-    verdicts = api.check_profiles(suite_id)
+    verdicts = checks.check_profiles(suite_id)
     definition = api.get_definition(suite_id)
 
     assert [each for each in verdicts if "error" in each] == []

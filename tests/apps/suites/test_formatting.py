@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from apps.suites.domain.starlark_style import format_text
-from apps.suites.domain.starlark_text import UnreadableText
+from apps.suites.domain.starlark.style import format_text
+from apps.suites.domain.starlark.text import UnreadableText
 from tests.apps.suites.test_imports import EXAMPLES, typed
 
 ROOT = EXAMPLES.parents[1]

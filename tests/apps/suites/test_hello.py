@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from apps.profiles.api import select_profile
-from apps.suites import api
+from apps.suites import api, selectors
 
 HELLO = Path(__file__).resolve().parents[3] / "examples" / "oci-suites" / "hello"
 SHELLS = [shell for shell in ("dash", "busybox") if shutil.which(shell)] or ["sh"]
@@ -21,7 +21,7 @@ SHELLS = [shell for shell in ("dash", "busybox") if shutil.which(shell)] or ["sh
 @pytest.fixture
 def hello(settings, library):
     settings.SUITES_DIR = HELLO.parent
-    return api.resolve("hello")
+    return selectors.resolve("hello")
 
 
 def test_hello_is_one_service_one_task_and_two_tests(hello):
@@ -40,7 +40,7 @@ def test_the_verbose_profile_builds_on_the_default_one(hello):
     profiles = api.find_suite("hello").profiles
     chosen = select_profile(profiles, "verbose", suite_id="hello")
 
-    resolved = api.resolve("hello", profile_env=chosen.env)
+    resolved = selectors.resolve("hello", profile_env=chosen.env)
 
     assert chosen.env["GREETING"] == "Hallo"
     assert chosen.services == {"letters": {"VERBOSE": "true"}}

@@ -127,7 +127,7 @@ def test_a_killed_evaluation_is_tried_again_later(workspace, library, monkeypatc
     monkeypatch.setattr("apps.suites.selectors.library", library)
 
     later = time.monotonic() + 61
-    monkeypatch.setattr("apps.suites.library.time.monotonic", lambda: later)
+    monkeypatch.setattr("apps.suites.evaluation.library.time.monotonic", lambda: later)
 
     assert api.get_definition("s")["topology"][0]["id"] == "t"
 

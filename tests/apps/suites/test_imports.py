@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from apps.suites import api
+from apps.suites import api, selectors
 from apps.suites.selectors import TopologyInvalid
 
 CHILD = """
@@ -163,7 +163,7 @@ def test_the_files_of_every_import_come_with_the_resolved_suite(workspace):
     workspace.add("middle", importing("leaf"))
     workspace.add("s", importing("middle"))
 
-    found = {each.path: each.suite_id for each in api.resolve("s").imports}
+    found = {each.path: each.suite_id for each in selectors.resolve("s").imports}
     assert found == {"middle": "middle", "middle/leaf": "leaf"}
 
 
@@ -298,7 +298,7 @@ def test_a_lock_pins_the_content(workspace, payments):
 
     workspace.add("payments", {"README.md": "# another content\n"})
     with pytest.raises(TopologyInvalid, match="pinned to") as refused:
-        api.resolve("s")
+        selectors.resolve("s")
     assert refused.value.problem.code == "digest_mismatch"
 
 
@@ -384,15 +384,15 @@ def test_a_lock_is_checked_written_and_renewed(workspace, payments, capsys):
     assert typed("lock", "s") == 0
     assert "added    payments" in capsys.readouterr().out
     assert typed("lock", "--check") == 0
-    assert api.resolve("s").definition["resolvedDependencies"][0]["locked"]
+    assert selectors.resolve("s").definition["resolvedDependencies"][0]["locked"]
 
     workspace.add("payments", {"README.md": "# another content\n"})
     assert typed("lock", "--check") == 1
     assert "changed  payments" in capsys.readouterr().out
     with pytest.raises(TopologyInvalid):
-        api.resolve("s")
+        selectors.resolve("s")
     assert typed("lock") == 0
-    assert api.resolve("s").topology
+    assert selectors.resolve("s").topology
     assert [path.name for path in folder.glob(".lock-*")] == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.suites import api
+from apps.suites.authoring import checks
 from tests.apps.suites.test_imports import EXAMPLES, typed
 
 GOOD = """
@@ -47,7 +48,7 @@ def found(workspace, star: str = GOOD, **more: str) -> list[tuple[str, str, int]
         | {path.replace("__", "/"): text for path, text in more.items()}
     )
     workspace.add("s", files)
-    return [(each.code, each.file, each.line) for each in api.lint_suite("s")]
+    return [(each.code, each.file, each.line) for each in checks.lint_suite("s")]
 
 
 def profiled(text: str) -> dict[str, str]:
@@ -62,7 +63,7 @@ def test_a_good_suite_has_no_diagnostics(workspace):
 def test_the_examples_have_no_diagnostics(settings, library):
     settings.SUITES_DIR = EXAMPLES
     for suite in api.list_suites():
-        assert api.lint_suite(suite["id"]) == []
+        assert checks.lint_suite(suite["id"]) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_the_examples_have_no_diagnostics(settings, library):
 )
 def test_a_node_that_is_most_likely_wrong(star, code, workspace):
     workspace.add("s", star)
-    (diagnostic,) = api.lint_suite("s")
+    (diagnostic,) = checks.lint_suite("s")
 
     assert (diagnostic.code, diagnostic.severity) == (code, "warning")
     assert (diagnostic.file, diagnostic.line) == ("suite.star", 1)
@@ -108,7 +109,7 @@ def test_one_shared_report_of_two_steps_at_once_is_an_error_of_the_suite(workspa
     lines = [f'test.run("{name}", image = "a:1").export({path})' for name in ("a", "b")]
     workspace.add("s", "\n".join(lines))
 
-    (found,) = api.lint_suite("s")
+    (found,) = checks.lint_suite("s")
 
     assert (found.code, found.severity, found.line) == ("export_clash", "error", 2)
     assert "b: it exports /partita/workspace/r.xml" in found.message
@@ -154,7 +155,7 @@ def test_one_shared_report_of_two_steps_at_once_is_an_error_of_the_suite(workspa
 )  # fmt: skip
 def test_a_line_that_is_most_likely_wrong(star, code, line, column, workspace):
     workspace.add("s", star + '\ntask.run("last", image = "a:1")\n')
-    found = [each for each in api.lint_suite("s") if each.code == code]
+    found = [each for each in checks.lint_suite("s") if each.code == code]
 
     assert (found[0].line, found[0].column, found[0].severity) == (line, column, "warning")
     assert "ghp_" not in found[0].message
@@ -163,7 +164,7 @@ def test_a_line_that_is_most_likely_wrong(star, code, line, column, workspace):
 
 def test_a_text_that_is_hostile_is_linted_within_the_limits(workspace):
     workspace.add("s", "(" * 200_000)
-    assert {each.code for each in api.lint_suite("s")} <= {"syntax_error", "limit_exceeded"}
+    assert {each.code for each in checks.lint_suite("s")} <= {"syntax_error", "limit_exceeded"}
 
 
 def test_a_pinned_module_that_is_not_loaded(workspace):
@@ -173,7 +174,7 @@ def test_a_pinned_module_that_is_not_loaded(workspace):
         "s", {"suite.star": 'task.run("t", image = "a:1")', "dependencies.lock.yaml": lock}
     )
 
-    (found,) = api.lint_suite("s")
+    (found,) = checks.lint_suite("s")
     assert (found.code, found.file, found.line) == ("unused_pin", "dependencies.lock.yaml", 3)
 
 
@@ -199,7 +200,7 @@ def test_a_pinned_module_that_is_not_loaded(workspace):
 )
 def test_a_comment_accepts_a_warning_but_no_error(star, codes, workspace):
     workspace.add("s", star)
-    assert [each.code for each in api.lint_suite("s")] == codes
+    assert [each.code for each in checks.lint_suite("s")] == codes
 
 
 def test_a_comment_in_a_profile_and_in_a_script(workspace):
@@ -216,7 +217,7 @@ def test_a_comment_in_a_profile_and_in_a_script(workspace):
 @pytest.mark.parametrize("image", ["a@sha256:" + "0" * 64, "host:5000/a:1", "a:1"])
 def test_a_pinned_image_is_none_of_them(image, workspace):
     workspace.add("s", f'task.run(name = "t", image = "{image}")')
-    assert api.lint_suite("s") == []
+    assert checks.lint_suite("s") == []
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_dependencies_that_are_most_likely_wrong(workspace):
     dependencies = "dependencies:\n  used: {ref: leaf, inputs: {REGOIN: eu}}\n  other: leaf\n"
     workspace.add("s", {"suite.star": star, "dependencies.yaml": dependencies})
 
-    assert [(each.code, each.line) for each in api.lint_suite("s")] == [
+    assert [(each.code, each.line) for each in checks.lint_suite("s")] == [
         ("not_locked", 2),
         ("unread_variable", 2),
         ("not_locked", 3),
@@ -265,7 +266,7 @@ def test_dependencies_that_are_most_likely_wrong(workspace):
 def test_a_suite_that_does_not_resolve_is_an_error_with_its_place(workspace):
     profiles = {"profiles/a.yaml": "env: {A: '1'}\n", "profiles/b.yaml": "env: [\n"}
     workspace.add("s", {"suite.star": 'x = env["A"]\ntask.run(imge = 1)'} | profiles)
-    errors = api.lint_suite("s")
+    errors = checks.lint_suite("s")
 
     assert [(each.code, each.severity, each.file) for each in errors] == [
         ("profile_invalid", "error", "profiles/b.yaml"),

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from django.core.management import call_command
 
-from apps.suites import api
+from apps.suites import api, selectors
+from apps.suites.dependencies.locked_contents import KEPT
 from apps.suites.domain.differences import LockedState, difference
-from apps.suites.locked_contents import KEPT
 from apps.suites.models import LockedContent
 
 CHILD = """
@@ -75,9 +75,9 @@ def test_an_earlier_content_that_is_gone_is_named(outer):
 
 def test_nodes_images_env_and_contracts_are_compared(outer):
     outer.add("free", OUTER)  # the same import without a lock
-    before = api.resolve("free").topology
+    before = selectors.resolve("free").topology
     outer.add("child", NEW)
-    after = api.resolve("free").topology
+    after = selectors.resolve("free").topology
 
     found = difference(
         LockedState(topology=cast("Any", before), contracts={"c/api/a.yaml": "1"}),

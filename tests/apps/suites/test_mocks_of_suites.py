@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.suites import api
+from apps.suites import selectors
+from apps.suites.authoring import checks
 
 EXAMPLE = "examples: {any: {response: {body: {ok: true}}}}"
 MOCKS = {
@@ -21,7 +22,7 @@ MOCKS = {
 def served(workspace, star: str) -> Mapping[str, Any]:
     """The surfaces of each mock node, with their adapters."""
     workspace.add("s", {"suite.star": star, **MOCKS})
-    return api.resolve("s").mocks
+    return selectors.resolve("s").mocks
 
 
 @pytest.mark.parametrize(
@@ -51,16 +52,16 @@ def test_a_surface_that_the_suite_lacks_is_refused_before_a_run(workspace):
         '"m" serves "pps", which is no surface of the suite; known: bank, psp'
     )
     assert workspace.definition({"suite.star": text})["launchable"] is False
-    with pytest.raises(api.TopologyInvalid) as refused:
-        api.resolve("s")
+    with pytest.raises(selectors.TopologyInvalid) as refused:
+        selectors.resolve("s")
     assert refused.value.problem.code == "mock_surface_missing"
-    assert [each.code for each in api.lint_suite("s")] == ["mock_surface_missing"]
+    assert [each.code for each in checks.lint_suite("s")] == ["mock_surface_missing"]
 
 
 def test_a_suite_without_surfaces_has_mocks_that_serve_nothing(workspace):
     workspace.add("s", 'mock.serve("m")\n')
 
-    assert api.resolve("s").mocks == {"m": {}}, "its step fails with mock_surface_missing"
+    assert selectors.resolve("s").mocks == {"m": {}}, "its step fails with mock_surface_missing"
 
 
 def test_mocks_of_an_imported_suite_serve_its_surfaces(workspace):
@@ -75,7 +76,7 @@ def test_mocks_of_an_imported_suite_serve_its_surfaces(workspace):
         },
     )
 
-    resolved = api.resolve("s")
+    resolved = selectors.resolve("s")
 
     assert resolved.mocks == {
         "p/psp": {"psp": "rest"},
@@ -96,5 +97,5 @@ def test_an_imported_suite_with_a_missing_surface_cannot_be_launched(workspace):
         },
     )
 
-    with pytest.raises(api.TopologyInvalid, match=r'"p/m" serves "gone".*known: bank, psp'):
-        api.resolve("s")
+    with pytest.raises(selectors.TopologyInvalid, match=r'"p/m" serves "gone".*known: bank, psp'):
+        selectors.resolve("s")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apps.oci import api as oci
-from apps.suites import api
+from apps.suites import selectors
+from apps.suites.authoring import locks
 from apps.suites.selectors import PackageUnreachable
 from kernel import clock
 
@@ -71,7 +72,7 @@ def test_the_first_module_that_fits_is_pinned(passed_over, index, workspace):
     index += [passed_over, row("b/acme/things"), row("a/acme/things", host="second.example")]
     workspace.add("s", USE)
 
-    (found,) = api.lock_suite("s", write=False).modules
+    (found,) = locks.lock_suite("s", write=False).modules
 
     assert (found.alias, found.state, found.after) == ("@acme/things", "added", DIGEST)
     assert found.ref == "registry.example/b/acme/things"
@@ -80,12 +81,12 @@ def test_the_first_module_that_fits_is_pinned(passed_over, index, workspace):
 def test_pulled_content_may_be_a_module_without_saying_so(index, workspace, monkeypatch):
     index.append(row("acme/things", artifact_type="", pulled=True))
     workspace.add("s", USE)
-    assert len(api.lock_suite("s", write=False).modules) == 1
+    assert len(locks.lock_suite("s", write=False).modules) == 1
 
     for other in (package("", suite_star=b"x = 1"), package("", README=b"x"), None):
         monkeypatch.setattr(oci, "stored_package", lambda digest, found=other: found)
-        with pytest.raises(api.TopologyInvalid, match="no registry has one"):
-            api.lock_suite("s", write=False)
+        with pytest.raises(selectors.TopologyInvalid, match="no registry has one"):
+            locks.lock_suite("s", write=False)
 
 
 def test_a_registry_that_is_away_is_named(index, workspace, monkeypatch):
@@ -97,13 +98,13 @@ def test_a_registry_that_is_away_is_named(index, workspace, monkeypatch):
     workspace.add("s", USE)
 
     with pytest.raises(PackageUnreachable, match=r"@acme/things: .* too slow"):
-        api.lock_suite("s", write=True)
+        locks.lock_suite("s", write=True)
     assert not (workspace.root / "s" / "dependencies.lock.yaml").exists()
 
 
 def test_a_label_in_a_comment_is_not_loaded(index, workspace):
     workspace.add("s", '# load("@acme/things", "make")\ntask.run("t", image = "a:1")\n')
 
-    lock = api.lock_suite("s", write=False)
+    lock = locks.lock_suite("s", write=False)
     assert (lock.modules, lock.is_current) == ((), True)
-    assert api.suites_to_lock() == []
+    assert locks.suites_to_lock() == []

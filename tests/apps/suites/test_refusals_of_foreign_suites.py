@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from apps.suites import api
+from apps.suites import api, selectors
+from apps.suites.authoring import checks
+from apps.suites.services import transfers
 
 CONTRACT = """\
 openapi: 3.0.3
@@ -116,7 +118,7 @@ def definition(workspace: Any, case: Case) -> Mapping[str, Any]:
 def test_a_profile(workspace: Any, case: Case) -> None:
     definition(workspace, case)
 
-    (verdict,) = api.check_profiles("s")
+    (verdict,) = checks.check_profiles("s")
     error = verdict["error"]
     assert (error["file"], error["line"]) == (case.path, case.line)
     assert [hint for hint in case.hints if hint not in error["message"]] == []
@@ -145,7 +147,7 @@ def test_a_key_of_a_profile_that_is_near_a_known_one(workspace: Any) -> None:
 
     definition(workspace, case)
 
-    (warning,) = [each for each in api.lint_suite("s") if each.code == "unknown_key"]
+    (warning,) = [each for each in checks.lint_suite("s") if each.code == "unknown_key"]
     assert (warning.file, warning.line) == (case.path, case.line)
     assert "did you mean observability?" in warning.message
 
@@ -169,8 +171,8 @@ def test_names_that_are_one_on_some_computers(
     assert error["code"] == "package_invalid"
     assert shown in error["message"]
     assert "rename one of them" in error["message"]
-    with pytest.raises(api.PackageInvalid):
-        api.push_suite("s", "registry.example/core/s:1.0.0")
+    with pytest.raises(selectors.PackageInvalid):
+        transfers.push_suite("s", "registry.example/core/s:1.0.0")
 
 
 def test_all_errors_are_listed_at_once_and_once_for_all_profiles(workspace: Any) -> None:
@@ -183,7 +185,7 @@ def test_all_errors_are_listed_at_once_and_once_for_all_profiles(workspace: Any)
     profiles = {f"profiles/{name}.yaml": f"name: {name}\n" for name in ("ci", "local")}
     workspace.add("s", {"suite.star": star, **profiles})
 
-    errors = [each for each in api.lint_suite("s") if each.severity == "error"]
+    errors = [each for each in checks.lint_suite("s") if each.severity == "error"]
 
     assert [(each.code, each.line) for each in errors] == [
         ("unknown_keyword", 2), ("wrong_type", 4), ("duplicate_step", 5), ("unknown_dependency", 3),
@@ -197,6 +199,6 @@ def test_an_error_of_one_profile_names_it(workspace: Any) -> None:
     files = {"profiles/ci.yaml": 'env: {TRIES: "99"}\n', "profiles/local.yaml": "name: Local\n"}
     workspace.add("s", {"suite.star": star, **files})
 
-    (error,) = [each for each in api.lint_suite("s") if each.severity == "error"]
+    (error,) = [each for each in checks.lint_suite("s") if each.severity == "error"]
 
     assert error.message.startswith("with ci.yaml: task.run: retries")

@@ -13,8 +13,9 @@ from rest_framework.test import APIClient
 
 from apps.accounts.api import Principal, Role
 from apps.operations.api import raise_generation
-from apps.suites import api
-from apps.suites.library import Library
+from apps.suites import api, selectors
+from apps.suites.authoring import suite_files
+from apps.suites.evaluation.library import Library
 from apps.suites.models import RegisteredSuite
 from apps.suites.sources.registered import TOPIC, RegisteredSource
 from kernel import clock
@@ -68,7 +69,7 @@ def test_a_suite_of_text_is_listed_by_every_process_and_can_be_run(admin):
     assert [each.suite_id for each in other.suites()] == ["made"]
     assert other.suites()[0].source == "registered"
     assert admin.get("/api/v1/suites/made").json() == definition
-    resolved = api.resolve("made")
+    resolved = selectors.resolve("made")
     assert resolved.files["tasks/t.sh"] == b"#!/bin/sh\n"
     other.close()
 
@@ -92,7 +93,7 @@ def test_what_is_stored_can_be_read_pushed_and_copied(admin, tmp_path):
     assert post(admin, files=files).status_code == 201
     suite = Library().suites()[0]
     assert (suite.package.problem, unpack(pack(suite.package.files))) == ("", suite.package.files)
-    api.copy_files(suite, tmp_path / "copy")
+    suite_files.copy_files(suite, tmp_path / "copy")
     assert (tmp_path / "copy" / path).read_text() == "text"
 
 

@@ -9,8 +9,10 @@ import yaml
 from django.core.management import call_command, execute_from_command_line
 
 from apps.oci import api as oci
-from apps.suites import api
+from apps.suites import api, selectors
+from apps.suites.authoring import locks
 from apps.suites.selectors import PackageUnreachable
+from apps.suites.services import transfers
 from tests.apps.suites.conftest import Workspace
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry
 
@@ -111,7 +113,7 @@ def test_a_registry_that_does_not_answer(registry, workspace, settings):
 
     assert api.get_definition("s")["topologyError"]["code"] == "module_not_found"
     with pytest.raises(PackageUnreachable):
-        api.resolve("s")
+        selectors.resolve("s")
 
 
 @pytest.mark.parametrize(
@@ -172,11 +174,11 @@ def test_a_lock_pins_what_is_loaded_and_renews_it(registry, workspace, capsys):
     assert (code, "added    @acme/things  sha256:" in said) == (0, True)
     assert f"of {registry.repository('acme/things')}" in said
     assert yaml.safe_load(locked(workspace))["modules"] == {"@acme/things": first}
-    assert api.resolve("s").topology[0]["command"] == ["one"]
+    assert selectors.resolve("s").topology[0]["command"] == ["one"]
     assert typed(capsys, "lock", "--check", "s")[0] == 0
 
     second = things(registry, "two", tag="1.1.0")
-    assert api.resolve("s").topology[0]["command"] == ["one"]
+    assert selectors.resolve("s").topology[0]["command"] == ["one"]
     code, said = typed(capsys, "lock", "--check", "-o", "yaml")
     (shown,) = yaml.safe_load(said)["suites"]
     assert (code, shown["current"]) == (1, False)
@@ -192,8 +194,8 @@ def test_a_lock_pins_what_is_loaded_and_renews_it(registry, workspace, capsys):
     assert [each["id"] for each in shown["difference"]["changed"]] == ["t"]
 
     assert typed(capsys, "lock")[0] == 0
-    assert api.resolve("s").topology[0]["command"] == ["two"]
-    assert [each.state for each in api.lock_suite("s", write=False).modules] == ["same"]
+    assert selectors.resolve("s").topology[0]["command"] == ["two"]
+    assert [each.state for each in locks.lock_suite("s", write=False).modules] == ["same"]
 
 
 def test_a_pin_that_no_load_uses_is_dropped_with_a_word(registry, workspace, capsys):
@@ -212,7 +214,7 @@ def test_a_text_that_does_not_parse_drops_no_pin(registry, workspace):
     pin = things(registry, "one")
     workspace.add("s", {**suite(pin), "suite.star": USE + "def (:\n"})
 
-    assert [each.state for each in api.lock_suite("s", write=False).modules] == ["same"]
+    assert [each.state for each in locks.lock_suite("s", write=False).modules] == ["same"]
 
 
 @pytest.mark.slow
@@ -223,13 +225,13 @@ def test_a_pin_stays_with_its_repository(registry, workspace):
     workspace.add("s", suite(other))
     workspace.add("new", USE)
 
-    (kept,) = api.lock_suite("s", write=False).modules
+    (kept,) = locks.lock_suite("s", write=False).modules
     assert (kept.state, kept.after) == ("same", other.partition("@")[2])
-    (found,) = api.lock_suite("new", write=False).modules
+    (found,) = locks.lock_suite("new", write=False).modules
     assert found.ref == registry.repository("aaa/acme/things")
 
     things(registry, "newer", tag="2.0.0", place="zzz/acme/things")
-    (renewed,) = api.lock_suite("s", write=False).modules
+    (renewed,) = locks.lock_suite("s", write=False).modules
     assert (renewed.state, renewed.ref) == ("changed", registry.repository("zzz/acme/things"))
 
 
@@ -238,8 +240,8 @@ def test_suites_and_moving_tags_are_not_pinned_as_modules(registry, workspace):
     things(registry, "latest", tag="latest", place="a/acme/things")
     workspace.add("s", USE)
 
-    with pytest.raises(api.TopologyInvalid, match="no registry has one") as error:
-        api.lock_suite("s", write=True)
+    with pytest.raises(selectors.TopologyInvalid, match="no registry has one") as error:
+        locks.lock_suite("s", write=True)
 
     said = error.value.problem
     assert said.code == "module_not_found"
@@ -253,10 +255,10 @@ def test_a_module_of_the_workspace_needs_no_pin(registry, workspace, settings, c
     write_module(settings)
     workspace.add("s", USE)
 
-    assert api.lock_suite("s", write=False).modules == ()
+    assert locks.lock_suite("s", write=False).modules == ()
     assert "no suite imports another one or loads" in typed(capsys, "lock")[1]
     workspace.add("s", suite(pin))
-    assert [each.state for each in api.lock_suite("s", write=False).modules] == ["same"]
+    assert [each.state for each in locks.lock_suite("s", write=False).modules] == ["same"]
 
 
 def test_a_lock_of_a_module_needs_its_registry(registry, workspace, settings):
@@ -265,7 +267,7 @@ def test_a_lock_of_a_module_needs_its_registry(registry, workspace, settings):
     workspace.add("s", suite(f"127.0.0.1:9/{registry.folder}/acme/things@sha256:{'0' * 64}"))
 
     with pytest.raises(PackageUnreachable):
-        api.lock_suite("s", write=True)
+        locks.lock_suite("s", write=True)
 
 
 def write_module(settings, **texts: str) -> None:
@@ -292,7 +294,7 @@ def test_a_module_is_pushed_and_pinned_elsewhere(registry, workspace, settings, 
     workspace.add("s", USE)
     assert typed(capsys, "lock", "s")[0] == 0
     assert pushed["digest"] in locked(workspace)
-    assert api.resolve("s").topology[0]["command"] == ["pinned"]
+    assert selectors.resolve("s").topology[0]["command"] == ["pinned"]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +311,7 @@ def test_a_broken_module_is_not_pushed(texts, says, registry, workspace, setting
     write_module(settings, **texts)
 
     with pytest.raises(oci.PackageRefused) as error:
-        api.push_module("@acme/things", f"{registry.repository('acme/things')}:1")
+        transfers.push_module("@acme/things", f"{registry.repository('acme/things')}:1")
 
     assert says in error.value.detail
     assert not oci.sync_registry(REGISTRY_ID).packages
@@ -340,6 +342,6 @@ def test_whoever_pushes_a_suite_is_warned_of_its_modules(registry, workspace, se
     write_module(settings)
     workspace.add("s", USE)
 
-    assert api.push_warnings("s", "registry.example/s:1") == [
+    assert transfers.push_warnings("s", "registry.example/s:1") == [
         "@acme/things is a module of this workspace; others need a module of that name"
     ]

@@ -15,11 +15,13 @@ from apps.oci.models import LayerPart
 from apps.platform_settings.api import registries
 from apps.profiles.api import Draft, create_profile
 from apps.suites import api, selectors
-from apps.suites.library import Library
-from apps.suites.registry_packages import packages
+from apps.suites.authoring import locks
+from apps.suites.evaluation.library import Library
 from apps.suites.selectors import PackageUnreachable, TopologyInvalid
+from apps.suites.sources.registry_packages import packages
 from kernel import clock
 from kernel.errors import PlatformError
+from tests.apps.suites.conftest import use_library
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package
 
 PAYMENTS = 'task.run(name = "pay", image = "a:1", file = "pay.sh")\n'
@@ -65,7 +67,7 @@ def another_process(monkeypatch) -> None:
     """Nothing is in memory: what is read now comes from the store."""
     packages._suites.clear()
     packages._tags.clear()
-    monkeypatch.setattr(selectors, "library", Library())
+    use_library(monkeypatch, Library())
 
 
 def importing(workspace, ref: str, lock: str = "") -> None:
@@ -89,7 +91,7 @@ def test_a_synchronized_suite_is_listed_and_resolves(registry, pushed, workspace
     assert definition["digest"] == pushed.digest
     assert definition["contentDigest"] == pushed.content_digest
     assert definition["tags"] == ["registry"]
-    assert api.resolve("payments").files["tasks/pay.sh"] == b"echo pay"
+    assert selectors.resolve("payments").files["tasks/pay.sh"] == b"echo pay"
     assert api.find_suite(f"{registry.repository('payments')}:1.4.0").suite_id == "payments"
 
 
@@ -140,12 +142,12 @@ def test_the_hint_of_an_unknown_id_begins_with_the_suites_of_the_workspace(
 
 
 def test_a_suite_that_was_not_synchronized_is_pulled_on_demand(registry, pushed, workspace):
-    found = api.resolve(f"{registry.repository('payments')}:1.4.0")
+    found = selectors.resolve(f"{registry.repository('payments')}:1.4.0")
 
     assert (found.id, found.version) == ("payments", "1.4.0")
     assert [node["id"] for node in found.topology] == ["pay"]
     with pytest.raises(api.SuiteNotFound):
-        api.resolve(f"{registry.repository('payments')}:7")
+        selectors.resolve(f"{registry.repository('payments')}:7")
 
 
 def test_a_suite_on_demand_takes_neither_id_nor_profiles_nor_place_of_another(
@@ -190,7 +192,7 @@ def test_a_registry_that_does_not_answer_is_502_for_its_suite_only(
     with pytest.raises(oci.RegistryUnreachable):
         api.find_suite(f"127.0.0.1:9/{registry.folder}/payments:1")
     with pytest.raises(PackageUnreachable):
-        api.resolve("parent")
+        selectors.resolve("parent")
     shown = {each["id"]: each for each in api.list_suites()}
     assert "topology" in shown["own"]
     assert shown["parent"]["topologyError"]["code"] == "dependency_unresolved"
@@ -211,7 +213,7 @@ def test_an_import_without_a_lock_works_with_a_warning(registry, pushed, workspa
 
 def test_a_lock_pins_the_package_although_its_tag_moves(registry, pushed, workspace):
     importing(workspace, f"{registry.repository('payments')}:1.4.0")
-    lock = api.lock_suite("parent", write=True)
+    lock = locks.lock_suite("parent", write=True)
     assert [each.after for each in lock.dependencies] == [pushed.digest]
 
     moved = push(registry, "1.4.0", 'task.run(name = "other", image = "a:1")')
@@ -221,7 +223,7 @@ def test_a_lock_pins_the_package_although_its_tag_moves(registry, pushed, worksp
     assert [node["id"] for node in definition["topology"]] == ["pay/pay"]
     assert definition["resolvedDependencies"][0]["locked"]
     assert definition["warnings"] == []
-    assert [each.state for each in api.lock_suite("parent", write=False).dependencies] == [
+    assert [each.state for each in locks.lock_suite("parent", write=False).dependencies] == [
         "changed"
     ]
 
@@ -229,7 +231,7 @@ def test_a_lock_pins_the_package_although_its_tag_moves(registry, pushed, worksp
 def test_a_new_lock_shows_what_it_changes(registry, workspace, capsys):
     push(registry, "1", 'task.run(name = "a", image = "x:1")\ntask.run(name = "b", image = "x:1")')
     importing(workspace, f"{registry.repository('payments')}:1")
-    api.lock_suite("parent", write=True)
+    locks.lock_suite("parent", write=True)
     push(
         registry,
         "1",
@@ -258,7 +260,7 @@ def test_a_lock_needs_the_registry_and_says_so(registry, pushed, workspace, sett
     importing(workspace, f"127.0.0.1:9/{registry.folder}/payments:1.4.0")
 
     with pytest.raises(PackageUnreachable, match="127\\.0\\.0\\.1:9"):
-        api.lock_suite("parent", write=True)
+        locks.lock_suite("parent", write=True)
     assert not (workspace.root / "parent" / "dependencies.lock.yaml").exists()
 
 
@@ -270,7 +272,7 @@ def test_several_versions_of_one_repository_in_one_run(registry, workspace):
     refs = f"{{old: '{repository}@{one.digest}', new: '{repository}@{two.digest}'}}"
     workspace.add("both", {"suite.star": star, "dependencies.yaml": f"dependencies: {refs}"})
 
-    resolved = api.resolve("both")
+    resolved = selectors.resolve("both")
 
     assert [node["id"] for node in resolved.topology] == ["a/one", "b/two"]
     assert {each.path: each.suite_id for each in resolved.imports} == {
@@ -299,7 +301,7 @@ def test_a_package_that_cannot_be_resolved(registry, pushed, workspace, end, cod
 
 def test_a_tampered_package_refuses_the_launch(registry, pushed, workspace, monkeypatch):
     importing(workspace, f"{registry.repository('payments')}@{pushed.digest}")
-    assert api.resolve("parent").topology
+    assert selectors.resolve("parent").topology
     for part in LayerPart.objects.all():
         part.content = bytes(part.content)[:-1] + b"x"
         part.save()
@@ -307,7 +309,7 @@ def test_a_tampered_package_refuses_the_launch(registry, pushed, workspace, monk
     another_process(monkeypatch)
 
     with pytest.raises(PlatformError, match="digest") as refused:
-        api.resolve("parent")
+        selectors.resolve("parent")
     assert refused.value.problem_code in ("topology_invalid", "package_invalid")
 
 
@@ -340,7 +342,7 @@ def test_a_pinned_digest_of_another_package_refuses_the_launch(registry, pushed,
     importing(workspace, f"{registry.repository('payments')}:1.4.0", lock)
 
     with pytest.raises(TopologyInvalid):
-        api.resolve("parent")
+        selectors.resolve("parent")
 
 
 def test_a_package_that_is_no_suite_is_not_listed_and_a_broken_one_is(registry, workspace):

@@ -9,7 +9,8 @@ from django.core.management import execute_from_command_line
 
 from apps.oci import api as oci
 from apps.oci.services import sync
-from apps.suites import api
+from apps.suites import api, selectors
+from apps.suites.services import transfers
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry
 
 FILES = {"suite.star": 'task.run("t", file="t.sh")\n', "tasks/t.sh": "#!/bin/sh\necho hi\n"}
@@ -103,7 +104,7 @@ def test_what_was_pulled_is_there_at_once(registry, workspace, settings, library
     said = capsys.readouterr().out
     assert "it is the suite mine; next:\n  partita run launch mine\n" in said
     assert [each["id"] for each in api.list_suites()] == ["mine"]
-    assert api.resolve("mine").title == "Greeter"
+    assert selectors.resolve("mine").title == "Greeter"
     assert typed("search", "greeter") == 0
     assert registry.repository("mine") in capsys.readouterr().out
     assert [row.tags for row in oci.list_repositories()] == [("1.0.0",)]
@@ -132,7 +133,7 @@ def test_a_synchronization_takes_what_was_pulled_meanwhile(registry, monkeypatch
     written = sync._write
 
     def pull_first(*args):
-        api.pull_suite(reference)
+        transfers.pull_suite(reference)
         written(*args)
 
     monkeypatch.setattr(sync, "_write", pull_first)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from apps.suites import api
+from apps.suites.authoring import suite_files
 from tests.apps.suites.test_imports import typed
 
 
@@ -23,7 +24,7 @@ def test_a_new_suite_has_no_diagnostics(template, workspace, capsys):
 
 
 def test_the_names_of_the_templates():
-    assert api.starters() == ["contract", "empty", "web", "worker"]
+    assert suite_files.starters() == ["contract", "empty", "web", "worker"]
 
 
 def test_a_folder_with_files_is_left_alone(workspace, capsys):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings as project
 
-from apps.suites import api
+from apps.suites.authoring import checks
 
 ROOT = Path(__file__).resolve().parents[3]
 USE = 'load("@acme/things", "make")\nmake("t")\n'
@@ -189,4 +189,4 @@ def test_the_usage_of_an_example_module_is_a_suite(name, settings, workspace):
     usage = settings.MODULES_DIR / "partita" / name / "usage.star"
 
     assert len(workspace.topology(usage.read_text())) == 3
-    assert [each.code for each in api.lint_suite("s") if each.severity == "error"] == []
+    assert [each.code for each in checks.lint_suite("s") if each.severity == "error"] == []

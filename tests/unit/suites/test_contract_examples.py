@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surfaces import examples_of
+from surfaces.contract_examples.pattern_samples import matcher, matching
+from surfaces.contract_examples.schema_checks import problems, suits
+from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Exchange
-from surfaces.pattern_samples import matcher, matching
-from surfaces.schema_checks import problems, suits
-from surfaces.schema_samples import SchemaSampler
 from tests.support.surfaces import hydrated
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer", "minimum": 5}}}

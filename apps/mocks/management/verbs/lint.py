@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from apps.mocks.management.verbs.imports import count_noun
 from apps.mocks.standalone.served_files import ServedFiles
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.operations.api import VerbCommand, report_diagnostics
 from apps.suites import api as suites
 from readers.diagnostics import Diagnostic
 from surfaces.mock_lint import lint_mocks
@@ -32,19 +30,7 @@ def lint_suites(options: dict[str, Any]) -> int:
     if suites.use_files_without_store():
         sys.stderr.write(f"{suites.NO_STORE}\n")
     wanted = options["suite"] or [each["id"] for each in suites.list_suites()]
-    diagnostics = {name: _diagnostics(name) for name in wanted}
-    if options["output"] == "json":
-        listed = [
-            {"id": name, "diagnostics": [each.as_dict() for each in own]}
-            for name, own in diagnostics.items()
-        ]
-        print_json({"suites": listed})
-    else:
-        for name, own in diagnostics.items():
-            _print(name, own)
-    severities = {each.severity for own in diagnostics.values() for each in own}
-    failed = "error" in severities or (options["strict"] and severities)
-    return ExitCode.ERROR if failed else ExitCode.OK
+    return report_diagnostics({name: _diagnostics(name) for name in wanted}, options)
 
 
 def _diagnostics(name: str) -> list[Diagnostic]:
@@ -55,15 +41,3 @@ def _diagnostics(name: str) -> list[Diagnostic]:
         reading = ServedFiles(place).read("http://localhost")
         return lint_mocks(reading.content.surfaces, reading.warnings)
     return suites.lint_mocks_of(name)
-
-
-def _print(name: str, diagnostics: Sequence[Diagnostic]) -> None:
-    from rich.console import Console  # slow to import
-
-    console = Console(highlight=False, soft_wrap=True)
-    errors = sum(each.severity == "error" for each in diagnostics)
-    mark = "[red]✗[/]" if errors else "[yellow]![/]" if diagnostics else "[green]✓[/]"
-    counts = f"{count_noun(errors, 'error')}, {count_noun(len(diagnostics) - errors, 'warning')}"
-    console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
-    for each in diagnostics:
-        console.print(f"    {each.severity:<7} {escape(str(each))}")

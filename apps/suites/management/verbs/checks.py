@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.operations.api import ExitCode, VerbCommand, escape, print_json, report_diagnostics
 from apps.suites import api as suites
+from apps.suites.authoring import checks
 from apps.suites.management.verbs import output
 from apps.suites.management.verbs.overviews import summary
-from readers.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def validate_suites(options: dict[str, Any]) -> int:
     wanted = _choose_suites(options)
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
-    checked = [(each, suites.check_profiles(each["id"])) for each in definitions]
+    checked = [(each, checks.check_profiles(each["id"])) for each in definitions]
     if options["output"] == "json":
         verdicts = [summary(each) | {"profiles": profiles} for each, profiles in checked]
         print_json({"suites": verdicts})
@@ -49,19 +49,7 @@ def validate_suites(options: dict[str, Any]) -> int:
 
 def lint_suites(options: dict[str, Any]) -> int:
     wanted = _choose_suites(options)
-    diagnostics = {name: suites.lint_suite(name) for name in wanted}
-    if options["output"] == "json":
-        listed = [
-            {"id": name, "diagnostics": [each.as_dict() for each in own]}
-            for name, own in diagnostics.items()
-        ]
-        print_json({"suites": listed})
-    else:
-        for name, own in diagnostics.items():
-            _print_diagnostics(name, own)
-    severities = {each.severity for own in diagnostics.values() for each in own}
-    failed = "error" in severities or (options["strict"] and severities)
-    return ExitCode.ERROR if failed else ExitCode.OK
+    return report_diagnostics({name: checks.lint_suite(name) for name in wanted}, options)
 
 
 def _choose_suites(options: Mapping[str, Any]) -> list[str]:
@@ -73,7 +61,7 @@ def _choose_suites(options: Mapping[str, Any]) -> list[str]:
 
 
 def _print_verdict(
-    definition: suites.DefinitionDocument, profiles: Sequence[suites.ProfileVerdict]
+    definition: suites.DefinitionDocument, profiles: Sequence[checks.ProfileVerdict]
 ) -> None:
     console = output.console()
     error = definition.get("topologyError")
@@ -100,14 +88,3 @@ def _print_check(
     )
     if error.get("sourceLine"):
         console.print(f"{indent}    {escape(error['sourceLine'])}")
-
-
-def _print_diagnostics(name: str, diagnostics: Sequence[Diagnostic]) -> None:
-    console = output.console()
-    errors = sum(each.severity == "error" for each in diagnostics)
-    warnings = len(diagnostics) - errors
-    mark = "[red]✗[/]" if errors else "[yellow]![/]" if warnings else "[green]✓[/]"
-    counts = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
-    console.print(f"{mark} {escape(name)}: {counts if diagnostics else 'nothing to report'}")
-    for each in diagnostics:
-        console.print(f"    {each.severity:<7} {escape(str(each))}")

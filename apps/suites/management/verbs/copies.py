@@ -8,7 +8,9 @@ from typing import Any
 
 from apps.operations.api import ExitCode, VerbCommand, print_json, printable
 from apps.suites import api as suites
+from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
+from apps.suites.services import transfers
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -35,10 +37,10 @@ def push_package(options: dict[str, Any]) -> int:
     name, reference = options["suite"], options["reference"]
     is_module = name.startswith("@")
     suites.focus_on([] if is_module else [name])
-    for warning in () if is_module else suites.push_warnings(name, reference):
+    for warning in () if is_module else transfers.push_warnings(name, reference):
         _progress(f"warning: {warning}")
     _progress(f"pushing {name} to {reference} …")
-    send = suites.push_module if is_module else suites.push_suite
+    send = transfers.push_module if is_module else transfers.push_suite
     pushed = send(name, reference, force=options["force"])
     if options["output"] == "json":
         print_json(
@@ -64,11 +66,11 @@ def pull_suite(options: dict[str, Any]) -> int:
     """Pull and store a package; a suite of the workspace is only looked at."""
     reference, folder = options["suite"], options["folder"]
     _progress(f"looking for {reference} …")
-    found = suites.pull_suite(reference)
+    found = transfers.pull_suite(reference)
     suite, pulled = found.suite, found.came
     is_runnable = suite.package_problem is None  # a module is none
     if folder:
-        suites.copy_files(suite, Path(folder))
+        suite_files.copy_files(suite, Path(folder))
     if options["output"] == "json":
         shown = {"suite": suite.suite_id, "digest": suite.lock_digest, "pulled": pulled}
         shown |= {"contentDigest": suite.digest} | ({"folder": folder} if folder else {})
@@ -92,7 +94,7 @@ def fork_suite(options: dict[str, Any]) -> int:
     _progress(f"looking for {options['suite']} …")
     suites.focus_on([options["suite"]])
     suite, folder = suites.find_suite(options["suite"]), Path(options["folder"])
-    suites.copy_files(suite, folder)
+    suite_files.copy_files(suite, folder)
     if options["output"] == "json":
         print_json({"suite": suite.suite_id, "folder": str(folder), "digest": suite.digest})
     else:

@@ -7,6 +7,9 @@ from typing import Any
 
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
+from apps.suites.authoring import locks
+from apps.suites.dependencies import lock_file
+from apps.suites.domain import differences
 from apps.suites.management.verbs import output
 
 
@@ -27,13 +30,13 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def lock_suites(options: dict[str, Any]) -> int:
     if options["suite"]:
         suites.focus_on(options["suite"])
-    wanted = options["suite"] or suites.suites_to_lock()
+    wanted = options["suite"] or locks.suites_to_lock()
     # what a new lock changes is known before the file is written
     compared = {name: suites.lock_difference(name) for name in wanted}
-    locks = {name: each.lock for name, each in compared.items()}
+    new_locks = {name: each.lock for name, each in compared.items()}
     if not options["check"]:
         for name in wanted:
-            suites.lock_suite(name, write=True)
+            locks.lock_suite(name, write=True)
     if options["output"] == "json":
         print_json({"suites": [_document(name, each) for name, each in compared.items()]})
     else:
@@ -41,13 +44,13 @@ def lock_suites(options: dict[str, Any]) -> int:
             _print_lock(name, each.lock, written=not options["check"])
             if not each.lock.is_current:
                 _print_difference(each)
-        if not locks:
+        if not new_locks:
             output.print_sentence("no suite imports another one or loads a module of a registry")
-    outdated = any(not lock.is_current for lock in locks.values())
+    outdated = any(not lock.is_current for lock in new_locks.values())
     return ExitCode.ERROR if options["check"] and outdated else ExitCode.OK
 
 
-def _document(name: str, compared: suites.LockComparison) -> dict[str, object]:
+def _document(name: str, compared: locks.LockComparison) -> dict[str, object]:
     lock = compared.lock
     problem = {"problem": compared.problem} if compared.problem else {}
     return {
@@ -63,7 +66,7 @@ def _document(name: str, compared: suites.LockComparison) -> dict[str, object]:
     }
 
 
-def _change_document(change: suites.LockedDependency) -> dict[str, str]:
+def _change_document(change: lock_file.LockedDependency) -> dict[str, str]:
     return {
         "ref": change.ref,
         "state": change.state,
@@ -72,7 +75,7 @@ def _change_document(change: suites.LockedDependency) -> dict[str, str]:
     }
 
 
-def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
+def _print_lock(name: str, lock: lock_file.NewLock, *, written: bool) -> None:
     console = output.console()
     if lock.is_current and not lock.dependencies:
         console.print(f"[green]✓[/] {escape(name)} imports no suite, so there is nothing to lock")
@@ -92,7 +95,7 @@ def _print_lock(name: str, lock: suites.NewLock, *, written: bool) -> None:
         console.print(f"    {each.state:<8} {escape(each.alias)}  {escape(f'{change}  {place}')}")
 
 
-def _print_difference(compared: suites.LockComparison) -> None:
+def _print_difference(compared: locks.LockComparison) -> None:
     """Print what the new lock changes, in the order: topology, contracts, images, env."""
     console, found = output.console(), compared.difference
     if compared.problem:
@@ -113,7 +116,7 @@ def _print_difference(compared: suites.LockComparison) -> None:
         console.print(f"      {escape(line)}")
 
 
-def _change(change: suites.Change, shown: Callable[[str], str] = str) -> str:
+def _change(change: differences.Change, shown: Callable[[str], str] = str) -> str:
     before, after = (shown(change[side]) or "–" for side in ("before", "after"))
     return f"{change['name']}: {before} → {after}"
 

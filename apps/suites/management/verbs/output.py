@@ -24,7 +24,3 @@ def print_sentence(sentence: str) -> None:
 def position(fault: Mapping[str, object]) -> str:
     parts = [str(fault[key]) for key in ("file", "line", "column") if key in fault]
     return ":".join(parts) + ": " if parts else ""
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

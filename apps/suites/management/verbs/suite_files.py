@@ -9,6 +9,7 @@ from typing import Any
 
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json, printable
 from apps.suites import api as suites
+from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
 
 
@@ -19,7 +20,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
     origin = new.add_mutually_exclusive_group()
     origin.add_argument(
-        "--template", choices=suites.starters(), default="empty", help="default: empty"
+        "--template", choices=suite_files.starters(), default="empty", help="default: empty"
     )
     origin.add_argument("--from", dest="origin", metavar="SUITE", help="copy this suite instead")
     fmt = command.add_verb(verbs, "fmt", format_suites, "write the Starlark of suites in one style")
@@ -33,10 +34,10 @@ def new_suite(options: dict[str, Any]) -> int:
     folder = Path(options["folder"])
     if options["origin"]:
         suite = suites.find_suite(options["origin"])
-        suites.copy_files(suite, folder)
+        suite_files.copy_files(suite, folder)
         origin, files = suite.suite_id, sorted(suite.package.files)
     else:
-        origin, files = options["template"], suites.new_suite(folder, options["template"])
+        origin, files = options["template"], suite_files.new_suite(folder, options["template"])
     if options["output"] == "json":
         print_json({"folder": str(folder), "from": origin, "files": files})
         return ExitCode.OK
@@ -54,11 +55,11 @@ def format_suites(options: dict[str, Any]) -> int:
     wanted = [suites.find_suite(name) for name in options["suite"]] or [
         suite for suite in suites.every_suite() if suite.source == "workspace"
     ]
-    found = {suite.suite_id: [*suites.format_files(suite)] for suite in wanted}
+    found = {suite.suite_id: [*suite_files.format_files(suite)] for suite in wanted}
     dry = options["check"] or options["diff"]
     if not dry:
         for suite in wanted:
-            suites.write_formatted(suite, found[suite.suite_id])
+            suite_files.write_formatted(suite, found[suite.suite_id])
     if options["output"] == "json":
         print_json({"suites": [_document(name, files) for name, files in found.items()]})
     else:
@@ -70,7 +71,7 @@ def format_suites(options: dict[str, Any]) -> int:
     return ExitCode.ERROR if failed or (dry and changed) else ExitCode.OK
 
 
-def _document(name: str, files: list[suites.FormattedFile]) -> dict[str, object]:
+def _document(name: str, files: list[suite_files.FormattedFile]) -> dict[str, object]:
     listed = [
         {"path": each.path, "changed": each.before != each.after, "problem": each.problem}
         for each in files
@@ -78,7 +79,9 @@ def _document(name: str, files: list[suites.FormattedFile]) -> dict[str, object]
     return {"id": name, "files": listed}
 
 
-def _print_files(name: str, files: list[suites.FormattedFile], options: dict[str, Any]) -> None:
+def _print_files(
+    name: str, files: list[suite_files.FormattedFile], options: dict[str, Any]
+) -> None:
     console = output.console()
     for each in files:
         if each.problem:

@@ -1,0 +1,1 @@
+"""What people who write suites ask for: new suites, one style, and what a new lock changes."""

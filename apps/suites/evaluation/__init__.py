@@ -1,0 +1,1 @@
+"""The evaluations of the suites of this process, each made once per content."""

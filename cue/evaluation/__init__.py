@@ -1,0 +1,1 @@
+"""The evaluation of a syntax tree: what must hold at each path, and the values."""

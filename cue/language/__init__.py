@@ -1,0 +1,1 @@
+"""The text of CUE files, up to the syntax tree."""

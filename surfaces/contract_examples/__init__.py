@@ -1,0 +1,1 @@
+"""What contracts answer without a mock: their examples, and samples of their schemas."""

@@ -1,0 +1,141 @@
+"""OpenAPI 3.0 and 3.1 contracts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+from urllib.parse import quote
+
+from kernel.ids import slug
+from readers.tree import Kind, Tree
+from surfaces.contract_examples.openapi_examples import OpenApiExamples
+from surfaces.contracts import (
+    INVALID,
+    Contract,
+    ContractOperation,
+    Parameter,
+    Sources,
+    bounded_body,
+    wrong_type,
+)
+from surfaces.schemas import References, SchemaPlace, as_text, media_sample
+from surfaces.trees import first_line, is_true, items, members, prose, text_of
+
+METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+PROTOCOL: Final = "REST"
+MAX_VALUE: Final = 200  # characters of the name or sample of a parameter
+MAX_PARAMETERS: Final = 50  # of an operation, and media types of a body
+
+
+def read_openapi(path: str, document: Tree, sources: Sources) -> Contract | None:
+    """Return what the document declares; wrong parts are warnings and left out."""
+    version = text_of(document.get("openapi"))
+    if not version.startswith("3."):
+        shown = f"OpenAPI {version}" if version else "Swagger 2"
+        detail = f"{shown} is not supported; convert it to OpenAPI 3"
+        sources.warnings.add("contract_unsupported", detail, path, document)
+        return None
+    reader = _OpenApiReader(path, sources)
+    info = document.get("info")
+    return Contract(
+        path=path,
+        protocol=PROTOCOL,
+        title=first_line(info.get("title") if info else None),
+        description=prose(info.get("description") if info else None),
+        operations=tuple(reader.operations(SchemaPlace(document, path))),
+    )
+
+
+class _OpenApiReader:
+    def __init__(self, path: str, sources: Sources) -> None:
+        self.path = path
+        self.sources = sources
+        self.references = References(sources)
+
+    def operations(self, document: SchemaPlace) -> Iterator[ContractOperation]:
+        paths = document.tree.get("paths")
+        if wrong_type(paths, Kind.MAP):
+            self.sources.warnings.add(INVALID, "paths must be a mapping", self.path, paths)
+        for template, listed in members(paths):
+            if template.startswith("x-"):
+                continue
+            if not template.startswith("/"):
+                detail = f'the path "{template[:200]}" does not begin with "/" and is left out'
+                self.sources.warnings.add(INVALID, detail, self.path, listed)
+                continue
+            item = self.references.resolve(SchemaPlace(listed, document.file))
+            if item.tree.kind is not Kind.MAP:
+                detail = f"the path {template[:200]} must be a mapping"
+                self.sources.warnings.add(INVALID, detail, self.path, listed)
+            yield from self._of_path(template, item)
+
+    def _of_path(self, template: str, item: SchemaPlace) -> Iterator[ContractOperation]:
+        for method in METHODS:
+            operation = item.get(method)
+            if method not in item.tree.pairs:
+                continue
+            if operation.tree.kind is not Kind.MAP:
+                detail = f"{method} of {template[:200]} must be a mapping"
+                self.sources.warnings.add(INVALID, detail, self.path, operation.tree)
+            elif self.sources.take_operation(self.path):
+                yield self._operation(template, method, item, operation)
+
+    def _operation(
+        self, template: str, method: str, item: SchemaPlace, operation: SchemaPlace
+    ) -> ContractOperation:
+        tree = operation.tree
+        media_type, body = self._body(operation)
+        return ContractOperation(
+            operation_id=text_of(tree.get("operationId")) or slug(f"{method} {template}"),
+            method=method.upper(),
+            name=template,
+            path=template,
+            summary=first_line(tree.get("summary")) or first_line(tree.get("description")),
+            parameters=tuple(self._parameters(item, operation)),
+            body=body,
+            media_type=media_type,
+            line=tree.line,
+            column=tree.column,
+            examples=OpenApiExamples(self.sources.documents, self.path, template, method),
+        )
+
+    def _parameters(self, item: SchemaPlace, operation: SchemaPlace) -> Iterator[Parameter]:
+        """Yield the parameters that a request must have; those of the operation win."""
+        found: dict[tuple[str, str], SchemaPlace] = {}
+        for owner in (item, operation):
+            for each in items(owner.tree.get("parameters"))[:MAX_PARAMETERS]:
+                place = self.references.resolve(SchemaPlace(each, owner.file))
+                key = (text_of(place.tree.get("in")), text_of(place.tree.get("name")))
+                found[key] = place
+        for (source, name), place in found.items():
+            if 0 < len(name) <= MAX_VALUE and (
+                source == "path" or is_true(place.tree.get("required"))
+            ):
+                yield Parameter(name=name, source=source, sample=self._sample(name, place))
+
+    def _sample(self, name: str, place: SchemaPlace) -> str:
+        value = media_sample(self.references, place)
+        if value in (None, "string"):
+            return quote(name, safe="") or name
+        text = as_text(value)
+        return text if len(text) <= MAX_VALUE else name
+
+    def _body(self, operation: SchemaPlace) -> tuple[str, str | None]:
+        """Return the media type and a sample of the body, JSON if there is a choice."""
+        request = self.references.resolve(operation.get("requestBody"))
+        content = request.get("content")
+        types = list(islice(content.tree.pairs, MAX_PARAMETERS))
+        if not types:
+            return "", None
+        chosen = next((each for each in types if "json" in each.lower()), types[0])
+        sample = media_sample(self.references, content.get(chosen))
+        if isinstance(sample, str) and "json" not in chosen.lower():
+            return chosen, bounded_body(sample)
+        if "json" in chosen.lower() or "*" in chosen:
+            return chosen, bounded_body(json.dumps(sample, ensure_ascii=False))
+        if "form-urlencoded" in chosen and isinstance(sample, dict):
+            pairs = (f"{quote(key)}={quote(as_text(value))}" for key, value in sample.items())
+            return chosen, bounded_body("&".join(pairs))
+        return chosen, ""

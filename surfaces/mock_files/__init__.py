@@ -1,0 +1,1 @@
+"""The files of `mock/`: metadata of mocks, and their exchanges."""

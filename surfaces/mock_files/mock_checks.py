@@ -1,0 +1,54 @@
+"""What metadata says about examples, checked against the examples that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from readers.tree import Tree
+from surfaces.mock_files.dispatch_rules import named_examples
+from surfaces.mock_files.metadata_files import INVALID, MetadataFile
+from surfaces.model import Adapter, Exchange
+from surfaces.trees import Warnings, items, member
+
+
+def check_examples(
+    mock: MetadataFile, exchanges: tuple[Exchange, ...], warnings: Warnings, adapter: Adapter
+) -> tuple[str, ...]:
+    """Warn of names without an example, and of examples that never answer.
+
+    Return all problems of the mock. Subscribers of an async operation get every example.
+    """
+    known = {each.name for each in exchanges}
+    problems = list(mock.problems)
+    for where, name, at in _named_examples(mock):
+        if name in known:
+            continue
+        reason = f'{where} names the example "{name[:80]}", which does not exist'
+        warnings.add(INVALID, reason, mock.path, at)
+        problems.append(reason)
+    if mock.dispatcher == "example" and adapter != "async":
+        _warn_of_unreachable(exchanges, warnings)
+    return tuple(dict.fromkeys(problems))
+
+
+def _named_examples(mock: MetadataFile) -> Iterator[tuple[str, str, Tree | None]]:
+    if mock.fallback and mock.fallback.mode == "example":
+        at = member(member(mock.spec, "fallback"), "exampleName")
+        yield "fallback", mock.fallback.example_name, at
+    for name in named_examples(mock.rules):
+        yield "dispatcherRules", name, member(mock.spec, "dispatcherRules")
+    listed = items(member(member(mock.spec, "state"), "transitions"))
+    transitions = mock.state.transitions if mock.state else ()
+    for transition, tree in zip(transitions, listed, strict=False):
+        if transition.on_example:
+            yield "onExample", transition.on_example, member(tree, "onExample")
+
+
+def _warn_of_unreachable(exchanges: tuple[Exchange, ...], warnings: Warnings) -> None:
+    seen: dict[frozenset[object], str] = {}
+    for each in exchanges:
+        conditions: frozenset[object] = frozenset(each.when)
+        first = seen.setdefault(conditions, each.name)
+        if first != each.name:
+            detail = f'"{each.name[:80]}" never answers: "{first[:80]}" has the same conditions'
+            warnings.add_at("mock_unreachable_example", detail, each.source_artifact, each.line)
