@@ -7,7 +7,7 @@ that has its default need not be there.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -15,19 +15,18 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
 
-from apps.platform_settings.domain.wire import (
-    AGENT,
-    OVERRIDE,
-    REGISTRY,
+from apps.platform_settings.domain.keys import (
+    AGENTS,
+    INSTALLATION,
+    OVERRIDES,
+    REGISTRIES,
     SECRETS,
     SMTP,
-    WORKSPACE,
+    WORKSPACES,
+    Group,
     Key,
-    NotMergeable,
-    Version,
-    Wire,
-    settable,
 )
+from apps.platform_settings.domain.wire import NotMergeable, Version, Wire
 
 _WIDTH: Final = 10_000  # no line is wrapped that was not
 
@@ -71,17 +70,16 @@ def new_text(written: Wire) -> str:
 
 
 def _merge(root: CommentedMap, file: Version, new: Version) -> None:
-    for key in ("mode", "description"):
-        if file.meaning[key] != new.meaning[key]:
-            _set(root, key, new.written[key])
-    _merge_list(root, "agents", AGENT, file, new)
-    _merge_list(root, "workspaces", WORKSPACE, file, new)
-    _merge_list(root, "registries", REGISTRY, file, new)
+    for key in INSTALLATION.settable:
+        if file.meaning[key.name] != new.meaning[key.name]:
+            _set(root, key.name, new.written[key.name])
+    for group in (AGENTS, WORKSPACES, REGISTRIES):
+        _merge_list(root, group, file, new)
     inner = [Version(each.written["secrets"], each.meaning["secrets"]) for each in (file, new)]
     if inner[0].meaning != inner[1].meaning:
         secrets = _map_in(root, "secrets")
         _merge_map(secrets, SECRETS, *inner)
-        _merge_list(secrets, "globalOverrides", OVERRIDE, *inner)
+        _merge_list(secrets, OVERRIDES, *inner)
     smtp = [
         Version(each.written["notifications"]["smtp"], each.meaning["notifications"]["smtp"])
         for each in (file, new)
@@ -97,17 +95,16 @@ def _map_in(holder: CommentedMap, key: str) -> CommentedMap:
     return found
 
 
-def _is_same(keys: Sequence[Key], old: Wire, new: Wire) -> bool:
-    return all(_value(key, old) == _value(key, new) for key in settable(keys))
+def _is_same(group: Group, old: Wire, new: Wire) -> bool:
+    return all(_value(key, old) == _value(key, new) for key in group.settable)
 
 
 def _value(key: Key, wire: Wire) -> Any:
-    default = list(key.default) if isinstance(key.default, tuple) else key.default
-    return wire.get(key.name, default)
+    return wire.get(key.name, key.default_value)
 
 
-def _merge_map(data: CommentedMap, keys: Sequence[Key], file: Version, new: Version) -> None:
-    for key in settable(keys):
+def _merge_map(data: CommentedMap, group: Group, file: Version, new: Version) -> None:
+    for key in group.settable:
         value = _value(key, new.meaning)
         is_missing = key.name == "type" and not file.meaning  # of a new entry, where it must stand
         if is_missing or _value(key, file.meaning) != value:
@@ -122,15 +119,14 @@ def _set(data: CommentedMap, key: str, value: Any) -> None:
         data[key] = value
 
 
-def _merge_list(
-    holder: CommentedMap, name: str, keys: Sequence[Key], file: Version, new: Version
-) -> None:
+def _merge_list(holder: CommentedMap, group: Group, file: Version, new: Version) -> None:
+    name = group.path[-1]
     old_meaning, new_meaning = file.meaning[name], new.meaning[name]
     if old_meaning == new_meaning:
         return
     if not isinstance(holder.get(name), CommentedSeq):
         holder[name] = CommentedSeq()
-    entries, identity = holder[name], keys[0].name
+    entries, identity = holder[name], group.identity
     is_flow = bool(entries) and isinstance(entries[0], CommentedMap) and entries[0].fa.flow_style()
     ids = [entry[identity] for entry in old_meaning]
     wanted = [entry[identity] for entry in new_meaning]
@@ -149,7 +145,7 @@ def _merge_list(
         else:
             entries.insert(position, _new_entry(flow=is_flow))
             ids.insert(position, entry_id)
-        _merge_map(entries[position], keys, *versions)
+        _merge_map(entries[position], group, *versions)
     if is_flow is False and not len(entries):
         entries.fa.set_flow_style()
 
