@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Final, NotRequired, TypedDict
 _MAX_NAMES: Final = 10
 
 
-class FieldErrorDocument(TypedDict):
+class WarningDocument(TypedDict):
     """What is wrong, and where; `line` and `column` of the file count from 1."""
 
-    pointer: str
     code: str
     detail: str
     file: NotRequired[str]
@@ -27,27 +26,27 @@ class FieldErrorDocument(TypedDict):
     column: NotRequired[int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldError:
-    """One entry of a problem's `errors[]`: where, what kind, in words.
+class FieldErrorDocument(WarningDocument):
+    """What is wrong, and where; `line` and `column` of the file count from 1."""
 
-    `pointer` is a JSON pointer (`/fileName`); for a query parameter, `/` and its name.
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWarning:
+    """What is wrong in a file: what kind, in words, and where.
+
     `file`, `line`, `column` (1-based) are set where a file's text is at fault.
     """
 
-    pointer: str = ""
     code: str
     detail: str
     file: str | None = None
     line: int | None = None
     column: int | None = None
 
-    def as_dict(self) -> FieldErrorDocument:
-        document: FieldErrorDocument = {
-            "pointer": self.pointer,
-            "code": self.code,
-            "detail": self.detail,
-        }
+    def as_dict(self) -> WarningDocument:
+        document: WarningDocument = {"code": self.code, "detail": self.detail}
         if self.file is not None:
             document["file"] = self.file
         if self.line is not None:
@@ -55,6 +54,19 @@ class FieldError:
         if self.column is not None:
             document["column"] = self.column
         return document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldError(FileWarning):
+    """One entry of a problem's `errors[]`: where, what kind, in words.
+
+    `pointer` is a JSON pointer (`/fileName`); for a query parameter, `/` and its name.
+    """
+
+    pointer: str = ""
+
+    def as_dict(self) -> FieldErrorDocument:
+        return {"pointer": self.pointer, **FileWarning.as_dict(self)}
 
 
 class PlatformError(Exception):

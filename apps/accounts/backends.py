@@ -37,4 +37,4 @@ class PasswordBackend(BaseBackend):
             raise PermissionDenied(error.detail) from None
 
     def get_user(self, user_id: UUID | str) -> User | None:
-        return User.objects.filter(pk=user_id, is_active=True).first()
+        return User.objects.active().filter(pk=user_id).first()

@@ -16,6 +16,7 @@ from apps.accounts.domain.account_rules import (
 )
 from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.roles import Role
+from apps.accounts.querysets import ExpiringManager
 from kernel.clock import now
 from kernel.ids import new_uuid
 
@@ -56,6 +57,10 @@ class UserManager(BaseUserManager["User"]):
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
         """Create an administrator of the installation, as `partita createsuperuser` does."""
         return self.create_user(email, password, **fields, is_admin=True)
+
+    def active(self) -> models.QuerySet[User]:
+        """Return the accounts that may sign in."""
+        return self.filter(is_active=True)
 
     def get_by_natural_key(self, username: str | None) -> User:
         return self.get(email=normalized_email(username or ""))
@@ -148,6 +153,8 @@ class Invitation(models.Model):
     created_at = models.DateTimeField(default=now)
     expires_at = models.DateTimeField(db_index=True)
 
+    objects = ExpiringManager()
+
     def __str__(self) -> str:
         return f"{self.role} of {self.workspace_id}"
 
@@ -162,6 +169,8 @@ class RefreshFamily(models.Model):
     created_at = models.DateTimeField(default=now)
     expires_at = models.DateTimeField(db_index=True)  # of its newest token
     revoked_at = models.DateTimeField(null=True)
+
+    objects = ExpiringManager()
 
     class Meta:
         verbose_name_plural = "refresh families"
@@ -280,6 +289,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(db_index=True)
     last_used_at = models.DateTimeField(null=True)
 
+    objects = ExpiringManager()
+
     class Meta:
         verbose_name = "API token"
 
@@ -301,6 +312,8 @@ class StreamTicket(models.Model):
     expires_at = models.DateTimeField(db_index=True)
     used_at = models.DateTimeField(null=True)
 
+    objects = ExpiringManager()
+
     def __str__(self) -> str:
         return str(self.id)
 
@@ -314,6 +327,8 @@ class UiSession(models.Model):
     data = models.TextField()
     created_at = models.DateTimeField(default=now)
     expires_at = models.DateTimeField(db_index=True)
+
+    objects = ExpiringManager()
 
     class Meta:
         verbose_name = "UI session"

@@ -25,7 +25,6 @@ from apps.accounts.models import (
     Workspace,
 )
 from apps.streams.api import DatastoreUnavailable
-from kernel.clock import now
 
 # In this process only. A change by another process is seen when the entry expires; 30 s are
 # allowed (reference: control-plane 3).
@@ -106,7 +105,7 @@ def active_account(user_id: UUID, *, fresh: bool = False) -> ActiveAccount | Non
 
 
 def _read_account(user_id: UUID) -> ActiveAccount | None:
-    user = User.objects.filter(pk=user_id, is_active=True).first()
+    user = User.objects.active().filter(pk=user_id).first()
     if user is None:
         return None
     role = role_in(user.workspace_id, user_id)
@@ -181,9 +180,9 @@ def is_issued(jti: str, user_id: UUID, expires_at: datetime) -> bool:
 def is_credential_alive(token_jti: str, session_hash: str, api_token_hash: str = "") -> bool:
     """Read from the store whether the UI session or API token exists, or the token is valid."""
     if api_token_hash:
-        return ApiToken.objects.filter(token_hash=api_token_hash, expires_at__gt=now()).exists()
+        return ApiToken.objects.alive().filter(token_hash=api_token_hash).exists()
     if session_hash:
-        return UiSession.objects.filter(key_hash=session_hash, expires_at__gt=now()).exists()
+        return UiSession.objects.alive().filter(key_hash=session_hash).exists()
     return not is_revoked(token_jti, fresh=True)
 
 

@@ -15,6 +15,7 @@ from kernel.clock import now
 
 SIGNED_IN_FROM = "signed_in_from"  # address and user agent of the sign-in
 _SALT = "partita.ui-session"
+Content = dict[str, Any]  # what Django keeps in a session
 
 
 class SessionStore(SessionBase):
@@ -29,8 +30,8 @@ class SessionStore(SessionBase):
         """The key of this session in the store; empty before it is saved."""
         return hash_token(self.session_key) if self.session_key else ""
 
-    def load(self) -> dict[str, Any]:
-        row = UiSession.objects.filter(key_hash=self.key_hash, expires_at__gt=now()).first()
+    def load(self) -> Content:
+        row = UiSession.objects.alive().filter(key_hash=self.key_hash).first()
         if row is None:
             self._session_key = None
             return {}
@@ -75,13 +76,13 @@ class SessionStore(SessionBase):
     def clear_expired(cls) -> None:
         UiSession.objects.filter(expires_at__lte=now()).delete()
 
-    def encode(self, session_dict: dict[str, Any]) -> str:
+    def encode(self, session_dict: Content) -> str:
         return signing.dumps(session_dict, salt=_SALT, compress=True)
 
-    def decode(self, session_data: bytes | str) -> dict[str, Any]:
+    def decode(self, session_data: bytes | str) -> Content:
         """Return the content; empty when it is unreadable, as after a change of SECRET_KEY."""
         try:
-            content: dict[str, Any] = signing.loads(str(session_data), salt=_SALT)
+            content: Content = signing.loads(str(session_data), salt=_SALT)
         except signing.BadSignature:
             return {}
         return content

@@ -24,11 +24,9 @@ from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
     PastChange,
-    SettingsChanged,
     preview_settings,
     replace_settings,
     settings_document,
-    settings_etag,
     settings_history,
     settings_in_file,
 )
@@ -43,6 +41,7 @@ from apps.platform_settings.services.effective import (
     select_backend,
     workspace_shares,
 )
+from apps.platform_settings.services.entity_tags import SettingsChanged, settings_etag
 from apps.platform_settings.services.live_settings import recent_settings
 from apps.platform_settings.services.secret_values import (
     SecretUnreadable,

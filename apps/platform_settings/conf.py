@@ -11,15 +11,16 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from apps.platform_settings.domain.fields import Surroundings
+from apps.platform_settings.domain.fields import SettingsContext
+from apps.platform_settings.domain.replacement import MAX_BYTES
+from kernel.mirrored_file import MirroredFile
 
 _READABLE: Final = "PARTITA_SECRET_"  # the prefix of variables
-MAX_FILE_BYTES: Final = 2**20
 
 
-def settings_file() -> Path:
-    """Return the path of configuration.yaml."""
-    return Path(settings.PLATFORM_SETTINGS_FILE)
+def settings_file() -> MirroredFile:
+    """Return configuration.yaml."""
+    return MirroredFile(Path(settings.PLATFORM_SETTINGS_FILE), MAX_BYTES)
 
 
 def default_sender() -> str:
@@ -43,9 +44,9 @@ def local_runtime() -> str:
     return str(settings.LOCAL_RUNTIME)
 
 
-def surroundings() -> Surroundings:
+def settings_context() -> SettingsContext:
     """Return what the meaning of a settings document depends on in this process."""
-    return Surroundings(
+    return SettingsContext(
         variables=config_variables(), keys=encryption_keys(), in_cluster=in_cluster()
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from django.db import models
 
 from apps.platform_settings.domain.wire import Wire, complete_wire
+from apps.platform_settings.querysets import HistoryManager, SettingsManager
 from kernel import clock
 from kernel.ids import new_uuid
 
@@ -26,6 +27,8 @@ class PlatformSettings(models.Model):
     document = models.JSONField(default=dict)
     updated_at = models.DateTimeField(default=clock.now)
     file_digests = models.JSONField(default=list)
+
+    objects: ClassVar[SettingsManager] = SettingsManager()
 
     def __str__(self) -> str:
         return str(self.revision)
@@ -59,6 +62,8 @@ class SettingsChange(models.Model):
     user_id = models.CharField(max_length=64, blank=True)
     user_name = models.CharField(max_length=320, blank=True)
     changes = models.JSONField(default=list)  # {key, old, new}
+
+    objects: ClassVar[HistoryManager] = HistoryManager()
 
     def __str__(self) -> str:
         return f"{self.origin} {self.time:%Y-%m-%d %H:%M}"

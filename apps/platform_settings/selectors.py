@@ -27,5 +27,4 @@ def registry_states(registry_ids: Sequence[str]) -> dict[str, RegistryState]:
 
 def last_changes(limit: int) -> list[SettingsChange]:
     """Return the last changes, the newest first."""
-    until_now = SettingsChange.objects.filter(time__lte=clock.now() + timedelta(days=1))
-    return list(until_now.order_by("-time", "-id")[:limit])
+    return list(SettingsChange.objects.newest_until(clock.now() + timedelta(days=1))[:limit])

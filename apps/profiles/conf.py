@@ -10,13 +10,14 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from apps.profiles.domain.drafts import DraftRules
+from kernel.mirrored_file import MirroredFile
 
-MAX_FILE_BYTES: Final = 32 * 2**20
+_MAX_FILE_BYTES: Final = 32 * 2**20
 
 
-def profiles_file() -> Path:
-    """Return the path of svc-profiles.yaml."""
-    return Path(settings.PROFILES_FILE)
+def profiles_file() -> MirroredFile:
+    """Return svc-profiles.yaml."""
+    return MirroredFile(Path(settings.PROFILES_FILE), _MAX_FILE_BYTES)
 
 
 def profile_writers() -> str:

@@ -7,6 +7,7 @@ written to its tables. This module can be imported only where SOCIAL_PROVIDERS i
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ class SettingsAdapter(DefaultSocialAccountAdapter):
         return SocialApp(provider=provider, **conf.credentials(provider))
 
     def populate_user(
-        self, _request: HttpRequest, sociallogin: SocialLogin, data: dict[str, Any]
+        self, _request: HttpRequest, sociallogin: SocialLogin, data: Mapping[str, Any]
     ) -> Any:
         names = (str(data.get(key) or "") for key in ("first_name", "last_name"))
         sociallogin.user.full_name = str(data.get("name") or " ".join(names)).strip()

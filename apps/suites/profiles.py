@@ -28,9 +28,9 @@ from apps.profiles.api import (
     warnings_of,
 )
 from apps.suites.domain.definition import Suite
-from kernel.errors import FieldError, PlatformError
+from kernel.errors import FieldError, PlatformError, WarningDocument
 from kernel.wire_types import Count
-from surfaces.warnings import PackageWarning, WarningDocument
+from surfaces.warnings import PackageWarning
 
 
 class ProfileSummary(TypedDict):

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.rest import PrincipalMixin
-from apps.accounts.rest.serializers import Instant
+from apps.accounts.rest.serializers import Instant, SparseSerializer
 from apps.accounts.rest.workspaces import as_uuid
 from apps.accounts.services.api_tokens import api_tokens_of, create_api_token, revoke_api_token
 from apps.http.rest import StrictSerializer, StrictViewSet
@@ -26,17 +26,13 @@ class ApiTokenInput(StrictSerializer):
     expiresInDays = serializers.IntegerField(min_value=1, max_value=365, default=90)
 
 
-class ApiTokenSerializer(serializers.Serializer[Any]):
+class ApiTokenSerializer(SparseSerializer):
     tokenId = serializers.UUIDField(source="id")
     name = serializers.CharField()
     scope = serializers.ChoiceField(choices=_SCOPES)
     createdAt = Instant(source="created_at")
     expiresAt = Instant(source="expires_at")
     lastUsedAt = Instant(source="last_used_at", required=False)
-
-    def to_representation(self, instance: Any) -> dict[str, Any]:
-        shown: dict[str, Any] = super().to_representation(instance)
-        return {name: value for name, value in shown.items() if value is not None}
 
 
 class ApiTokenCreated(ApiTokenSerializer):

@@ -19,6 +19,14 @@ class Instant(serializers.DateTimeField):
         return rfc3339(value)
 
 
+class SparseSerializer(serializers.Serializer[Any]):
+    """A document that leaves out what does not apply: empty texts and null."""
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        whole = super().to_representation(instance)
+        return {name: value for name, value in whole.items() if value not in ("", None)}
+
+
 class SignUpInput(StrictSerializer):
     fullName = serializers.CharField(allow_blank=True)
     email = serializers.CharField(allow_blank=True)
@@ -103,18 +111,13 @@ class StreamTicketResponse(serializers.Serializer[Any]):
     expiresAt = Instant(source="expires_at")
 
 
-class ProviderSerializer(serializers.Serializer[Any]):
+class ProviderSerializer(SparseSerializer):
     providerId = serializers.CharField(source="provider_id")
     name = serializers.CharField()
     buttonLabel = serializers.CharField(source="button_label")
     enabled = serializers.BooleanField()
     startUrl = serializers.CharField(source="start_url", required=False)
     hint = serializers.CharField(required=False)
-
-    def to_representation(self, instance: Any) -> dict[str, Any]:
-        """Leave out what does not apply: a hint, or where to start."""
-        shown: dict[str, Any] = super().to_representation(instance)
-        return {name: value for name, value in shown.items() if value != ""}
 
 
 class ProvidersResponse(serializers.Serializer[Any]):

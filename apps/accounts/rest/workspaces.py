@@ -13,7 +13,7 @@ from rest_framework.response import Response
 
 from apps.accounts.domain.roles import Role
 from apps.accounts.rest import PrincipalMixin
-from apps.accounts.rest.serializers import Instant, WorkspaceSerializer
+from apps.accounts.rest.serializers import Instant, SparseSerializer, WorkspaceSerializer
 from apps.accounts.services import invitations, workspaces
 from apps.accounts.services.rate_limits import INVITATIONS, limit_by_ip, limit_rate
 from apps.http.rest import StrictSerializer, StrictViewSet
@@ -72,16 +72,12 @@ class MemberList(serializers.Serializer[Any]):
     members = MemberSerializer(many=True)
 
 
-class InvitationSerializer(serializers.Serializer[Any]):
+class InvitationSerializer(SparseSerializer):
     invitationId = serializers.UUIDField(source="id")
     role = serializers.ChoiceField(choices=ROLES)
     email = serializers.CharField(required=False)
     createdAt = Instant(source="created_at")
     expiresAt = Instant(source="expires_at")
-
-    def to_representation(self, instance: Any) -> dict[str, Any]:
-        shown: dict[str, Any] = super().to_representation(instance)
-        return {name: value for name, value in shown.items() if value != ""}
 
 
 class InvitationList(serializers.Serializer[Any]):

@@ -66,7 +66,7 @@ def _write_administrator(user_id: UUID, *, is_admin: bool, by: UUID | None) -> N
     """
     for key in sorted({user_id, by or user_id}):
         User.objects.filter(pk=key).update(is_active=F("is_active"))
-    if by and not User.objects.filter(pk=by, is_admin=True, is_active=True).exists():
+    if by and not User.objects.active().filter(pk=by, is_admin=True).exists():
         raise Forbidden("you are no longer an administrator", code="admin_required")
     if not User.objects.filter(pk=user_id).update(is_admin=is_admin):
         raise NotFound("there is no such account")

@@ -76,7 +76,7 @@ def operator() -> Principal:
     Raise NoAdministrator.
     """
     ensure_seed_admin()
-    user = User.objects.filter(is_admin=True, is_active=True).order_by("created_at").first()
+    user = User.objects.active().filter(is_admin=True).order_by("created_at").first()
     if user is None:
         raise NoAdministrator(
             "the store has no administrator yet: start `up` once, or set ADMIN_EMAIL and "

@@ -47,7 +47,7 @@ def create_api_token(
     name = name.strip()
     if errors := name_errors(name):
         raise InvalidInput(f"name {errors[0].detail}", errors=errors)
-    own = ApiToken.objects.filter(user_id=principal.user_id, expires_at__gt=now())
+    own = ApiToken.objects.alive().filter(user_id=principal.user_id)
     if own.count() >= _MAX_TOKENS:
         raise InvalidInput(f"you have {_MAX_TOKENS} API tokens already; revoke some first")
     token = API_TOKEN_PREFIX + new_opaque_token()
@@ -64,7 +64,7 @@ def create_api_token(
 def api_tokens_of(principal: Principal) -> Sequence[ApiToken]:
     """Return the caller's tokens that have not ended, the newest first."""
     principal.require_session()
-    own = ApiToken.objects.filter(user_id=principal.user_id, expires_at__gt=now())
+    own = ApiToken.objects.alive().filter(user_id=principal.user_id)
     return list(own.order_by("-created_at"))
 
 

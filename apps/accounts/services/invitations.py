@@ -167,7 +167,7 @@ def use_invitation(invitation: Invitation, user_id: UUID) -> None:
 
 
 def _open_of(workspace_id: UUID) -> QuerySet[Invitation]:
-    return Invitation.objects.filter(workspace_id=workspace_id, expires_at__gt=now())
+    return Invitation.objects.alive().filter(workspace_id=workspace_id)
 
 
 def _invalid() -> InvitationInvalid:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -38,6 +39,7 @@ _FAILURES: Final = (  # whatever a provider that misbehaves can cause
     TypeError,
     AttributeError,
 )
+Claims = dict[str, Any]  # of a token or of userinfo
 _log = logging.getLogger("partita.accounts")
 
 
@@ -85,7 +87,7 @@ def _discover(issuer: str) -> _Provider:
         raise _refusal("its configuration cannot be read", f"{url}: {error}") from error
 
 
-def _document(url: str) -> dict[str, Any]:
+def _document(url: str) -> Mapping[str, Any]:
     with requests.get(url, timeout=_TIMEOUT_S, stream=True, allow_redirects=False) as answer:
         if answer.status_code != requests.codes.ok:
             raise ValueError(f"status {answer.status_code}")
@@ -98,7 +100,7 @@ def _document(url: str) -> dict[str, Any]:
     return document
 
 
-def _read(issuer: str, document: dict[str, Any]) -> _Provider:
+def _read(issuer: str, document: Mapping[str, Any]) -> _Provider:
     if document.get("issuer") != issuer:
         raise ValueError(f"the document names the issuer {document.get('issuer')!r:.200}")
     announced = document.get("id_token_signing_alg_values_supported", ["RS256"])
@@ -169,13 +171,13 @@ class OidcClient(OIDCAuthenticationBackend):  # type: ignore[misc]
         if named != self._configured.issuer:
             raise _refusal("its answer names another issuer", f"iss={named!r:.200}")
 
-    def claims(self, code: str, *, nonce: str, verifier: str) -> dict[str, Any]:
+    def claims(self, code: str, *, nonce: str, verifier: str) -> Claims:
         """Exchange the code; return the verified claims, the absent ones filled from userinfo."""
         try:
             tokens = self.get_token(self._code_request(code, verifier))
             token = tokens["id_token"]
             self.OIDC_RP_SIGN_ALGO = self._algorithm_of(token)
-            verified: dict[str, Any] = self.verify_token(token, nonce=nonce)
+            verified: Claims = self.verify_token(token, nonce=nonce)
             return self._userinfo(tokens["access_token"], token, verified) | verified
         except _FAILURES as error:
             raise _refusal("its answer is not acceptable", str(error)) from error
@@ -199,9 +201,9 @@ class OidcClient(OIDCAuthenticationBackend):  # type: ignore[misc]
             raise ValueError(f"the algorithm {algorithm!r:.40} is not allowed")
         return algorithm
 
-    def _verify_jws(self, payload: str, key: Any) -> dict[str, Any]:
+    def _verify_jws(self, payload: str, key: Any) -> Claims:
         """Check the signature, and what the library leaves out: issuer, audience, times."""
-        claims: dict[str, Any] = jwt.decode(
+        claims: Claims = jwt.decode(
             payload,
             key,
             algorithms=[self._algorithm_of(payload)],
@@ -215,11 +217,11 @@ class OidcClient(OIDCAuthenticationBackend):  # type: ignore[misc]
             raise ValueError("the token was issued to another client")  # Core, 3.1.3.7
         return claims
 
-    def _userinfo(self, access_token: str, token: str, verified: dict[str, Any]) -> dict[str, Any]:
+    def _userinfo(self, access_token: str, token: str, verified: Claims) -> Claims:
         names = self._configured.claims
         if all(name in verified for name in (names.email, names.name, names.groups)):
             return {}
-        told: dict[str, Any] = self.get_userinfo(access_token, token, verified)
+        told: Claims = self.get_userinfo(access_token, token, verified)
         if told.get("sub") != verified["sub"]:
             raise ValueError("userinfo is about somebody else")  # Core, 5.3.2
         return told

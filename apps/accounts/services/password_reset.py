@@ -89,7 +89,7 @@ def reset_password_page(request: HttpRequest, token: str, password: str) -> None
 
 def mail_reset_link(user_id: UUID) -> None:
     """Mail a new link, which replaces an older one; raise MailUnavailable, for another try."""
-    user = User.objects.filter(pk=user_id, is_active=True).first()
+    user = User.objects.active().filter(pk=user_id).first()
     if user is None:
         return
     context = {

@@ -88,7 +88,7 @@ def finish_sign_in_session(request: HttpRequest, half: str, code: str) -> None:
         known = signing.loads(half, salt=_HALF_SALT, max_age=_HALF_LIFE)
     except signing.BadSignature:  # also an expired one
         raise _begin_again() from None
-    user = User.objects.filter(pk=known["user"], is_active=True).first()
+    user = User.objects.active().filter(pk=known["user"]).first()
     if user is None or not constant_time_compare(known["password"], user.get_session_auth_hash()):
         raise _begin_again()
     check_second_factor(user, code)

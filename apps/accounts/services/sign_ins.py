@@ -12,7 +12,6 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.models import RefreshFamily, RefreshToken, UiSession
 from apps.accounts.services.token_pairs import end_family
 from apps.accounts.sessions import SIGNED_IN_FROM, SessionStore
-from kernel.clock import now
 from kernel.errors import NotFound
 
 _MAX_SHOWN: Final = 100  # of each kind, the newest
@@ -51,7 +50,7 @@ def end_sign_in(principal: Principal, sign_in_id: UUID) -> None:
 
 
 def _sessions(principal: Principal) -> list[SignIn]:
-    rows = UiSession.objects.filter(user_id=principal.user_id, expires_at__gt=now())
+    rows = UiSession.objects.alive().filter(user_id=principal.user_id)
     return [_session(row, principal) for row in rows.order_by("-created_at")[:_MAX_SHOWN]]
 
 
@@ -70,9 +69,7 @@ def _session(row: UiSession, principal: Principal) -> SignIn:
 
 
 def _families(principal: Principal) -> list[SignIn]:
-    rows = RefreshFamily.objects.filter(
-        user_id=principal.user_id, revoked_at=None, expires_at__gt=now()
-    )
+    rows = RefreshFamily.objects.alive().filter(user_id=principal.user_id, revoked_at=None)
     current = RefreshToken.objects.filter(access_jti=principal.token_jti).first()
     return [
         SignIn(

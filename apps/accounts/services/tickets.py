@@ -55,8 +55,8 @@ def redeem_ticket(ticket: str, path: str) -> StreamTicket:
 
     Raise Unauthenticated (ticket_invalid), also when the issuer's credential has ended.
     """
-    live = StreamTicket.objects.filter(
-        ticket_hash=hash_token(ticket), path__in=["", path], expires_at__gt=now(), used_at=None
+    live = StreamTicket.objects.alive().filter(
+        ticket_hash=hash_token(ticket), path__in=["", path], used_at=None
     )
     row = live.first()
     if (

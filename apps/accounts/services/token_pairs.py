@@ -104,7 +104,7 @@ def end_every_sign_in() -> None:
 
     For a store that came back older: what was revoked since is not known to it.
     """
-    for family in RefreshFamily.objects.filter(revoked_at=None, expires_at__gt=now()):
+    for family in RefreshFamily.objects.alive().filter(revoked_at=None):
         _revoke_family(family)
     for model in (UiSession, StreamTicket, ExchangeCode, PasswordReset):
         model.objects.all().delete()

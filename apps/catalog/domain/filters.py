@@ -112,5 +112,5 @@ def facets(
     return tuple(found)
 
 
-def _with(wanted: PackageFilter, changed: dict[str, Any]) -> PackageFilter:
+def _with(wanted: PackageFilter, changed: Mapping[str, Any]) -> PackageFilter:
     return replace(wanted, **changed)

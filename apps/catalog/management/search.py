@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from apps.accounts.api import operator
@@ -28,7 +28,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
 
 
-def search_packages(options: dict[str, Any]) -> int:
+def search_packages(options: Mapping[str, Any]) -> int:
     favorites = catalog.favorites_of(operator()) if options["starred"] else frozenset[str]()
     wanted = catalog.PackageFilter(
         kind=options["kind"],

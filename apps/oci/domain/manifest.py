@@ -108,7 +108,7 @@ def build_manifest(
     layer: Descriptor, *, artifact_type: str, annotations: Mapping[str, str]
 ) -> bytes:
     """Build the manifest of a package; equal packages have equal ones."""
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
@@ -126,7 +126,7 @@ def _invalid(detail: str) -> PackageRefused:
     return PackageRefused("manifest_invalid", detail)
 
 
-def _document(content: bytes) -> dict[str, Any]:
+def _document(content: bytes) -> Mapping[str, Any]:
     try:
         document = read_json(content, max_bytes=MAX_MANIFEST_BYTES, max_depth=16)
     except Unreadable as error:

@@ -7,17 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from apps.platform_settings.domain.addresses import hide_user
-from apps.platform_settings.domain.wire import MASK, Wire, is_address, secret_texts
+from apps.platform_settings.domain.keys import GROUPS, MASK, key_named
+from apps.platform_settings.domain.wire import Wire, secret_texts
 
 MAX_CHANGES: Final = 500
 _MAX_TEXT: Final = 200
 _NOTHING: Final = frozenset({"", "false"})  # of an entry that is new or gone
-_LISTS: Final = {
-    "agents": "agentId",
-    "workspaces": "workspaceId",
-    "registries": "registryId",
-    "secrets.globalOverrides": "key",
-}
+_LISTS: Final = {group.dotted: group.identity for group in GROUPS if group.is_list}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,8 @@ def _display(value: str | None, key: str, hidden: set[str]) -> str:
         return ""
     if key in hidden:
         return MASK
-    value = hide_user(value) if is_address(key) else value
+    declared = key_named(key)
+    value = hide_user(value) if declared and declared.address else value
     return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 1]}…"
 
 

@@ -6,26 +6,25 @@ that has its default need not be there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
 
-from apps.platform_settings.domain.wire import (
-    AGENT,
-    OVERRIDE,
-    REGISTRY,
+from apps.platform_settings.domain.keys import (
+    AGENTS,
+    INSTALLATION,
+    OVERRIDES,
+    REGISTRIES,
     SECRETS,
     SMTP,
-    WORKSPACE,
+    WORKSPACES,
+    Group,
     Key,
-    NotMergeable,
-    Version,
-    Wire,
-    settable,
 )
+from apps.platform_settings.domain.wire import NotMergeable, Version, Wire
 from readers.yaml_editor import (
     arrange_entries,
     edit_yaml,
@@ -58,17 +57,16 @@ def new_text(written: Wire) -> str:
 
 
 def _merge(root: CommentedMap, file: Version, new: Version) -> None:
-    for key in ("mode", "description"):
-        if file.meaning[key] != new.meaning[key]:
-            set_key(root, key, new.written[key])
-    _merge_list(root, "agents", AGENT, file, new)
-    _merge_list(root, "workspaces", WORKSPACE, file, new)
-    _merge_list(root, "registries", REGISTRY, file, new)
+    for key in INSTALLATION.settable:
+        if file.meaning[key.name] != new.meaning[key.name]:
+            set_key(root, key.name, new.written[key.name])
+    for group in (AGENTS, WORKSPACES, REGISTRIES):
+        _merge_list(root, group, file, new)
     inner = [Version(each.written["secrets"], each.meaning["secrets"]) for each in (file, new)]
     if inner[0].meaning != inner[1].meaning:
         secrets = map_in(root, "secrets")
         _merge_map(secrets, SECRETS, *inner)
-        _merge_list(secrets, "globalOverrides", OVERRIDE, *inner)
+        _merge_list(secrets, OVERRIDES, *inner)
     smtp = [
         Version(each.written["notifications"]["smtp"], each.meaning["notifications"]["smtp"])
         for each in (file, new)
@@ -77,30 +75,28 @@ def _merge(root: CommentedMap, file: Version, new: Version) -> None:
         _merge_map(map_in(map_in(root, "notifications"), "smtp"), SMTP, *smtp)
 
 
-def _is_same(keys: Sequence[Key], old: Wire, new: Wire) -> bool:
-    return all(_value(key, old) == _value(key, new) for key in settable(keys))
+def _is_same(group: Group, old: Wire, new: Wire) -> bool:
+    return all(_value(key, old) == _value(key, new) for key in group.settable)
 
 
 def _value(key: Key, wire: Wire) -> Any:
-    default = list(key.default) if isinstance(key.default, tuple) else key.default
-    return wire.get(key.name, default)
+    return wire.get(key.name, key.default_value)
 
 
-def _merge_map(data: CommentedMap, keys: Sequence[Key], file: Version, new: Version) -> None:
-    for key in settable(keys):
+def _merge_map(data: CommentedMap, group: Group, file: Version, new: Version) -> None:
+    for key in group.settable:
         value = _value(key, new.meaning)
         is_missing = key.name == "type" and not file.meaning  # of a new entry, where it must stand
         if is_missing or _value(key, file.meaning) != value:
             set_key(data, key.name, _node(new.written[key.name]))
 
 
-def _merge_list(
-    holder: CommentedMap, name: str, keys: Sequence[Key], file: Version, new: Version
-) -> None:
+def _merge_list(holder: CommentedMap, group: Group, file: Version, new: Version) -> None:
+    name = group.path[-1]
     old_meaning, new_meaning = file.meaning[name], new.meaning[name]
     if old_meaning == new_meaning:
         return
-    entries, identity = list_in(holder, name), keys[0].name
+    entries, identity = list_in(holder, name), group.identity
     before = {entry[identity]: entry for entry in old_meaning}
     wanted = [entry[identity] for entry in new_meaning]
     arrange_entries(entries, list(before), wanted)
@@ -110,7 +106,7 @@ def _merge_list(
             Version(old, old),
             Version(new.written[name][position], new_meaning[position]),
         )
-        _merge_map(entries[position], keys, *versions)
+        _merge_map(entries[position], group, *versions)
 
 
 def _node(value: Any) -> Any:

@@ -8,123 +8,25 @@ as the mask (towards clients). `${PARTITA_CONFIG_X}` is kept as it is written.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any
 
 from apps.platform_settings.domain.addresses import hide_user, origin_of
+from apps.platform_settings.domain.keys import (
+    AGENTS,
+    GROUPS,
+    INSTALLATION,
+    MASK,
+    OVERRIDES,
+    Group,
+    Key,
+)
 from kernel.errors import FieldError
 from readers.yaml import Node
 
 Wire = dict[str, Any]
-
-MASK: Final = "********"
-ENCRYPTED: Final = "encrypted:"
-TYPE_ALIASES: Final = {
-    "": "local",
-    "docker": "local",
-    "k8s": "kubernetes",
-    "remote": "remote-agent",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key with its default, whose type is the type of the value.
-
-    `secret`: a text that nobody reads back. `private`: shown to administrators only. `read_only`:
-    told by the platform, and ignored in what comes from outside. `sent_to` names the keys of the
-    same entry that say where a secret is sent: when one of them changes, it is entered again.
-    `address`: a URL, whose user and password, if an older version let them in, nobody sees.
-    `low` and `high` are the bounds of a number.
-    """
-
-    name: str
-    default: str | int | bool | tuple[str, ...] = ""
-    secret: bool = False
-    private: bool = False
-    read_only: bool = False
-    sent_to: tuple[str, ...] = ()
-    address: bool = False
-    low: int = 0
-    high: int = 0
-
-
-MAX_PLACES: Final = 100_000
-MAX_WEIGHT: Final = 1_000
-_LIMITS: Final = (  # 0: any number at once
-    Key("maxConcurrentRuns", 0, high=MAX_PLACES),
-    Key("maxConcurrentSteps", 0, high=MAX_PLACES),
-)
-AGENT: Final = (
-    Key("agentId"),
-    Key("name"),
-    Key("type", "local"),
-    Key("description"),
-    Key("enabled", default=True),
-    Key("default", default=False),
-    Key("routingTags", ()),
-    Key("dockerSocket"),
-    Key("hostUrl", address=True),
-    Key("tlsCert"),
-    Key("tlsKey", secret=True, sent_to=("hostUrl",)),
-    Key("kubeconfigPath", private=True),
-    Key("kubeconfigContext"),
-    Key("targetNamespace", "default"),
-    *_LIMITS,
-    Key("serviceAccountToken", secret=True, sent_to=("hostUrl",)),
-    Key("sharedClaim"),
-    Key("status", read_only=True),
-    Key("waitsFor", read_only=True),
-    Key("registeredAt", read_only=True),
-    Key("lastHeartbeatAt", read_only=True),
-    Key("runtimeCapabilities", (), read_only=True),
-)
-WORKSPACE: Final = (
-    Key("workspaceId"),
-    Key("weight", 1, low=1, high=MAX_WEIGHT),
-    *_LIMITS,
-)
-REGISTRY: Final = (
-    Key("registryId"),
-    Key("name"),
-    Key("provider"),
-    Key("registryUrl", address=True),
-    Key("username", private=True),
-    Key("secret", secret=True, sent_to=("registryUrl",)),
-    Key("repositoryScope"),
-    Key("region"),
-    Key("allowLocalNetwork", default=False),
-    Key("syncStatus", read_only=True),
-    Key("lastSyncedAt", read_only=True),
-    Key("lastError", read_only=True),
-)
-SECRETS: Final = (
-    Key("provider", "none"),
-    Key("vaultAddress", private=True, address=True),
-    Key("vaultNamespace"),
-    Key("vaultRole"),
-    Key("awsRegion"),
-    Key("secretPrefix"),
-)
-OVERRIDE: Final = (
-    Key("key"),
-    Key("value"),
-    Key("description"),
-    Key("sensitive", default=False),
-)
-SMTP: Final = (
-    Key("host"),
-    Key("port", 587, low=1, high=65535),
-    Key("username", private=True),
-    Key("password", secret=True, sent_to=("host", "port")),
-    Key("from"),
-)
-TOP: Final = frozenset({
-    "mode", "description", "agents", "workspaces", "registries", "secrets", "notifications",
-    "updatedAt", "fileInSync", "warnings",
-})  # fmt: skip
-_TOLD: Final = frozenset({"updatedAt", "fileInSync", "warnings"})  # by the platform
 
 
 class NotMergeable(ValueError):
@@ -139,29 +41,40 @@ class Version:
     meaning: Wire
 
 
-def names(keys: Sequence[Key], *more: str) -> frozenset[str]:
-    return frozenset({key.name for key in keys} | set(more))
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A mapping of the document: its name in the history, its JSON pointer, and its values."""
+
+    name: str
+    pointer: str
+    entry: Wire
+
+
+def places(wire: Wire, group: Group) -> Iterator[Place]:
+    """Yield the mapping of a group, or each entry of its list."""
+    found: Any = wire
+    for part in group.path:
+        found = found[part]
+    if not group.is_list:
+        yield Place(group.dotted, group.pointer, found)
+        return
+    for index, entry in enumerate(found):
+        name = f"{group.dotted}[{entry[group.identity]}]"
+        yield Place(name, f"{group.pointer}/{index}", entry)
 
 
 def wire_of(root: Node) -> Wire:
     """Return the wire form of a document that was checked before."""
-    secrets = root.get("secrets")
-    smtp = (root.get("notifications") or root).get("smtp")
-    return {
-        "mode": _text(root.get("mode")) or "local",
-        "description": _text(root.get("description")),
-        "agents": [_agent(each) for each in _items(root.get("agents"))],
-        "workspaces": [_entry(WORKSPACE, each) for each in _items(root.get("workspaces"))],
-        "registries": [_entry(REGISTRY, each) for each in _items(root.get("registries"))],
-        "secrets": _entry(SECRETS, secrets)
-        | {
-            "globalOverrides": [
-                _entry(OVERRIDE, each)
-                for each in _items(secrets.get("globalOverrides") if secrets else None)
-            ]
-        },
-        "notifications": {"smtp": _entry(SMTP, smtp)},
-    }
+    made = _entry(INSTALLATION, root)
+    for group in GROUPS[1:]:
+        holder, node = made, root.get(group.path[0])
+        for part, below in pairwise(group.path):
+            holder, node = holder.setdefault(part, {}), node.get(below) if node else None
+        if group.is_list:
+            holder[group.path[-1]] = [_entry(group, each) for each in _items(node)]
+        else:
+            holder[group.path[-1]] = _entry(group, node)
+    return made
 
 
 def default_wire() -> Wire:
@@ -172,7 +85,7 @@ def default_wire() -> Wire:
 
 def complete_wire(stored: Wire) -> Wire:
     """Return a stored document with the keys that the version that stored it did not know."""
-    defaults = _entry(AGENT, None)
+    defaults = _entry(AGENTS, None)
     agents = [defaults | agent for agent in stored["agents"]]
     return {"workspaces": [], **stored, "agents": agents}
 
@@ -218,26 +131,17 @@ class SecretText:
 
 def secret_texts(wire: Wire) -> Iterator[SecretText]:
     """Yield every secret text, set or not."""
-    for index, agent in enumerate(wire["agents"]):
-        yield from _secrets_of(AGENT, agent, f"agents[{agent['agentId']}]", f"/agents/{index}")
-    for index, registry in enumerate(wire["registries"]):
-        owner = f"registries[{registry['registryId']}]"
-        yield from _secrets_of(REGISTRY, registry, owner, f"/registries/{index}")
-    for index, override in enumerate(wire["secrets"]["globalOverrides"]):
-        if override["sensitive"]:
-            secret = SecretText(
-                override,
-                "value",
-                override_identity(override),
-                f"/secrets/globalOverrides/{index}/value",
-            )
-            yield secret
-    smtp = wire["notifications"]["smtp"]
-    yield from _secrets_of(SMTP, smtp, "notifications.smtp", "/notifications/smtp")
-
-
-def override_identity(override: Wire) -> str:
-    return f"secrets.globalOverrides[{override['key']}].value"
+    for group in GROUPS:
+        for place in places(wire, group):
+            for key in group.settable:
+                if key.secret or place.entry.get(key.hidden_by):
+                    yield SecretText(
+                        place.entry,
+                        key.name,
+                        f"{place.name}.{key.name}",
+                        f"{place.pointer}/{key.name}",
+                        key.sent_to,
+                    )
 
 
 def map_secrets(wire: Wire, change: Callable[[str], str]) -> Wire:
@@ -258,35 +162,13 @@ def mask_secrets(wire: Wire, *, for_admin: bool, unreadable: Set[str] = frozense
     for secret in secret_texts(made):
         if secret.text:
             secret.holder[secret.key] = "" if secret.pointer in unreadable else MASK
-    tables = [(AGENT, made["agents"]), (REGISTRY, made["registries"])]
-    tables += [(SECRETS, [made["secrets"]]), (SMTP, [made["notifications"]["smtp"]])]
-    for keys, entries in tables:
-        hidden = {key.name: "" for key in keys if key.private and not for_admin}
-        addresses = [key.name for key in keys if key.address]
-        for entry in entries:
+    for group in GROUPS:
+        hidden = {key.name: "" for key in group.keys if key.private and not for_admin}
+        addresses = [key.name for key in group.keys if key.address]
+        for place in places(made, group):
+            entry = place.entry
             entry.update({name: hide_user(entry[name]) for name in addresses} | hidden)
     return made
-
-
-def is_private(key: str) -> bool:
-    """Return whether a key such as `registries[zot].username` is for administrators only."""
-    found = _declaration_of(key)
-    return found is not None and found.private
-
-
-def is_address(key: str) -> bool:
-    """Return whether a key such as `registries[zot].registryUrl` holds a URL."""
-    found = _declaration_of(key)
-    return found is not None and found.address
-
-
-def _declaration_of(key: str) -> Key | None:
-    holder, _, name = key.rpartition(".")
-    owner = holder.partition("[")[0]
-    keys = {
-        "agents": AGENT, "registries": REGISTRY, "secrets": SECRETS, "notifications.smtp": SMTP,
-    }.get(owner, ())  # fmt: skip
-    return next((each for each in keys if each.name == name), None)
 
 
 def with_kept_secrets(
@@ -314,9 +196,9 @@ def with_kept_secrets(
             secret.holder[secret.key] = before.text
         if detail:
             faults.append(FieldError(pointer=secret.pointer, code="invalid_value", detail=detail))
-    for index, override in enumerate(made["secrets"]["globalOverrides"]):
-        if not override["sensitive"] and override["value"] == MASK:
-            pointer = f"/secrets/globalOverrides/{index}/value"
+    for place in places(made, OVERRIDES):
+        if not place.entry["sensitive"] and place.entry["value"] == MASK:
+            pointer = f"{place.pointer}/value"
             detail = "value: what was a secret is not shown; enter the value anew"
             faults.append(FieldError(pointer=pointer, code="invalid_value", detail=detail))
     return made, faults
@@ -324,48 +206,30 @@ def with_kept_secrets(
 
 def settable_document(document: Mapping[str, Any]) -> Wire:
     """Return a client's document without the read-only keys, whatever they hold."""
-    made = {key: value for key, value in document.items() if key not in _TOLD}
-    for name, keys in (("agents", AGENT), ("registries", REGISTRY)):
-        told = names([key for key in keys if key.read_only])
-        entries = made.get(name)
-        if isinstance(entries, list):
-            made[name] = [
-                {key: value for key, value in entry.items() if key not in told}
-                if isinstance(entry, Mapping)
-                else entry
-                for entry in entries
+    made = _without(document, INSTALLATION)
+    for group in GROUPS[1:]:
+        entries = made.get(group.path[0])
+        if group.read_only and isinstance(entries, list):
+            made[group.path[0]] = [
+                _without(entry, group) if isinstance(entry, Mapping) else entry for entry in entries
             ]
     return made
 
 
-def settable(keys: Sequence[Key]) -> tuple[Key, ...]:
-    return tuple(key for key in keys if not key.read_only)
+def _without(entry: Mapping[str, Any], group: Group) -> Wire:
+    return {key: value for key, value in entry.items() if key not in group.read_only}
 
 
-def _secrets_of(
-    keys: Sequence[Key], holder: Wire, owner: str, pointer: str
-) -> Iterator[SecretText]:
-    for key in keys:
-        if key.secret:
-            identity, at = f"{owner}.{key.name}", f"{pointer}/{key.name}"
-            yield SecretText(holder, key.name, identity, at, key.sent_to)
-
-
-def _agent(node: Node) -> Wire:
-    entry = _entry(AGENT, node)
-    given = _text(node.get("type"))
-    return entry | {"type": TYPE_ALIASES.get(given, given)}
-
-
-def _entry(keys: Sequence[Key], node: Node | None) -> Wire:
-    return {key.name: _value(key, node.get(key.name) if node else None) for key in settable(keys)}
+def _entry(group: Group, node: Node | None) -> Wire:
+    return {key.name: _value(key, node.get(key.name) if node else None) for key in group.settable}
 
 
 def _value(key: Key, node: Node | None) -> object:
     if isinstance(key.default, tuple):
         return [text for each in _items(node) if (text := _text(each))]
     if isinstance(key.default, str):
-        return _text(node) or key.default
+        text = _text(node) or key.default
+        return key.aliases.get(text, text)
     return key.default if node is None or node.is_null else node.scalar()
 
 

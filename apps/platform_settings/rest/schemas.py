@@ -1,102 +1,81 @@
-"""The settings document, as OpenAPI describes it; the rules are those of `domain/document`."""
+"""The settings document as OpenAPI describes it, from the table of the keys."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
-from apps.platform_settings.domain.wire import (
-    AGENT,
-    OVERRIDE,
-    REGISTRY,
+from apps.platform_settings.domain.keys import (
+    AGENTS,
+    INSTALLATION,
+    OVERRIDES,
+    REGISTRIES,
     SECRETS,
     SMTP,
-    WORKSPACE,
+    WORKSPACES,
+    Group,
     Key,
 )
 
-_CHOICES = {
-    "mode": ["local", "remote", "hybrid"],
-    "status": ["Ready", "Disconnected", "Standby"],
-    "syncStatus": ["Pending", "Indexed", "Failed"],
-}
-_WARNINGS = "stored secrets that no key decrypts, which read as unset; ignored in a request"
-_OPTIONAL = frozenset({"registeredAt", "lastHeartbeatAt", "waitsFor", "lastSyncedAt", "lastError"})
+Schema = type[serializers.Serializer[Any]]
+_MASKED: Final = '"********" when set; sent back it keeps the stored value, "" clears it'
+_PRIVATE: Final = "empty for others than administrators"
+_WARNINGS: Final = "stored secrets that no key decrypts, which read as unset; ignored in a request"
 
 
-def _field(key: Key, *, required: bool) -> Any:
-    needed = required and key.name not in _OPTIONAL
-    if isinstance(key.default, str):
-        return _text_field(key, required=needed)
+def _field(key: Key, *, required: bool) -> serializers.Field[Any, Any, Any, Any]:
+    needed = required and not key.optional
+    if isinstance(key.default, tuple):
+        return serializers.ListField(child=serializers.CharField(), required=needed)
     if isinstance(key.default, bool):
         return serializers.BooleanField(required=needed)
     if isinstance(key.default, int):
-        return serializers.IntegerField(required=needed, min_value=key.low, max_value=key.high)
-    return serializers.ListField(child=serializers.CharField(), required=needed)
+        return serializers.IntegerField(
+            required=needed, min_value=key.low, max_value=key.high, help_text=key.note
+        )
+    return _text_field(key, required=needed)
 
 
-def _text_field(key: Key, *, required: bool) -> Any:
-    if key.name.endswith("At"):
+def _text_field(key: Key, *, required: bool) -> serializers.Field[Any, Any, Any, Any]:
+    if key.is_time:
         return serializers.DateTimeField(required=required)
-    if key.name in _CHOICES:
-        return serializers.ChoiceField(_CHOICES[key.name], required=required)
-    return serializers.CharField(required=required, allow_blank=True, help_text=_note(key))
-
-
-def _note(key: Key) -> str:
-    if key.secret:
-        return '"********" when set; sent back it keeps the stored value, "" clears it'
-    return "empty for others than administrators" if key.private else ""
+    if key.choices:
+        return serializers.ChoiceField(key.choices, required=required)
+    note = key.note or (_MASKED if key.secret else _PRIVATE if key.private else "")
+    return serializers.CharField(required=required, allow_blank=True, help_text=note)
 
 
 def _object(
-    name: str, keys: tuple[Key, ...], *, required: bool, **more: Any
-) -> type[serializers.Serializer[Any]]:
+    name: str, group: Group | None, *, required: bool, **more: serializers.Field[Any, Any, Any, Any]
+) -> Schema:
+    keys = group.keys if group else ()
     fields = {key.name: _field(key, required=required) for key in keys}
     return type(name, (serializers.Serializer,), {**fields, **more})
 
 
-def _warning(suffix: str) -> type[serializers.Serializer[Any]]:
-    names = ("pointer", "code", "detail")
-    fields = {name: serializers.CharField() for name in names}
-    return type(f"SettingsWarning{suffix}", (serializers.Serializer,), fields)
+def _document(suffix: str, *, required: bool) -> Schema:
+    def object_of(name: str, group: Group | None, **more: Any) -> Schema:
+        return _object(f"{name}{suffix}", group, required=required, **more)
 
+    def list_of(name: str, group: Group, *, needed: bool = required) -> Any:
+        return object_of(name, group)(many=True, required=needed, help_text=group.note)
 
-def _document(suffix: str, *, required: bool) -> type[serializers.Serializer[Any]]:
-    override = _object(f"SettingsOverride{suffix}", OVERRIDE, required=required)
-    secrets = _object(
-        f"SettingsSecrets{suffix}",
-        SECRETS,
-        required=required,
-        globalOverrides=override(many=True, required=required),
-    )
-    notifications = _object(
-        f"SettingsNotifications{suffix}",
-        (),
-        required=required,
-        smtp=_object(f"SettingsSmtp{suffix}", SMTP, required=required)(required=required),
-    )
-    agent = _object(f"SettingsAgent{suffix}", AGENT, required=required)
-    workspace = _object(f"SettingsWorkspace{suffix}", WORKSPACE, required=required)
-    registry = _object(f"SettingsRegistry{suffix}", REGISTRY, required=required)
-    warning = _warning(suffix)
-    return _object(
-        f"PlatformSettings{suffix}",
-        (),
-        required=required,
-        mode=serializers.ChoiceField(_CHOICES["mode"], required=required),
-        description=serializers.CharField(required=required, allow_blank=True),
-        agents=agent(many=True, required=True),
-        workspaces=workspace(
-            many=True, required=required, help_text="for others than administrators their own alone"
+    warning = {name: serializers.CharField() for name in ("pointer", "code", "detail")}
+    smtp = object_of("SettingsSmtp", SMTP)(required=required)
+    return object_of(
+        "PlatformSettings",
+        INSTALLATION,
+        agents=list_of("SettingsAgent", AGENTS, needed=True),
+        workspaces=list_of("SettingsWorkspace", WORKSPACES),
+        registries=list_of("SettingsRegistry", REGISTRIES),
+        secrets=object_of(
+            "SettingsSecrets", SECRETS, globalOverrides=list_of("SettingsOverride", OVERRIDES)
+        )(required=required),
+        notifications=object_of("SettingsNotifications", None, smtp=smtp)(required=required),
+        warnings=object_of("SettingsWarning", None, **warning)(
+            many=True, required=required, help_text=_WARNINGS
         ),
-        registries=registry(many=True, required=required),
-        secrets=secrets(required=required),
-        notifications=notifications(required=required),
-        updatedAt=serializers.DateTimeField(required=False),
-        fileInSync=serializers.BooleanField(required=required),
-        warnings=warning(many=True, required=required, help_text=_WARNINGS),
     )
 
 

@@ -8,47 +8,36 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from django.utils.http import parse_etags
-
 from apps.accounts.api import Principal
-from apps.http.api import strong_etag
 from apps.platform_settings.domain.backends import BackendState, backend_states
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.document import SettingsInvalid
 from apps.platform_settings.domain.fields import UNDECRYPTABLE
+from apps.platform_settings.domain.keys import MASK, key_named
+from apps.platform_settings.domain.replacement import MAX_BYTES
 from apps.platform_settings.domain.wire import (
-    MASK,
     Wire,
-    is_private,
-    mask_secrets,
     secret_texts,
-    settable_document,
 )
 from apps.platform_settings.models import RegistryState
 from apps.platform_settings.selectors import last_changes, registry_states
 from apps.platform_settings.services.changes import author_of, preview, replace_document
 from apps.platform_settings.services.effective import current
-from apps.platform_settings.services.encryption import unreadable_secrets
+from apps.platform_settings.services.entity_tags import masked_document
 from apps.platform_settings.services.file_writer import write_file
 from apps.platform_settings.services.settings_file import settings_file, wire_of_file
 from kernel.clock import rfc3339
-from kernel.errors import InvalidInput, PlatformError
+from kernel.errors import InvalidInput
+from kernel.mirrored_file import MirroredFile
 
-_VOLATILE_DIGITS: Final = 16
 _HIDDEN: Final = "not shown"
 _MEND: Final = "list that key in SETTINGS_PREVIOUS_ENCRYPTION_KEYS, or enter the secret anew"
 
 
-class SettingsChanged(PlatformError):
-    """Another change came between the caller's read and this write."""
-
-    code = "precondition_failed"
-
-
-def settings_document(principal: Principal) -> dict[str, Any]:
+def settings_document(principal: Principal) -> Wire:
     """Return the settings as the caller may see them, with the keys that the platform tells."""
     snapshot = current()
-    document = _display(snapshot.wire, snapshot.updated_at, for_admin=principal.is_admin)
+    document = masked_document(snapshot.wire, snapshot.updated_at, for_admin=principal.is_admin)
     if not principal.is_admin:
         own = str(principal.workspace_id)
         document["workspaces"] = [
@@ -71,11 +60,6 @@ def settings_document(principal: Principal) -> dict[str, Any]:
     return document
 
 
-def settings_etag(document: Mapping[str, Any]) -> str:
-    """Return the entity tag: a part of what can be set, and a part of all."""
-    return f'"{_settable_part(document)}-{strong_etag(document)[1 : _VOLATILE_DIGITS + 1]}"'
-
-
 def replace_settings(
     principal: Principal, given: Mapping[str, Any], *, if_match: str = "", origin: str = "api"
 ) -> list[Change]:
@@ -85,14 +69,7 @@ def replace_settings(
     keys that the platform tells, such as heartbeats, may have. Raise Forbidden (admin_required),
     InvalidInput, SettingsChanged.
     """
-    author = author_of(principal, origin)
-
-    def check(stored: Wire, updated_at: datetime | None) -> None:
-        known = _settable_part(_display(stored, updated_at, for_admin=True))
-        if if_match.strip() and not _names(if_match, known):
-            raise SettingsChanged("the settings have changed since they were read")
-
-    changes = replace_document(author, given, check)
+    changes = replace_document(author_of(principal, origin), given, if_match)
     write_file()
     return changes
 
@@ -131,7 +108,8 @@ def _hide_change(change: Change, principal: Principal, secret: Set[str]) -> Chan
     """Return a change as the caller may see it: what is a secret now was perhaps none then."""
     if change.key in secret:
         return Change(change.key, change.old and MASK, change.new and MASK)
-    if is_private(change.key) and not principal.is_admin:
+    declared = key_named(change.key)
+    if declared and declared.private and not principal.is_admin:
         return Change(change.key, _HIDDEN, _HIDDEN)
     return change
 
@@ -142,27 +120,9 @@ def settings_in_file(name: str, content: bytes) -> Wire:
     Raise InvalidInput with file, line and column.
     """
     try:
-        return wire_of_file(Path(name), content, takes_masks=True)
+        return wire_of_file(MirroredFile(Path(name), MAX_BYTES), content, takes_masks=True)
     except SettingsInvalid as error:
         raise InvalidInput(str(error), errors=error.faults) from None
-
-
-def _display(wire: Wire, updated_at: datetime | None, *, for_admin: bool) -> dict[str, Any]:
-    document = mask_secrets(wire, for_admin=for_admin, unreadable=unreadable_secrets(wire))
-    if updated_at is not None:
-        document["updatedAt"] = rfc3339(updated_at)
-    return document
-
-
-def _settable_part(document: Mapping[str, Any]) -> str:
-    """`updatedAt` is another one after each change, also where only a masked secret differs."""
-    parts = [settable_document(document), document.get("updatedAt", "")]
-    return strong_etag(parts).strip('"')
-
-
-def _names(if_match: str, known: str) -> bool:
-    tags = parse_etags(if_match)
-    return "*" in tags or any(tag.strip('"').partition("-")[0] == known for tag in tags)
 
 
 def _agent_state(agent: Wire, state: BackendState) -> Wire:

@@ -8,11 +8,11 @@ from typing import Final
 
 from apps.operations.api import EncryptedRow, EncryptedText
 from apps.platform_settings import conf
-from apps.platform_settings.domain.wire import ENCRYPTED, map_secrets, secret_texts
+from apps.platform_settings.domain.keys import ENCRYPTED
+from apps.platform_settings.domain.wire import map_secrets, secret_texts
 from apps.platform_settings.models import PlatformSettings
 from apps.platform_settings.selectors import stored_settings
 from apps.platform_settings.services.file_writer import replace_in_file
-from apps.platform_settings.services.settings_file import file_content
 from kernel.ids import new_uuid
 
 _IN_TEXT: Final = re.compile(re.escape(ENCRYPTED) + r"([A-Za-z0-9_=-]+)")
@@ -36,7 +36,7 @@ class StoredSecrets:
             return False
         new = {ENCRYPTED + old: ENCRYPTED + text for old, text in texts.items()}
         document = map_secrets(row.document, lambda text: new.get(text, text))
-        rows = PlatformSettings.objects.filter(pk=row.pk, revision=row.revision)
+        rows = PlatformSettings.objects.at_revision_of(row)
         return bool(rows.update(document=document, revision=new_uuid()))
 
 
@@ -44,8 +44,8 @@ class SecretsInFile:
     """Those of configuration.yaml on this host, where there is one."""
 
     def rows(self) -> Iterator[EncryptedRow]:
-        path = conf.settings_file()
-        content = file_content(path) or b""
+        file = conf.settings_file()
+        path, content = file.path, file.content() or b""
         found = _IN_TEXT.findall(content.decode(errors="replace"))
         if found:
             yield EncryptedRow(str(path), tuple(EncryptedText(path.name, each) for each in found))

@@ -134,7 +134,7 @@ def _read_stored() -> SettingsSnapshot:
     row = stored_settings()
     if row is None:
         return SettingsSnapshot()
-    document, faults = interpret(node_of(row.document), "", conf.surroundings())
+    document, faults = interpret(node_of(row.document), "", conf.settings_context())
     for fault in faults:
         _log.error("The stored platform settings have a fault: %s: %s", fault.pointer, fault.detail)
     return SettingsSnapshot(

@@ -6,7 +6,6 @@ of the last import or was written by the platform since: an old copy on a replic
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from dataclasses import dataclass
@@ -18,11 +17,13 @@ from django.db import connection
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.document import SettingsInvalid, read_file
-from apps.platform_settings.domain.wire import MASK, Wire, secret_texts, wire_of
+from apps.platform_settings.domain.encryption import meaning
+from apps.platform_settings.domain.keys import MASK
+from apps.platform_settings.domain.wire import Wire, secret_texts, wire_of
 from apps.platform_settings.services.changes import import_document
-from apps.platform_settings.services.encryption import meaning
 from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from kernel.errors import FieldError
+from kernel.mirrored_file import MirroredFile, NotText, digest_of
 from readers.yaml import Node
 
 _log = logging.getLogger("partita.platform_settings")
@@ -70,14 +71,15 @@ class SettingsFile:
 
     def read(self) -> _Seen:
         """Return the current content; one that cannot be read counts as the last with a fault."""
-        path = conf.settings_file()
+        file = conf.settings_file()
+        path = file.path
         with self._lock:
             try:
-                content = file_content(path)
+                content = file.content()
             except OSError as error:
                 return _Seen(path, None, fault=f"{path.name}: {error.strerror}")
             if (path, content) != (self._seen.path, self._seen.content):
-                self._seen = _examine(path, content)
+                self._seen = _examine(file, content)
             return self._seen
 
     def agrees(self, snapshot: SettingsSnapshot) -> bool:
@@ -87,36 +89,26 @@ class SettingsFile:
             return not seen.fault
         kept = self._agreement
         if kept is None or kept[0] != snapshot.revision or kept[1] is not seen:
-            equal = seen.wire is not None and meaning(seen.wire) == meaning(snapshot.wire)
+            context = conf.settings_context()
+            equal = seen.wire is not None and (
+                meaning(seen.wire, context) == meaning(snapshot.wire, context)
+            )
             self._agreement = kept = (snapshot.revision, seen, equal)
         return kept[2]
 
 
-def file_content(path: Path) -> bytes | None:
-    """Return the content, or None without a file; raise OSError."""
-    try:
-        with path.open("rb") as file:
-            return file.read(conf.MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        return None
-
-
-def digest_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def wire_of_file(path: Path, content: bytes, *, takes_masks: bool = False) -> Wire:
+def wire_of_file(file: MirroredFile, content: bytes, *, takes_masks: bool = False) -> Wire:
     """Return the wire form of a file's content; raise SettingsInvalid.
 
     `takes_masks`: a mask stands for a stored secret, as in what clients send.
     """
-    if len(content) > conf.MAX_FILE_BYTES:
-        raise _invalid(path, f"is larger than {conf.MAX_FILE_BYTES} bytes")
+    path = file.path
     try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise _invalid(path, f"is not UTF-8 (byte {error.start})") from None
-    _document, root = read_file(text, path.name, conf.surroundings())
+        text = file.text_of(content)
+    except NotText as error:
+        fault = FieldError(code="invalid_value", detail=str(error), file=path.name)
+        raise SettingsInvalid([fault]) from None
+    _document, root = read_file(text, path.name, conf.settings_context())
     wire = wire_of(root)
     if not takes_masks:
         _refuse_masks(path, root, wire)
@@ -149,19 +141,16 @@ def _at(node: Node, pointer: str) -> Node:
     return node
 
 
-def _examine(path: Path, content: bytes | None) -> _Seen:
+def _examine(file: MirroredFile, content: bytes | None) -> _Seen:
+    path = file.path
     if content is None:
         return _Seen(path, None)
     digest = digest_of(content)
     try:
-        return _Seen(path, content, digest, wire_of_file(path, content))
+        return _Seen(path, content, digest, wire_of_file(file, content))
     except SettingsInvalid as error:
         _log.error("The platform settings are invalid and remain unchanged: %s", error)
         return _Seen(path, content, digest, fault=str(error))
-
-
-def _invalid(path: Path, detail: str) -> SettingsInvalid:
-    return SettingsInvalid([FieldError(code="invalid_value", detail=detail, file=path.name)])
 
 
 settings_file: Final = SettingsFile()

@@ -6,15 +6,9 @@ undoes nothing. The file is replaced whole: whoever reads it sees the old or the
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import logging
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from apps.operations.api import raise_generation
@@ -28,6 +22,7 @@ from apps.profiles.services.rows import save
 from apps.streams.api import unit_of_work
 from kernel.errors import FieldError
 from kernel.ids import new_uuid
+from kernel.mirrored_file import MirroredFile, NotText, digest_of
 
 _CONTENTS_KEPT: Final = 1000
 _log = logging.getLogger("partita.profiles")
@@ -39,14 +34,14 @@ def import_profiles_file() -> None:
 
     Raise ProfilesFileInvalid, OSError: the stored profiles stay then.
     """
-    path = conf.profiles_file()
-    content = _content(path)
+    file = conf.profiles_file()
+    content = file.content()
     if content is None:
         return
-    digest = _sha256(content)
+    digest = digest_of(content)
     if not is_known_content(digest):
-        _import(_parse(path, content), digest)
-        _log.info("%s was imported", path.name)
+        _import(_parse(file, content), digest)
+        _log.info("%s was imported", file.path.name)
 
 
 def take_over_file() -> None:
@@ -59,22 +54,22 @@ def take_over_file() -> None:
 
 def write_profiles_file() -> None:
     """Write what is stored to the file; a failure is logged, because the store has everything."""
-    path = conf.profiles_file()
+    file = conf.profiles_file()
     try:
-        with _one_writer(path.parent):
-            _write(path)
+        with file.lock():
+            _write(file)
     except (OSError, ProfilesFileInvalid) as error:
         reason = _reason(error)
-        _log.warning("%s was not rewritten, the store has all profiles: %s", path.name, reason)
+        _log.warning("%s was not rewritten, the store has all profiles: %s", file.path.name, reason)
 
 
 def file_problem() -> str:
     """Return why the current content of the file cannot be taken over, or ""."""
-    path = conf.profiles_file()
+    file = conf.profiles_file()
     try:
-        content = _content(path)
-        if content is not None and not is_known_content(_sha256(content)):
-            _parse(path, content)
+        content = file.content()
+        if content is not None and not is_known_content(digest_of(content)):
+            _parse(file, content)
     except (OSError, ProfilesFileInvalid) as error:
         return f"the stored profiles stay in force: {_reason(error)}"
     return ""
@@ -96,22 +91,22 @@ def _import(found: Mapping[str, StoredProfiles], digest: str) -> None:
     raise_generation(TOPIC)
 
 
-def _write(path: Path) -> None:
-    content = _content(path)
+def _write(file: MirroredFile) -> None:
+    content = file.content()
     stored = everything_stored()
     if content is None and not stored:
         return
-    if content is not None and not is_known_content(_sha256(content)):
-        _parse(path, content)
-        raise _invalid(path, "somebody changed it; the next change takes it over")
+    if content is not None and not is_known_content(digest_of(content)):
+        _parse(file, content)
+        raise _invalid(file, "somebody changed it; the next change takes it over")
     before = (content or b"").decode()
     after = update_text(before, stored)
     if after == before:
         return
-    if _comparable(_parse(path, after.encode())) != _comparable(stored):
-        raise _invalid(path, "these profiles cannot be written as YAML")
-    _remember(_sha256(after.encode()))
-    _replace_file(path, after.encode())
+    if _comparable(_parse(file, after.encode())) != _comparable(stored):
+        raise _invalid(file, "these profiles cannot be written as YAML")
+    _remember(digest_of(after.encode()))
+    file.replace(after.encode())
 
 
 @unit_of_work
@@ -139,65 +134,21 @@ def _comparable(stored: Mapping[str, StoredProfiles]) -> _Comparable:
     }
 
 
-def _content(path: Path) -> bytes | None:
-    """Return the content, or None without a file; raise OSError."""
+def _parse(file: MirroredFile, content: bytes) -> dict[str, StoredProfiles]:
     try:
-        with path.open("rb") as file:
-            return file.read(conf.MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        return None
+        text = file.text_of(content)
+    except NotText as error:
+        raise _invalid(file, str(error)) from None
+    return read_profiles_file(text, file=file.path.name, rules=conf.draft_rules())
 
 
-def _parse(path: Path, content: bytes) -> dict[str, StoredProfiles]:
-    if len(content) > conf.MAX_FILE_BYTES:
-        raise _invalid(path, f"is larger than {conf.MAX_FILE_BYTES} bytes")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise _invalid(path, f"is not UTF-8 (byte {error.start})") from None
-    return read_profiles_file(text, file=path.name, rules=conf.draft_rules())
-
-
-def _invalid(path: Path, detail: str) -> ProfilesFileInvalid:
-    return ProfilesFileInvalid([FieldError(code="invalid_value", detail=detail, file=path.name)])
+def _invalid(file: MirroredFile, detail: str) -> ProfilesFileInvalid:
+    return ProfilesFileInvalid(
+        [FieldError(code="invalid_value", detail=detail, file=file.path.name)]
+    )
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError):  # whose own words have the path
-        return f"{conf.profiles_file().name}: {error.strerror}"
+        return f"{conf.profiles_file().path.name}: {error.strerror}"
     return str(error)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-@contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    """Let one process of this machine write in the folder at a time; raise OSError."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Replace the file at once, readable by its owner only; raise OSError."""
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(scratch).replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            Path(scratch).unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

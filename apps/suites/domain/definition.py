@@ -16,11 +16,12 @@ from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_un
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
+from kernel.errors import WarningDocument
 from kernel.ids import humanize
 from kernel.wire_types import Count, Percentage
 from readers.archive import content_digest
 from surfaces import HydratedSurfaces, Surface, SurfaceDocument
-from surfaces.warnings import PackageWarning, WarningDocument
+from surfaces.warnings import PackageWarning
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 EVALUATING: Final = "evaluating"  # neither topology nor topologyError may be known yet

@@ -279,7 +279,7 @@ def test_a_file_that_cannot_be_written_is_named(
         raise PermissionError(13, "Permission denied")
 
     restart(OLD, key="new-key")
-    monkeypatch.setattr("apps.platform_settings.services.file_writer._replace", refuse)
+    monkeypatch.setattr("kernel.mirrored_file.MirroredFile.replace", refuse)
 
     code, done = run_keys(capsys, "reencrypt")
 

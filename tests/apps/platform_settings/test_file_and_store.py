@@ -31,6 +31,7 @@ from apps.platform_settings.lifespan import SettingsPart
 from apps.platform_settings.models import PlatformSettings, SettingsChange
 from apps.platform_settings.services import settings_file
 from apps.platform_settings.services.file_writer import write_file
+from kernel.mirrored_file import MirroredFile
 from tests.apps.platform_settings.documents import admin_client, document, put
 
 TEXT = """\
@@ -325,7 +326,7 @@ def test_kill_9_in_the_middle_of_a_save_leaves_the_old_file_or_the_new_one(
         writer.wait()
         writer.stdout.close()
         text = file.read_text()
-        found = settings_file.wire_of_file(file, text.encode())
+        found = settings_file.wire_of_file(MirroredFile(file, 2**20), text.encode())
         seen.add(found["description"].partition(" x")[0])
         assert found["description"] == "" or found["description"].endswith("x" * 20_000)
         assert "# ours" in text

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from apps.platform_settings.domain.wire import (
-    AGENT,
-    complete_wire,
-    default_wire,
-    mask_secrets,
-    settable,
-)
+from apps.platform_settings.domain.keys import AGENTS
+from apps.platform_settings.domain.wire import complete_wire, default_wire, mask_secrets
 
 
 def test_an_agent_that_an_older_version_stored_has_every_key() -> None:
@@ -19,7 +14,7 @@ def test_an_agent_that_an_older_version_stored_has_every_key() -> None:
     complete = complete_wire(stored)
 
     assert complete == default_wire()
-    assert {key.name for key in settable(AGENT)} == complete["agents"][0].keys()
+    assert {key.name for key in AGENTS.settable} == complete["agents"][0].keys()
 
 
 def test_what_is_stored_is_kept_and_can_be_shown() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apps.platform_settings.domain.document import read_file
-from apps.platform_settings.domain.fields import Surroundings
+from apps.platform_settings.domain.fields import SettingsContext
 from apps.platform_settings.domain.round_trip import merged_text, new_text
 from apps.platform_settings.domain.wire import Version, Wire, wire_of
 
@@ -34,7 +34,7 @@ secrets:
 
 
 def wire(text: str) -> Wire:
-    return wire_of(read_file(text, "configuration.yaml", Surroundings())[1])
+    return wire_of(read_file(text, "configuration.yaml", SettingsContext())[1])
 
 
 def written(text: str, new: Wire) -> str:

@@ -1,0 +1,61 @@
+"""A client's document in place of the stored one: what is refused, and what it makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from apps.platform_settings.domain.document import interpret
+from apps.platform_settings.domain.encryption import encrypt_secrets, unreadable_secrets
+from apps.platform_settings.domain.fields import SettingsContext
+from apps.platform_settings.domain.wire import (
+    Wire,
+    node_of,
+    settable_document,
+    wire_of,
+    with_kept_secrets,
+)
+from kernel.errors import FieldError, InvalidInput
+
+MAX_BYTES: Final = 2**20  # of a document, and of a file
+_MOST_FAULTS: Final = 100  # of an answer
+
+
+def check_replacement(given: Mapping[str, Any], stored: Wire, context: SettingsContext) -> Wire:
+    """Return the wire form with encrypted secrets, the stored ones in place of masks.
+
+    Raise InvalidInput with a pointer for each fault.
+    """
+    settable = settable_document(given)
+    _refuse_large(settable)
+    root = node_of(settable)
+    _document, faults = interpret(root, "", context, needs_agents=True)
+    _refuse(faults)
+    unreadable = unreadable_secrets(stored, context.keys)
+    wire, faults = with_kept_secrets(wire_of(root), stored, unreadable)
+    _refuse(faults)
+    _refuse_large(wire)
+    return encrypt_secrets(wire, stored, context)
+
+
+def outdated_registries(old: Wire, new: Wire) -> list[str]:
+    """Return the ids of registries that are gone or stand at another address."""
+    urls = {each["registryId"]: each["registryUrl"] for each in new["registries"]}
+    return [
+        each["registryId"]
+        for each in old["registries"]
+        if urls.get(each["registryId"]) != each["registryUrl"]
+    ]
+
+
+def _refuse_large(document: Mapping[str, Any]) -> None:
+    if len(json.dumps(document)) > MAX_BYTES:
+        detail = f"the settings are larger than {MAX_BYTES} bytes"
+        _refuse([FieldError(code="invalid_value", detail=detail)])
+
+
+def _refuse(faults: list[FieldError]) -> None:
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise InvalidInput(f"{faults[0].detail}{more}", errors=faults[:_MOST_FAULTS])
