@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import (
@@ -65,7 +66,7 @@ def change_password(request: HttpRequest, principal: Principal) -> HttpResponse:
 @page
 def sign_out_everywhere(_request: HttpRequest, principal: Principal) -> HttpResponse:
     revoke_everything(principal.user_id)
-    return HttpResponseRedirect("/sign-in", status=303)
+    return HttpResponseRedirect(reverse("console:sign-in"), status=303)
 
 
 @require_POST
@@ -96,7 +97,7 @@ def revoke_token(request: HttpRequest, principal: Principal) -> HttpResponse:
         raise
     except PlatformError as error:
         return _account(request, principal, error=error)
-    return HttpResponseRedirect("/account", status=303)
+    return HttpResponseRedirect(reverse("console:account"), status=303)
 
 
 @require_POST
@@ -123,7 +124,7 @@ def end_one_sign_in(request: HttpRequest, principal: Principal) -> HttpResponse:
         raise
     except PlatformError as error:
         return _account(request, principal, error=error)
-    return HttpResponseRedirect("/account", status=303)
+    return HttpResponseRedirect(reverse("console:account"), status=303)
 
 
 def _begin(principal: Principal, _code: str) -> list[str]:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
@@ -58,7 +59,7 @@ def change(request: HttpRequest, principal: Principal, action: str) -> HttpRespo
         return _team(request, principal, error=error)
     if made:
         return _team(request, principal, made=made)
-    return HttpResponseRedirect("/team", status=303)
+    return HttpResponseRedirect(reverse("console:team"), status=303)
 
 
 @require_safe

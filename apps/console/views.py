@@ -8,7 +8,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -81,9 +82,11 @@ def page(view: _View) -> _View:
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     """Redirect to the sign-in page; a fragment tells htmx to do so."""
+    sign_in_page = reverse("console:sign-in")
     if "HX-Request" in request.headers:
-        return HttpResponse("Please sign in.", status=401, headers={"HX-Redirect": "/sign-in"})
-    return HttpResponseRedirect("/sign-in?" + urlencode({"next": request.get_full_path()}))
+        return HttpResponse("Please sign in.", status=401, headers={"HX-Redirect": sign_in_page})
+    query = urlencode({"next": request.get_full_path()})
+    return redirect(f"{sign_in_page}?{query}")
 
 
 @require_safe
@@ -271,7 +274,7 @@ def sign_in_callback(request: HttpRequest) -> HttpResponse:
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
     sign_out_session(request)
-    return HttpResponseRedirect("/sign-in")
+    return redirect("console:sign-in")
 
 
 def _form(
@@ -306,10 +309,10 @@ def _form(
 
 
 def same_site(path: str) -> str:
-    """Return `path` when it is a path of this site without control characters, else `/`."""
+    """Return `path` when it is a path of this site without control characters, else home."""
     before_query = path.partition("?")[
         0
     ]  # Django refuses over 2048 characters; a filter may be long
     is_path = path.startswith("/") and path.isprintable()
     is_ours = is_path and url_has_allowed_host_and_scheme(before_query, allowed_hosts=None)
-    return path if is_ours else "/"
+    return path if is_ours else reverse("console:home")
