@@ -52,7 +52,7 @@ class PageForm(forms.Form):
     def require_valid(self) -> None:
         """Raise InvalidInput with the first error unless the form is valid."""
         if not self.is_valid():
-            raise InvalidInput(next(iter(self.errors.values()))[0])
+            raise InvalidInput(str(next(iter(self.errors.values()))[0]))
 
 
 class SignInForm(PageForm):
@@ -61,7 +61,6 @@ class SignInForm(PageForm):
 
 
 class SecondFactorForm(PageForm):
-    half = text_field()
     code = text_field()
 
 

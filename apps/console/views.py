@@ -29,9 +29,16 @@ from apps.accounts.api import (
     sign_up_session,
 )
 from apps.console import api_surfaces, selectors
+from apps.console.forms import (
+    ForgotPasswordForm,
+    ResetPasswordForm,
+    SecondFactorForm,
+    SignInForm,
+    SignUpForm,
+)
 from apps.console.services import error_page, with_page_headers
 from apps.operations.api import DatastoreUnavailable
-from kernel.errors import InvalidInput, PlatformError
+from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 
 RUN_TABS: Final = {
@@ -198,12 +205,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _form(request, "console/sign_in.html")
     if "half" in request.POST:
         return _second_factor(request)
+    form = SignInForm(request.POST)
     try:
-        half = sign_in_session(
-            request,
-            email=request.POST.get("email", ""),
-            password=request.POST.get("password", ""),
-        )
+        form.require_valid()
+        half = sign_in_session(request, **form.cleaned_data)
     except PlatformError as error:
         return _form(request, "console/sign_in.html", error)
     if half:
@@ -214,8 +219,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def _second_factor(request: HttpRequest) -> HttpResponse:
     """Take the code that a right password is not enough without."""
     half = request.POST["half"]
+    form = SecondFactorForm(request.POST)
     try:
-        finish_sign_in_session(request, half, request.POST.get("code", ""))
+        form.require_valid()
+        finish_sign_in_session(request, half, form.cleaned_data["code"])
     except PlatformError as error:
         if error.problem_code == "unauthenticated":  # the password is asked for again
             return _form(request, "console/sign_in.html", error)
@@ -227,13 +234,16 @@ def _second_factor(request: HttpRequest) -> HttpResponse:
 def sign_up(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/sign_up.html")
+    form = SignUpForm(request.POST)
     try:
+        form.require_valid()
+        given = form.cleaned_data
         sign_up_session(
             request,
-            full_name=request.POST.get("fullName", ""),
-            email=request.POST.get("email", ""),
-            password=request.POST.get("password", ""),
-            invitation=request.POST.get("invitation", ""),
+            full_name=given["fullName"],
+            email=given["email"],
+            password=given["password"],
+            invitation=given["invitation"],
         )
     except PlatformError as error:
         return _form(request, "console/sign_up.html", error)
@@ -244,8 +254,10 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 def forgot_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/forgot_password.html")
+    form = ForgotPasswordForm(request.POST)
     try:
-        request_reset_page(request, request.POST.get("email", ""))
+        form.require_valid()
+        request_reset_page(request, form.cleaned_data["email"])
     except PlatformError as error:
         return _form(request, "console/forgot_password.html", error)
     return _form(request, "console/forgot_password.html", is_done=True)
@@ -255,11 +267,10 @@ def forgot_password(request: HttpRequest) -> HttpResponse:
 def reset_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/reset_password.html")
-    new = request.POST.get("password", "")
+    form = ResetPasswordForm(request.POST)
     try:
-        if new != request.POST.get("again", ""):
-            raise InvalidInput("the two passwords differ")
-        reset_password_page(request, request.POST.get("token", ""), new)
+        form.require_valid()
+        reset_password_page(request, form.cleaned_data["token"], form.cleaned_data["password"])
     except PlatformError as error:
         return _form(request, "console/reset_password.html", error)
     return _form(request, "console/reset_password.html", is_done=True)
