@@ -10,6 +10,7 @@ from uuid import UUID
 from django.apps import apps
 from django.core.cache.backends.locmem import LocMemCache
 from django.db import DatabaseError
+from django.urls import reverse
 from django.utils.module_loading import import_string
 
 from apps.accounts import conf
@@ -70,7 +71,7 @@ def sign_in_providers() -> list[SignInProvider]:
             sign_in_provider(
                 configured.provider_id,
                 configured.provider_name,
-                start_url="/api/v1/auth/oidc/login",
+                start_url=reverse("accounts:oidc-login"),
                 missing=configured.missing,
             )
         )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import (
     Principal,
-    TokenScope,
     api_tokens_of,
     begin_second_factor,
     change_password_session,
@@ -27,17 +26,17 @@ from apps.accounts.api import (
     second_factor_of,
     sign_ins_of,
 )
+from apps.console.forms import (
+    ApiTokenForm,
+    ChangePasswordForm,
+    CodeForm,
+    EndSignInForm,
+    RevokeTokenForm,
+)
 from apps.console.views import page
 from apps.operations.api import DatastoreUnavailable
-from kernel.errors import InvalidInput, PlatformError
+from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_headers
-
-DAYS: Final = ("7", "30", "90", "365")
-SCOPES: Final = [
-    (TokenScope.READ, "Read runs"),
-    (TokenScope.RUN, "Also launch, cancel and delete runs"),
-    (TokenScope.ADMIN, "All that you may do"),
-]
 
 
 @require_safe
@@ -49,11 +48,11 @@ def account(request: HttpRequest, principal: Principal) -> HttpResponse:
 @require_POST
 @page
 def change_password(request: HttpRequest, principal: Principal) -> HttpResponse:
-    new = request.POST.get("new", "")
+    form = ChangePasswordForm(request.POST)
     try:
-        if new != request.POST.get("again", ""):
-            raise InvalidInput("the two new passwords differ")
-        change_password_session(request, principal, old=request.POST.get("old", ""), new=new)
+        form.require_valid()
+        old, new = form.cleaned_data["old"], form.cleaned_data["new"]
+        change_password_session(request, principal, old=old, new=new)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
@@ -65,19 +64,16 @@ def change_password(request: HttpRequest, principal: Principal) -> HttpResponse:
 @page
 def sign_out_everywhere(_request: HttpRequest, principal: Principal) -> HttpResponse:
     revoke_everything(principal.user_id)
-    return HttpResponseRedirect("/sign-in", status=303)
+    return HttpResponseRedirect(reverse("console:sign-in"), status=303)
 
 
 @require_POST
 @page
 def create_token(request: HttpRequest, principal: Principal) -> HttpResponse:
+    form = ApiTokenForm(request.POST)
     try:
-        made = create_api_token(
-            principal,
-            name=request.POST.get("name", ""),
-            scope=_scope(request.POST.get("scope", "")),
-            days=_days(request.POST.get("days", "")),
-        )
+        form.require_valid()
+        made = create_api_token(principal, **form.cleaned_data)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
@@ -88,23 +84,25 @@ def create_token(request: HttpRequest, principal: Principal) -> HttpResponse:
 @require_POST
 @page
 def revoke_token(request: HttpRequest, principal: Principal) -> HttpResponse:
+    form = RevokeTokenForm(request.POST)
     try:
-        revoke_api_token(principal, UUID(request.POST.get("token", "")))
-    except ValueError:
-        return _account(request, principal, error=InvalidInput("the form names no token"))
+        form.require_valid()
+        revoke_api_token(principal, form.cleaned_data["token"])
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         return _account(request, principal, error=error)
-    return HttpResponseRedirect("/account", status=303)
+    return HttpResponseRedirect(reverse("console:account"), status=303)
 
 
 @require_POST
 @page
 def change_second_factor(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
     """Begin, confirm or remove the second factor, or replace its recovery codes."""
+    form = CodeForm(request.POST)
     try:
-        codes = _SECOND_FACTOR[action](principal, request.POST.get("code", ""))
+        form.require_valid()
+        codes = _SECOND_FACTOR[action](principal, form.cleaned_data["code"])
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
@@ -115,15 +113,15 @@ def change_second_factor(request: HttpRequest, principal: Principal, action: str
 @require_POST
 @page
 def end_one_sign_in(request: HttpRequest, principal: Principal) -> HttpResponse:
+    form = EndSignInForm(request.POST)
     try:
-        end_sign_in(principal, UUID(request.POST.get("sign_in", "")))
-    except ValueError:
-        return _account(request, principal, error=InvalidInput("the form names no sign-in"))
+        form.require_valid()
+        end_sign_in(principal, form.cleaned_data["sign_in"])
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         return _account(request, principal, error=error)
-    return HttpResponseRedirect("/account", status=303)
+    return HttpResponseRedirect(reverse("console:account"), status=303)
 
 
 def _begin(principal: Principal, _code: str) -> list[str]:
@@ -145,19 +143,6 @@ _SECOND_FACTOR: Final = {
 SECOND_FACTOR_ACTIONS: Final = tuple(_SECOND_FACTOR)
 
 
-def _scope(text: str) -> TokenScope:
-    try:
-        return TokenScope(text)
-    except ValueError:
-        raise InvalidInput(f"scope must be one of {', '.join(TokenScope)}") from None
-
-
-def _days(text: str) -> int:
-    if text not in DAYS:
-        raise InvalidInput(f"the number of days must be one of {', '.join(DAYS)}")
-    return int(text)
-
-
 def _account(
     request: HttpRequest,
     principal: Principal,
@@ -173,8 +158,7 @@ def _account(
         "is_changed": is_changed,
         "token": token,
         "tokens": api_tokens_of(principal),
-        "scopes": SCOPES,
-        "days": DAYS,
+        "token_form": ApiTokenForm(auto_id=""),
         "recovery_codes": recovery_codes,
         "second_factor": second_factor_of(principal.user_id),
         "setup": pending_second_factor(principal),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -101,7 +100,7 @@ def star(request: HttpRequest, principal: Principal, package_id: str) -> HttpRes
     is_starred = request.POST.get("starred") == "true"
     change = packages.add_favorite if is_starred else packages.remove_favorite
     change(principal, package_id)
-    here = same_site(request.POST.get("next", "/catalog"))
+    here = same_site(request.POST.get("next", reverse("console:catalog")))
     if "HX-Request" not in request.headers:
         return HttpResponseRedirect(here, status=303)
     title = packages.find_entry(package_id)["package"]["title"]
@@ -239,7 +238,7 @@ def _readme(suite: dict[str, Any]) -> str:
     contents = {file["path"]: file["content"] for file in suite.get("sourceFiles", ())}
     if "README.md" not in contents:
         return ""
-    links = selectors.file_links(contents, page=f"/suites/{quote(suite['id'])}")
+    links = selectors.file_links(contents, page=reverse("console:suite", args=[suite["id"]]))
     return markdown_html(contents["README.md"], links)
 
 
@@ -256,4 +255,4 @@ def _module(entry: CatalogEntry) -> dict[str, object]:
 
 
 def _address(parameters: dict[str, str]) -> str:
-    return "/catalog?" + urlencode(parameters) if parameters else "/catalog"
+    return reverse("console:catalog", query=parameters)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST, require_safe
 
@@ -26,17 +27,20 @@ from apps.accounts.api import (
     switch_workspace,
     workspaces_of,
 )
+from apps.console.forms import (
+    ROLES,
+    CreateWorkspaceForm,
+    InviteForm,
+    RemoveMemberForm,
+    RevokeInvitationForm,
+    RoleForm,
+    SwitchWorkspaceForm,
+)
 from apps.console.services import with_page_headers
 from apps.console.views import page
 from apps.operations.api import DatastoreUnavailable
 from kernel.errors import InvalidInput, PlatformError
 from kernel.problems import PROBLEMS
-
-_ROLES: Final = [
-    (Role.VIEWER, "Viewer", "sees runs, logs and artifacts"),
-    (Role.RUNNER, "Runner", "also launches, cancels and deletes runs"),
-    (Role.ADMIN, "Admin", "also invites, removes, and changes roles"),
-]
 
 
 @require_safe
@@ -49,16 +53,19 @@ def team(request: HttpRequest, principal: Principal) -> HttpResponse:
 @page
 def change(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
     """Do what a form of the page asks for, and show the page again."""
+    form_class, use_case = _ACTIONS[action]
+    form = form_class(request.POST)
     try:
         _require_same_workspace(principal, request)
-        made = _ACTIONS[action](principal, request)
+        form.require_valid()
+        made = use_case(principal, form.cleaned_data)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         return _team(request, principal, error=error)
     if made:
         return _team(request, principal, made=made)
-    return HttpResponseRedirect("/team", status=303)
+    return HttpResponseRedirect(reverse("console:team"), status=303)
 
 
 @require_safe
@@ -78,13 +85,14 @@ def _team(
 ) -> HttpResponse:
     workspaces = workspaces_of(principal)
     may_manage = principal.has_role(Role.ADMIN)
-    context: dict[str, Any] = {
+    context = {
         "workspaces": workspaces,
         "current": next((one for one in workspaces if one.is_current), None),
         "members": members_of(principal, principal.workspace_id),
         "invitations": invitations_to(principal, principal.workspace_id) if may_manage else [],
         "may_manage": may_manage,
-        "roles": _ROLES,
+        "roles": ROLES,
+        "invite_form": InviteForm(auto_id="", initial={"role": Role.RUNNER}),
         "error": error,
         "made": made,
         "principal": principal,
@@ -102,52 +110,37 @@ def _require_same_workspace(principal: Principal, request: HttpRequest) -> None:
         )
 
 
-def _invite(principal: Principal, request: HttpRequest) -> NewInvitation:
-    email = request.POST.get("email", "")
-    return invite(principal, principal.workspace_id, role=_role(request), email=email)
+def _invite(principal: Principal, given: Mapping[str, Any]) -> NewInvitation:
+    return invite(principal, principal.workspace_id, role=given["role"], email=given["email"])
 
 
-def _revoke(principal: Principal, request: HttpRequest) -> None:
-    revoke_invitation(principal, principal.workspace_id, _id(request, "invitation"))
+def _revoke(principal: Principal, given: Mapping[str, Any]) -> None:
+    revoke_invitation(principal, principal.workspace_id, given["invitation"])
 
 
-def _change_role(principal: Principal, request: HttpRequest) -> None:
-    change_role(principal, principal.workspace_id, _id(request, "member"), _role(request))
+def _change_role(principal: Principal, given: Mapping[str, Any]) -> None:
+    change_role(principal, principal.workspace_id, given["member"], given["role"])
 
 
-def _remove(principal: Principal, request: HttpRequest) -> None:
-    remove_member(principal, principal.workspace_id, _id(request, "member"))
+def _remove(principal: Principal, given: Mapping[str, Any]) -> None:
+    remove_member(principal, principal.workspace_id, given["member"])
 
 
-def _switch(principal: Principal, request: HttpRequest) -> None:
-    switch_workspace(principal, _id(request, "workspace"))
+def _switch(principal: Principal, given: Mapping[str, Any]) -> None:
+    switch_workspace(principal, given["workspace"])
 
 
-def _create(principal: Principal, request: HttpRequest) -> None:
-    made = create_workspace(principal, request.POST.get("name", ""))
+def _create(principal: Principal, given: Mapping[str, Any]) -> None:
+    made = create_workspace(principal, given["name"])
     switch_workspace(principal, made.workspace.id)
 
 
-def _id(request: HttpRequest, name: str) -> UUID:
-    try:
-        return UUID(request.POST.get(name, ""))
-    except ValueError:
-        raise InvalidInput(f"the form names no {name}") from None
-
-
-def _role(request: HttpRequest) -> Role:
-    try:
-        return Role(request.POST.get("role", ""))
-    except ValueError:
-        raise InvalidInput(f"role must be one of {', '.join(Role)}") from None
-
-
 _ACTIONS: Final = {
-    "invite": _invite,
-    "revoke": _revoke,
-    "role": _change_role,
-    "remove": _remove,
-    "switch": _switch,
-    "create": _create,
+    "invite": (InviteForm, _invite),
+    "revoke": (RevokeInvitationForm, _revoke),
+    "role": (RoleForm, _change_role),
+    "remove": (RemoveMemberForm, _remove),
+    "switch": (SwitchWorkspaceForm, _switch),
+    "create": (CreateWorkspaceForm, _create),
 }
 ACTIONS: Final = tuple(_ACTIONS)

@@ -8,7 +8,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -28,9 +29,16 @@ from apps.accounts.api import (
     sign_up_session,
 )
 from apps.console import api_surfaces, selectors
+from apps.console.forms import (
+    ForgotPasswordForm,
+    ResetPasswordForm,
+    SecondFactorForm,
+    SignInForm,
+    SignUpForm,
+)
 from apps.console.services import error_page, with_page_headers
 from apps.operations.api import DatastoreUnavailable
-from kernel.errors import InvalidInput, PlatformError
+from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 
 RUN_TABS: Final = {
@@ -81,9 +89,11 @@ def page(view: _View) -> _View:
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:
     """Redirect to the sign-in page; a fragment tells htmx to do so."""
+    sign_in_page = reverse("console:sign-in")
     if "HX-Request" in request.headers:
-        return HttpResponse("Please sign in.", status=401, headers={"HX-Redirect": "/sign-in"})
-    return HttpResponseRedirect("/sign-in?" + urlencode({"next": request.get_full_path()}))
+        return HttpResponse("Please sign in.", status=401, headers={"HX-Redirect": sign_in_page})
+    query = urlencode({"next": request.get_full_path()})
+    return redirect(f"{sign_in_page}?{query}")
 
 
 @require_safe
@@ -195,12 +205,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return _form(request, "console/sign_in.html")
     if "half" in request.POST:
         return _second_factor(request)
+    form = SignInForm(request.POST)
     try:
-        half = sign_in_session(
-            request,
-            email=request.POST.get("email", ""),
-            password=request.POST.get("password", ""),
-        )
+        form.require_valid()
+        half = sign_in_session(request, **form.cleaned_data)
     except PlatformError as error:
         return _form(request, "console/sign_in.html", error)
     if half:
@@ -211,8 +219,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def _second_factor(request: HttpRequest) -> HttpResponse:
     """Take the code that a right password is not enough without."""
     half = request.POST["half"]
+    form = SecondFactorForm(request.POST)
     try:
-        finish_sign_in_session(request, half, request.POST.get("code", ""))
+        form.require_valid()
+        finish_sign_in_session(request, half, form.cleaned_data["code"])
     except PlatformError as error:
         if error.problem_code == "unauthenticated":  # the password is asked for again
             return _form(request, "console/sign_in.html", error)
@@ -224,13 +234,16 @@ def _second_factor(request: HttpRequest) -> HttpResponse:
 def sign_up(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/sign_up.html")
+    form = SignUpForm(request.POST)
     try:
+        form.require_valid()
+        given = form.cleaned_data
         sign_up_session(
             request,
-            full_name=request.POST.get("fullName", ""),
-            email=request.POST.get("email", ""),
-            password=request.POST.get("password", ""),
-            invitation=request.POST.get("invitation", ""),
+            full_name=given["fullName"],
+            email=given["email"],
+            password=given["password"],
+            invitation=given["invitation"],
         )
     except PlatformError as error:
         return _form(request, "console/sign_up.html", error)
@@ -241,8 +254,10 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 def forgot_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/forgot_password.html")
+    form = ForgotPasswordForm(request.POST)
     try:
-        request_reset_page(request, request.POST.get("email", ""))
+        form.require_valid()
+        request_reset_page(request, form.cleaned_data["email"])
     except PlatformError as error:
         return _form(request, "console/forgot_password.html", error)
     return _form(request, "console/forgot_password.html", is_done=True)
@@ -252,11 +267,10 @@ def forgot_password(request: HttpRequest) -> HttpResponse:
 def reset_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _form(request, "console/reset_password.html")
-    new = request.POST.get("password", "")
+    form = ResetPasswordForm(request.POST)
     try:
-        if new != request.POST.get("again", ""):
-            raise InvalidInput("the two passwords differ")
-        reset_password_page(request, request.POST.get("token", ""), new)
+        form.require_valid()
+        reset_password_page(request, form.cleaned_data["token"], form.cleaned_data["password"])
     except PlatformError as error:
         return _form(request, "console/reset_password.html", error)
     return _form(request, "console/reset_password.html", is_done=True)
@@ -271,7 +285,7 @@ def sign_in_callback(request: HttpRequest) -> HttpResponse:
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
     sign_out_session(request)
-    return HttpResponseRedirect("/sign-in")
+    return redirect("console:sign-in")
 
 
 def _form(
@@ -306,10 +320,10 @@ def _form(
 
 
 def same_site(path: str) -> str:
-    """Return `path` when it is a path of this site without control characters, else `/`."""
+    """Return `path` when it is a path of this site without control characters, else home."""
     before_query = path.partition("?")[
         0
     ]  # Django refuses over 2048 characters; a filter may be long
     is_path = path.startswith("/") and path.isprintable()
     is_ours = is_path and url_has_allowed_host_and_scheme(before_query, allowed_hosts=None)
-    return path if is_ours else "/"
+    return path if is_ours else reverse("console:home")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.urls import reverse
 from django.utils.module_loading import import_string
 
 from apps.accounts.api import SignInProvider, sign_in_provider
@@ -18,7 +19,7 @@ def sign_in_providers() -> list[SignInProvider]:
         sign_in_provider(
             name,
             registry.get_class(name).name,
-            start_url=f"/accounts/{name}/login/",
+            start_url=reverse("social:login", args=[name]),
             missing=missing,
         )
         for name, missing in found.items()

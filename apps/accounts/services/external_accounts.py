@@ -12,6 +12,7 @@ from uuid import UUID
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 from django.http import HttpRequest
+from django.urls import reverse
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import workspace_name, workspace_slug
@@ -27,7 +28,6 @@ from apps.accounts.services.token_pairs import TokenPair, issue_tokens, revoke_e
 from apps.streams.api import unit_of_work
 from kernel.clock import now
 
-CALLBACK_PAGE: Final = "/auth/callback"
 _TRIES: Final = 3  # two first sign-ins at once: the slower one finds what the faster one made
 
 
@@ -65,7 +65,7 @@ def complete_sign_in(
 
 def failed_sign_in_url(code: str, front_end: str = "") -> str:
     """Return the page that is told why nobody was signed in, by a code behind the `#`."""
-    return f"{front_end or CALLBACK_PAGE}#{urlencode({'error': code})}"
+    return f"{front_end or reverse('console:sign-in-callback')}#{urlencode({'error': code})}"
 
 
 def limit_external_sign_in(request: HttpRequest) -> None:

@@ -1,6 +1,7 @@
 // The catalog: suites are launched with one of their profiles; the rest is htmx.
 
 import { onKey } from "./keys.js";
+import { runUrl, urls } from "./urls.js";
 import { call, Problem, randomKey } from "./wire.js";
 
 async function launch(button) {
@@ -12,11 +13,11 @@ async function launch(button) {
   button.dataset.key ??= randomKey(); // one run, however often it is tried
   const { launchSuite: suiteId, launchProfile: profile } = button.dataset;
   try {
-    const run = await call("POST", "/api/v1/executions", {
+    const run = await call("POST", urls.runs, {
       body: { suiteId, ...(profile && { profile }) },
       headers: { "Idempotency-Key": button.dataset.key },
     });
-    location.assign(`/executions/${encodeURIComponent(run.id)}`);
+    location.assign(runUrl(run.id));
   } catch (error) {
     problem.textContent = error instanceof Problem ? error.words : "The server did not answer; try again.";
     problem.hidden = false;

@@ -6,6 +6,7 @@ import { onKey } from "./keys.js";
 import { morph } from "./morph.js";
 import { ago } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
+import { urls } from "./urls.js";
 import { checkSession, toSignIn } from "./wire.js";
 
 const AGES_MS = 20_000;
@@ -174,7 +175,7 @@ function follow() {
     stream = null;
     return;
   }
-  stream ??= new Stream("/api/v1/sandboxes/events", {
+  stream ??= new Stream(urls.sandboxes, {
     on: {
       record: ({ snapshot }) => {
         reaps = snapshot.reaps;

@@ -1,6 +1,7 @@
 // What every page has: colours, help, going places, closing dialogs, local times.
 
 import { hasKey, onKey } from "./keys.js";
+import { urls } from "./urls.js";
 
 const THEMES = ["system", "light", "dark"];
 const root = document.documentElement;
@@ -65,10 +66,10 @@ document.addEventListener("keydown", (event) => {
 });
 
 onKey("?", showHelp);
-onKey("g r", () => location.assign("/"));
-onKey("g s", () => location.assign("/suites"));
-onKey("g c", () => location.assign("/catalog"));
-onKey("g e", () => location.assign("/environments"));
+onKey("g r", () => location.assign(urls.home));
+onKey("g s", () => location.assign(urls.suites));
+onKey("g c", () => location.assign(urls.catalog));
+onKey("g e", () => location.assign(urls.environments));
 
 showTheme();
 showLocalTimes();

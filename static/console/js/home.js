@@ -4,6 +4,7 @@
 import { onKey } from "./keys.js";
 import { ago, clock, isIsolated, RUN_OVER, runDisplay, showStatus, showTicks } from "./status_display.js";
 import { showLink, Stream } from "./stream.js";
+import { runUrl, urls } from "./urls.js";
 import { checkSession } from "./wire.js";
 
 const list = document.getElementById("runs");
@@ -26,7 +27,7 @@ function isWell(item) {
 function fill(row, item) {
   row.dataset.run = item.id;
   row.dataset.started = item.startedAt;
-  slot(row, "link").href = `/executions/${encodeURIComponent(item.id)}`;
+  slot(row, "link").href = runUrl(item.id);
   showStatus(row.querySelector(".status"), runDisplay(item.status, item.failing, item.healthySteps > 0));
   showTicks(row.querySelector(".ticks"), item);
   const texts = {
@@ -84,7 +85,7 @@ function move(step) {
 }
 
 const link = document.querySelector(".link-state");
-new Stream("/api/v1/engine/overview/stream", {
+new Stream(urls.overview, {
   on: { record: show, state: (name, seconds) => showLink(link, name, seconds), refused: checkSession },
 });
 setInterval(() => {

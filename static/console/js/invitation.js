@@ -1,11 +1,12 @@
 // An invitation: its token stands behind the #, so no server log ever holds it; a tab keeps it over the sign-in.
 
+import { urls } from "./urls.js";
 import { call } from "./wire.js";
 
 const KEY = "partita-invitation";
 const page = document.getElementById("invitation");
 const text = page?.querySelector("[data-text]");
-const form = document.querySelector('form[action="/sign-up"]');
+const form = document.querySelector("input[name=invitation]")?.form;
 
 function takeToken() {
   if (location.hash.length > 1) {
@@ -23,7 +24,7 @@ function showError(detail) {
 
 async function show(token) {
   try {
-    const found = await call("POST", "/api/v1/invitations/preview", { body: { token } });
+    const found = await call("POST", urls.previewInvitation, { body: { token } });
     text.textContent = `${found.invitedBy} invites you to “${found.workspaceName}” as a ${found.role}.`;
     page.querySelector("[data-answer]").hidden = false;
   } catch (problem) {
@@ -35,9 +36,9 @@ async function show(token) {
 
 async function accept(token) {
   try {
-    await call("POST", "/api/v1/invitations/accept", { body: { token } });
+    await call("POST", urls.acceptInvitation, { body: { token } });
     sessionStorage.removeItem(KEY);
-    location.assign("/");
+    location.assign(urls.home);
   } catch (problem) {
     showError(problem.message);
   }
@@ -51,8 +52,8 @@ if (page) {
 }
 if (form && token) {
   form.elements.invitation.value = token;
-  form.elements.next.value = "/";
-  call("POST", "/api/v1/invitations/preview", { body: { token } }).then(showForm, forget);
+  form.elements.next.value = urls.home;
+  call("POST", urls.previewInvitation, { body: { token } }).then(showForm, forget);
 }
 
 /** Also where sign-up is closed: the server checks the invitation again. */

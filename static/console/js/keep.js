@@ -6,7 +6,7 @@ import { call, Problem } from "./wire.js";
 const POLL_MS = 15_000;
 const WARN_MS = 300_000;
 const run = document.getElementById("run");
-const api = `/api/v1/executions/${encodeURIComponent(run.dataset.run)}`;
+const api = run.dataset.api;
 const PARTS = "suite,events,steps,artifacts,verdict,attempts";
 const dialog = document.getElementById("end-keeping");
 const place = () => document.querySelector("[data-kept-until]");

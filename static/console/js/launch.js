@@ -1,6 +1,7 @@
 // The launch dialog: suite, profile, backend; one Idempotency-Key an opening, so a double click is one run.
 
 import { onKey } from "./keys.js";
+import { runUrl, urls } from "./urls.js";
 import { call, Problem, randomKey } from "./wire.js";
 
 const dialog = document.getElementById("launch");
@@ -107,9 +108,9 @@ async function launch(event) {
   const keeping = keep && { keepAliveMs: Number(keep) };
   const body = { suiteId, ...(profile && { profile }), ...(backend && { backend }), ...keeping };
   try {
-    const run = await call("POST", "/api/v1/executions", { body, headers: { "Idempotency-Key": key } });
+    const run = await call("POST", urls.runs, { body, headers: { "Idempotency-Key": key } });
     localStorage.setItem(LAST, suiteId);
-    location.assign(`/executions/${encodeURIComponent(run.id)}`);
+    location.assign(runUrl(run.id));
   } catch (error) {
     showError(error instanceof Problem ? error.words : "The server did not answer; try again.");
     button.disabled = false;

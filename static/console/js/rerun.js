@@ -2,10 +2,11 @@
 
 import { onKey } from "./keys.js";
 import { selectedStep } from "./run_steps.js";
+import { runUrl } from "./urls.js";
 import { call, Problem, randomKey } from "./wire.js";
 
 const run = document.getElementById("run");
-const api = `/api/v1/executions/${encodeURIComponent(run.dataset.run)}/rerun`;
+const api = `${run.dataset.api}/rerun`;
 const dialog = document.getElementById("rerun");
 const form = document.getElementById("rerun-form");
 const button = document.querySelector(".run-actions [data-action=rerun]");
@@ -90,7 +91,7 @@ async function start(event) {
   showError("");
   try {
     const next = await call("POST", api, { body: choice(), headers: { "Idempotency-Key": key } });
-    location.assign(`/executions/${encodeURIComponent(next.id)}`);
+    location.assign(runUrl(next.id));
   } catch (error) {
     showError(words(error));
     submit.disabled = false;

@@ -16,7 +16,7 @@ import { call, checkSession, Problem } from "./wire.js";
 const TAIL = 1000;
 const REFRESH_MS = 700;
 const run = document.getElementById("run");
-const api = `/api/v1/executions/${encodeURIComponent(run.dataset.run)}`;
+const api = run.dataset.api;
 const byId = (id) => document.getElementById(id);
 const state = { over: run.dataset.over === "true", touched: false, refresh: 0, again: false };
 const wasOver = state.over;

@@ -7,7 +7,7 @@ import { call, checkSession, Problem } from "./wire.js";
 
 const POLL_MS = 10_000;
 const run = document.getElementById("run");
-const api = `/api/v1/executions/${encodeURIComponent(run.dataset.run)}/shells`;
+const api = `${run.dataset.api}/shells`;
 const byId = (id) => document.getElementById(id);
 const form = byId("shell-form");
 const pane = byId("pane-shell");

@@ -1,5 +1,7 @@
 // The end of a sign-in elsewhere that failed: the code behind the # in words.
 
+import { urls } from "./urls.js";
+
 const REASONS = {
   oidc_state_invalid: "This sign-in was started in another browser, or it took longer than ten minutes. Start again.",
   oidc_denied: "The sign-in was canceled at the provider.",
@@ -13,5 +15,5 @@ const REASONS = {
 const told = new URLSearchParams(location.hash.slice(1));
 const reason = REASONS[told.get("error")];
 if (reason) document.querySelector("[data-reason]").textContent = reason;
-if (told.has("code")) location.replace("/api/v1/auth/oidc/login?flow=cookie"); // a code is for front ends with tokens
+if (told.has("code")) location.replace(`${urls.oidcLogin}?flow=cookie`); // a code is for front ends with tokens
 history.replaceState(null, "", location.pathname);

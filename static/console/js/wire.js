@@ -1,5 +1,7 @@
 // Requests to the API with the session cookie; problems come back as errors with their text.
 
+import { urls } from "./urls.js";
+
 export class Problem extends Error {
   constructor(status, document) {
     super(document.detail || `The server answered ${status}.`);
@@ -43,13 +45,13 @@ export async function call(method, path, { body, headers = {} } = {}) {
 
 export function toSignIn() {
   const here = location.pathname + location.search + location.hash;
-  location.assign(`/sign-in?next=${encodeURIComponent(here)}`);
+  location.assign(`${urls.signIn}?next=${encodeURIComponent(here)}`);
   return new Promise(() => {}); // the page goes away
 }
 
 /** After a refused stream: was it the session that ended? Then to the sign-in, else nothing. */
 export async function checkSession() {
-  const answer = await fetch("/api/v1/auth/me", { credentials: "same-origin" }).catch(() => null);
+  const answer = await fetch(urls.me, { credentials: "same-origin" }).catch(() => null);
   if (answer?.status === 401) toSignIn();
 }
 

@@ -75,4 +75,5 @@ urlpatterns = [
     path("page/sign-up", page_sign_up),
     path("page/sign-out", page_sign_out),
     path("page/whoami", page_whoami),
+    path("", include("apps.console.urls")),
 ]

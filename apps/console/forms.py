@@ -1,0 +1,151 @@
+"""The forms of signing in, of the own account and of the team.
+
+A form reads what a page sends and says what cannot be read; what an account or a workspace does not
+allow, the use case refuses. Both are errors of one kind, so a page has one place that shows them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django import forms
+
+from apps.accounts.api import Role, TokenScope
+from kernel.errors import InvalidInput
+
+DAYS: Final = ("7", "30", "90", "365")
+SCOPES: Final = [
+    (TokenScope.READ, "Read runs"),
+    (TokenScope.RUN, "Also launch, cancel and delete runs"),
+    (TokenScope.ADMIN, "All that you may do"),
+]
+ROLES: Final = [
+    (Role.VIEWER, "Viewer", "sees runs, logs and artifacts"),
+    (Role.RUNNER, "Runner", "also launches, cancels and deletes runs"),
+    (Role.ADMIN, "Admin", "also invites, removes, and changes roles"),
+]
+
+
+def text_field() -> forms.CharField:
+    """Return a field of any text, as it was typed; the use case says what is wrong with it."""
+    return forms.CharField(required=False, strip=False)
+
+
+def id_field(noun: str) -> forms.UUIDField:
+    """Return a field of the id of what a button stands beside."""
+    error = f"the form names no {noun}"
+    return forms.UUIDField(error_messages={"required": error, "invalid": error})
+
+
+def role_field() -> forms.TypedChoiceField:
+    error = f"role must be one of {', '.join(Role)}"
+    return forms.TypedChoiceField(
+        coerce=Role,
+        choices=[(role, f"{name}: {meaning}") for role, name, meaning in ROLES],
+        error_messages={"required": error, "invalid_choice": error},
+    )
+
+
+class PageForm(forms.Form):
+    """A form whose first error is the error of its page."""
+
+    def require_valid(self) -> None:
+        """Raise InvalidInput with the first error unless the form is valid."""
+        if not self.is_valid():
+            raise InvalidInput(str(next(iter(self.errors.values()))[0]))
+
+
+class SignInForm(PageForm):
+    email = text_field()
+    password = text_field()
+
+
+class SecondFactorForm(PageForm):
+    code = text_field()
+
+
+class SignUpForm(PageForm):
+    fullName = text_field()  # noqa: N815 - as the API names it
+    email = text_field()
+    password = text_field()
+    invitation = text_field()
+
+
+class ForgotPasswordForm(PageForm):
+    email = text_field()
+
+
+class ResetPasswordForm(PageForm):
+    token = text_field()
+    password = text_field()
+    again = text_field()
+
+    def clean(self) -> None:
+        if self.cleaned_data.get("password") != self.cleaned_data.get("again"):
+            raise forms.ValidationError("the two passwords differ")
+
+
+class ChangePasswordForm(PageForm):
+    old = text_field()
+    new = text_field()
+    again = text_field()
+
+    def clean(self) -> None:
+        if self.cleaned_data.get("new") != self.cleaned_data.get("again"):
+            raise forms.ValidationError("the two new passwords differ")
+
+
+class ApiTokenForm(PageForm):
+    _SCOPE_ERROR: Final = f"scope must be one of {', '.join(TokenScope)}"
+    _DAYS_ERROR: Final = f"the number of days must be one of {', '.join(DAYS)}"
+    name = text_field()
+    scope = forms.TypedChoiceField(
+        coerce=TokenScope,
+        choices=SCOPES,
+        initial=TokenScope.RUN,
+        error_messages={"required": _SCOPE_ERROR, "invalid_choice": _SCOPE_ERROR},
+    )
+    days = forms.TypedChoiceField(
+        coerce=int,
+        choices=[(days, f"{days} days") for days in DAYS],
+        initial="90",
+        error_messages={"required": _DAYS_ERROR, "invalid_choice": _DAYS_ERROR},
+    )
+
+
+class RevokeTokenForm(PageForm):
+    token = id_field("token")
+
+
+class EndSignInForm(PageForm):
+    sign_in = id_field("sign-in")
+
+
+class CodeForm(PageForm):
+    code = text_field()
+
+
+class InviteForm(PageForm):
+    role = role_field()
+    email = text_field()
+
+
+class RevokeInvitationForm(PageForm):
+    invitation = id_field("invitation")
+
+
+class RoleForm(PageForm):
+    member = id_field("member")
+    role = role_field()
+
+
+class RemoveMemberForm(PageForm):
+    member = id_field("member")
+
+
+class SwitchWorkspaceForm(PageForm):
+    workspace = id_field("workspace")
+
+
+class CreateWorkspaceForm(PageForm):
+    name = text_field()
