@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from apps.accounts.api import Forbidden, Principal, Role
-from apps.mocks.domain.spaces import SpaceName
 from apps.suites.api import find_suite_by_id
 from kernel.registry import Registry
+from mocks.model.spaces import SpaceName
 
 
 class RunReader(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from apps.mocks.domain.spaces import SpaceName
+from mocks.model.spaces import SpaceName
 
 
 def mock_url(base_url: str, name: SpaceName, surface_id: str, adapter: str) -> str:

@@ -9,23 +9,6 @@ from apps.mocks.access import require_reader as require_space_reader
 from apps.mocks.access import require_writer as require_space_writer
 from apps.mocks.access import run_readers
 from apps.mocks.addresses import mock_url
-from apps.mocks.domain.bodies import parse_body
-from apps.mocks.domain.calls import CallOutcome, JournalEntry
-from apps.mocks.domain.documents import (
-    CallDocument,
-    CounterDocument,
-    Explanation,
-    RecordDocument,
-    call_document,
-    counter_document,
-    record_document,
-)
-from apps.mocks.domain.inspection import CallFilter, ExplainedCall
-from apps.mocks.domain.paths import parse_path, text_of_value, value_at
-from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
-from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from apps.mocks.services.inspection import (
     SpaceState,
     StatePatch,
@@ -40,7 +23,24 @@ from apps.mocks.services.inspection import (
 )
 from apps.mocks.services.readiness import ask_ready, wait_until_ready
 from apps.mocks.services.resets import forget_spaces, reset_space
-from apps.mocks.spaces import space_sources
+from mocks.engine.documents import (
+    CallDocument,
+    CounterDocument,
+    Explanation,
+    RecordDocument,
+    call_document,
+    counter_document,
+    record_document,
+)
+from mocks.engine.inspection import CallFilter, ExplainedCall
+from mocks.errors import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
+from mocks.model.bodies import parse_body
+from mocks.model.calls import CallOutcome, JournalEntry
+from mocks.model.paths import parse_path, text_of_value, value_at
+from mocks.model.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
+from mocks.model.spaces import SpaceName
+from mocks.spaces import space_sources
 
 __all__ = [
     "JOURNAL_ENTRIES",

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.apps import AppConfig
 
-from apps.mocks.spaces import space_sources
+from mocks.spaces import space_sources
 
 
 class MocksConfig(AppConfig):

@@ -13,13 +13,13 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.mocks import conf
 from apps.mocks.components import mock_parts
 from apps.mocks.data_plane import plane_setup
-from apps.mocks.refusals import PortTaken
 from apps.mocks.selectors import suites_with_protos
 from apps.operations.api import LifespanPart
 from kernel import clock
+from mocks.errors import PortTaken
 
 if TYPE_CHECKING:
-    from apps.mocks.grpc.server import GrpcServer
+    from mocks.grpc.server import GrpcServer
 
 
 class MocksPart(LifespanPart):
@@ -47,7 +47,7 @@ class GrpcPart(LifespanPart):
         address = conf.grpc_address()
         if address is None:
             return
-        from apps.mocks.grpc.server import GrpcServer
+        from mocks.grpc.server import GrpcServer
 
         host, port = address
         server = GrpcServer(plane_setup(), suites_with_protos, host=host, port=port)

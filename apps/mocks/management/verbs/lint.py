@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.mocks.management.verbs.imports import count_noun
-from apps.mocks.standalone.served_files import ServedFiles
 from apps.operations.api import ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
+from mocks.standalone.served_files import ServedFiles
 from readers.diagnostics import Diagnostic
 from surfaces.mock_lint import lint_mocks
 

@@ -1,0 +1,1 @@
+"""The same mocks by gRPC, of the `.proto` files of a suite."""
