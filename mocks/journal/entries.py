@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kernel import clock
 from kernel.redaction import MASK
 from mocks.model.calls import CallOutcome, JournalEntry
 
@@ -110,68 +109,5 @@ def _mask_headers(headers: Iterable[tuple[bytes, bytes]], mask: Mask) -> tuple[d
     return shown, step_id
 
 
-class _Wire(msgspec.Struct, omit_defaults=True):
-    """An entry as Redis keeps it."""
-
-    id: str
-    time: str
-    method: str
-    path: str
-    surface_id: str
-    outcome: str
-    status: int
-    duration_ms: float
-    operation_id: str = ""
-    matched_example: str = ""
-    request_headers: dict[str, str] = {}
-    request_body: str = ""
-    state_key: str = ""
-    step_id: str = ""
-    nearest: dict[str, Any] | None = None
-
-
-_decoder: Final = msgspec.json.Decoder(_Wire)
-
-
-def encode_entry(entry: JournalEntry) -> bytes:
-    """Encode an entry as Redis keeps it."""
-    wire = _Wire(
-        id=entry.id,
-        time=clock.rfc3339(entry.time),
-        method=entry.method,
-        path=entry.path,
-        surface_id=entry.surface_id,
-        outcome=str(entry.outcome),
-        status=entry.status,
-        duration_ms=entry.duration_ms,
-        operation_id=entry.operation_id,
-        matched_example=entry.matched_example,
-        request_headers=dict(entry.request_headers),
-        request_body=entry.request_body,
-        state_key=entry.state_key,
-        step_id=entry.step_id,
-        nearest=None if entry.nearest is None else dict(entry.nearest),
-    )
-    return msgspec.json.encode(wire)
-
-
-def decode_entry(text: bytes) -> JournalEntry:
-    """Decode an entry that Redis keeps."""
-    wire = _decoder.decode(text)
-    return JournalEntry(
-        id=wire.id,
-        time=clock.parse_rfc3339(wire.time),
-        method=wire.method,
-        path=wire.path,
-        surface_id=wire.surface_id,
-        operation_id=wire.operation_id,
-        matched_example=wire.matched_example,
-        outcome=CallOutcome(wire.outcome),
-        status=wire.status,
-        duration_ms=wire.duration_ms,
-        request_headers=wire.request_headers,
-        request_body=wire.request_body,
-        state_key=wire.state_key,
-        step_id=wire.step_id,
-        nearest=wire.nearest,
-    )
+encode_entry: Final = msgspec.json.encode
+decode_entry: Final = msgspec.json.Decoder(JournalEntry).decode

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
 
 from kernel.errors import FieldErrorDocument
 from mocks.model.bodies import parse_body
@@ -111,9 +113,11 @@ class MockAnswer:
     nearest: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
-    """What is kept of a call. Credentials are redacted and the body is cut before it is made."""
+class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of a call, in memory and, as JSON, in Redis.
+
+    Credentials are redacted and the body is cut before it is made.
+    """
 
     id: str
     time: datetime
@@ -125,7 +129,7 @@ class JournalEntry:
     outcome: CallOutcome
     status: int
     duration_ms: float
-    request_headers: Mapping[str, str] = field(default_factory=dict)
+    request_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     request_body: str = ""
     state_key: str = ""
     step_id: str = ""
