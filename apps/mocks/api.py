@@ -8,7 +8,6 @@ from __future__ import annotations
 from apps.mocks.access import require_reader as require_space_reader
 from apps.mocks.access import require_writer as require_space_writer
 from apps.mocks.access import run_readers
-from apps.mocks.addresses import mock_url
 from apps.mocks.services.inspection import (
     SpaceState,
     StatePatch,
@@ -35,11 +34,10 @@ from mocks.engine.documents import (
 from mocks.engine.inspection import CallFilter, ExplainedCall
 from mocks.errors import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
-from mocks.model.bodies import parse_body
-from mocks.model.calls import CallOutcome, JournalEntry
+from mocks.model.calls import CallOutcome, JournalEntry, parse_body
 from mocks.model.paths import parse_path, text_of_value, value_at
 from mocks.model.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
-from mocks.model.spaces import SpaceName
+from mocks.model.spaces import SpaceName, mock_url
 from mocks.spaces import space_sources
 
 __all__ = [

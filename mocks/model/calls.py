@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import msgspec
 
 from kernel.errors import FieldErrorDocument
-from mocks.model.bodies import parse_body
 from mocks.model.paths import Step, json_text, text_of_value, value_at
 
 MAX_COMPARED: Final = 64 * 2**20
+_FORM: Final = "application/x-www-form-urlencoded"
+_FORM_FIELDS: Final = 1_000
+_json: Final = msgspec.json.Decoder()
 
 
 class CallOutcome(StrEnum):
@@ -25,6 +28,22 @@ class CallOutcome(StrEnum):
     NO_MATCH = "no_match"  # no operation, or no example and no fallback
     REJECTED = "rejected"  # a constraint, a schema or a limit refused it
     ERROR = "error"  # broken metadata, a failed script or proxy
+
+
+def parse_body(body: bytes, content_type: str) -> Any:
+    """Parse JSON, or a form to the first values; return other text as it is, "" when empty."""
+    if not body:
+        return ""
+    if content_type.startswith(_FORM):
+        try:
+            fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS)
+        except ValueError:
+            return body.decode(errors="replace")
+        return {name: values[0] for name, values in fields.items()}
+    try:
+        return _json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return body.decode(errors="replace")
 
 
 class MockRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 _FORM: Final = re.compile(
     r"(?P<suite>[A-Za-z0-9][A-Za-z0-9._-]{0,127})"
@@ -41,3 +42,9 @@ class SpaceName:
             return self.suite_id
         path = f"+{self.import_path.replace('/', '~')}" if self.import_path else ""
         return f"{self.suite_id}@{self.execution_id}{path}"
+
+
+def mock_url(base_url: str, name: SpaceName, surface_id: str, adapter: str) -> str:
+    """Return the address of a surface, such as `…/mocks/rest/shop@run-x/payments`."""
+    space = quote(str(name), safe="@+~")
+    return f"{base_url.rstrip('/')}/mocks/{adapter}/{space}/{quote(surface_id, safe='')}"

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from mocks.model.ports import Counter, StateRecord
 from mocks.redis_link import RedisAway, RedisLink
-from mocks.state.limits import StateLimits, record_size
-from mocks.state.memory import MemoryState
+from mocks.state.memory import MemoryState, StateLimits, record_size
 
 # KEYS: hash, order. ARGV: life in ms, key.
 _READ: Final = """

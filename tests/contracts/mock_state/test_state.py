@@ -17,8 +17,7 @@ import pytest
 
 from mocks.model.ports import StateStore
 from mocks.redis_link import RedisLink
-from mocks.state.limits import RecordTooLarge, StateLimits
-from mocks.state.memory import MemoryState
+from mocks.state.memory import MemoryState, RecordTooLarge, StateLimits
 from mocks.state.redis import RedisState, SharedState
 
 REDIS = os.environ.get("TEST_REDIS_ADDR", "")
