@@ -36,6 +36,7 @@ COPY readers readers
 COPY surfaces surfaces
 COPY cue cue
 COPY kernel kernel
+COPY mocks mocks
 COPY worker worker
 COPY sync_stack sync_stack
 COPY apps apps

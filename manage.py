@@ -55,7 +55,7 @@ def suites_folder() -> Path:
 def serve_mocks(arguments: list[str]) -> int:
     """`mock serve`: it serves before Django would be imported."""
     began = time.monotonic()
-    from apps.mocks.standalone.command import Command
+    from mocks.standalone.command import Command
 
     return Command("partita mock serve", suites_folder, began=began).run(arguments)
 

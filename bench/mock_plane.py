@@ -12,19 +12,19 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.ports import Proxy, ScriptRunner, SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane.asgi import MockPlane
-from apps.mocks.plane.setup import PlaneSetup
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
 from apps.observability import metrics
 from bench import mock_api
 from bench.mock_api import SURFACE, Request
 from kernel.garbage import collect_seldom
+from mocks.engine.engine import Engine
+from mocks.engine.tables import compile_space
+from mocks.journal.memory import MemoryJournal
+from mocks.model.ports import Proxy, ScriptRunner, SpaceContent
+from mocks.model.spaces import SpaceName
+from mocks.plane.asgi import MockPlane
+from mocks.plane.setup import PlaneSetup
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.state.memory import MemoryState
 from surfaces.hydration import surfaces_of
 from surfaces.model import Surface
 
@@ -132,7 +132,7 @@ class _Application:
 
 
 async def _serve_grpc(port: int) -> None:
-    from apps.mocks.grpc.server import GrpcServer
+    from mocks.grpc.server import GrpcServer
 
     setup = _setup(mock_api.grpc_suite(), 1)
     setup.spaces.start()

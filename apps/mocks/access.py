@@ -7,9 +7,9 @@ call and the administrators' to look into.
 from __future__ import annotations
 
 from apps.accounts.api import Forbidden, Principal, Role
-from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.run_readers import run_readers
 from apps.suites.api import find_suite_by_id
+from mocks.model.spaces import SpaceName
 
 
 def require_reader(principal: Principal, name: SpaceName) -> None:

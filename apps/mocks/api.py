@@ -7,65 +7,34 @@ from __future__ import annotations
 
 from apps.mocks.access import require_reader as require_space_reader
 from apps.mocks.access import require_writer as require_space_writer
-from apps.mocks.addresses import mock_url
-from apps.mocks.domain.bodies import parse_body
-from apps.mocks.domain.calls import CallOutcome, JournalEntry
-from apps.mocks.domain.documents import (
-    CallDocument,
-    CounterDocument,
-    Explanation,
-    RecordDocument,
-    call_document,
-    counter_document,
-    record_document,
-)
-from apps.mocks.domain.inspection import CallFilter, ExplainedCall
-from apps.mocks.domain.paths import parse_path, text_of_value, value_at
-from apps.mocks.domain.ports import Counter, SpaceContent, SpaceSource, StateRecord, StateStore
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
-from apps.mocks.refusals import OperationNotFound, SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from apps.mocks.services.inspection import (
-    SpaceState,
-    StatePatch,
     clear_journal,
     explain_call,
     journal_delay_s,
     journal_gap,
-    patch_state,
     read_journal,
     read_state,
     remove_state,
 )
-from apps.mocks.services.readiness import ask_ready, wait_until_ready
+from apps.mocks.services.readiness import wait_until_ready
 from apps.mocks.services.resets import forget_spaces, reset_space
+from mocks.engine.inspection import CallFilter, ExplainedCall
+from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
+from mocks.model.calls import CallOutcome, JournalEntry, parse_body
+from mocks.model.paths import parse_path, text_of_value, value_at
+from mocks.model.ports import SpaceContent, StateRecord
+from mocks.model.spaces import SpaceName, mock_url
 
 __all__ = [
     "JOURNAL_ENTRIES",
-    "CallDocument",
     "CallFilter",
     "CallOutcome",
-    "Counter",
-    "CounterDocument",
     "ExplainedCall",
-    "Explanation",
     "JournalEntry",
-    "OperationNotFound",
-    "RecordDocument",
     "SpaceContent",
     "SpaceName",
-    "SpaceNotActive",
-    "SpaceSource",
-    "SpaceState",
-    "StatePatch",
     "StateRecord",
-    "StateStore",
-    "SuiteNotFound",
-    "SurfaceNotFound",
-    "ask_ready",
-    "call_document",
     "clear_journal",
-    "counter_document",
     "explain_call",
     "forget_spaces",
     "journal_delay_s",
@@ -73,10 +42,8 @@ __all__ = [
     "mock_url",
     "parse_body",
     "parse_path",
-    "patch_state",
     "read_journal",
     "read_state",
-    "record_document",
     "remove_state",
     "require_space_reader",
     "require_space_writer",

@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.apps import AppConfig, apps
 
 from apps.mocks.run_readers import run_readers
-from apps.mocks.spaces import space_sources
+from mocks.spaces import space_sources
 
 
 class MocksConfig(AppConfig):

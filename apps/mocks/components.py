@@ -12,21 +12,21 @@ from django.db import connection
 
 from apps.accounts.api import is_access_token, is_api_token
 from apps.mocks import conf
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.journal.redis import RedisJournal
-from apps.mocks.lazy_proxy import LazyProxy
-from apps.mocks.redis_link import RedisLink
-from apps.mocks.scripts.pool import ScriptPool
 from apps.mocks.selectors import resets_of
-from apps.mocks.spaces import Spaces, SpacesSetup, find_source
-from apps.mocks.state.memory import MemoryState
-from apps.mocks.state.redis import RedisState, SharedState
 from apps.observability.api import RequestContext, enter_request, mask_credentials
 from apps.operations.api import DatastoreUnavailable, is_store_away, redis_url
 from apps.streams.api import release_stale_connection
 from kernel.redaction import known_secrets
+from mocks.engine.engine import Engine
+from mocks.engine.tables import compile_space
+from mocks.journal.memory import MemoryJournal
+from mocks.journal.redis import RedisJournal
+from mocks.proxies.lazy import LazyProxy
+from mocks.redis_link import RedisLink
+from mocks.scripts.pool import ScriptPool
+from mocks.spaces import Spaces, SpacesSetup, find_source
+from mocks.state.memory import MemoryState
+from mocks.state.redis import RedisState, SharedState
 
 T = TypeVar("T")
 ANSWER_S: Final = 10.0  # for what another thread asks of the event loop

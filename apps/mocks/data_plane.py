@@ -8,14 +8,14 @@ from typing import Any
 
 from apps.mocks import conf
 from apps.mocks.components import mock_parts
-from apps.mocks.domain.nearest import nearest
-from apps.mocks.plane.asgi import PREFIXES, MockPlane
-from apps.mocks.plane.channel_wires import ChannelsApp
-from apps.mocks.plane.channels import PREFIX as CHANNELS
-from apps.mocks.plane.channels import Channels
-from apps.mocks.plane.setup import PlaneSetup
 from apps.observability.api import metrics
 from apps.operations.api import is_draining
+from mocks.engine.nearest import nearest
+from mocks.plane.asgi import PREFIXES, MockPlane
+from mocks.plane.channel_wires import ChannelsApp
+from mocks.plane.channels import PREFIX as CHANNELS
+from mocks.plane.channels import Channels
+from mocks.plane.setup import PlaneSetup
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 

@@ -13,14 +13,14 @@ from django.core.exceptions import ImproperlyConfigured
 from apps.mocks import conf
 from apps.mocks.components import mock_parts
 from apps.mocks.data_plane import plane_setup
-from apps.mocks.grpc import start_server
-from apps.mocks.refusals import PortTaken
 from apps.mocks.selectors import suites_with_protos
 from apps.operations.api import LifespanPart
 from kernel import clock
+from mocks.errors import PortTaken
+from mocks.grpc import start_server
 
 if TYPE_CHECKING:
-    from apps.mocks.grpc.server import GrpcServer
+    from mocks.grpc.server import GrpcServer
 
 
 class MocksPart(LifespanPart):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.models import MockSpace
 from apps.streams.api import release_stale_connection, then_disconnect
 from apps.suites.api import current_suites, every_suite, hydrated_surfaces
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
 
 
 def resets_of(spaces: Sequence[str]) -> Mapping[str, Mapping[str, int]]:

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("apps", "cue", "kernel", "platform_site", "readers", "surfaces", "sync_stack", "worker")
+PACKAGES = (
+    "apps", "cue", "kernel", "mocks", "platform_site", "readers", "surfaces", "sync_stack",
+    "worker",
+)  # fmt: skip
 
 
 def modules(*packages: str) -> Iterator[tuple[str, str]]:

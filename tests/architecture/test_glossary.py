@@ -14,7 +14,7 @@ from tests.architecture.sources import ROOT, modules
 
 GLOSSARY: Final = (ROOT / "docs" / "glossary.md").read_text()
 HALVES: Final = {
-    "Control plane": ("apps", "kernel", "platform_site", "worker"),
+    "Control plane": ("apps", "kernel", "mocks", "platform_site", "worker"),
     "Configuration sync": ("sync_stack",),
 }
 # words of the language or of the field, retired as the names of one thing each

@@ -13,7 +13,7 @@ from tests.apps.workers import test_background_loops as of_control_plane
 from tests.architecture.sources import ROOT, lines_matching, modules, trees
 from tests.sync import test_background_loops as of_sync
 
-OURS = ("apps", "cue", "kernel", "readers", "surfaces", "sync_stack", "worker")
+OURS = ("apps", "cue", "kernel", "mocks", "readers", "surfaces", "sync_stack", "worker")
 EDGES = ("/rest/", "/views/", "/views.py", "/pipeline/", "/http/", "/management/", "/asgi.py")
 
 
@@ -132,8 +132,8 @@ def test_every_thread_is_watched() -> None:
 
 
 ENDING_WITH_ITS_CALLER = {
-    "apps/mocks/plane/channel_wires.py: _read": "awaited by its socket, which ends with it",
-    "apps/mocks/plane/channel_wires.py: _wait_until_gone": "ends with its stream",
+    "mocks/plane/channel_wires.py: _read": "awaited by its socket, which ends with it",
+    "mocks/plane/channel_wires.py: _wait_until_gone": "ends with its stream",
     "apps/shells/rest/websocket.py: _keep": "ends with its socket, which its session outlives",
     "apps/workers/served_shell.py: _pass_input": "awaited by its session, which it ends",
     "apps/workers/served_shell.py: _pass_output": "awaited by its session, which it ends",
@@ -181,7 +181,7 @@ def test_every_background_loop_has_a_test_that_ends_it() -> None:
     )
     named = {
         str(call.args[0].value)
-        for _path, tree in trees("apps", "sync_stack", "worker")
+        for _path, tree in trees("apps", "mocks", "sync_stack", "worker")
         for call in ast.walk(tree)
         if isinstance(call, ast.Call)
         and name_of(call.func) in starters

@@ -19,13 +19,13 @@ WITHOUT_STORE = {
     "apps/http/views.py: _find": "files only",
     "apps/mocks/components.py: close": "ends scripts and the journal in Redis",
     "apps/mocks/components.py: stop": "ends a thread",
-    "apps/mocks/grpc/messages.py: convert": "messages only",
-    "apps/mocks/grpc/methods.py: _names": "suites_with_protos releases and disconnects",
-    "apps/mocks/grpc/methods.py: compile_protos": "a child process",
-    "apps/mocks/journal/redis.py: _clear": "Redis only",
-    "apps/mocks/journal/redis.py: newest": "Redis only",
+    "mocks/grpc/messages.py: convert": "messages only",
+    "mocks/grpc/methods.py: _names": "suites_with_protos releases and disconnects",
+    "mocks/grpc/methods.py: compile_protos": "a child process",
+    "mocks/journal/redis.py: _clear": "Redis only",
+    "mocks/journal/redis.py: newest": "Redis only",
     "apps/mocks/lifespan.py: open": "the proxy's client only",
-    "apps/mocks/scripts/pool.py: ScriptProcess": "a child process",
+    "mocks/scripts/pool.py: ScriptProcess": "a child process",
     "apps/oci/services/packages.py: _unpack": "bytes only",
     "apps/operations/lifespan.py: close": "ends a thread",
     "apps/operations/lifespan.py: join": "ends a thread",
@@ -46,7 +46,7 @@ SEES_TO_IT = (
 # Pools of threads whose module sees to no connection: why.
 POOLS_WITHOUT_STORE = {
     "apps/health/views.py": "the threads of the probes see to it",
-    "apps/mocks/spaces.py": "`connect` and `disconnect` of its setup do",
+    "mocks/spaces.py": "`connect` and `disconnect` of its setup do",
     "apps/platform_settings/services/manager_cache.py": "secret managers only",
     "apps/suites/evaluation/hydration.py": "files only",
 }
@@ -54,7 +54,7 @@ POOLS_WITHOUT_STORE = {
 
 def test_what_asyncio_runs_on_threads_sees_to_its_connection() -> None:
     found = set()
-    for path, tree in trees("apps"):
+    for path, tree in trees("apps", "mocks"):
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and name_of(call.func) == "to_thread" and call.args:
                 callee = name_of(call.args[0])
@@ -68,7 +68,7 @@ def test_what_asyncio_runs_on_threads_sees_to_its_connection() -> None:
 def test_pools_of_threads_see_to_their_connections() -> None:
     found = {
         path
-        for path, text in modules("apps")
+        for path, text in modules("apps", "mocks")
         if "ThreadPoolExecutor(" in text and not any(name in text for name in SEES_TO_IT)
     }
 

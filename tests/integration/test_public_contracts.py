@@ -28,10 +28,10 @@ from openapi_schema_validator import (
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
+from mocks.engine.tables import compile_space
+from mocks.model.calls import MockRequest
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
 from surfaces import Surface, examples_of, hydrate
 from surfaces.model import Exchange, Operation
 from tests.support.mocks import Mocks

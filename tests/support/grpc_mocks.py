@@ -12,17 +12,17 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from grpc_reflection.v1alpha import reflection_pb2
 
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.grpc.server import GrpcServer
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane.setup import PlaneSetup
-from apps.mocks.proxy import GuardedProxy
-from apps.mocks.scripts.pool import ScriptPool
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
+from mocks.engine.engine import Engine
+from mocks.engine.tables import compile_space
+from mocks.grpc.server import GrpcServer
+from mocks.journal.memory import MemoryJournal
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
+from mocks.plane.setup import PlaneSetup
+from mocks.proxies.guarded import GuardedProxy
+from mocks.scripts.pool import ScriptPool
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
 
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"

@@ -9,16 +9,16 @@ from typing import Any
 
 import httpx
 
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.nearest import nearest
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane.asgi import MockPlane
-from apps.mocks.plane.setup import PlaneSetup
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
+from mocks.engine.engine import Engine
+from mocks.engine.nearest import nearest
+from mocks.engine.tables import compile_space
+from mocks.journal.memory import MemoryJournal
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
+from mocks.plane.asgi import MockPlane
+from mocks.plane.setup import PlaneSetup
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
 from tests.support.served_mocks import NoProxy, NoScripts
 

@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.documents import Explanation
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.ports import Counter, ProxyAnswer, SpaceContent, StateRecord
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import (
+from mocks.engine.documents import Explanation
+from mocks.engine.engine import Engine
+from mocks.engine.explanation import explain
+from mocks.engine.tables import (
     CompiledOperation,
     CompiledSpace,
     CompiledSurface,
     compile_space,
 )
+from mocks.model.calls import MockAnswer, MockRequest
+from mocks.model.ports import Counter, ProxyAnswer, SpaceContent, StateRecord
+from mocks.model.spaces import SpaceName
 from surfaces import surfaces_of
 
 BASE = "http://localhost:8090"

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from apps.mocks.domain.calls import CallOutcome, JournalEntry, MockAnswer, MockRequest
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.ports import ProxyAnswer, ScriptFailed, SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
+from mocks.engine.engine import Engine
+from mocks.engine.tables import compile_space
+from mocks.journal.memory import MemoryJournal
+from mocks.model.calls import CallOutcome, JournalEntry, MockAnswer, MockRequest
+from mocks.model.ports import ProxyAnswer, ScriptFailed, SpaceContent
+from mocks.model.spaces import SpaceName
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.state.memory import MemoryState
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

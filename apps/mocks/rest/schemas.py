@@ -1,4 +1,4 @@
-"""Bodies and parameters of requests to the mock routes, and pages of `domain.documents`."""
+"""Bodies and parameters of requests to the mock routes, and pages of `mocks.engine.documents`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
 from apps.http.rest import StrictSerializer, page_of
-from apps.mocks import api
 from kernel.wire_types import Count
+from mocks.engine.documents import CallDocument, CounterDocument, RecordDocument
+from mocks.model.calls import CallOutcome
 
 Text = serializers.CharField
 Number = serializers.IntegerField
-OUTCOMES: Final = [str(outcome) for outcome in api.CallOutcome]
+OUTCOMES: Final = [str(outcome) for outcome in CallOutcome]
 _ID: Final = 128
 _KEY: Final = 1_024
 
@@ -66,9 +67,9 @@ class PatchInput(SpaceInput):
 
 
 StatePage: Final = page_of(
-    "StatePage", records=list[api.RecordDocument], counters=list[api.CounterDocument]
+    "StatePage", records=list[RecordDocument], counters=list[CounterDocument]
 )
-JournalPage: Final = page_of("JournalPage", entries=list[api.CallDocument])
+JournalPage: Final = page_of("JournalPage", entries=list[CallDocument])
 
 
 class RemovedNumber(TypedDict):

@@ -20,21 +20,31 @@ from apps.http.rest import (
     choice_parameter,
     paginate,
 )
-from apps.mocks import api
+from apps.mocks.access import require_reader, require_writer
 from apps.mocks.rest import schemas
+from apps.mocks.services import inspection
 from kernel.errors import FieldError, InvalidInput
+from mocks.engine.documents import (
+    Explanation,
+    RecordDocument,
+    call_document,
+    counter_document,
+    record_document,
+)
+from mocks.engine.inspection import CallFilter, ExplainedCall
+from mocks.model.spaces import SpaceName
 
 SPACE: Final = frozenset({"suiteId", "executionId", "import"})
 
 
 class MockView(PrincipalMixin, StrictAPIView):
-    def readable(self, request: Request) -> api.SpaceName:
+    def readable(self, request: Request) -> SpaceName:
         name = named_space(request)
-        api.require_space_reader(self.principal, name)
+        require_reader(self.principal, name)
         return name
 
-    def writable(self, name: api.SpaceName) -> api.SpaceName:
-        api.require_space_writer(self.principal, name)
+    def writable(self, name: SpaceName) -> SpaceName:
+        require_writer(self.principal, name)
         return name
 
 
@@ -42,15 +52,15 @@ class ExplainView(MockView):
     @extend_schema(
         operation_id="mocks_explain",
         request=schemas.ExplainInput,
-        responses=api.Explanation,
+        responses=Explanation,
     )
     def post(self, request: Request) -> Response:
         given = self.body(schemas.ExplainInput)
         name = space_of(given)
         defaults_only = name.is_shared and not self.principal.is_admin
         if not name.is_shared:
-            api.require_space_reader(self.principal, name)
-        call = api.ExplainedCall(
+            require_reader(self.principal, name)
+        call = ExplainedCall(
             surface_id=given["surfaceId"],
             operation_id=given.get("operationId", ""),
             method=given.get("method", ""),
@@ -59,7 +69,7 @@ class ExplainView(MockView):
             query=given.get("query", {}),
             body=given.get("body", ""),
         )
-        return Response(api.explain_call(name, call, defaults_only=defaults_only))
+        return Response(inspection.explain_call(name, call, defaults_only=defaults_only))
 
 
 class StateView(MockView):
@@ -75,28 +85,28 @@ class StateView(MockView):
     )
     def get(self, request: Request) -> Response:
         name = self.readable(request)
-        state = api.read_state(name, key=request.query_params.get("key", ""))
+        state = inspection.read_state(name, key=request.query_params.get("key", ""))
         page = paginate(request, state.records, key=lambda record: (record.key,))
-        counters = [api.counter_document(each) for each in state.counters]
-        records = [api.record_document(each) for each in page.items]
+        counters = [counter_document(each) for each in state.counters]
+        records = [record_document(each) for each in page.items]
         return Response(page.as_dict("records", records, counters=counters))
 
     @extend_schema(
         operation_id="mocks_state_patch",
         request=schemas.PatchInput,
-        responses=api.RecordDocument,
+        responses=RecordDocument,
     )
     def patch(self, request: Request) -> Response:
         given = self.body(schemas.PatchInput)
         name = self.writable(space_of(given))
-        patch = api.StatePatch(
+        patch = inspection.StatePatch(
             key=given["key"],
             set=given.get("set", {}),
             delete=given.get("delete", []),
             version=given.get("version"),
             surface_id=given.get("surfaceId", ""),
         )
-        return Response(api.record_document(api.patch_state(name, patch)))
+        return Response(record_document(inspection.patch_state(name, patch)))
 
     @extend_schema(
         operation_id="mocks_state_reset",
@@ -107,7 +117,7 @@ class StateView(MockView):
     def delete(self, request: Request) -> Response:
         name = self.writable(named_space(request))
         query = request.query_params
-        removed = api.remove_state(
+        removed = inspection.remove_state(
             name, surface_id=query.get("surfaceId", ""), key=query.get("key", "")
         )
         answer: schemas.RemovedNumber = {"removed": removed}
@@ -128,14 +138,14 @@ class JournalView(MockView):
     def get(self, request: Request) -> Response:
         name = self.readable(request)
         query = request.query_params
-        wanted = api.CallFilter(
+        wanted = CallFilter(
             surface_id=query.get("surfaceId", ""),
             operation_id=query.get("operationId", ""),
             outcome=choice_parameter(request, "outcome", schemas.OUTCOMES),
         )
-        found = api.read_journal(name, wanted)
+        found = inspection.read_journal(name, wanted)
         page = paginate(request, found, key=lambda call: (call.time, call.id), descending=True)
-        calls = [api.call_document(each) for each in page.items]
+        calls = [call_document(each) for each in page.items]
         return Response(page.as_dict("entries", calls))
 
     @extend_schema(
@@ -147,7 +157,7 @@ class JournalView(MockView):
     def delete(self, request: Request) -> Response:
         name = self.writable(named_space(request))
         query = request.query_params
-        removed = api.clear_journal(
+        removed = inspection.clear_journal(
             name,
             surface_id=query.get("surfaceId", ""),
             operation_id=query.get("operationId", ""),
@@ -156,7 +166,7 @@ class JournalView(MockView):
         return Response(answer)
 
 
-def named_space(request: Request) -> api.SpaceName:
+def named_space(request: Request) -> SpaceName:
     """Return the space that the query names; raise InvalidParameter."""
     if not request.query_params.get("suiteId"):
         raise InvalidParameter("suiteId is required")
@@ -166,7 +176,7 @@ def named_space(request: Request) -> api.SpaceName:
     return name
 
 
-def space_of(body: Mapping[str, Any]) -> api.SpaceName:
+def space_of(body: Mapping[str, Any]) -> SpaceName:
     """Return the space that a body names; raise InvalidInput."""
     name, pointer, problem = _space(body)
     if problem:
@@ -175,13 +185,13 @@ def space_of(body: Mapping[str, Any]) -> api.SpaceName:
     return name
 
 
-def _space(given: Mapping[str, Any]) -> tuple[api.SpaceName, str, str]:
+def _space(given: Mapping[str, Any]) -> tuple[SpaceName, str, str]:
     """Return the space, and the key at fault with what is wrong."""
     run, path = given.get("executionId", ""), given.get("import", "")
     if path and not run:
-        return api.SpaceName(""), "import", "it is a path in a run and needs executionId"
-    name = api.SpaceName(given["suiteId"], run, path)
-    read = api.SpaceName.parse(str(name))
+        return SpaceName(""), "import", "it is a path in a run and needs executionId"
+    name = SpaceName(given["suiteId"], run, path)
+    read = SpaceName.parse(str(name))
     if read == name:
         return name, "", ""
     if read is None or read.suite_id != name.suite_id:

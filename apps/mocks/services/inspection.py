@@ -12,19 +12,19 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from apps.mocks import components
-from apps.mocks.domain.calls import JournalEntry
-from apps.mocks.domain.documents import Explanation
-from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.inspection import CallFilter, ExplainedCall, locate_call
-from apps.mocks.domain.ports import Counter, StateRecord
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import CompiledSpace
-from apps.mocks.journal.redis import GATHER_S
-from apps.mocks.refusals import SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from apps.operations.api import living_servers
 from kernel import clock
 from kernel.clock import rfc3339
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
+from mocks.engine.documents import Explanation
+from mocks.engine.explanation import explain
+from mocks.engine.inspection import CallFilter, ExplainedCall, locate_call
+from mocks.engine.tables import CompiledSpace
+from mocks.errors import SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from mocks.journal.redis import GATHER_S
+from mocks.model.calls import JournalEntry
+from mocks.model.ports import Counter, StateRecord
+from mocks.model.spaces import SpaceName
 
 MAX_RECORD_BYTES: Final = 64 * 2**10
 _SETTLED: Final = timedelta(seconds=20)  # then the server before this one is counted no more

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from apps.mocks import conf
-from apps.mocks.domain.spaces import SpaceName
+from mocks.model.spaces import SpaceName
 
 if TYPE_CHECKING:
     from httpx import Response

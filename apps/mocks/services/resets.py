@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from django.db.models import F
 
-from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.models import MockSpace
 from apps.streams.api import unit_of_work
 from kernel import clock
+from mocks.model.spaces import SpaceName
 
 
 @unit_of_work

@@ -17,10 +17,10 @@ from apps.console import mocks
 from apps.console.domain import mock_display
 from apps.executions.api import FailedCase
 from apps.mocks import components
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.selectors import SharedSpaces
 from kernel.errors import NotFound
+from mocks.model.calls import CallOutcome
+from mocks.model.spaces import SpaceName
 from tests.apps.mocks_rest.conftest import SHOP
 from tests.apps.suites.conftest import Workspace, library, workspace  # noqa: F401 - fixtures
 from tests.support.served_mocks import Contents, MemoryParts

@@ -14,9 +14,9 @@ from apps.executions.selectors.mock_spaces import RUN_SPACES
 from apps.executions.services.storage import remove_old_runs
 from apps.mocks.api import SpaceName, reset_space
 from apps.mocks.models import MockSpace
-from apps.mocks.spaces import space_sources
 from apps.suites.domain.flat_topology import ImportedSuite
 from kernel import clock
+from mocks.spaces import space_sources
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run, somebody
 
 

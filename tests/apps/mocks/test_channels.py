@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.mocks.domain.calls import JournalEntry, MockAnswer
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.nearest import nearest
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane.channel_wires import ChannelsApp, event_frame
-from apps.mocks.plane.channels import ChannelLimits, Channels
-from apps.mocks.plane.setup import PlaneSetup
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
+from mocks.engine.engine import Engine
+from mocks.engine.nearest import nearest
+from mocks.engine.tables import compile_space
+from mocks.journal.memory import MemoryJournal
+from mocks.model.calls import JournalEntry, MockAnswer
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
+from mocks.plane.channel_wires import ChannelsApp, event_frame
+from mocks.plane.channels import ChannelLimits, Channels
+from mocks.plane.setup import PlaneSetup
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
 
 CONTRACT = """\

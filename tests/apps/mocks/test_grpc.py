@@ -16,11 +16,11 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from apps.mocks.grpc import methods
-from apps.mocks.grpc.messages import Codec
-from apps.mocks.grpc.protos import compile_protos
-from apps.mocks.grpc.server import GrpcServer
-from apps.mocks.refusals import PortTaken
+from mocks.errors import PortTaken
+from mocks.grpc import methods
+from mocks.grpc.messages import Codec
+from mocks.grpc.protos import compile_protos
+from mocks.grpc.server import GrpcServer
 from tests.support.grpc_mocks import (
     REFLECTION,
     REFLECTION_V1,

@@ -13,9 +13,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps.mocks import conf
 from apps.mocks.components import is_own_secret
-from apps.mocks.grpc import protos
-from apps.mocks.grpc.protos import compile_protos
 from apps.mocks.lifespan import GrpcPart, MocksPart
+from mocks.grpc import protos
+from mocks.grpc.protos import compile_protos
 
 HEAD = 'syntax = "proto3";\npackage deep;\n'
 SERVICE = "message A { string x = 1; }\nservice S { rpc Get(A) returns (A); }\n"

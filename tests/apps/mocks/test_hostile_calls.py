@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from apps.mocks.domain.engine import Engine
-from apps.mocks.domain.nearest import nearest
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.tables import compile_space
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.plane.asgi import MockPlane
-from apps.mocks.plane.setup import PlaneSetup
-from apps.mocks.proxy import GuardedProxy
-from apps.mocks.scripts.pool import ScriptPool
-from apps.mocks.spaces import Spaces, SpacesSetup
-from apps.mocks.state.memory import MemoryState
+from mocks.engine.engine import Engine
+from mocks.engine.nearest import nearest
+from mocks.engine.tables import compile_space
+from mocks.journal.memory import MemoryJournal
+from mocks.model.ports import SpaceContent
+from mocks.plane.asgi import MockPlane
+from mocks.plane.setup import PlaneSetup
+from mocks.proxies.guarded import GuardedProxy
+from mocks.scripts.pool import ScriptPool
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
 from tests.support.grpc_mocks import Suites
 from tests.support.raw_calls import RawAnswer, RawCall, call, served

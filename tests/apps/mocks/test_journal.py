@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from apps.mocks.components import mask_text
-from apps.mocks.domain.calls import CallOutcome, JournalEntry
-from apps.mocks.journal.entries import NotedCall, decode_entry, encode_entry, entry_of
-from apps.mocks.journal.memory import MemoryJournal
-from apps.mocks.journal.redis import RedisJournal
-from apps.mocks.redis_link import RedisLink
 from kernel.redaction import known_secrets
+from mocks.journal.entries import NotedCall, decode_entry, encode_entry, entry_of
+from mocks.journal.memory import MemoryJournal
+from mocks.journal.redis import RedisJournal
+from mocks.model.calls import CallOutcome, JournalEntry
+from mocks.redis_link import RedisLink
 
 REDIS = os.environ.get("TEST_REDIS_ADDR", "")
 

@@ -10,12 +10,12 @@ import pytest
 
 from apps.mocks import api, components
 from apps.mocks.lifespan import MocksPart
-from apps.mocks.redis_link import RedisLink
 from apps.operations.api import living_servers
 from apps.operations.models import ServerProcess
 from kernel import clock
 from kernel.ids import new_uuid
 from kernel.redis_breaker import RedisAway
+from mocks.redis_link import RedisLink
 
 
 @pytest.fixture

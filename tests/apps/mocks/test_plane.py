@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.mocks import conf
-from apps.mocks.domain.calls import CallOutcome
+from mocks.model.calls import CallOutcome
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 
 REST = "/mocks/rest/orders/orders"

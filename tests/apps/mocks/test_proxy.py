@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from apps.mocks.domain.ports import ProxyAnswer, ProxyFailed, ProxyRefused
-from apps.mocks.proxy import AT_ONCE, MAX_BODY, GuardedProxy
+from mocks.model.ports import ProxyAnswer, ProxyFailed, ProxyRefused
+from mocks.proxies.guarded import AT_ONCE, MAX_BODY, GuardedProxy
 from tests.support.http_site import http_site, raw_site, reply
 
 OWN = "pat_own"

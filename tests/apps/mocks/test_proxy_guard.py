@@ -7,9 +7,9 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from apps.mocks.domain.ports import ProxyAnswer, ProxyFailed, ProxyRefused
-from apps.mocks.proxy import GuardedProxy
 from kernel.addresses import Address, HostUnknown
+from mocks.model.ports import ProxyAnswer, ProxyFailed, ProxyRefused
+from mocks.proxies.guarded import GuardedProxy
 from tests.support.http_site import http_site, reply
 
 NAMES = {

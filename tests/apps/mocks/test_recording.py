@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import httpx
 import pytest
 
-from apps.mocks.recording_proxy import MAX_BODY, KeptCalls, RecordingProxy
+from mocks.proxies.recorder import MAX_BODY, KeptCalls, RecordingProxy
 from surfaces.recordings import mock_files
 from tests.support.processes import ROOT, until
 

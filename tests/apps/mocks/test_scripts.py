@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from apps.mocks.domain.ports import ScriptFailed
-from apps.mocks.scripts import pool as pools
-from apps.mocks.scripts.pool import ScriptPool
-from apps.mocks.scripts.process import Limits
-from apps.mocks.scripts.slots import Slots
+from mocks.model.ports import ScriptFailed
+from mocks.scripts import pool as pools
+from mocks.scripts.pool import ScriptPool
+from mocks.scripts.process import Limits
+from mocks.scripts.slots import Slots
 from tests.support.processes import ROOT, until
 
 REQUEST = {
@@ -261,7 +261,7 @@ async def test_nothing_starts_before_the_first_call_and_everything_ends_with_the
 
 STARTS_ONE = """
 import asyncio, time
-from apps.mocks.scripts.pool import ScriptPool
+from mocks.scripts.pool import ScriptPool
 pool = ScriptPool()
 asyncio.run(pool.run('"a"', defines_function=False, request={}, state={}))
 print(pool._idle[0].pid, flush=True)

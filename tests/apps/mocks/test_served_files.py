@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.mocks.standalone import command as standalone
-from apps.mocks.standalone.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
-from apps.mocks.standalone.served_suite import ServedSuite
 from apps.operations.api import ExitCode
+from mocks.standalone import command as standalone
+from mocks.standalone.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
+from mocks.standalone.served_suite import ServedSuite
 
 BASE = "http://127.0.0.1:8095"
 OPENAPI = """\

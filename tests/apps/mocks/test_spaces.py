@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from apps.mocks import spaces as module
-from apps.mocks.domain.spaces import SpaceName
 from kernel.background import PeriodicThread
+from mocks import spaces as module
+from mocks.model.spaces import SpaceName
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 from tests.support.processes import until
 

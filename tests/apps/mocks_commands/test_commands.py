@@ -13,8 +13,8 @@ from django.core.management import call_command
 from django.test import Client
 
 from apps.accounts.api import ensure_seed_admin
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.spaces import SpaceName
+from mocks.model.calls import CallOutcome
+from mocks.model.spaces import SpaceName
 from tests.support.served_mocks import MemoryParts
 
 SHARED = SpaceName("shop")

@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.api import Role
 from apps.mocks import components
-from apps.mocks.domain.spaces import SpaceName
 from apps.mocks.selectors import SharedSpaces
+from mocks.model.spaces import SpaceName
 from tests.apps.suites.conftest import (  # noqa: F401 - fixtures
     Workspace,
     library,

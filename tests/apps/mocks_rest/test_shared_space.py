@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.spaces import SpaceName
+from mocks.model.calls import CallOutcome
+from mocks.model.spaces import SpaceName
 from tests.apps.mocks_rest.conftest import problem
 from tests.support.served_mocks import MemoryParts
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from apps.accounts.api import Role
-from apps.mocks.domain.spaces import SpaceName
+from mocks.model.spaces import SpaceName
 from tests.apps.executions_rest.conftest import make_run
 from tests.apps.mocks_rest.conftest import client_of, problem
 from tests.support.api_clients import PERSON

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from apps.mocks.domain.calls import MockAnswer, MockRequest
-from apps.mocks.domain.ports import SpaceContent
-from apps.mocks.domain.spaces import SpaceName
-from apps.mocks.domain.tables import compile_space
 from apps.platform_settings.api import provider_of
 from apps.profiles.api import select_profile
 from apps.suites import api
 from apps.suites.authoring import checks
 from apps.suites.evaluation.library import Library
+from mocks.engine.tables import compile_space
+from mocks.model.calls import MockAnswer, MockRequest
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
 from tests.support.mocks import Mocks
 
 CORPUS = Path(__file__).parents[2] / "corpus"

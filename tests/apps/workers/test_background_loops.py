@@ -17,14 +17,6 @@ from apps.console.embedded import server as embedded
 from apps.console.embedded import up
 from apps.executions.services import artifact_sweeper, enqueue, sweep
 from apps.health import services as probing
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.journal.entries import NotedCall
-from apps.mocks.journal.redis import RedisJournal
-from apps.mocks.redis_link import RedisLink
-from apps.mocks.spaces import Spaces
-from apps.mocks.standalone import served_suite
-from apps.mocks.standalone.served_files import ServedFiles
-from apps.mocks.standalone.served_suite import ServedSuite
 from apps.observability import metrics
 from apps.oci import lifespan as oci
 from apps.operations.services import audit_trail
@@ -49,6 +41,14 @@ from kernel import background
 from kernel.agent_protocol import Job, StateReport
 from kernel.background_writer import BackgroundWriter, QueueLimits
 from kernel.cluster_access import ClusterAccess
+from mocks.journal.entries import NotedCall
+from mocks.journal.redis import RedisJournal
+from mocks.model.calls import CallOutcome
+from mocks.redis_link import RedisLink
+from mocks.spaces import Spaces
+from mocks.standalone import served_suite
+from mocks.standalone.served_files import ServedFiles
+from mocks.standalone.served_suite import ServedSuite
 from tests.apps.workers.conftest import Stage
 from tests.architecture.sources import ROOT
 from tests.support.broken import Break, BrokenOnce, Unforeseen, comes_back, nothing

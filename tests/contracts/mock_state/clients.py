@@ -6,8 +6,8 @@ import asyncio
 import json
 import sys
 
-from apps.mocks.redis_link import RedisLink
-from apps.mocks.state.redis import RedisState
+from mocks.redis_link import RedisLink
+from mocks.state.redis import RedisState
 from tests.contracts.mock_state.test_state import Client
 
 

@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from apps.mocks.domain.ports import StateStore
-from apps.mocks.redis_link import RedisLink
-from apps.mocks.state.limits import RecordTooLarge, StateLimits
-from apps.mocks.state.memory import MemoryState
-from apps.mocks.state.redis import RedisState, SharedState
+from mocks.model.ports import StateStore
+from mocks.redis_link import RedisLink
+from mocks.state.memory import MemoryState, RecordTooLarge, StateLimits
+from mocks.state.redis import RedisState, SharedState
 
 REDIS = os.environ.get("TEST_REDIS_ADDR", "")
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.responses import http_status
+from mocks.engine.responses import http_status
+from mocks.model.calls import CallOutcome
 from tests.support.mocks import mock_of, mocks_of
 
 REST = "path: /pay, method: GET"

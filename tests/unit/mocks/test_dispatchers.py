@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain.dispatch import dispatchers
-from apps.mocks.domain.ports import ScriptFailed
+from mocks.engine.dispatch import dispatchers
+from mocks.model.ports import ScriptFailed
 from surfaces.model import DISPATCHERS
 from tests.support.mocks import mock_of
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from apps.mocks.domain.ports import ScriptFailed
+from mocks.model.ports import ScriptFailed
 from tests.support.mocks import mock_of
 
 SPEC = """path: '/pay/{id}', method: POST, delayMillis: 25, parameterConstraints: [

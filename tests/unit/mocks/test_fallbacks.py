@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain.calls import CallOutcome, MockRequest
-from apps.mocks.domain.engine import proxied_url
-from apps.mocks.domain.ports import ProxyFailed, ProxyRefused
+from mocks.engine.engine import proxied_url
+from mocks.model.calls import CallOutcome, MockRequest
+from mocks.model.ports import ProxyFailed, ProxyRefused
 from tests.support.mocks import mock_of, mocks_of
 
 SPEC = "path: '/pay/{id}', method: POST"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.explanation import explain
-from apps.mocks.domain.scope import Names
-from apps.mocks.domain.templates import BodyTemplate, TemplateInvalid
 from kernel.problems import PROBLEMS
+from mocks.engine.explanation import explain
+from mocks.model.calls import MockRequest
+from mocks.templates.scope import Names
+from mocks.templates.templates import BodyTemplate, TemplateInvalid
 from tests.support.mocks import mock_of
 
 SPEC = """path: '/pay/{id}', method: POST, parameterConstraints: [

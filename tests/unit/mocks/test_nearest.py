@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain import nearest as nearest_module
-from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.nearest import MAX_OPERATIONS, nearest
+from mocks.engine import nearest as nearest_module
+from mocks.engine.nearest import MAX_OPERATIONS, nearest
+from mocks.model.calls import MockRequest
 from tests.support.mocks import mock_of, mocks_of
 
 EXAMPLES = """one: {when: [{from: query, param: a, value: 1}, {from: query, param: b, value: 1},

@@ -10,11 +10,11 @@ from contextvars import ContextVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.routes import Routes
-from apps.mocks.domain.scope import Names, Scope
-from apps.mocks.domain.templates import BodyTemplate, TextTemplate
-from apps.mocks.state.memory import MemoryState
+from mocks.engine.routes import Routes
+from mocks.model.calls import MockRequest
+from mocks.state.memory import MemoryState
+from mocks.templates.scope import Names, Scope
+from mocks.templates.templates import BodyTemplate, TextTemplate
 from tests.support.mocks import mock_of, mocks_of
 
 BOUNDED = settings(max_examples=50, deadline=None)

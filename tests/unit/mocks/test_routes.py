@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain.routes import MAX_SEGMENTS, Routes
+from mocks.engine.routes import MAX_SEGMENTS, Routes
 from tests.support.mocks import mocks_of
 
 TEMPLATES = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.transitions import MAX_KEY, increment
+from mocks.engine.transitions import MAX_KEY, increment
+from mocks.model.calls import CallOutcome
 from tests.support.mocks import StateInDicts, mock_of, mocks_of
 
 SPEC = "path: '/pay/{id}', method: POST"

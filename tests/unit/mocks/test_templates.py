@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.mocks.domain.calls import MockRequest
-from apps.mocks.domain.paths import MISSING, parse_path, value_at
-from apps.mocks.domain.scope import AnswerTooLarge, Names, Scope
-from apps.mocks.domain.templates import MAX_EXPRESSIONS, BodyTemplate, TemplateInvalid, TextTemplate
+from mocks.model.calls import MockRequest
+from mocks.model.paths import MISSING, parse_path, value_at
+from mocks.templates.scope import AnswerTooLarge, Names, Scope
+from mocks.templates.templates import MAX_EXPRESSIONS, BodyTemplate, TemplateInvalid, TextTemplate
 
 NAMES = Names(
     suite={

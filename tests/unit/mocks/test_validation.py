@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from apps.mocks.domain.calls import CallOutcome
-from apps.mocks.domain.validation import MAX_ERRORS, PatternInvalid, matcher
+from mocks.engine.validation import MAX_ERRORS, PatternInvalid, matcher
+from mocks.model.calls import CallOutcome
 from surfaces.model import ParameterConstraint
 from tests.support.mocks import mock_of
 

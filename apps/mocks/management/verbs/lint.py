@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from apps.mocks.standalone.served_files import ServedFiles
 from apps.operations.api import VerbCommand, report_diagnostics
 from apps.suites import api as suites
+from mocks.standalone.served_files import ServedFiles
 from readers.diagnostics import Diagnostic
 from surfaces.mock_lint import lint_mocks
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from apps.mocks.imported_files import plan_write, write
 from apps.mocks.management.verbs.imports import add_target, target_folder
-from apps.mocks.recording_proxy import KeptCalls, RecordingProxy
 from apps.operations.api import ExitCode, VerbCommand, print_json
 from kernel.errors import InvalidInput
+from mocks.proxies.recorder import KeptCalls, RecordingProxy
 from surfaces.recordings import MockFiles, mock_files
 
 EXAMPLES: Final = """\

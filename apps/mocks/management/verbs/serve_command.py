@@ -1,6 +1,6 @@
 """`mock serve`, as `mock --help` lists it.
 
-`manage.py` starts it before Django is imported (apps.mocks.standalone.command); with an option of
+`manage.py` starts it before Django is imported (mocks.standalone.command); with an option of
 Django before the verb, the way leads here.
 """
 
@@ -11,8 +11,8 @@ import os
 import sys
 from typing import Any, Final
 
-from apps.mocks.standalone.arguments import EPILOG, HELP, add_arguments
 from apps.operations.api import VerbCommand
+from mocks.standalone.arguments import EPILOG, HELP, add_arguments
 
 EXAMPLES: Final = """\
   partita mock serve openapi.yaml

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from apps.mocks.domain.calls import CallOutcome
 from apps.mocks.management.server import MockServer, add_space, space_query
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
 from kernel.errors import InvalidInput
+from mocks.model.calls import CallOutcome
 
 EXAMPLES: Final = """\
   partita mock state shop --run run-0123456789ab

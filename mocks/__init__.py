@@ -1,0 +1,1 @@
+"""Mocks without a framework: API surfaces of suites that answer calls, and `mock serve`."""

@@ -1,0 +1,174 @@
+"""State, journal and explanations of spaces on the wire (reference: control-plane 18.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypeAlias, TypedDict
+
+from kernel import clock
+from kernel.errors import FieldErrorDocument
+from kernel.wire_types import Count, Instant, Ordinal, one_of
+from mocks.model.calls import CallOutcome, JournalEntry
+from mocks.model.ports import Counter, StateRecord
+from surfaces.model import CONDITION_SOURCES
+
+
+class RecordDocument(TypedDict):
+    key: str
+    surfaceId: str
+    fields: Mapping[str, str]
+    version: Ordinal
+    updatedAt: Instant
+
+
+class CounterDocument(TypedDict):
+    """How often an operation of dispatcher `sequence` or `random` has drawn since the reset."""
+
+    surfaceId: str
+    operationId: str
+    value: Count
+
+
+class CallDocument(TypedDict):
+    """A call; `nearest` is there for an unmatched one where something came near."""
+
+    id: str
+    time: Instant
+    method: str
+    path: str
+    surfaceId: str
+    operationId: NotRequired[str]
+    matchedExample: NotRequired[str]
+    outcome: Annotated[str, one_of(CallOutcome)]
+    status: Count
+    durationMs: Count
+    requestHeaders: Mapping[str, str]
+    requestBody: NotRequired[str]
+    stateKey: NotRequired[str]
+    stepId: NotRequired[str]
+    nearest: NotRequired[
+        Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
+    ]
+
+
+class ExplainedConstraint(TypedDict):
+    name: str
+    source: str
+    value: NotRequired[str]
+    ok: bool
+    detail: NotRequired[str]
+
+
+_Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
+_From = TypedDict("_From", {"from": _Source})
+
+
+class ExplainedCondition(_From):
+    """A condition of an example; `actual` is the value that is there, if any."""
+
+    param: str
+    expected: str
+    actual: NotRequired[str]
+    ok: bool
+
+
+class ExplainedCandidate(TypedDict):
+    """An example in the order in which it is tried."""
+
+    name: str
+    order: Count
+    conditions: list[ExplainedCondition]
+    matched: bool
+
+
+class ExplainedTransition(TypedDict):
+    """What becomes of a record: its `fields`, or it is removed."""
+
+    key: str
+    onExample: NotRequired[str]
+    fields: NotRequired[dict[str, str]]
+    removed: NotRequired[bool]
+
+
+class ExplainedResponse(TypedDict):
+    status: Count
+    mediaType: str
+    headers: dict[str, list[str]]
+    body: str
+    delayMillis: Count
+    grpcStatus: NotRequired[int]
+
+
+class ExplainedError(TypedDict):
+    """Why Partita itself answers; `nearest` is what an unmatched call came nearest to."""
+
+    code: str
+    detail: str
+    errors: NotRequired[list[FieldErrorDocument]]
+    nearest: NotRequired[dict[str, Any]]
+
+
+class ExplainedOutcome(TypedDict):
+    response: NotRequired[ExplainedResponse]
+    error: NotRequired[ExplainedError]
+    proxyUrl: NotRequired[str]
+
+
+class Explanation(ExplainedOutcome):
+    """What would answer a call, and why. One of `response`, `error` and `proxyUrl` is there."""
+
+    operationId: str
+    constraints: list[ExplainedConstraint]
+    candidates: list[ExplainedCandidate]
+    dispatcher: str
+    schemaErrors: list[FieldErrorDocument]
+    chosen: NotRequired[str]
+    fallback: NotRequired[str]
+    stateKey: NotRequired[str]
+    state: NotRequired[dict[str, str]]
+    transition: NotRequired[ExplainedTransition]
+
+
+def record_document(record: StateRecord) -> RecordDocument:
+    return {
+        "key": record.key,
+        "surfaceId": record.surface_id,
+        "fields": dict(record.fields),
+        "version": record.version,
+        "updatedAt": clock.rfc3339(record.updated_at),
+    }
+
+
+def counter_document(counter: Counter) -> CounterDocument:
+    return {
+        "surfaceId": counter.surface_id,
+        "operationId": counter.operation_id,
+        "value": counter.value,
+    }
+
+
+def call_document(entry: JournalEntry) -> CallDocument:
+    document: CallDocument = {
+        "id": entry.id,
+        "time": clock.rfc3339(entry.time),
+        "method": entry.method,
+        "path": entry.path,
+        "surfaceId": entry.surface_id,
+        "outcome": str(entry.outcome),
+        "status": entry.status,
+        "durationMs": round(entry.duration_ms),
+        "requestHeaders": dict(entry.request_headers),
+    }
+    if entry.operation_id:
+        document["operationId"] = entry.operation_id
+    if entry.matched_example:
+        document["matchedExample"] = entry.matched_example
+    if entry.request_body:
+        document["requestBody"] = entry.request_body
+    if entry.state_key:
+        document["stateKey"] = entry.state_key
+    if entry.step_id:
+        document["stepId"] = entry.step_id
+    if entry.nearest is not None:
+        document["nearest"] = entry.nearest
+    return document

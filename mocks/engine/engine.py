@@ -1,0 +1,243 @@
+"""How a call of a mock is answered (reference: control-plane 18.2, steps 2 to 7)."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import quote
+
+from kernel.errors import FieldErrorDocument, PlatformError
+from kernel.problems import PROBLEMS
+from mocks.engine.dispatch import Call, Candidate
+from mocks.engine.nearest import nearest_example
+from mocks.engine.tables import CompiledOperation, OperationTables
+from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
+from mocks.engine.validation import check_constraints
+from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
+from mocks.model.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
+from mocks.templates.scope import AnswerTooLarge, Scope
+from mocks.templates.values import NotOfType
+from surfaces.model import Fallback
+
+Forwarded = Sequence[tuple[str, str]]
+_REJECTED: Final = (AnswerTooLarge, NotOfType)
+_INVALID: Final = "mock_request_invalid"
+_SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
+_randomness: Final = random.Random()  # noqa: S311 - for values of mocks, not for secrets
+os.register_at_fork(after_in_child=_randomness.seed)
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """Answers calls. `rng` makes generated values and draws without a seed."""
+
+    state: StateStore
+    scripts: ScriptRunner
+    proxy: Proxy
+    rng: random.Random = _randomness
+
+    async def answer(self, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
+        """Return the answer to a call, with the delay to wait before it is sent."""
+        tables = operation.tables
+        if tables.broken is not None:
+            return tables.broken
+        try:
+            forwarded: Forwarded = ()
+            if tables.constraints:
+                errors, forwarded = check_constraints(tables.constraints, request)
+                if errors:
+                    return constraint_error_answer(errors)
+            answer = await self._resolve(operation, tables, request)
+        except PlatformError as error:
+            return error_answer(error)
+        except UnicodeEncodeError:  # a lone surrogate, as JSON may hold it
+            return error_answer(PlatformError("the request is not Unicode", code=_INVALID))
+        return with_headers(answer, forwarded) if forwarded else answer
+
+    async def _resolve(
+        self, operation: CompiledOperation, tables: OperationTables, request: MockRequest
+    ) -> MockAnswer:
+        scope = Scope(request, _EMPTY, "", self.rng)
+        found = await self.look_up_state(operation, tables, scope)
+        candidate = await self.pick_candidate(operation, tables, scope)
+        if candidate is None:
+            return await self._fall_back(operation, tables, scope, found)
+        if candidate.schema is not None and (errors := candidate.schema.errors(request)):
+            return invalid_request_answer(errors, candidate.name)
+        return await self._respond(operation, tables, candidate, scope, found)
+
+    async def look_up_state(
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope
+    ) -> LookedUp:
+        """Read the state of a call into its scope, if anything depends on it."""
+        if tables.state is None:
+            return NO_STATE
+        if not tables.reads_state:
+            return LookedUp(tables.state.key(scope), None, tables.state.defaults, was_read=False)
+        found = await look_up(tables.state, scope, self.state, operation.space.key)
+        scope.state = found.fields
+        return found
+
+    async def pick_candidate(
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope
+    ) -> Candidate | None:
+        """Return the example that the dispatcher picks."""
+        call = Call(
+            scope.request,
+            scope.state,
+            tables.place,
+            operation.operation.mock.rules,
+            store=self.state,
+            scripts=self.scripts,
+            rng=self.rng,
+        )
+        return await tables.pick(tables.candidates, call)
+
+    async def respond(
+        self, operation: CompiledOperation, tables: OperationTables, candidate: Candidate | None,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Return the answer of an example, without a look at the request, or of the fallback."""
+        if candidate is None:
+            return await self._fall_back(operation, tables, scope, found)
+        return await self._respond(operation, tables, candidate, scope, found)
+
+    async def _respond(
+        self, operation: CompiledOperation, tables: OperationTables, candidate: Candidate,
+        scope: Scope, found: LookedUp,
+    ) -> MockAnswer:  # fmt: skip
+        """Render an example and apply its transition."""
+        scope.example = candidate.name
+        transition = tables.state.transition(candidate.name) if tables.state else None
+        if transition is None:
+            return candidate.response.constant or candidate.response.answer(scope)
+        assert tables.state is not None
+        answer = candidate.response.answer(scope)
+        place = (operation.space.key, operation.surface.surface_id)
+        change = await apply(transition, tables.state, scope, found, self.state, place)
+        answer.state_key = change.key if change else ""
+        return answer
+
+    async def _fall_back(
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope, found: LookedUp
+    ) -> MockAnswer:
+        fallback = operation.operation.mock.fallback
+        if fallback is None:
+            return no_match_answer(operation, scope)
+        if tables.fallback is not None:
+            return tables.fallback.constant or tables.fallback.answer(scope)
+        if fallback.mode == "proxy":
+            return await self._forward(tables, fallback, scope.request)
+        candidate = tables.candidates.by_name.get(fallback.example_name)
+        if candidate is None:
+            return no_match_answer(operation, scope)
+        answer = await self._respond(operation, tables, candidate, scope, found)
+        return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
+
+    async def _forward(
+        self, tables: OperationTables, fallback: Fallback, request: MockRequest
+    ) -> MockAnswer:
+        found = await self.proxy.forward(
+            proxied_url(fallback.proxy_url, request),
+            method=request.method,
+            headers=request.headers,
+            body=request.raw_body,
+            let_through=frozenset(
+                each.rule.name.lower()
+                for each in tables.constraints
+                if each.rule.forward and each.rule.source == "header"
+            ),
+        )
+        return MockAnswer(
+            status=found.status,
+            media_type=found.media_type,
+            headers=found.headers,
+            body=found.body,
+            outcome=CallOutcome.FALLBACK,
+            fallback="proxy",
+        )
+
+
+_EMPTY: Final[Mapping[str, str]] = {}
+
+
+def proxied_url(url: str, request: MockRequest) -> str:
+    """Return where a proxy fallback sends a request; raise ProxyRefused.
+
+    Exactly `url` or, if it ends in `/`, with the path below the surface appended; the caller's
+    query is appended unless `url` has one.
+    """
+    base, mark, query = url.partition("?")
+    if base.endswith("/"):
+        path = request.path.removeprefix("/")
+        if any(part.lower().replace("%2e", ".") in (".", "..") for part in path.split("/")):
+            raise ProxyRefused("a path with the segment . or .. is not forwarded")
+        base += quote(path, safe=_SAFE_IN_PATH)
+    if not mark and request.raw_query:
+        mark, query = "?", quote(request.raw_query, safe=_SAFE_IN_PATH + "?[]")
+    return f"{base}{mark}{query}"
+
+
+def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:
+    """Return an answer with the headers that constraints copy; they replace its own."""
+    if answer.error_code:
+        return answer
+    names = {name.lower() for name, _ in forwarded}
+    kept = [each for each in answer.headers if each[0].lower() not in names]
+    return replace(answer, headers=(*kept, *forwarded))
+
+
+def constraint_error_answer(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
+    """Return the answer to a call that breaks constraints."""
+    return MockAnswer(
+        status=400,
+        outcome=CallOutcome.REJECTED,
+        error_code="mock_constraint_failed",
+        detail=_sentence(errors, "the request breaks a parameter constraint"),
+        errors=errors,
+    )
+
+
+def invalid_request_answer(errors: Sequence[FieldErrorDocument], example: str) -> MockAnswer:
+    """Return the answer to a call that does not fit the schema of its example."""
+    return MockAnswer(
+        status=400,
+        outcome=CallOutcome.REJECTED,
+        example=example,
+        error_code=_INVALID,
+        detail=_sentence(errors, "the request does not fit the schema of the example"),
+        errors=errors,
+    )
+
+
+def _sentence(errors: Sequence[FieldErrorDocument], what: str) -> str:
+    first = errors[0]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    where = f"{first['pointer']}: " if first["pointer"] else ""
+    return f"{what}: {where}{first['detail']}{more}"[:2_000]
+
+
+def no_match_answer(operation: CompiledOperation, scope: Scope) -> MockAnswer:
+    """Return the answer to a call that no example and no fallback answers."""
+    return MockAnswer(
+        status=404,
+        outcome=CallOutcome.NO_MATCH,
+        error_code="mock_no_match",
+        detail=f"no example of {operation.operation.operation_id} matches, and it has no fallback",
+        nearest=nearest_example(operation, scope.request, scope.state),
+    )
+
+
+def error_answer(error: PlatformError) -> MockAnswer:
+    """Return the answer to a call that an error ends."""
+    is_rejected = isinstance(error, _REJECTED) or error.problem_code == _INVALID
+    return MockAnswer(
+        status=PROBLEMS[error.problem_code],
+        outcome=CallOutcome.REJECTED if is_rejected else CallOutcome.ERROR,
+        error_code=error.problem_code,
+        detail=error.detail,
+        errors=[each.as_dict() for each in error.errors],
+    )

@@ -1,0 +1,122 @@
+"""A call that is only explained, and which calls of a journal are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from kernel.errors import InvalidInput
+from mocks.engine.tables import CompiledOperation, CompiledSpace, CompiledSurface
+from mocks.errors import OperationNotFound, SurfaceNotFound
+from mocks.model.calls import JournalEntry, MockRequest
+
+MAX_QUERY_FIELDS: Final = 1_000
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedCall:
+    """An operation by its id or name, or a method and a path below the surface.
+
+    `path` may have a query. A `body` that is no text is sent as JSON.
+    """
+
+    surface_id: str
+    operation_id: str = ""
+    method: str = ""
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = ""
+
+    def request(self, method: str, path: str, params: Mapping[str, str]) -> MockRequest:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if not isinstance(self.body, str):
+            headers.setdefault("content-type", _JSON)
+        query = self.all_queries
+        return MockRequest(
+            method,
+            path,
+            headers=headers,
+            query=query,
+            params=params,
+            raw_body=self.raw_body,
+            raw_query=urlencode(query),
+        )
+
+    @property
+    def path_only(self) -> str:
+        path = self.path.partition("?")[0]
+        return path if path.startswith("/") or not path else f"/{path}"
+
+    @property
+    def all_queries(self) -> dict[str, str]:
+        """Return each name's first value: that of `query` before that in `path`."""
+        text = self.path.partition("?")[2]
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+        except ValueError:
+            raise InvalidInput("path has too many query parameters") from None
+        return {**dict(reversed(pairs)), **self.query}
+
+    @property
+    def raw_body(self) -> bytes:
+        return self.body.encode() if isinstance(self.body, str) else msgspec.json.encode(self.body)
+
+
+def locate_call(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
+    """Return the operation that a call leads to, and the request as it gets it.
+
+    Raise SurfaceNotFound, OperationNotFound, and InvalidInput if neither names an operation.
+    """
+    surface = space.surfaces.get(call.surface_id)
+    if surface is None:
+        raise SurfaceNotFound(call.surface_id)
+    if call.operation_id:
+        return _by_id(surface, call)
+    if not (call.method and call.path):
+        raise InvalidInput("name the operation by operationId, or by method and path")
+    method = call.method.upper()
+    found = surface.route(method, call.path_only)
+    if found is None:
+        raise OperationNotFound(f"no operation of {call.surface_id} answers {method} {call.path}")
+    operation, params = found
+    return operation, call.request(method, call.path_only, params)
+
+
+def _by_id(surface: CompiledSurface, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
+    operation = surface.operations.get(call.operation_id)
+    if operation is None:
+        named = (surface.find(call.operation_id, adapter) for adapter in ("grpc", "async", "rest"))
+        operation = next((each for each in named if each is not None), None)
+    if operation is None:
+        raise OperationNotFound(f"{call.surface_id} has no operation {call.operation_id!r}")
+    method = (call.method or operation.operation.method).upper()
+    params: Mapping[str, str] = {}
+    if call.path and operation.adapter == "rest":
+        found = surface.route(method, call.path_only)
+        if found is None or found[0] is not operation:
+            raise InvalidInput(f"{method} {call.path} does not lead to {call.operation_id}")
+        params = found[1]
+    path = call.path_only or f"/{operation.operation.path.lstrip('/')}"
+    return operation, call.request(method, path, params)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilter:
+    """Empty means any."""
+
+    surface_id: str = ""
+    operation_id: str = ""
+    outcome: str = ""
+
+    def matches(self, entry: JournalEntry) -> bool:
+        return (
+            self.surface_id in ("", entry.surface_id)
+            and self.operation_id in ("", entry.operation_id)
+            and self.outcome in ("", entry.outcome)
+        )

@@ -1,0 +1,249 @@
+"""Spaces, compiled to tables: routes at once per surface, operations at their first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from kernel.errors import PlatformError
+from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
+from mocks.engine.responses import Response, ResponseParts
+from mocks.engine.routes import Routes, segments
+from mocks.engine.transitions import CompiledState
+from mocks.engine.validation import Constraint, RequestSchema
+from mocks.model.calls import CallOutcome, MockAnswer
+from mocks.model.ports import SpaceContent
+from mocks.model.spaces import SpaceName
+from mocks.templates.scope import Names
+from mocks.templates.templates import TemplateInvalid
+from surfaces import examples_of
+from surfaces.model import Exchange, Fallback, Message, Operation, Surface
+
+_FALLBACK_STATUS: Final = "400"
+
+
+def exchanges_of(operation: Operation) -> tuple[Exchange, ...]:
+    """Return the examples of an operation, in the order of the file, or those of its contract."""
+    return examples_of(operation)
+
+
+def compile_space(content: SpaceContent, name: SpaceName) -> CompiledSpace:
+    """Return the tables of a space; nothing is compiled yet."""
+    return CompiledSpace(content, name)
+
+
+class CompiledSpace:
+    def __init__(self, content: SpaceContent, name: SpaceName) -> None:
+        self.content = content
+        self.name = name
+        self.key = str(name)  # of its state and journal
+        self.surfaces: Mapping[str, CompiledSurface] = {
+            each.surface_id: CompiledSurface(each, self) for each in content.surfaces
+        }
+        self.suite = {
+            "id": content.suite_id,
+            "title": content.title,
+            "repository": content.repository,
+        }
+        self.execution = {"id": name.execution_id}
+
+
+class CompiledSurface:
+    def __init__(self, surface: Surface, space: CompiledSpace) -> None:
+        self.surface = surface
+        self.space = space
+
+    @cached_property
+    def operations(self) -> Mapping[str, CompiledOperation]:
+        return {
+            each.operation_id: CompiledOperation(each, self.surface, self.space)
+            for each in self.surface.operations
+        }
+
+    @cached_property
+    def routes(self) -> Routes[CompiledOperation]:
+        """Return the routes of the adapter rest."""
+        made: Routes[CompiledOperation] = Routes()
+        for each in self.routed:
+            made.add(each.operation.method, each.operation.path, each)
+        return made
+
+    @cached_property
+    def routed(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the adapter rest."""
+        return [each for each in self.operations.values() if each.adapter == "rest"]
+
+    @cached_property
+    def by_literal(self) -> Mapping[tuple[int, str], Sequence[CompiledOperation]]:
+        """Return the operations whose path has a literal at a place."""
+        made: dict[tuple[int, str], list[CompiledOperation]] = {}
+        for each in self.routed:
+            for place in enumerate(segments(each.operation.path)):
+                if "{" not in place[1]:
+                    made.setdefault(place, []).append(each)
+        return made
+
+    @cached_property
+    def _named(self) -> Mapping[tuple[str, str], CompiledOperation]:
+        made: dict[tuple[str, str], CompiledOperation] = {}
+        for attribute in ("operation_id", "name", "path"):
+            for each in self.operations.values():
+                made.setdefault((each.adapter, getattr(each.operation, attribute)), each)
+        return made
+
+    def route(self, method: str, path: str) -> tuple[CompiledOperation, dict[str, str]] | None:
+        """Return the operation at a raw path below the surface, with decoded path parameters."""
+        return self.routes.find(method, path or "/")
+
+    def find(self, text: str, adapter: str) -> CompiledOperation | None:
+        """Return the operation of an adapter by its id, otherwise by its decoded name."""
+        return self._named.get((adapter, text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationTables:
+    """How an operation answers. `broken` is the answer of one that cannot.
+
+    `fallback` is the response of mode static; `reads_state` is False if no part of any answer
+    depends on the record at the lookup key.
+    """
+
+    constraints: tuple[Constraint, ...] = ()
+    state: CompiledState | None = None
+    reads_state: bool = False
+    pick: Dispatcher
+    place: Place
+    candidates: Candidates
+    fallback: Response | None = None
+    broken: MockAnswer | None = None
+
+
+class CompiledOperation:
+    """An operation of a space; its tables are made when they are first asked for.
+
+    `prepared` is what a data plane keeps with it.
+    """
+
+    def __init__(self, operation: Operation, surface: Surface, space: CompiledSpace) -> None:
+        self.operation = operation
+        self.surface = surface
+        self.space = space
+        self.adapter = operation.mock.adapter
+        self.dispatcher = operation.mock.dispatcher
+        self.prepared: object | None = None
+
+    @property
+    def names(self) -> Names:
+        """Return what templates of the operation know before a request."""
+        operation = self.operation
+        titles = {"surfaceId": self.surface.surface_id, "surfaceTitle": self.surface.title}
+        return Names(
+            suite={**self.space.suite, **titles},
+            operation={
+                "id": operation.operation_id,
+                "name": operation.name,
+                "resolverUrl": operation.mock.resolver_url,
+                "runtimeUrl": operation.mock.runtime_url,
+            },
+            execution=self.space.execution,
+        )
+
+    @cached_property
+    def tables(self) -> OperationTables:
+        problems = self.operation.mock.problems
+        if problems:
+            return self._build_broken(problems)
+        try:
+            return self._tables(self.names)
+        except (TemplateInvalid, PlatformError) as invalid:
+            return self._build_broken((str(invalid),))
+
+    def _tables(self, names: Names) -> OperationTables:
+        mock = self.operation.mock
+        candidates = Candidates(
+            [
+                self._candidate(each, order, names)
+                for order, each in enumerate(exchanges_of(self.operation))
+            ]
+        )
+        state = None
+        if mock.state is not None:
+            state = CompiledState(mock.state, self.operation.operation_id, names)
+        fallback = None
+        if mock.fallback is not None and mock.fallback.mode == "static":
+            fallback = self._static(mock.fallback, names)
+        responses = [each.response for each in candidates.listed]
+        responses += [fallback] if fallback else []
+        return OperationTables(
+            constraints=tuple(Constraint(each) for each in mock.constraints),
+            state=state,
+            reads_state=mock.dispatcher == "script"
+            or candidates.reads_state
+            or (state is not None and state.reads_state)
+            or any(each.reads_state for each in responses),
+            pick=dispatchers[mock.dispatcher],
+            place=self._place,
+            candidates=candidates,
+            fallback=fallback,
+        )
+
+    def _candidate(self, exchange: Exchange, order: int, names: Names) -> Candidate:
+        parts = ResponseParts(
+            message=exchange.response,
+            status=exchange.status,
+            media_type=exchange.media_type,
+            adapter=self.adapter,
+            delay_ms=self.operation.mock.delay_ms,
+            example=exchange.name,
+        )
+        request = exchange.request
+        schema = None
+        if request.headers_node is not None or request.body_node is not None:
+            schema = RequestSchema(request.headers_node, request.body_node)
+        return Candidate(exchange, order, Response(parts, names), schema)
+
+    def _static(self, fallback: Fallback, names: Names) -> Response:
+        parts = ResponseParts(
+            message=Message(headers=fallback.headers, body=fallback.body),
+            status=fallback.status or _FALLBACK_STATUS,
+            media_type=fallback.media_type,
+            adapter=self.adapter,
+            outcome=CallOutcome.FALLBACK,
+            fallback="static",
+        )
+        return Response(parts, names)
+
+    @cached_property
+    def static(self) -> MockAnswer | None:
+        """Return the answer of an operation that answers every request alike, at once."""
+        tables = self.tables
+        if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
+            return None
+        listed = tables.candidates.listed
+        if not listed:
+            return tables.fallback.constant if tables.fallback else None
+        answer = listed[0].answer if tables.candidates.is_unconditional else None
+        return answer if answer is not None and not answer.delay_ms else None
+
+    @property
+    def _place(self) -> Place:
+        space = self.space
+        return Place(
+            space.name.suite_id, space.key, self.surface.surface_id, self.operation.operation_id
+        )
+
+    def _build_broken(self, problems: Sequence[str]) -> OperationTables:
+        """Return the tables of an operation whose metadata is wrong."""
+        return OperationTables(
+            pick=dispatchers["example"],
+            place=self._place,
+            candidates=Candidates([]),
+            broken=MockAnswer(
+                status=500,
+                outcome=CallOutcome.ERROR,
+                error_code="mock_metadata_invalid",
+                detail=f"the mock of this operation is invalid: {'; '.join(problems[:5])}"[:2_000],
+            ),
+        )

@@ -1,0 +1,113 @@
+"""A call as the data plane notes it, cheaply; its entry in the journal is made when it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kernel.redaction import MASK
+from mocks.model.calls import CallOutcome, JournalEntry
+
+MAX_ENTRIES: Final = 1_000  # of a space
+MAX_BODY_BYTES: Final = 16 * 2**10
+MAX_HEADER_BYTES: Final = 16 * 2**10  # of a call; further headers are left out
+Mask = Callable[[str], str]
+_SECRET_NAME: Final = re.compile(
+    r"authorization|cookie|secret|token|password|api-?key|signature|credential", re.IGNORECASE
+)
+_SECRET_HEADER: Final = re.compile(  # names that say less in a body
+    rf"{_SECRET_NAME.pattern}|session|jwt|csrf|access-?key|passwd|sec-websocket-protocol"
+    r"|(?<![a-z])auth(?![a-z])",
+    re.IGNORECASE,
+)
+_MEMBER: Final = re.compile(r'("([^"\\]{1,64})"\s*:\s*")((?:[^"\\]|\\.)+)')  # a text in JSON
+_STEP_ID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}")
+
+
+class NotedCall(NamedTuple):
+    """A call as it came: raw headers, the first 16 KiB of the body."""
+
+    id: str
+    time: float
+    method: str
+    path: str
+    surface_id: str
+    operation_id: str
+    example: str
+    outcome: CallOutcome
+    status: int
+    duration_ms: float
+    headers: Iterable[tuple[bytes, bytes]]
+    body: bytes
+    state_key: str = ""
+    nearest: Mapping[str, Any] | None = None
+
+
+def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
+    """Return the entry of a call, without credentials."""
+    headers, step_id = _mask_headers(call.headers, mask)
+    return JournalEntry(
+        id=call.id,
+        time=datetime.fromtimestamp(call.time, UTC),
+        method=call.method,
+        path=mask(call.path),
+        surface_id=call.surface_id,
+        operation_id=call.operation_id,
+        matched_example=call.example,
+        outcome=call.outcome,
+        status=call.status,
+        duration_ms=round(call.duration_ms, 3),
+        request_headers=headers,
+        request_body=_mask_body(call.body.decode(errors="replace"), mask),
+        state_key=mask(call.state_key),
+        step_id=step_id,
+        nearest=None if call.nearest is None else _mask_nearest(call.nearest, mask),
+    )
+
+
+def _mask_body(text: str, mask: Mask) -> str:
+    """Mask the credentials of a body: also those that JSON members are named after."""
+    return mask(_MEMBER.sub(_mask_member, text))
+
+
+def _mask_member(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}" if _SECRET_NAME.search(found[2]) else found[0]
+
+
+def _mask_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    """Mask what a call was nearest to: the credentials among the values that were sent."""
+    shown = dict(nearest)
+    if "conditions" in shown:
+        shown["conditions"] = [_hide_secret(each, mask) for each in shown["conditions"]]
+    return shown
+
+
+def _hide_secret(condition: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+    if "actual" not in condition:
+        return dict(condition)
+    names = _SECRET_HEADER if condition["from"] == "header" else _SECRET_NAME
+    hides = names.search(condition["param"])
+    return {**condition, "actual": MASK if hides else mask(condition["actual"])}
+
+
+def _mask_headers(headers: Iterable[tuple[bytes, bytes]], mask: Mask) -> tuple[dict[str, str], str]:
+    shown: dict[str, str] = {}
+    step_id, room = "", MAX_HEADER_BYTES
+    for name_bytes, value_bytes in headers:
+        room -= len(name_bytes) + len(value_bytes)
+        if room < 0:
+            break
+        name, value = name_bytes.decode("latin-1").lower(), value_bytes.decode("latin-1")
+        if name == "x-partita-step-id" and _STEP_ID.fullmatch(value_bytes):
+            step_id = value
+        shown_value = MASK if _SECRET_HEADER.search(name) else mask(value)
+        shown[name] = f"{shown[name]}, {shown_value}" if name in shown else shown_value
+    return shown, step_id
+
+
+encode_entry: Final = msgspec.json.encode
+decode_entry: Final = msgspec.json.Decoder(JournalEntry).decode

@@ -1,0 +1,156 @@
+"""The newest calls of spaces in the memory of this process. It is thread-safe."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import Final
+
+from mocks.journal.entries import MAX_BODY_BYTES, MAX_ENTRIES, Mask, NotedCall, entry_of
+from mocks.model.calls import JournalEntry
+
+MAX_CALLS: Final = 50_000  # of all spaces
+MAX_BYTES: Final = 32 * 2**20  # of the bodies and headers of all spaces
+_HEAVY_BYTES: Final = 512  # smaller bodies are not counted
+_USUAL_HEAD: Final = 2_048  # nor paths and headers that are smaller
+Noted = NotedCall | JournalEntry
+
+
+def _as_is(text: str) -> str:
+    return text
+
+
+class _Ring:
+    __slots__ = ("bytes", "calls")
+
+    def __init__(self) -> None:
+        self.calls: deque[Noted] = deque()
+        self.bytes = 0
+
+
+class MemoryJournal:
+    """A ring of 1,000 calls a space; of all spaces together, the longest unused lose theirs."""
+
+    def __init__(
+        self,
+        mask: Mask = _as_is,
+        *,
+        most_calls: int = MAX_CALLS,
+        most_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._mask = mask
+        self._most_calls = most_calls
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._rings: OrderedDict[str, _Ring] = OrderedDict()
+        self._calls = 0
+        self._bytes = 0
+        self._prefix = secrets.token_hex(5)
+        self._number = 0
+
+    def next_id(self) -> str:
+        """Return an id that no other call has, here or in another process."""
+        self._number += 1
+        return f"{self._prefix}{self._number:x}"
+
+    def add(self, space: str, entry: Noted) -> None:
+        """Keep a call; its body must be cut already."""
+        size = _size(entry)
+        with self._lock:
+            ring = self._rings.get(space)
+            if ring is None:
+                ring = self._rings[space] = _Ring()
+            ring.calls.append(entry)
+            if len(ring.calls) > MAX_ENTRIES:
+                self._drop_oldest(ring)
+            self._calls += 1
+            if size > _HEAVY_BYTES:
+                ring.bytes += size
+                self._bytes += size
+            if self._calls > self._most_calls or self._bytes > self._most_bytes:
+                self._drop_excess(space)
+
+    async def entries(self, space: str) -> Sequence[JournalEntry]:
+        return self.newest(space)
+
+    def newest(self, space: str) -> list[JournalEntry]:
+        """Return the calls, the newest first."""
+        with self._lock:
+            ring = self._rings.get(space)
+            calls = list(ring.calls) if ring else []
+        return [self.entry(call) for call in reversed(calls)]
+
+    def entry(self, call: Noted) -> JournalEntry:
+        return call if isinstance(call, JournalEntry) else entry_of(call, self._mask)
+
+    async def clear(self, space: str, *, surface_id: str = "", operation_id: str = "") -> int:
+        with self._lock:
+            ring = self._rings.get(space)
+            if ring is None:
+                return 0
+            kept = [
+                call
+                for call in ring.calls
+                if surface_id not in ("", call.surface_id)
+                or operation_id not in ("", call.operation_id)
+            ]
+            removed = len(ring.calls) - len(kept)
+            self._forget(space)
+            if kept:
+                new = self._rings[space] = _Ring()
+                new.calls.extend(kept)
+                new.bytes = sum(size for call in kept if (size := _size(call)) > _HEAVY_BYTES)
+                self._calls += len(kept)
+                self._bytes += new.bytes
+            return removed
+
+    def forget(self, space: str) -> None:
+        with self._lock:
+            self._forget(space)
+
+    def take_all(self) -> dict[str, list[Noted]]:
+        """Remove and return all calls by space, the oldest first."""
+        with self._lock:
+            rings, self._rings = self._rings, OrderedDict()
+            self._calls = self._bytes = 0
+        return {space: list(ring.calls) for space, ring in rings.items()}
+
+    def _forget(self, space: str) -> None:
+        ring = self._rings.pop(space, None)
+        if ring is not None:
+            self._calls -= len(ring.calls)
+            self._bytes -= ring.bytes
+
+    def _drop_oldest(self, ring: _Ring) -> None:
+        size = _size(ring.calls.popleft())
+        self._calls -= 1
+        if size > _HEAVY_BYTES:
+            ring.bytes -= size
+            self._bytes -= size
+
+    def _drop_excess(self, used: str) -> None:
+        """Drop the calls of the space that came first, then the oldest of the one in use."""
+        self._rings.move_to_end(used)
+        while self._calls > self._most_calls or self._bytes > self._most_bytes:
+            first = next(iter(self._rings))
+            if first != used:
+                self._forget(first)
+            elif len(self._rings[used].calls) > 1:
+                self._drop_oldest(self._rings[used])
+            else:
+                return
+
+
+def _size(call: Noted) -> int:
+    """Return the bytes that a call takes, apart from what every call does."""
+    if not isinstance(call, NotedCall):
+        return len(call.request_body)
+    head = len(call.path) + sum([len(name) + len(value) for name, value in call.headers])
+    return len(call.body) + (head if head > _USUAL_HEAD else 0)
+
+
+def cut(body: bytes) -> bytes:
+    """Return what the journal keeps of a body."""
+    return body[:MAX_BODY_BYTES] if len(body) > MAX_BODY_BYTES else body

@@ -1,0 +1,1 @@
+"""Calls and their outcomes, names of spaces, and the ports of the engine."""

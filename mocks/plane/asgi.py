@@ -1,0 +1,317 @@
+"""The data plane: `/mocks/…` and `/internal/mock-data/…` as a plain ASGI application.
+
+It goes through the stages of the HTTP pipeline (reference: control-plane 2) without a session, and
+asks neither a framework nor the store. An operation whose answer depends on nothing has one that
+is ready to be sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from kernel.errors import PlatformError
+from mocks.errors import (
+    MethodNotAllowed,
+    NothingHere,
+    OperationNotFound,
+    SecretRequired,
+    ShuttingDown,
+    SpaceNotActive,
+    SuiteNotFound,
+    SurfaceNotFound,
+)
+from mocks.model.calls import MockAnswer, MockRequest
+from mocks.model.spaces import SpaceName
+from mocks.plane import http_responses
+from mocks.plane.call_notes import CallNotes, answer_of
+from mocks.plane.http_exchange import HttpExchange
+from mocks.plane.http_requests import (
+    ClientLeft,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    has_usual_body,
+    parse_query,
+    read_body,
+    request_id_of,
+    wait_connected,
+)
+from mocks.plane.http_responses import SECURITY, Headers
+from mocks.plane.known_routes import KnownRoutes, Route
+from mocks.plane.ready_answers import ReadyAnswers
+from mocks.plane.resolver import headers_by_name, original_call, resolved_document
+from mocks.plane.setup import AccessRules, PlaneSetup
+from mocks.spaces import LiveSpace
+
+if TYPE_CHECKING:
+    from mocks.engine.tables import CompiledOperation, CompiledSurface
+
+logger: Final = logging.getLogger("partita.mocks")
+PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
+_PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
+_LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
+    "rest": (_PARTS - 1, _PARTS),
+    "grpc": (_PARTS,),
+    "async": (_PARTS,),
+    "ready": (_PARTS - 1,),
+}
+_METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
+    "rest": (),
+    "grpc": ("POST", "OPTIONS"),
+    "async": ("POST", "OPTIONS"),
+    "ready": ("GET", "HEAD", "OPTIONS"),
+}
+
+
+class MockPlane:
+    """The ASGI application; mount it in front for paths that begin with PREFIXES."""
+
+    def __init__(self, setup: PlaneSetup) -> None:
+        self._setup = setup
+        self._spaces = setup.spaces
+        self._routes = KnownRoutes(setup.spaces)
+        self._notes = CallNotes(setup)
+        self._access = AccessRules(setup)
+        self._security = [*SECURITY]
+        if setup.strict_transport_security:
+            value = setup.strict_transport_security.encode()
+            self._security.append((b"strict-transport-security", value))
+        self._ready = ReadyAnswers(setup, self._notes, self._security)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.monotonic()
+        given = dict(scope["headers"])
+        route = self._routes.find(scope, started)
+        if (
+            route is not None
+            and (ready := self._ready.prepare(route.operation).ready) is not None
+            and b"traceparent" not in given
+            and has_usual_body(given)
+            and not self._setup.is_draining()
+            and self._access.may_call(route.space.name, given)
+        ):
+            call = (scope, receive, send)
+            await self._ready.send(ready, route, call, given=given, started=started)
+            return
+        exchange = HttpExchange(
+            scope, receive, send, started=started, given=given, request_id=request_id_of(given)
+        )
+        await self._serve(exchange, route)
+
+    async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
+        """Answer; an exception becomes a problem document (the fault barrier)."""
+        span = exchange.begin_span()
+        try:
+            if route is None:
+                await self._answer(exchange)
+            else:
+                await self._answer_known(exchange, route)
+        except ClientLeft:
+            return
+        except PlatformError as error:
+            await self._refuse(exchange, error)
+        except Exception:  # the edge: nothing may pass it
+            logger.exception(
+                "%s %s failed (request %s)",
+                exchange.method,
+                exchange.kind or "mock",
+                exchange.request_id.decode(),
+            )
+            detail = "an internal error occurred; the log has it under the request's id"
+            await self._refuse(exchange, PlatformError(detail))
+        finally:
+            if span is not None:
+                exchange.end_span(span)
+
+    async def _answer_known(self, exchange: HttpExchange, route: Route) -> None:
+        if self._setup.is_draining():
+            raise ShuttingDown
+        exchange.kind = "rest"
+        if not self._access.may_call(route.space.name, exchange.given):
+            raise SecretRequired
+        await self._simulate(exchange, route)
+
+    async def _answer(self, exchange: HttpExchange) -> None:
+        if self._setup.is_draining():
+            raise ShuttingDown
+        parts = exchange.path.split("/", 5)
+        kind = parts[2] if len(parts) > 2 else ""  # noqa: PLR2004
+        if parts[1] == "internal" and kind == "mock-data" and len(parts) == _PARTS:
+            exchange.kind = kind
+            await self._resolve(exchange, parts)
+            return
+        if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
+            raise NothingHere
+        exchange.kind = kind
+        if exchange.method == "OPTIONS":
+            asked = exchange.given.get(b"access-control-request-headers", b"")
+            await exchange.preflight(self._security, asked)
+            return
+        if _METHODS[kind] and exchange.method not in _METHODS[kind]:
+            raise MethodNotAllowed(b", ".join(each.encode() for each in _METHODS[kind]))
+        if kind == "ready":
+            await self._say_ready(exchange, parts)
+        else:
+            await self._simulate(exchange, await self._find_route(exchange, parts))
+
+    async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
+        name = self._access.authorize_space(exchange.given, parts[3])
+        space = await self._spaces.load_now(str(name))
+        surface = _surface_of(space, name, parts[4])
+        if not surface.operations:
+            raise SurfaceNotFound(parts[4])
+        report = {"ready": True, "operations": len(surface.operations)}
+        await exchange.reply(*http_responses.document(self._security, report))
+
+    async def _simulate(self, exchange: HttpExchange, route: Route) -> None:
+        operation = exchange.operation = route.operation
+        exchange.space, exchange.surface_id = route.space.text, operation.surface.surface_id
+        exchange.below = route.below
+        exchange.raw_body = await read_body(exchange.given, exchange.receive)
+        request = self._request(exchange, route)
+        answer = operation.static or await self._setup.engine.answer(operation, request)
+        if answer.delay_ms:
+            await wait_connected(answer.delay_ms / 1000, exchange.receive)
+        await self._reply(exchange, answer, self._ready.prepare(operation).common)
+        self._notes.note(exchange, answer, request)
+
+    async def _find_route(self, exchange: HttpExchange, parts: list[str]) -> Route:
+        """Find the operation of a path; raise what is missing."""
+        space, surface = await self._surface(exchange, parts)
+        rest = parts[5] if len(parts) == _PARTS else ""
+        params: Mapping[str, str] = {}
+        if exchange.kind == "rest":
+            exchange.below = f"/{rest}"
+            found = surface.route(exchange.method, exchange.below)
+            operation, params = found or (None, params)
+        else:
+            exchange.below = f"/{unquote(rest)}"
+            operation = surface.find(unquote(rest), exchange.kind)
+        if operation is None:
+            raise self._operation_not_found(exchange, surface)
+        if exchange.kind == "rest":
+            self._routes.add(parts, space, surface)
+        return Route(space, operation, params, exchange.below)
+
+    async def _surface(
+        self, exchange: HttpExchange, parts: list[str]
+    ) -> tuple[LiveSpace, CompiledSurface]:
+        name = self._access.authorize_space(exchange.given, parts[3])
+        text = str(name)
+        space = self._spaces.get(text, exchange.started) or await self._spaces.load(text)
+        surface = _surface_of(space, name, parts[4])
+        assert space is not None
+        exchange.space, exchange.surface_id = text, surface.surface.surface_id
+        return space, surface
+
+    def _operation_not_found(
+        self, exchange: HttpExchange, surface: CompiledSurface
+    ) -> PlatformError:
+        exchange.unmatched_of = surface
+        shown = f"{exchange.method} {exchange.below}"[:300]
+        return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
+
+    def _request(self, exchange: HttpExchange, route: Route) -> MockRequest:
+        raw_query: bytes = exchange.scope.get("query_string", b"")
+        return MockRequest(
+            exchange.method,
+            route.below,
+            headers=RequestHeaders(exchange.headers, self._setup.own_cookies),
+            query=parse_query(raw_query),
+            params=route.params,
+            raw_body=exchange.raw_body,
+            raw_query=raw_query.decode("latin-1"),
+        )
+
+    async def _reply(self, exchange: HttpExchange, answer: MockAnswer, common: Headers) -> None:
+        if answer.error_code:
+            error = PlatformError(answer.detail, code=answer.error_code)
+            await exchange.refuse(error, common, answer.errors)
+            return
+        on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
+        answer = http_responses.without_cookies(answer, self._setup.own_cookies)
+        await exchange.reply(*http_responses.mock_response(common, answer, on_site=on_site))
+
+    async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
+        """Answer a gateway; always 200, but for a missing secret."""
+        self._access.require_secret(exchange.given)
+        common = self._security
+        operation: CompiledOperation | None = None
+        request = None
+        try:
+            _, surface = await self._surface(exchange, parts)
+            operation = _operation_of(surface, unquote(parts[5]))
+            if operation is None:
+                exchange.below = f"/{unquote(parts[5])}"
+                raise self._operation_not_found(exchange, surface)
+            exchange.operation = operation
+            common = http_responses.operation_headers(operation, self._security)
+            exchange.raw_body = await read_body(exchange.given, exchange.receive)
+            request = self._original_request(exchange, surface, operation)
+            answer = operation.static or await self._setup.engine.answer(operation, request)
+        except PlatformError as error:
+            answer = answer_of(error)
+        if answer.delay_ms:
+            await wait_connected(answer.delay_ms / 1000, exchange.receive)
+        on_site = self._access.is_on_site(exchange.given)
+        answer = http_responses.without_cookies(answer, self._setup.own_cookies)
+        wire = resolved_document(
+            operation, answer, headers=headers_by_name(answer, on_site=on_site)
+        )
+        await exchange.reply(*http_responses.document(common, wire))
+        exchange.status = answer.status
+        self._notes.note(exchange, answer, request)
+
+    def _original_request(
+        self, exchange: HttpExchange, surface: CompiledSurface, operation: CompiledOperation
+    ) -> MockRequest:
+        call = original_call(
+            surface,
+            operation,
+            method=exchange.method,
+            given=exchange.given,
+            raw_query=exchange.scope.get("query_string", b""),
+        )
+        exchange.method, exchange.below = call.method, call.path
+        return MockRequest(
+            call.method,
+            call.path,
+            headers=RequestHeaders(exchange.headers, self._setup.own_cookies),
+            query=call.query,
+            params=call.params,
+            raw_body=exchange.raw_body,
+            raw_query=call.raw_query,
+        )
+
+    async def _refuse(self, exchange: HttpExchange, error: PlatformError) -> None:
+        common = self._security
+        if exchange.operation is not None:
+            common = http_responses.operation_headers(exchange.operation, self._security)
+        if isinstance(error, MethodNotAllowed):
+            common = [*common, (b"allow", error.methods)]
+        if not exchange.status:
+            await exchange.refuse(error, common)
+        self._notes.note(exchange, answer_of(error), None)
+
+
+def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> CompiledSurface:
+    if space is None:
+        raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)
+    decoded = unquote(surface_id)
+    surface = space.compiled.surfaces.get(decoded)
+    if surface is None:
+        raise SurfaceNotFound(decoded)
+    return surface
+
+
+def _operation_of(surface: CompiledSurface, text: str) -> CompiledOperation | None:
+    found = surface.operations.get(text)
+    if found is not None:
+        return found
+    named = (surface.find(text, adapter) for adapter in ("rest", "grpc", "async"))
+    return next((each for each in named if each is not None), None)

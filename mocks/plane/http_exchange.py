@@ -1,0 +1,145 @@
+"""One HTTP request to the data plane and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from kernel import telemetry
+from kernel.errors import PlatformError
+from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
+from mocks.plane import http_responses
+from mocks.plane.http_requests import Receive, Scope, Send
+from mocks.plane.http_responses import CORS_ANSWER, Headers
+
+_SERVER_ERROR = 500
+
+
+class HttpExchange:
+    """A request with its raw headers; `status` is 0 until the answer goes out.
+
+    `space`, `surface_id` and `operation` are set as soon as they are known: the journal and the
+    metrics name them.
+    """
+
+    __slots__ = (
+        "below", "given", "has_origin", "headers", "kind", "method", "operation", "path",
+        "raw_body", "receive", "request_id", "scope", "send", "space", "started", "status",
+        "surface_id", "unmatched_of",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        started: float,
+        given: Mapping[bytes, bytes],
+        request_id: bytes,
+    ) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.started = started
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.given = given
+        self.request_id = request_id
+        self.method: str = scope["method"]
+        self.path: str = raw_path(scope).decode("latin-1")
+        self.has_origin = b"origin" in given
+        self.status = 0
+        self.kind = ""
+        self.space = ""
+        self.surface_id = ""
+        self.operation: Any = None
+        self.raw_body = b""
+        self.below = ""
+        self.unmatched_of: Any = None
+
+    async def reply(self, status: int, headers: Headers, body: bytes) -> None:
+        self.status = status
+        cors = CORS_ANSWER if self.has_origin else []
+        headers = [*headers, (b"x-request-id", self.request_id), *cors]
+        shown = b"" if self.method == "HEAD" else body
+        prepared = prepared_sender(self.scope)
+        if prepared is None or not prepared(
+            STATUS_LINES[status] + http_responses.lines(headers), shown
+        ):
+            start = {"type": "http.response.start", "status": status, "headers": headers}
+            await self.send(start)
+            await self.send({"type": "http.response.body", "body": shown})
+
+    async def preflight(self, security: Headers, asked: bytes) -> None:
+        """Answer OPTIONS; every origin may call mocks."""
+        self.has_origin = False
+        await self.reply(*http_responses.preflight(security, asked))
+
+    async def refuse(
+        self,
+        error: PlatformError,
+        common: Headers,
+        errors: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Answer with a problem document."""
+        status, headers, body = http_responses.problem(
+            error,
+            common,
+            path=unquote(self.path),
+            request_id=self.request_id.decode(),
+            errors=errors,
+        )
+        await self.reply(status, headers, body)
+
+    def begin_span(self) -> Any:
+        """Return a span below the caller's, None without one or without telemetry."""
+        if b"traceparent" not in self.given or not telemetry.is_configured():
+            return None
+        names = (b"traceparent", b"tracestate")
+        caller = {name.decode(): self.given[name].decode("latin-1") for name in names
+                  if name in self.given}  # fmt: skip
+        route = _PATTERNS.get(self.path.split("/", 3)[2] if self.path.count("/") > 1 else "", "")
+        attributes = {
+            "http.request_id": self.request_id.decode(),
+            "http.route": route or "unmatched",
+            "http.method": self.method,
+            "http.request.method": self.method,
+            "http.scheme": self.scope.get("scheme", "http"),
+        }
+        return telemetry.server_span(route or "unmatched", caller, attributes)
+
+    def end_span(self, span: Any) -> None:
+        span.set_attribute("http.status_code", self.status)
+        span.set_attribute("http.response.status_code", self.status)
+        if self.status >= _SERVER_ERROR:
+            from opentelemetry.trace import StatusCode
+
+            span.set_status(StatusCode.ERROR)
+        span.end()
+
+
+_PATTERNS = {
+    "rest": "/mocks/rest/{space}/{surfaceId}/{path}",
+    "grpc": "/mocks/grpc/{space}/{surfaceId}/{operationId}",
+    "async": "/mocks/async/{space}/{surfaceId}/{operationId}",
+    "ready": "/mocks/ready/{space}/{surfaceId}",
+    "mock-data": "/internal/mock-data/{space}/{surfaceId}/{operationId}",
+}
+
+
+def raw_path(scope: Scope) -> bytes:
+    """Return the path as it came, without its query."""
+    found: bytes | None = scope.get("raw_path")
+    if found is None:
+        found = scope["path"].encode()
+    return found.partition(b"?")[0]
+
+
+def prepared_sender(scope: Scope) -> SendPrepared | None:
+    """Return what sends a whole answer at once, where the server has it."""
+    extension = scope.get("extensions", _NONE).get(EXTENSION)
+    return extension["send"] if extension else None
+
+
+_NONE: Mapping[str, Any] = {}

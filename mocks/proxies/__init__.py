@@ -1,0 +1,1 @@
+"""HTTP to targets outside: guarded for fallbacks, recording for `mock record`."""

@@ -1,0 +1,1 @@
+"""Scripts of dispatchers, evaluated in child processes within limits."""

@@ -1,0 +1,172 @@
+"""What `mock serve` prints: facts and calls on stdout, what happens later on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kernel.errors import FieldError
+from mocks.model.calls import JournalEntry
+from mocks.standalone.served_files import Reading
+from mocks.standalone.served_suite import ServedSuite
+from surfaces.model import Surface
+from surfaces.warnings import PackageWarning
+
+_SHOWN_WARNINGS: Final = 20
+_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+Place = FieldError | PackageWarning
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What the command says once it serves; `grpc` is an address or ""."""
+
+    served: ServedSuite
+    base_url: str
+    grpc: str
+    took_s: float
+
+    def document(self) -> dict[str, Any]:
+        reading = self.served.reading
+        surfaces = reading.content.surfaces
+        document: dict[str, Any] = {
+            "suiteId": self.served.files.suite_id,
+            "url": self.base_url,
+            "files": str(self.served.files.place),
+            "surfaces": [
+                {"id": each.surface_id, "url": each.mock_host, "operations": len(each.operations)}
+                for each in surfaces
+            ],
+            "operations": reading.operations,
+            "curl": _first_curl(surfaces),
+            "warnings": [each.as_dict() for each in reading.warnings],
+            "startedInMs": round(self.took_s * 1000),
+        }
+        return document | ({"grpc": self.grpc} if self.grpc else {})
+
+
+class Output:
+    """What the command prints on stdout."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def facts(self, facts: ServerFacts) -> None:
+        served, reading = facts.served, facts.served.reading
+        if self.as_json:
+            self._line(json.dumps(facts.document(), ensure_ascii=False))
+            return
+        surfaces = reading.content.surfaces
+        self._line(f"{reading.content.title} ({served.files.suite_id}) on {facts.base_url}")
+        width = max(len(surface.surface_id) for surface in surfaces)
+        for surface in surfaces:
+            self._line(f"  {surface.surface_id:{width}}  {surface.mock_host}  {_size(surface)}")
+        if facts.grpc:
+            self._line(f"gRPC on {facts.grpc}, with reflection")
+        self._line(f"try: {_first_curl(surfaces)}")
+        took = f"started in {facts.took_s * 1000:.0f} ms"
+        self._line(f"{_count(reading)}; {took}, Ctrl-C ends it")
+        _list(reading.warnings)
+
+    def call(self, entry: JournalEntry) -> None:
+        self._line(
+            json.dumps(_call(entry), ensure_ascii=False) if self.as_json else _describe(entry)
+        )
+
+    def _line(self, text: str) -> None:
+        with contextlib.suppress(BrokenPipeError):  # `… | head` has read enough; go on serving
+            sys.stdout.write(f"{_CONTROL.sub('?', text)}\n")
+            sys.stdout.flush()
+
+
+def _size(surface: Surface) -> str:
+    return f"{len(surface.operations)} operation{'s' * (len(surface.operations) != 1)}"
+
+
+def _count(reading: Reading) -> str:
+    warnings = len(reading.warnings)
+    operations = reading.operations
+    counted = f"{operations} operation{'s' * (operations != 1)}"
+    return f"{counted}, {warnings} warning{'s' * (warnings != 1)}"
+
+
+def _first_curl(surfaces: Sequence[Surface]) -> str:
+    """Return the command of the first operation with an example, otherwise of the first."""
+    operations = [each for surface in surfaces for each in surface.operations]
+    return next((each for each in operations if each.exchanges), operations[0]).curl_command
+
+
+def _call(entry: JournalEntry) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "time": entry.time.isoformat(timespec="milliseconds"),
+        "method": entry.method,
+        "path": entry.path,
+        "surfaceId": entry.surface_id,
+        "outcome": str(entry.outcome),
+        "status": entry.status,
+        "durationMs": round(entry.duration_ms, 3),
+    }
+    optional: Mapping[str, Any] = {
+        "operationId": entry.operation_id,
+        "matchedExample": entry.matched_example,
+        "stateKey": entry.state_key,
+        "nearest": entry.nearest,
+    }
+    return document | {key: value for key, value in optional.items() if value}
+
+
+def _describe(entry: JournalEntry) -> str:
+    where = entry.operation_id or entry.surface_id or "-"
+    what = entry.matched_example or str(entry.outcome)
+    state = f", state {entry.state_key}" if entry.state_key else ""
+    nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
+    return (
+        f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
+        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}"
+    )
+
+
+def _nearest(nearest: Mapping[str, Any]) -> str:
+    """Return what an unmatched call was nearest to, and what differs."""
+    if "example" not in nearest:
+        return f"{nearest['method']} {nearest['path']} ({nearest['differs']} differs)"
+    differences = [
+        f"{each['from']} {each['param']} must be {each['expected']!r}, "
+        + (f"it is {each['actual']!r}" if "actual" in each else "it is missing")
+        for each in nearest["conditions"]
+    ]
+    return f"{nearest['example']} ({'; '.join(differences)})"
+
+
+def report_reload(reading: Reading) -> None:
+    report(f"reloaded: {_count(reading)}")
+    _list(reading.warnings)
+
+
+def report_kept(reason: str, places: Sequence[Place]) -> None:
+    report(f"kept the last good version: {reason}")
+    _list(places)
+
+
+def report_error(code: str, detail: str, places: Sequence[Place]) -> None:
+    report(f"error {code}: {detail}")
+    _list(places)
+
+
+def _list(places: Sequence[Place]) -> None:
+    for each in places[:_SHOWN_WARNINGS]:
+        at = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
+        report(f"  {at}: {each.detail}" if at else f"  {each.detail}")
+    if len(places) > _SHOWN_WARNINGS:
+        report(f"  and {len(places) - _SHOWN_WARNINGS} more")
+
+
+def report(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"{_CONTROL.sub('?', text)}\n")
+        sys.stderr.flush()

@@ -1,0 +1,107 @@
+"""The data plane of `mock serve`: the control plane's own, with its state in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mocks.engine.engine import Engine
+from mocks.engine.nearest import nearest
+from mocks.engine.tables import compile_space
+from mocks.errors import PortTaken
+from mocks.grpc import start_server
+from mocks.journal.entries import NotedCall
+from mocks.journal.memory import MemoryJournal
+from mocks.model.calls import JournalEntry
+from mocks.plane.asgi import MockPlane
+from mocks.plane.channel_wires import ChannelsApp
+from mocks.plane.channels import PREFIX, Channels
+from mocks.plane.http_requests import Receive, Scope, Send
+from mocks.plane.setup import PlaneSetup
+from mocks.proxies.lazy import LazyProxy
+from mocks.scripts.pool import ScriptPool
+from mocks.spaces import Spaces, SpacesSetup
+from mocks.standalone.explanations import PATH as EXPLAIN
+from mocks.standalone.explanations import Explanations
+from mocks.standalone.served_suite import ServedSuite
+from mocks.state.memory import MemoryState
+
+if TYPE_CHECKING:
+    from kernel.addresses import Network
+    from mocks.grpc.server import GrpcServer
+
+Logged = Callable[[JournalEntry], None]
+
+
+class StandalonePlane:
+    """The ASGI application of one suite. `logged` is told each call as the journal has it."""
+
+    def __init__(
+        self, served: ServedSuite, *, logged: Logged | None, allowed: Sequence[Network]
+    ) -> None:
+        state = MemoryState()
+        self._spaces = Spaces(
+            SpacesSetup(source_of=lambda _kind: served, compile=compile_space, state=state)
+        )
+        self._space = str(served.name)
+        self._scripts = ScriptPool()
+        engine = Engine(state=state, scripts=self._scripts, proxy=LazyProxy(allowed=allowed))
+        journal = MemoryJournal() if logged is None else _ToldJournal(logged)
+        self._setup = PlaneSetup(
+            spaces=self._spaces, engine=engine, journal=journal, nearest=nearest
+        )
+        self._mocks = MockPlane(self._setup)
+        self._channels = Channels(self._setup)
+        self._explain = Explanations(self._setup, self._space)
+        self._grpc: GrpcServer | None = None
+        self._subscriptions = ChannelsApp(self._channels)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" or scope["path"].startswith(PREFIX):
+            await self._subscriptions(scope, receive, send)
+        elif scope["path"] == EXPLAIN:
+            await self._explain(scope, receive, send)
+        else:
+            await self._mocks(scope, receive, send)
+
+    def start(self) -> None:
+        self._spaces.start()
+
+    async def start_grpc(self, host: str, port: int) -> int:
+        """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
+        names = [self._space]
+        try:
+            self._grpc = await start_server(
+                self._setup, lambda: names, host=host, port=port, shares_port=False
+            )
+        except PortTaken:
+            return 0
+        return self._grpc.port
+
+    async def stop_grpc(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop()
+
+    def renew(self) -> None:
+        """Let the next call see the files as they were read last."""
+        self._spaces.forget(self._space)
+
+    def close_channels(self) -> None:
+        """End the subscriptions, which have no end of their own."""
+        self._channels.close()
+
+    def stop(self) -> None:
+        self._spaces.stop()
+        self._scripts.close()
+
+
+class _ToldJournal(MemoryJournal):
+    """Tells each call as it is kept."""
+
+    def __init__(self, logged: Logged) -> None:
+        super().__init__()
+        self._logged = logged
+
+    def add(self, space: str, entry: NotedCall | JournalEntry) -> None:
+        super().add(space, entry)
+        self._logged(self.entry(entry))

@@ -1,0 +1,187 @@
+"""The files that `mock serve` serves: a suite's folder, a folder of contracts, or one contract.
+
+    files = ServedFiles(place)
+    reading = files.read(base_url)      # raises PlatformError for what breaks a rule for packages
+    files.signature()                   # changes with the files
+
+Nothing here knows Django or a store, so that the command starts at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from kernel.errors import FieldError, PlatformError
+from kernel.ids import humanize, is_identifier
+from mocks.model.ports import SpaceContent
+from readers import Unreadable
+from readers.archive import content_digest
+from readers.folder import BrokenPackage, broken_text_rule, read_folder, state_of
+from readers.yaml import read_yaml
+from surfaces import surfaces_of
+from surfaces.contracts import identifier
+from surfaces.model import Surface
+from surfaces.warnings import PackageWarning
+
+SUITE_FILE: Final = "suite.star"
+_OF_A_SUITE: Final = (SUITE_FILE, "api", "mock")
+_CONTRACTS: Final = (".yaml", ".yml", ".json", ".proto", ".graphql", ".graphqls", ".gql", ".wsdl")
+_ABOUT: Final = ("metadata.yaml", "metadata.yml", "README.md")
+_BELOW: Final = "api/"  # where contracts are that come without the folders of a suite
+
+
+class NothingToServe(PlatformError):
+    """Neither a file, a folder nor the id of a suite; or nothing in it that can be simulated."""
+
+    code = "suite_not_found"
+
+
+class FilesRefused(PlatformError):
+    code = "package_invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the files say at a moment."""
+
+    content: SpaceContent
+    warnings: tuple[PackageWarning, ...]
+
+    @property
+    def operations(self) -> int:
+        return sum(len(surface.operations) for surface in self.content.surfaces)
+
+
+class ServedFiles:
+    """The files at one place; `suite_id` names the space that serves them."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place.resolve()
+        self.is_file = self.place.is_file()
+        self.is_suite = any((self.place / name).exists() for name in _OF_A_SUITE)
+        name = self.place.stem if self.is_file else self.place.name
+        self.suite_id = name if is_identifier(name) else identifier(name, "suite")
+
+    @classmethod
+    def find(cls, text: str, suites_folder: Path) -> ServedFiles:
+        """Return the files at a path, otherwise those of the suite with that id.
+
+        Raise NothingToServe.
+        """
+        place = Path(text)
+        if place.exists():
+            return cls(place)
+        if is_identifier(text) and (suites_folder / text / SUITE_FILE).is_file():
+            return cls(suites_folder / text)
+        raise NothingToServe(
+            f'"{text}" is neither a folder or file here nor a suite of {suites_folder}'
+        )
+
+    def signature(self) -> Hashable:
+        if not self.is_file:
+            return state_of(self.place).signature
+        try:
+            facts = self.place.stat()
+        except OSError as error:
+            return error.errno
+        return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+    def read(self, base_url: str) -> Reading:
+        """Read everything anew; raise FilesRefused, and NothingToServe without any operation."""
+        try:
+            files = dict(self._contents())
+        except BrokenPackage as broken:
+            path = self._in_place(broken.path)
+            at = FieldError(code="package_invalid", detail=broken.reason, file=path)
+            raise FilesRefused(f"{path} {broken.reason}", errors=[at]) from None
+        surfaces, warnings = surfaces_of(files, suite_id=self.suite_id, base_url=base_url)
+        shown = tuple(
+            replace(each, file=each.file and self._in_place(each.file)) for each in warnings
+        )
+        if not any(surface.operations for surface in surfaces):
+            errors = [_as_error(warning) for warning in shown]
+            raise NothingToServe(f"{self.place} declares no operation: {_WANTED}", errors=errors)
+        about = _about(files)
+        content = SpaceContent(
+            suite_id=self.suite_id,
+            title=about.get("title") or self._title_of(surfaces),
+            repository=about.get("repository") or f"workspace/{self.suite_id}",
+            generation=content_digest(files),
+            surfaces=surfaces,
+            files=files,
+        )
+        return Reading(content=content, warnings=shown)
+
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        if self.is_file:
+            yield (path := f"{_BELOW}{self.place.name}"), _content(self.place, path)
+        elif self.is_suite:
+            yield from read_folder(self.place)
+        else:
+            yield from read_folder(self.place, below=_BELOW, endings=_CONTRACTS)
+
+    def _title_of(self, surfaces: Sequence[Surface]) -> str:
+        """Return the title of files that say none: that of a contract which is alone."""
+        if not self.is_suite and len(surfaces) == 1:
+            return surfaces[0].title
+        return humanize(self.suite_id) or self.suite_id
+
+    def _in_place(self, path: str) -> str:
+        """Return a file's path as it is where it lies."""
+        return path if self.is_suite else path.removeprefix(_BELOW)
+
+
+_WANTED: Final = "expected contracts (OpenAPI, AsyncAPI, .proto, GraphQL, WSDL) or mocks"
+
+
+def _content(file: Path, path: str) -> bytes:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise BrokenPackage(f"cannot be read: {error.strerror}", path) from None
+    if broken := broken_text_rule(path, content):
+        raise BrokenPackage(broken, path)
+    return content
+
+
+def _as_error(warning: PackageWarning) -> FieldError:
+    return FieldError(
+        code=warning.code,
+        detail=warning.detail,
+        file=warning.file,
+        line=warning.line,
+        column=warning.column,
+    )
+
+
+def _about(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the title and the repository as the metadata or the README say them.
+
+    Metadata that cannot be read say nothing: they change no answer but in templates.
+    """
+    texts: dict[str, str] = {}
+    for path in _ABOUT:
+        text = files.get(path, b"").decode(errors="replace")
+        if path.endswith(".md"):
+            lines = [line.strip("# \t") for line in text.splitlines()]
+            texts.setdefault("title", next(filter(None, lines), ""))
+        else:
+            texts = {**_metadata(text), **texts}
+    return texts
+
+
+def _metadata(text: str) -> dict[str, str]:
+    try:
+        root = read_yaml(text)
+    except Unreadable:
+        return {}
+    levels = [level for level in (root.get("metadata"), root.get("spec"), root) if level]
+    return {
+        key.text: value.text
+        for level in levels  # flat keys win
+        for key, value in level.pairs or ()
+        if key.text in ("title", "repository") and value.text
+    }

@@ -1,0 +1,1 @@
+"""Texts and values of mocks, compiled once and rendered for a call."""
