@@ -87,13 +87,13 @@ def stops(decision: RunDecision, steps: Steps, *, is_kept: bool) -> Iterator[Ste
 
 def queue_entry(step: StepState, backend: str) -> StepChange:
     """Queue a step for the backend with this label."""
-    values = {**_queued(step), "job_state": advance_job(step.job, JobEvent.ENQUEUED)}
+    values = {**_queue_values(step), "job_state": advance_job(step.job, JobEvent.ENQUEUED)}
     return StepChange(step.index, values, (EventText("queued", f"queued for {backend}"),))
 
 
 def log_run(step: StepState, line: LogLine) -> tuple[StepChange, ...]:
     """Run a log node, which ends at once, with its line as output."""
-    queued = StepChange(step.index, _queued(step), (EventText("queued", "queued"),))
+    queued = StepChange(step.index, _queue_values(step), (EventText("queued", "queued"),))
     claimed = {"status": advance_step(StepStatus.QUEUED, StepEvent.CLAIMED), "started_at": step.now}
     healthy = {
         "status": advance_step(StepStatus.RUNNING, StepEvent.ENDED_WELL),
@@ -111,7 +111,7 @@ def mock_start(step: StepState, *, fault: str, timeout: timedelta) -> tuple[Step
 
     It fails at once if there is a `fault`: nothing to serve.
     """
-    queued = StepChange(step.index, _queued(step), (EventText("queued", "queued"),))
+    queued = StepChange(step.index, _queue_values(step), (EventText("queued", "queued"),))
     step = replace(step, status=StepStatus.QUEUED, attempt=step.attempt + 1)
     if fault:
         return queued, failure(step, StepFailure(StepReason.MOCK_SURFACE_MISSING, fault))
@@ -172,7 +172,7 @@ def _stop_request(step: StepState, reason: CancelReason, *, is_kept: bool = Fals
     return StepChange(step.index, {"cancel_reason": reason}, nudge=nudge)
 
 
-def _queued(step: StepState) -> Values:
+def _queue_values(step: StepState) -> Values:
     return {
         "status": advance_step(step.status, StepEvent.READY),
         "attempt": step.attempt + 1,

@@ -254,7 +254,7 @@ def _retry(step: StepState, why: StepFailure) -> StepChange:
     reason = str(why.reason)
     return StepChange(
         step.index,
-        _returned(step, StepEvent.RETRY, again),
+        _return_values(step, StepEvent.RETRY, again),
         (EventText("retry", f"{failed}; next in {pause.seconds} s", "warn", reason),),
         AttemptEnd(str(StepStatus.FAILED), reason),
         Nudge(WORK_NUDGE, pause.total_seconds()),
@@ -267,7 +267,7 @@ def _requeue(
 ) -> StepChange:
     return StepChange(
         step.index,
-        _returned(step, StepEvent.REQUEUED, again),
+        _return_values(step, StepEvent.REQUEUED, again),
         (EventText("requeued", text, "warn", reason),),
         AttemptEnd("requeued", reason),
         Nudge(WORK_NUDGE, after_s),
@@ -275,7 +275,7 @@ def _requeue(
     )
 
 
-def _returned(step: StepState, event: StepEvent, again: Values) -> Values:
+def _return_values(step: StepState, event: StepEvent, again: Values) -> Values:
     return {
         **UNCLAIMED,
         "status": advance_step(step.status, event),

@@ -60,7 +60,7 @@ def content_key(import_path: str) -> str:
     return f"/{import_path}"
 
 
-class SnapshotDocument(TypedDict):
+class RunSnapshot(TypedDict):
     """A snapshot as stored; `RunDefinition` says what its parts have."""
 
     suite: Mapping[str, Any]
@@ -159,12 +159,12 @@ def _read_edges(snapshot_ids: set[UUID]) -> dict[UUID, Mapping[str, StepEdges]]:
     return {pk: step_edges(_unpack(packed)["suite"]["topology"]) for pk, packed in rows}
 
 
-def _document(snapshot_id: UUID) -> SnapshotDocument:
+def _document(snapshot_id: UUID) -> RunSnapshot:
     return _unpack(Snapshot.objects.values_list("document", flat=True).get(pk=snapshot_id))
 
 
-def _unpack(packed: bytes | memoryview) -> SnapshotDocument:
-    document: SnapshotDocument = json.loads(zlib.decompress(packed))
+def _unpack(packed: bytes | memoryview) -> RunSnapshot:
+    document: RunSnapshot = json.loads(zlib.decompress(packed))
     return document
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from apps.platform_settings.domain.addresses import ENGINE, HTTP, broken_address_rule
 from apps.platform_settings.domain.backends import BUILT_IN, Backend, Mode
-from apps.platform_settings.domain.fields import Entry, Fields, SettingsContext
+from apps.platform_settings.domain.fields import DocumentEntry, Fields, SettingsContext
 from apps.platform_settings.domain.keys import (
     AGENTS,
     INSTALLATION,
@@ -17,7 +17,7 @@ from apps.platform_settings.domain.keys import (
     SECRETS,
     SMTP,
     WORKSPACES,
-    Group,
+    KeyGroup,
 )
 from apps.platform_settings.domain.mail import SmtpSettings
 from apps.platform_settings.domain.registries import ImageRegistry
@@ -117,7 +117,7 @@ def _document(fields: Fields) -> Document:
     )
 
 
-def _entries(fields: Fields, group: Group, kind: Callable[..., T]) -> tuple[T, ...]:
+def _entries(fields: Fields, group: KeyGroup, kind: Callable[..., T]) -> tuple[T, ...]:
     return tuple(kind(**entry.attributes) for entry in fields.entries(group))
 
 
@@ -127,7 +127,7 @@ def _agents(fields: Fields) -> Iterator[Backend]:
         yield Backend(**entry.attributes)
 
 
-def _check_type(fields: Fields, entry: Entry) -> None:
+def _check_type(fields: Fields, entry: DocumentEntry) -> None:
     """Check what a type requires of the other keys; a missing type is an error."""
     node, pointer, kind = entry.node, entry.pointer, entry.values["type"]
     url = entry.values["hostUrl"]

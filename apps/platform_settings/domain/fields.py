@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apps.platform_settings.domain.keys import ENCRYPTED, Group, Key, known_names
+from apps.platform_settings.domain.keys import ENCRYPTED, Key, KeyGroup, known_names
 from kernel.encryption import Undecryptable, decrypt
 from kernel.errors import FieldError
 from readers.yaml import Node
@@ -35,7 +35,7 @@ class SettingsContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DocumentEntry:
     """A mapping of the document: where it stands, and its values by key."""
 
     node: Node
@@ -83,12 +83,12 @@ class Fields:
         """Add an error at the value of a key, or at the mapping that does not have it."""
         self.refuse(mapping.get(key) or mapping, f"{pointer}/{key}", code, f"{key} {detail}")
 
-    def entry(self, group: Group) -> Entry | None:
+    def entry(self, group: KeyGroup) -> DocumentEntry | None:
         """Return the one mapping of a group, or None where the document does not have it."""
         mapping = self.mapping(group.path)
         return self._entry(group, mapping, group.pointer) if mapping else None
 
-    def entries(self, group: Group) -> Iterator[Entry]:
+    def entries(self, group: KeyGroup) -> Iterator[DocumentEntry]:
         """Yield each entry of a list; that two have one identity is an error."""
         above, seen = self.mapping(group.path[:-1]), set()
         for node, pointer in self._items(above, group.path[-1], group.pointer):
@@ -128,13 +128,13 @@ class Fields:
                 self.refuse(key, f"{pointer}/{key.text}", "unknown_field", detail)
         return True
 
-    def _entry(self, group: Group, node: Node, pointer: str) -> Entry:
-        entry = Entry(node, pointer, group.settable, {})
+    def _entry(self, group: KeyGroup, node: Node, pointer: str) -> DocumentEntry:
+        entry = DocumentEntry(node, pointer, group.settable, {})
         for key in sorted(group.settable, key=lambda each: bool(each.hidden_by)):
             entry.values[key.name] = self._value(key, entry)
         return entry
 
-    def _value(self, key: Key, entry: Entry) -> object:
+    def _value(self, key: Key, entry: DocumentEntry) -> object:
         node, pointer = entry.node, entry.pointer
         if isinstance(key.default, tuple):
             items = self._items(node, key.name, f"{pointer}/{key.name}")

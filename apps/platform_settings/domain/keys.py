@@ -74,7 +74,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class KeyGroup:
     """The keys of one mapping of the document, or of each entry of a list; `path` leads there.
 
     The first key of a list's entries is their identity. `folds_case`: two identities that differ
@@ -200,7 +200,7 @@ _LIMITS: Final = (
         note="0: any number",
     ),
 )
-INSTALLATION: Final = Group(
+INSTALLATION: Final = KeyGroup(
     (),
     (
         Key("mode", "mode", default="local", check=_mode_rule, choices=get_args(Mode)),
@@ -210,7 +210,7 @@ INSTALLATION: Final = Group(
         Key("warnings", default=(), read_only=True),
     ),
 )
-AGENTS: Final = Group(
+AGENTS: Final = KeyGroup(
     ("agents",),
     (
         Key("agentId", "backend_id", check=_identifier_rule, required=True),
@@ -238,7 +238,7 @@ AGENTS: Final = Group(
     ),
     is_list=True,
 )
-WORKSPACES: Final = Group(
+WORKSPACES: Final = KeyGroup(
     ("workspaces",),
     (
         Key(
@@ -250,7 +250,7 @@ WORKSPACES: Final = Group(
     is_list=True,
     note="for others than administrators their own alone",
 )
-REGISTRIES: Final = Group(
+REGISTRIES: Final = KeyGroup(
     ("registries",),
     (
         Key("registryId", "registry_id", check=_identifier_rule, required=True),
@@ -276,7 +276,7 @@ REGISTRIES: Final = Group(
     is_list=True,
     folds_case=True,
 )
-SECRETS: Final = Group(
+SECRETS: Final = KeyGroup(
     ("secrets",),
     (
         Key("provider", default="none", check=_manager_rule),
@@ -294,7 +294,7 @@ SECRETS: Final = Group(
         Key("secretPrefix", "prefix"),
     ),
 )
-OVERRIDES: Final = Group(
+OVERRIDES: Final = KeyGroup(
     ("secrets", "globalOverrides"),
     (
         Key("key", "key", check=_variable_rule, required=True),
@@ -304,7 +304,7 @@ OVERRIDES: Final = Group(
     ),
     is_list=True,
 )
-SMTP: Final = Group(
+SMTP: Final = KeyGroup(
     ("notifications", "smtp"),
     (
         Key("host", "host", check=_host_rule),

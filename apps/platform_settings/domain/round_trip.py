@@ -21,8 +21,8 @@ from apps.platform_settings.domain.keys import (
     SECRETS,
     SMTP,
     WORKSPACES,
-    Group,
     Key,
+    KeyGroup,
 )
 from apps.platform_settings.domain.wire import NotMergeable, Version, Wire
 from readers.yaml_editor import (
@@ -75,7 +75,7 @@ def _merge(root: CommentedMap, file: Version, new: Version) -> None:
         _merge_map(map_in(map_in(root, "notifications"), "smtp"), SMTP, *smtp)
 
 
-def _is_same(group: Group, old: Wire, new: Wire) -> bool:
+def _is_same(group: KeyGroup, old: Wire, new: Wire) -> bool:
     return all(_value(key, old) == _value(key, new) for key in group.settable)
 
 
@@ -83,7 +83,7 @@ def _value(key: Key, wire: Wire) -> Any:
     return wire.get(key.name, key.default_value)
 
 
-def _merge_map(data: CommentedMap, group: Group, file: Version, new: Version) -> None:
+def _merge_map(data: CommentedMap, group: KeyGroup, file: Version, new: Version) -> None:
     for key in group.settable:
         value = _value(key, new.meaning)
         is_missing = key.name == "type" and not file.meaning  # of a new entry, where it must stand
@@ -91,7 +91,7 @@ def _merge_map(data: CommentedMap, group: Group, file: Version, new: Version) ->
             set_key(data, key.name, _node(new.written[key.name]))
 
 
-def _merge_list(holder: CommentedMap, group: Group, file: Version, new: Version) -> None:
+def _merge_list(holder: CommentedMap, group: KeyGroup, file: Version, new: Version) -> None:
     name = group.path[-1]
     old_meaning, new_meaning = file.meaning[name], new.meaning[name]
     if old_meaning == new_meaning:

@@ -20,8 +20,8 @@ from apps.platform_settings.domain.keys import (
     INSTALLATION,
     MASK,
     OVERRIDES,
-    Group,
     Key,
+    KeyGroup,
 )
 from kernel.errors import FieldError
 from readers.yaml import Node
@@ -42,7 +42,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WireEntry:
     """A mapping of the document: its name in the history, its JSON pointer, and its values."""
 
     name: str
@@ -50,17 +50,17 @@ class Place:
     entry: Wire
 
 
-def places(wire: Wire, group: Group) -> Iterator[Place]:
+def wire_entries(wire: Wire, group: KeyGroup) -> Iterator[WireEntry]:
     """Yield the mapping of a group, or each entry of its list."""
     found: Any = wire
     for part in group.path:
         found = found[part]
     if not group.is_list:
-        yield Place(group.dotted, group.pointer, found)
+        yield WireEntry(group.dotted, group.pointer, found)
         return
     for index, entry in enumerate(found):
         name = f"{group.dotted}[{entry[group.identity]}]"
-        yield Place(name, f"{group.pointer}/{index}", entry)
+        yield WireEntry(name, f"{group.pointer}/{index}", entry)
 
 
 def wire_of(root: Node) -> Wire:
@@ -132,7 +132,7 @@ class SecretText:
 def secret_texts(wire: Wire) -> Iterator[SecretText]:
     """Yield every secret text, set or not."""
     for group in GROUPS:
-        for place in places(wire, group):
+        for place in wire_entries(wire, group):
             for key in group.settable:
                 if key.secret or place.entry.get(key.hidden_by):
                     yield SecretText(
@@ -165,7 +165,7 @@ def mask_secrets(wire: Wire, *, for_admin: bool, unreadable: Set[str] = frozense
     for group in GROUPS:
         hidden = {key.name: "" for key in group.keys if key.private and not for_admin}
         addresses = [key.name for key in group.keys if key.address]
-        for place in places(made, group):
+        for place in wire_entries(made, group):
             entry = place.entry
             entry.update({name: hide_user(entry[name]) for name in addresses} | hidden)
     return made
@@ -196,7 +196,7 @@ def with_kept_secrets(
             secret.holder[secret.key] = before.text
         if detail:
             faults.append(FieldError(pointer=secret.pointer, code="invalid_value", detail=detail))
-    for place in places(made, OVERRIDES):
+    for place in wire_entries(made, OVERRIDES):
         if not place.entry["sensitive"] and place.entry["value"] == MASK:
             pointer = f"{place.pointer}/value"
             detail = "value: what was a secret is not shown; enter the value anew"
@@ -216,11 +216,11 @@ def settable_document(document: Mapping[str, Any]) -> Wire:
     return made
 
 
-def _without(entry: Mapping[str, Any], group: Group) -> Wire:
+def _without(entry: Mapping[str, Any], group: KeyGroup) -> Wire:
     return {key: value for key, value in entry.items() if key not in group.read_only}
 
 
-def _entry(group: Group, node: Node | None) -> Wire:
+def _entry(group: KeyGroup, node: Node | None) -> Wire:
     return {key.name: _value(key, node.get(key.name) if node else None) for key in group.settable}
 
 

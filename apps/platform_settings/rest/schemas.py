@@ -14,8 +14,8 @@ from apps.platform_settings.domain.keys import (
     SECRETS,
     SMTP,
     WORKSPACES,
-    Group,
     Key,
+    KeyGroup,
 )
 
 Schema = type[serializers.Serializer[Any]]
@@ -47,7 +47,11 @@ def _text_field(key: Key, *, required: bool) -> serializers.Field[Any, Any, Any,
 
 
 def _object(
-    name: str, group: Group | None, *, required: bool, **more: serializers.Field[Any, Any, Any, Any]
+    name: str,
+    group: KeyGroup | None,
+    *,
+    required: bool,
+    **more: serializers.Field[Any, Any, Any, Any],
 ) -> Schema:
     keys = group.keys if group else ()
     fields = {key.name: _field(key, required=required) for key in keys}
@@ -55,10 +59,10 @@ def _object(
 
 
 def _document(suffix: str, *, required: bool) -> Schema:
-    def object_of(name: str, group: Group | None, **more: Any) -> Schema:
+    def object_of(name: str, group: KeyGroup | None, **more: Any) -> Schema:
         return _object(f"{name}{suffix}", group, required=required, **more)
 
-    def list_of(name: str, group: Group, *, needed: bool = required) -> Any:
+    def list_of(name: str, group: KeyGroup, *, needed: bool = required) -> Any:
         return object_of(name, group)(many=True, required=needed, help_text=group.note)
 
     warning = {name: serializers.CharField() for name in ("pointer", "code", "detail")}

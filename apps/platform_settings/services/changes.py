@@ -57,7 +57,7 @@ def author_of(principal: Principal, origin: str) -> Author:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredSettings:
     """The stored document; `row` is None where nothing is stored, and the default stands."""
 
     row: PlatformSettings | None
@@ -135,13 +135,13 @@ def record_sync(registry_id: str, *, succeeded: bool, error: str = "") -> None:
     raise_generation(TOPIC)
 
 
-def _load() -> _Stored:
+def _load() -> _StoredSettings:
     row = stored_settings()
-    return _Stored(row, row.wire if row else default_wire())
+    return _StoredSettings(row, row.wire if row else default_wire())
 
 
 def _decide(
-    stored: _Stored, wire: Wire, *, digests: list[str] | None = None
+    stored: _StoredSettings, wire: Wire, *, digests: list[str] | None = None
 ) -> _Replacement | None:
     """Return what storing the document changes, None for nothing; `digests` are of its file."""
     row, now = stored.row, clock.now()
@@ -159,7 +159,7 @@ def _decide(
     )
 
 
-def _write(author: Author, stored: _Stored, new: _Replacement | None) -> list[Change]:
+def _write(author: Author, stored: _StoredSettings, new: _Replacement | None) -> list[Change]:
     """Write the row, unless another change came between, and all that follows from it."""
     if new is None:
         return []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
 from apps.profiles.api import Profile, default_profile, profiles_of
 from apps.suites.domain.dependencies import Dependencies, DependencyDocument, dependencies_of
@@ -60,9 +60,7 @@ LANGUAGE_OF: Final = {
     for extension in extensions.split()
 }
 _MODULE: Final = re.compile(r"^@[^/]+/([^/]+)\Z")
-
-
-SuiteStatus: TypeAlias = Literal["Installed", "Verified", "Invalid"]
+SuiteStatus = Literal["Installed", "Verified", "Invalid"]
 
 
 class ProfileDocument(TypedDict):

@@ -69,7 +69,7 @@ class EvaluationCache:
         """Return the evaluation of a key; without one, run the job on a thread of the pool."""
         with self._lock:
             if known := self._find(key):
-                return finished(known)
+                return ended_future(known)
             task = self._tasks.get(key)
             if task is None:
                 task = self._tasks[key] = _Task(job)
@@ -133,7 +133,7 @@ class EvaluationCache:
         task.future.set_result(result.evaluation)
 
 
-def finished(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:
+def ended_future(evaluation: SuiteEvaluation) -> Future[SuiteEvaluation]:
     """Return a future that has its result."""
     future: Future[SuiteEvaluation] = Future()
     future.set_result(evaluation)

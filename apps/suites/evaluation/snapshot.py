@@ -16,7 +16,7 @@ from apps.suites.dependencies.modules import modules_digest
 from apps.suites.dependencies.resolution import Closure, Resolver
 from apps.suites.domain.definition import Suite, SuiteEvaluation
 from apps.suites.domain.problems import TopologyProblem
-from apps.suites.evaluation.cache import EvaluationCache, JobResult, Pool, finished
+from apps.suites.evaluation.cache import EvaluationCache, JobResult, Pool, ended_future
 from apps.suites.evaluation.composition import Composition, profile_of
 from apps.suites.evaluation.suite_text import evaluate_text
 from apps.suites.sources.registry_packages import TAG_KEPT_S
@@ -53,7 +53,7 @@ class LibrarySnapshot:
             problem = TopologyProblem(
                 "profile_invalid", invalid.detail, file=at.file, line=at.line, column=at.column
             )
-            return StartedEvaluation(finished(SuiteEvaluation(problem=problem)))
+            return StartedEvaluation(ended_future(SuiteEvaluation(problem=problem)))
         return self.start(suite, env)
 
     def start(self, suite: Suite, env: Mapping[str, str]) -> StartedEvaluation:
@@ -62,7 +62,7 @@ class LibrarySnapshot:
         Contacts no registry; the thread that runs the evaluation does.
         """
         if suite.package_problem:
-            return StartedEvaluation(finished(SuiteEvaluation(problem=suite.package_problem)))
+            return StartedEvaluation(ended_future(SuiteEvaluation(problem=suite.package_problem)))
         closure = self.resolver.closure(suite)
         evaluate = self._evaluate_with_imports if suite.dependencies.entries else self._evaluate_own
         pool: Pool = "whole" if closure.is_whole else "pulling"

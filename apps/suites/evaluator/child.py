@@ -32,7 +32,7 @@ def limit_this_process(*, memory: int, seconds: int) -> None:
 def main() -> None:
     os.nice(NICENESS)
     request = json.load(sys.stdin.buffer)
-    from apps.suites.evaluator.answers import answer
+    from apps.suites.evaluator.request_handler import answer
 
     limit_this_process(memory=request["memory"], seconds=request["seconds"])
     write_bounded(answer(request), limit=request["answer"])

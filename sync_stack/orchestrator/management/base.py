@@ -174,7 +174,7 @@ class RuleCommand(SyncCommand):
     def add_more(self, parser: CommandParser) -> None:
         parser.add_argument("--rule", required=True)
 
-    def trigger(self, ports: Ports, options: Mapping[str, Any], **extra: Any) -> list[Task]:
+    def create_tasks(self, ports: Ports, options: Mapping[str, Any], **extra: Any) -> list[Task]:
         """Create a task for each ref of the rule, with `extra` as trigger_manual takes it."""
         name, bundle = options["rule"], ports.bundle()
         rule = bundle.find_rule(name)

@@ -323,7 +323,7 @@ def test_a_suite_is_found_by_its_repository(workspace):
 def test_what_python_compiles_in_a_suite_is_no_part_of_it(workspace):
     workspace.add("s", {"suite.star": GOOD, "tests/a.py": "", "tests/__pycache__/a.pyc": b"\xff\0"})
 
-    assert set(api.resolve("s").files) == {"suite.star", "tests/a.py"}
+    assert set(selectors.resolve("s").files) == {"suite.star", "tests/a.py"}
 
 
 def test_a_resolved_suite_carries_what_a_run_needs(workspace):

@@ -24,7 +24,7 @@ class Command(RuleCommand):
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
         with self.open_ports() as ports:
-            planned = self.trigger(ports, options, max_attempts=1, dry_run=True)
+            planned = self.create_tasks(ports, options, max_attempts=1, dry_run=True)
             done = [run_here(task, ports) for task in planned]
         failed = [f"{task.id}: {_reason(task)}" for task in done if task.state != "SUCCEEDED"]
         return CommandAnswer(

@@ -22,7 +22,7 @@ class Command(RuleCommand):
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
         with self.open_ports() as ports:
-            created = self.trigger(ports, options)
+            created = self.create_tasks(ports, options)
         rows = [
             (task.id, event.repo, event.ref)
             for task in created
