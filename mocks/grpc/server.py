@@ -69,6 +69,7 @@ class GrpcServer:
         try:
             self.port = self._server.add_insecure_port(f"{host}:{self.port}")
         except RuntimeError:
+            self._server = None  # it ends itself, which it can do only while this loop runs
             raise PortTaken(f"{host}:{self.port} cannot be listened on") from None
         await self._server.start()
         logger.info("Mocks of gRPC listen on %s:%d", host, self.port)
