@@ -47,6 +47,16 @@ class CancelWords(NamedTuple):
         return f"{what}{by}{when}{why}"
 
 
+def is_planning(status: str, verdict: str) -> bool:
+    """Whether steps may still start: the run is booted, not canceled, and has no verdict."""
+    return status == ExecutionStatus.BOOTING and not verdict
+
+
+def open_jobs(jobs: Sequence[JobState]) -> tuple[int, ...]:
+    """Return the steps whose jobs a supervisor has."""
+    return tuple(index for index, job in enumerate(jobs) if job is JobState.RUNNING)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
     """A run before a decision; an index is that of a step in the plan.
@@ -73,12 +83,11 @@ class RunState:
 
     @property
     def is_planning(self) -> bool:
-        """Whether steps may still start: the run is booted, not canceled, and has no verdict."""
-        return self.status is ExecutionStatus.BOOTING and not self.verdict
+        return is_planning(self.status, self.verdict)
 
     @property
     def open_jobs(self) -> tuple[int, ...]:
-        return tuple(index for index, job in enumerate(self.jobs) if job is JobState.RUNNING)
+        return open_jobs(self.jobs)
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -106,7 +115,7 @@ class RunDecision:
     then; an `event` without a text has this sentence. `keeps`: the environment is kept if the
     workspace may keep one more. `stop`: open jobs that must end; `end_stopped`: those that end
     without their supervisor. `goes_on`: more follows, which is `then`, or else is decided from the
-    state after this. `reads`: steps whose rows are needed.
+    state after this. `needs`: further steps whose rows the changes are made of.
     """
 
     replaced: bool = False
@@ -127,7 +136,18 @@ class RunDecision:
     end_stopped: tuple[int, ...] = ()
     then: RunDecision | None = None
     goes_on: bool = False
-    reads: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """Return the steps whose rows are needed."""
+        return (
+            *self.needs,
+            *self.reset.services,
+            *self.reset.indexes,
+            *self.stop,
+            *self.end_stopped,
+        )
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -164,7 +184,7 @@ def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
         cancel_text="canceled with what it depends on",
         skip=steps.skip,
         start=steps.start,
-        reads=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
+        needs=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
         goes_on=any(_ends_at_once(state, index) for index in steps.start),
     )
     if steps.verdict is None:
@@ -183,7 +203,6 @@ def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision
 def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
     """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
     status = advance_execution(state.status, ExecutionEvent.CANCEL_REQUESTED)
-    stop = state.open_jobs
     at_once = status is ExecutionStatus.CANCELED
     return RunDecision(
         values={
@@ -198,8 +217,7 @@ def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
         stores_sentence=True,
         event=None if at_once else EventText("canceling", words.text("cancel requested"), "warn"),
         cancel=state.waiting,
-        stop=stop,
-        reads=stop,
+        stop=state.open_jobs,
         stop_reason=CancelReason.CANCELED,
         then=_end(state, status, words.text("canceled", " before it started")) if at_once else None,
         goes_on=True,
@@ -211,7 +229,6 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
 
     The detail of `step_failed` is the step that failed.
     """
-    stop = state.open_jobs
     is_late = reason is RunReason.RUN_TIMEOUT
     return RunDecision(
         values={
@@ -224,8 +241,7 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
         stores_sentence=True,
         skip=dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED)),
         keeps=state.keep.applies_to(ExecutionStatus.FAILED, reason),
-        stop=stop,
-        reads=stop,
+        stop=state.open_jobs,
         stop_reason=CancelReason.TIMEOUT if is_late else CancelReason.CANCELED,
         goes_on=True,
     )
@@ -233,8 +249,7 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
 
 def decide_forced_end(state: RunState) -> RunDecision:
     """End what is still open after the time for stopping; later reports of it are stale."""
-    stopped = state.open_jobs
-    return RunDecision(end_stopped=stopped, reads=stopped, goes_on=True)
+    return RunDecision(end_stopped=state.open_jobs, goes_on=True)
 
 
 def _ends_at_once(state: RunState, index: int) -> bool:
@@ -250,9 +265,7 @@ def _decide_replacement(state: RunState) -> RunDecision:
         names = _names(state.plan, services)
         text = f"{names} restarted: this step ran against the previous instance"
         reset = ResetSteps(found.reset, services, text)
-        return RunDecision(
-            replaced=True, reset=reset, reads=(*services, *found.reset), goes_on=True
-        )
+        return RunDecision(replaced=True, reset=reset, goes_on=True)
     after = _with_failures(state)
     if state.failing:
         failed = decide_failure(after, RunReason.STEP_FAILED)
@@ -300,7 +313,6 @@ def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -
         verdict=values,
         keeps=state.keep.applies_to(verdict, reason),
         stop=stop,
-        reads=(*decision.reads, *stop),
         goes_on=not stop,
     )
 

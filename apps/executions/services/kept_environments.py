@@ -52,8 +52,7 @@ def keeping(execution: Execution, now: datetime) -> RunChange:
     The row says so at once.
     """
     if count_kept(execution.workspace_id) < conf.max_kept():
-        until = now + timedelta(milliseconds=execution.keep_alive_ms)
-        return RunChange({"keep_alive_until": until})
+        return RunChange({"keep_alive_until": _until(execution, now)})
     text = (
         f"the environment is not kept: this workspace keeps {conf.max_kept()} already; "
         "end one of them (EXECUTION_MAX_KEPT)"
@@ -66,7 +65,7 @@ def kept_from_end(execution: Execution, now: datetime) -> RunChange:
     if not execution.has_kept_environment:
         return RunChange({"bound_agent_id": ""})
     kept_for = durations.format_duration(execution.keep_alive_ms / 1000)
-    until = now + timedelta(milliseconds=execution.keep_alive_ms)
+    until = _until(execution, now)
     text = f"the environment is kept for {kept_for}, until {clock.rfc3339(until)}"
     return RunChange({"keep_alive_until": until}, (EventText("kept", text),))
 
@@ -172,3 +171,7 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     if run is None or not run.is_over or not run.execution.has_kept_environment or is_over_time:
         raise NotKept(not_kept_text(run.execution if run else execution))
     return run
+
+
+def _until(execution: Execution, now: datetime) -> datetime:
+    return now + timedelta(milliseconds=execution.keep_alive_ms)

@@ -24,7 +24,12 @@ from apps.executions.domain.events import (
 )
 from apps.executions.domain.kept_environments import KeepWish
 from apps.executions.domain.plan import RunPlan
-from apps.executions.domain.progression import CancelWords, RunState
+from apps.executions.domain.progression import (
+    CancelWords,
+    RunState,
+    is_planning,
+    open_jobs,
+)
 from apps.executions.domain.states import (
     CUTS_SHORT,
     STATES_OF,
@@ -104,8 +109,7 @@ class RunAggregate:
 
     @property
     def is_planning(self) -> bool:
-        """Whether steps may still start: the run is booted, not canceled, and has no verdict."""
-        return self.execution.status == ExecutionStatus.BOOTING and not self.execution.verdict
+        return is_planning(self.execution.status, self.execution.verdict)
 
     @property
     def not_selected(self) -> list[int]:
@@ -145,8 +149,8 @@ class RunAggregate:
         """Return the rows of `reads`, and those known, in one query; and steps by their index."""
         return self.rows.read(reads), {index: self.step_state(index) for index in indexes}
 
-    def open_jobs(self) -> list[int]:
-        return [index for index, job in enumerate(self.job_states) if job is JobState.RUNNING]
+    def open_jobs(self) -> tuple[int, ...]:
+        return open_jobs(self.job_states)
 
     def attempt(self, index: int) -> int:
         """Return the number of the attempt, 0 while pending.

@@ -24,17 +24,9 @@ from apps.executions.domain.progression import (
     decide_forced_end,
     decide_progress,
 )
-from apps.executions.domain.states import (
-    RunReason,
-    StepStatus,
-)
+from apps.executions.domain.states import RunReason, StepStatus
 from apps.executions.domain.steps import fill_in, layered_env
-from apps.executions.domain.transitions import (
-    RunChange,
-    StepChange,
-    StepState,
-    Values,
-)
+from apps.executions.domain.transitions import RunChange, StepChange, StepState, Values
 from apps.executions.domain.verdict import RunOutcome, run_sentence
 from apps.executions.selectors.runs import cancellation
 from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
