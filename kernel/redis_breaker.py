@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -42,6 +43,19 @@ class RedisBreaker:
     @property
     def is_away(self) -> bool:
         return self._ask_at is not None
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Make one call in this context, with its answer recorded; raise RedisAway without one."""
+        self.admit()
+        from redis import RedisError
+
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            self.record_failure(error)
+            raise RedisAway from error
+        self.record_answer()
 
     def admit(self) -> None:
         """Return when Redis may be asked; raise RedisAway during a pause."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from kernel.redis_breaker import RedisAway, RedisBreaker, open_redis
+from kernel.redis_breaker import RedisBreaker, open_redis
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -70,33 +70,17 @@ class RedisLink:
 
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
         """Run a Lua script on the running loop; raise RedisAway, at once while Redis is away."""
-        self._breaker.admit()
-        from redis import RedisError
-
-        client = self._of_loop()
-        try:
+        with self._breaker.call():
+            client = self._of_loop()
             async with client.room:
-                answer = await client.script(script)(keys=keys, args=arguments)
-        except (RedisError, OSError) as error:
-            self._breaker.record_failure(error)
-            raise RedisAway from error
-        self._breaker.record_answer()
-        return answer
+                return await client.script(script)(keys=keys, args=arguments)
 
     def run_from_thread(
         self, script: str, keys: Sequence[str], arguments: Sequence[str | int | bytes]
     ) -> Any:
         """Run a Lua script and wait; raise as `run`."""
-        self._breaker.admit()
-        from redis import RedisError
-
-        try:
-            answer = self._of_threads().register_script(script)(keys=keys, args=arguments)
-        except (RedisError, OSError) as error:
-            self._breaker.record_failure(error)
-            raise RedisAway from error
-        self._breaker.record_answer()
-        return answer
+        with self._breaker.call():
+            return self._of_threads().register_script(script)(keys=keys, args=arguments)
 
     async def leave_loop(self) -> None:
         """Close the connections of the running loop."""

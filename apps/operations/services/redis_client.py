@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from apps.operations import conf
-from kernel.redis_breaker import RedisAway, RedisBreaker, open_redis
+from kernel.redis_breaker import RedisBreaker, open_redis
 
 ANSWER_S: Final = 0.25  # to connect, and then for the answer
 
@@ -26,16 +26,8 @@ class SharedRedisClient:
 
     def run(self, script: str, *, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
         """Run a Lua script and return its result; raise RedisAway, at once while Redis is away."""
-        from redis import RedisError
-
-        self._breaker.admit()
-        try:
-            answer = self._client.register_script(script)(keys=keys, args=arguments)
-        except RedisError as error:
-            self._breaker.record_failure(error)
-            raise RedisAway from error
-        self._breaker.record_answer()
-        return answer
+        with self._breaker.call():
+            return self._client.register_script(script)(keys=keys, args=arguments)
 
     def close(self) -> None:
         self._client.close()
