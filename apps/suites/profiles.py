@@ -129,11 +129,6 @@ def use_files_without_store() -> bool:
     return profile_join.files_only
 
 
-def suite_profiles(suite: Suite) -> tuple[Profile, ...]:
-    """Return the profiles of a suite now, records over files, the default first."""
-    return current_profiles(suite).profiles
-
-
 def current_profiles(suite: Suite) -> ProfileSet:
     """Return the profiles of a suite with their texts, from the store as it is now."""
     return _set_of(suite, stored_profiles_of(suite.suite_id))

@@ -96,11 +96,6 @@ def read_every_suite() -> None:
     library.index.read_all()
 
 
-def source_problems() -> dict[str, str]:
-    """Return the sources of suites that could not be listed last, and why."""
-    return library.index.problems()
-
-
 def list_suites() -> list[DefinitionDocument]:
     """Return the Definition of every suite, also broken ones, by title and id; do not change them.
 

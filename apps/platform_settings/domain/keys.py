@@ -91,8 +91,8 @@ class KeyGroup:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settable", tuple(key for key in self.keys if not key.read_only))
-        told = frozenset(key.name for key in self.keys if key.read_only)
-        object.__setattr__(self, "read_only", told)
+        read_only = frozenset(key.name for key in self.keys if key.read_only)
+        object.__setattr__(self, "read_only", read_only)
 
     @property
     def identity(self) -> str:

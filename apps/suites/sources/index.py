@@ -231,10 +231,6 @@ class SuiteIndex:
         sourced = self._current.get(suite_id)
         return sourced.key if sourced else ""
 
-    def problems(self) -> dict[str, str]:
-        """Return the sources that could not be listed, and why; their last suites are shown."""
-        return {source.name: source.problem for source in self._open_sources() if source.problem}
-
     def _open_sources(self) -> tuple[_Source, ...]:
         with self._lock:
             if not self._sources:

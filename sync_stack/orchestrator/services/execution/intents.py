@@ -12,12 +12,7 @@ from typing import Final
 
 from sync_stack.core.journal import JournalRecord, plan_restore
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import (
-    SinkConflict,
-    SinkError,
-    TargetMarker,
-    batches,
-)
+from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker, batches
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskMemory
 from sync_stack.orchestrator.selectors import ledgers, tasks

@@ -176,7 +176,7 @@ def failed_targets(
             continue
         restored = planned.restored if planned else 0
         made = replace(_target(ref_state, target), restored=restored)
-        if target.ledger is not None and target.ledger.intent is not None:
+        if target.has_intent:
             word = "inconsistent"
         elif is_culprit:
             word = "failed"
