@@ -83,8 +83,8 @@ class ClusterApi:
 
     def store(self, kind: str, made: Object) -> Object:
         self._number += 1
-        about = {"uid": f"uid-{self._number}", "resourceVersion": str(self._number)}
-        made = {**made, "metadata": {**about, **made["metadata"]}}
+        about = {"uid": f"uid-{self._number}", **made["metadata"]}
+        made = {**made, "metadata": {**about, "resourceVersion": str(self._number)}}
         self.objects.setdefault(kind, {})[made["metadata"]["name"]] = made
         return made
 
@@ -97,6 +97,8 @@ class ClusterApi:
                 return answer
         if rest.endswith("/log"):
             return self.logs.pop(0)
+        if rest.endswith("/ephemeralcontainers"):
+            return self._add_containers(rest.partition("/")[0], json.loads(request.content))
         if request.method == "POST":
             return self._create(kind, json.loads(request.content))
         return self._named(request, kind, rest) if rest else self._list(request, kind)
@@ -108,6 +110,11 @@ class ClusterApi:
         if kind == "pods":
             body["status"] = self.status
         return httpx.Response(201, json=self.store(kind, body))
+
+    def _add_containers(self, name: str, change: Object) -> httpx.Response:
+        pod = self.objects["pods"][name]
+        pod["spec"] |= change["spec"]
+        return httpx.Response(200, json=self.store("pods", pod))
 
     def _named(self, request: httpx.Request, kind: str, name: str) -> httpx.Response:
         found = self.objects.get(kind, {}).get(name)

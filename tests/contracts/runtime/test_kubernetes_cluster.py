@@ -26,6 +26,7 @@ from worker.domain.runtime import (
     StartFailed,
     UnitLost,
 )
+from worker.runtimes.kubernetes.objects import KEEPER
 from worker.runtimes.kubernetes.runtime import KubernetesRuntime
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -282,3 +283,23 @@ async def test_a_program_that_cannot_be_started_is_the_steps_own_failure(driver:
 
     assert failure.value.exit_code == 127
     assert "no such file or directory" in str(failure.value)
+
+
+END_KEEPER = """own=$(cat /proc/self/cgroup); for d in /proc/[0-9]*; do p=${d#/proc/}
+[ "$p" != 1 ] && [ "$(cat $d/cgroup 2>/dev/null)" = "$own" ] && echo $p
+done | sort -n | head -n 1 | xargs kill -KILL"""
+
+
+async def test_a_keeper_that_ends_early_is_replaced_and_its_files_are_taken(driver: Driver) -> None:
+    unit = await driver.start("sh:sleep 6; echo kept >$PARTITA_ARTIFACTS_DIR/out.txt; exit 3")
+    waiting = asyncio.create_task(driver.runtime.wait(unit))
+
+    with pytest.raises(AssertionError, match="137"):
+        kubectl("exec", unit.name, "-c", KEEPER, "--", "sh", "-c", f"{END_KEEPER}; sleep 60")
+
+    async with asyncio.timeout(60):
+        ended = await waiting
+        [file] = (await driver.runtime.collect(unit, "out.txt")).files
+    assert (ended.exit_code, file.body) == (3, b"kept\n")
+    [pod] = objects("pods", driver)
+    assert [each["name"] for each in pod["spec"]["ephemeralContainers"]] == ["keeper-1"]

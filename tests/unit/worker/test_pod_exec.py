@@ -20,6 +20,8 @@ from worker.domain.runtime import RuntimeUnavailable
 from worker.runtimes.kubernetes import keeper
 from worker.runtimes.kubernetes.client import ClusterClient, StreamBroken
 from worker.runtimes.kubernetes.exec_stream import ExecResult
+from worker.runtimes.kubernetes.pod_keepers import Keepers
+from worker.runtimes.kubernetes.pod_watch import PodWatch
 
 Program = Callable[[Sequence[str], Callable[[bytes], None]], Awaitable[ExecResult]]
 
@@ -119,7 +121,9 @@ async def collect(monkeypatch: pytest.MonkeyPatch, output: bytes, code: int) -> 
         server="http://cluster", trust=ssl.create_default_context(), token=lambda: "t"
     )
     transport = httpx.MockTransport(lambda request: httpx.Response(500))
-    return await keeper.collect(ClusterClient(access, "apps", transport=transport), "api", "*.txt")
+    client = ClusterClient(access, "apps", transport=transport)
+    keepers = Keepers(client, PodWatch(client, ""))
+    return await keeper.collect(keepers, "api", "*.txt")
 
 
 async def test_files_are_taken_though_tar_left_out_a_socket(

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cluster_api import RUNNING, ClusterApi, ignore_pull, launch, refusal
 from worker.domain.runtime import RuntimeFailure, RuntimeUnavailable, UnitState
 from worker.runtimes.kubernetes import keeper, pod_spec
-from worker.runtimes.kubernetes.objects import FILLER, KEEPER
+from worker.runtimes.kubernetes.objects import FILLER
 
 DROPPED = "failed to create shim task: context canceled: unknown"
 MAY_HAVE_BEGUN = 'failed to start containerd task "38fe8d": context canceled: unknown'
@@ -103,12 +103,11 @@ async def test_a_start_whose_files_cannot_be_copied_leaves_no_pod(
 class _DroppingNode(ClusterApi):
     """A node whose kubelet is restarted while it starts a container of the first pod."""
 
-    def __init__(self, container: str, words: str, *others: dict[str, Any]) -> None:
+    def __init__(self, container: str, words: str) -> None:
         kind = "initContainerStatuses" if container == FILLER else "containerStatuses"
         ended = {"exitCode": 128, "reason": "StartError", "message": words}
         container_status = {"name": container, "state": {"terminated": ended}}
-        phase = "Running" if others else "Failed"
-        super().__init__(status={"phase": phase, kind: [container_status, *others]})
+        super().__init__(status={"phase": "Failed", kind: [container_status]})
 
     def _create(self, kind: str, body: dict[str, Any]) -> httpx.Response:
         answer = super()._create(kind, body)
@@ -154,26 +153,8 @@ async def test_a_step_that_may_have_begun_is_not_started_again_unasked(tmp_path:
     await runtime.close()
 
 
-async def test_a_step_that_runs_without_its_keeper_is_none(tmp_path: Path) -> None:
-    [running] = RUNNING["containerStatuses"]
-    api = _DroppingNode(KEEPER, DROPPED, running)
-    runtime = api.runtime(tmp_path, pending_s=10)
-
-    with pytest.raises(RuntimeFailure, match="which may have begun") as failure:
-        await runtime.start(launch())
-
-    assert failure.value.reason == "node_lost"
-    assert api.names("pods") == []
-    await runtime.close()
-
-
-@pytest.mark.parametrize(
-    ("container", "others"), [("step", []), (KEEPER, RUNNING["containerStatuses"])]
-)
-async def test_a_service_that_may_have_begun_is_started_again(
-    tmp_path: Path, container: str, others: list[dict[str, Any]]
-) -> None:
-    api = _DroppingNode(container, MAY_HAVE_BEGUN, *others)
+async def test_a_service_that_may_have_begun_is_started_again(tmp_path: Path) -> None:
+    api = _DroppingNode("step", MAY_HAVE_BEGUN)
     runtime = api.runtime(tmp_path, pending_s=10)
 
     unit = await runtime.start(launch(node={"command": ["true"], "kind": "service"}))

@@ -15,7 +15,8 @@ from worker.domain.runtime import CONTAINER_FOLDERS, WORKSPACE, Collected, Colle
 from worker.domain.tar_files import take_files
 from worker.runtimes.kubernetes.client import ClusterClient
 from worker.runtimes.kubernetes.exec_stream import ExecResult
-from worker.runtimes.kubernetes.objects import FILLER, KEEPER
+from worker.runtimes.kubernetes.objects import FILLER
+from worker.runtimes.kubernetes.pod_keepers import Keepers
 from worker.runtimes.kubernetes.pod_scripts import (
     ARCHIVE,
     ARCHIVE_KEY,
@@ -70,12 +71,12 @@ class ProcessUsage:
     memory_bytes: int
 
 
-async def signal_step(client: ClusterClient, pod: str, *, kill: bool) -> None:
+async def signal_step(keepers: Keepers, pod: str, *, kill: bool) -> None:
     """Send SIGTERM to the step's program, or SIGKILL to all its processes. Raises ExecFailed.
 
     It may be called again: a process that ended meanwhile is an error, too.
     """
-    result = await client.run(pod, KEEPER, ["sh", "-c", _KILL if kill else _TERMINATE])
+    result = await keepers.run(pod, ["sh", "-c", _KILL if kill else _TERMINATE])
     if result.exit_code:
         raise ExecFailed(f"the step could not be stopped: {_last_line(result)}")
 
@@ -88,24 +89,24 @@ async def feed(client: ClusterClient, pod: str, archive: bytes) -> None:
         raise ExecFailed(f"the files could not be copied: {_last_line(result)}")
 
 
-async def add_files(client: ClusterClient, pod: str, archive: bytes) -> None:
+async def add_files(keepers: Keepers, pod: str, archive: bytes) -> None:
     """Add an archive for `/` to the directories of a pod that is filled already."""
     argv = ["sh", "-c", _ADD, "sh", str(len(archive))]
-    result = await client.run(pod, KEEPER, argv, stdin=archive, limit_s=TRANSFER_S)
+    result = await keepers.run(pod, argv, stdin=archive, limit_s=TRANSFER_S)
     if result.exit_code:
         raise ExecFailed(f"files could not be added: {_last_line(result)}")
 
 
-async def wait_for_gate(client: ClusterClient, pod: str) -> None:
+async def wait_for_gate(keepers: Keepers, pod: str) -> None:
     """Return when the gate of a pod waits for its release. Raises ExecFailed if it ends before."""
-    result = await client.run(pod, KEEPER, ["sh", "-c", _UNTIL_READY])
+    result = await keepers.run(pod, ["sh", "-c", _UNTIL_READY])
     if result.exit_code:
         raise ExecFailed("the program cannot be started behind a gate")
 
 
-async def usage(client: ClusterClient, pod: str) -> ProcessUsage:
+async def usage(keepers: Keepers, pod: str) -> ProcessUsage:
     """Return the CPU time and memory of the step's processes, and of those that they waited for."""
-    result = await client.run(pod, KEEPER, ["sh", "-c", _USAGE])
+    result = await keepers.run(pod, ["sh", "-c", _USAGE])
     ticks = pages = 0
     for line in result.output.decode(errors="replace").splitlines():
         fields = line.rpartition(")")[2].split()
@@ -115,7 +116,7 @@ async def usage(client: ClusterClient, pod: str) -> ProcessUsage:
     return ProcessUsage(cpu_s=ticks / _TICKS, memory_bytes=pages * _PAGE)
 
 
-async def changes(client: ClusterClient, pod: str, *, limit: int) -> bytes:
+async def changes(keepers: Keepers, pod: str, *, limit: int) -> bytes:
     """Return what the step wrote to the shared directory (tar+gzip), empty if nothing.
 
     Many files are several archives one after the other. Raises TooLarge.
@@ -128,25 +129,25 @@ async def changes(client: ClusterClient, pod: str, *, limit: int) -> bytes:
         taken.extend(data)
 
     argv = ["sh", "-c", _CHANGES]
-    result = await client.run(pod, KEEPER, argv, take=take, limit_s=TRANSFER_S)
+    result = await keepers.run(pod, argv, take=take, limit_s=TRANSFER_S)
     if result.exit_code:
         raise ExecFailed(f"the shared directory could not be read: {_last_line(result)}")
     return bytes(taken)
 
 
-async def collect(client: ClusterClient, pod: str, path: str) -> Collected:
+async def collect(keepers: Keepers, pod: str, path: str) -> Collected:
     """Return what the first of the step's own directories has that match. Raises PathRefused."""
     for search in searches(path, CONTAINER_FOLDERS):
-        found = await _search_folder(client, pod, search)
+        found = await _search_folder(keepers, pod, search)
         if found.files or found.skipped:
             return found
     shared = search_shared(path, CONTAINER_FOLDERS)
-    if shared and (await _search_folder(client, pod, shared)).files:
+    if shared and (await _search_folder(keepers, pod, shared)).files:
         return Collected(hint=shared_hint(path))
     return Collected()
 
 
-async def _search_folder(client: ClusterClient, pod: str, search: Search) -> Collected:
+async def _search_folder(keepers: Keepers, pod: str, search: Search) -> Collected:
     folder = PurePosixPath(search.folder)
     if not _is_kept(folder):
         return Collected()
@@ -154,7 +155,7 @@ async def _search_folder(client: ClusterClient, pod: str, search: Search) -> Col
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         try:
             take = _limit_output(file.write)
-            result = await client.run(pod, KEEPER, argv, take=take, limit_s=TRANSFER_S)
+            result = await keepers.run(pod, argv, take=take, limit_s=TRANSFER_S)
         except TooLarge:
             size = _ARCHIVE_LIMIT // 2**20
             return Collected(skipped=(f"{search.folder} is larger than {size} MiB: none read",))

@@ -9,6 +9,8 @@ import msgspec
 STEP_CONTAINER: Final = "step"
 FILLER: Final = "files"  # the init container
 KEEPER: Final = "keeper"  # holds the directories of the step after its end, and acts for it
+ADDED_KEEPER: Final = "keeper-"  # and a number: in the place of one that ended too early
+_OVER: Final = frozenset({"Succeeded", "Failed"})  # phases in which no container runs
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,6 +77,7 @@ class PodContainer(msgspec.Struct, frozen=True):
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
     containers: tuple[PodContainer, ...] = ()
+    ephemeral_containers: tuple[PodContainer, ...] = ()
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -105,6 +108,15 @@ class Pod(msgspec.Struct, frozen=True):
     @property
     def step(self) -> ContainerState:
         return self.state_of(STEP_CONTAINER)
+
+    @property
+    def keeper(self) -> str | None:
+        """Return the container that keeps the pod's directories; None if each has ended."""
+        if self.status.phase in _OVER:
+            return None
+        added = [each.name for each in self.spec.ephemeral_containers]
+        names = (KEEPER, *(name for name in added if name.startswith(ADDED_KEEPER)))
+        return None if self.state_of(names[-1]).terminated else names[-1]
 
     @property
     def image(self) -> str:

@@ -41,6 +41,7 @@ if [ -d {CLAIM_STATE} ]; then
 else extract; {LIST_SHARED} >{MARKS}/filled; fi
 [ ! -d {TOOLS} ] || cp /bin/busybox {BUSYBOX}"""
 KEEP: Final = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
+KEEP_TO_THE_END: Final = 'trap "" TERM; while :; do sleep 3600; done'
 IN_STEP: Final = f'[ "$PWD" != / ] || cd {STEP_DIRECTORY}; exec "$@"'
 GATE_SILENCE_S: Final = 60  # then nobody is there who could release the program
 GATE_ENDED: Final = "the gate was not opened"

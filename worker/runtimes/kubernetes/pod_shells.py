@@ -25,7 +25,6 @@ from worker.domain.runtime import (
     UnitLost,
 )
 from worker.domain.shells import KILL_MARKED, MARK, TERMINAL, Shell, ShellRequest
-from worker.runtimes.kubernetes import reasons
 from worker.runtimes.kubernetes.client import (
     ClusterClient,
     ClusterError,
@@ -144,7 +143,7 @@ class PodShells:
 
         `image_of`: the container of the pod whose image it has.
         """
-        if reasons.has_keeper_ended(pod) or pod.is_going:
+        if pod.keeper is None or pod.is_going:
             raise ShellUnavailable("the pod of the step has ended: run the step again")
         body = await self._client.get("pods", pod.name, dict)
         spec = body["spec"]

@@ -43,6 +43,7 @@ CHANGES_KEY: Final = "changes.tgz"
 # What a step requests of its limits: most use less, and a suite must fit on small nodes.
 _CPU_REQUESTED: Final = 0.1
 _MEMORY_REQUESTED: Final = 0.25
+_GRACE_S: Final = 30  # as Kubernetes has it; an added keeper has it to take files (pod_keepers)
 SECRET_LIMIT: Final = 1_000_000  # bytes of one Secret; the API server's own limit is 1 MiB
 NETWORKS: Final = "partita.networks"  # annotation: network → names there, as JSON
 WORKSPACE_NAME: Final = "partita.shared_directory"
@@ -136,7 +137,7 @@ def pod(launch: Launch, rules: PodRules, extras: PodExtras) -> Body:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "shareProcessNamespace": True,
-        "terminationGracePeriodSeconds": 10,
+        "terminationGracePeriodSeconds": _GRACE_S,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "hostAliases": _host_aliases(extras.hosts),
         "initContainers": [_filler(launch, rules, extras)],

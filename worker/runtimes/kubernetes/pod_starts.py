@@ -30,7 +30,7 @@ from worker.runtimes.kubernetes.client import (
 from worker.runtimes.kubernetes.objects import FILLER, AnyObject, ClusterEvent, EventList, Pod
 from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
 from worker.runtimes.kubernetes.pod_spec import PodExtras, PodRules
-from worker.runtimes.kubernetes.pod_units import is_up, is_void
+from worker.runtimes.kubernetes.pod_units import has_never_begun, is_up
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.reasons import PodFailed, PodProblem, StartDropped
 from worker.runtimes.kubernetes.resources import ClusterResources
@@ -199,7 +199,7 @@ class PodStarts:
         known = await self._pods.read(name)
         if known and not ownership.is_owned(known.metadata.annotations, self._installation_id):
             raise RuntimeFailure(f"a pod {name} of another owner exists")
-        if known and is_void(known):  # its runner ended before it opened the gate
+        if known and has_never_begun(known):  # at its gate, or because its node dropped it
             await self.remove(known)
             return False
         return known is not None

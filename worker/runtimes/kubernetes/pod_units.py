@@ -6,6 +6,7 @@ from worker.domain import ownership
 from worker.domain.runtime import Unit, UnitState
 from worker.runtimes.kubernetes import reasons
 from worker.runtimes.kubernetes.objects import KEEPER, Pod
+from worker.runtimes.kubernetes.reasons import StartDropped
 from worker.runtimes.kubernetes.resources import started_at
 
 
@@ -18,6 +19,12 @@ def is_gated(pod: Pod) -> bool:
 def is_void(pod: Pod) -> bool:
     """Return whether the pod waits at its gate, or has ended there: its program has not begun."""
     return is_gated(pod) or reasons.has_ended_at_gate(pod)
+
+
+def has_never_begun(pod: Pod) -> bool:
+    """Return whether nothing of the step has run, nor will: another pod may take the place."""
+    dropped = reasons.dropped_start(pod, may_run_again=False)
+    return is_void(pod) or isinstance(dropped, StartDropped)
 
 
 def has_started(pod: Pod) -> bool:

@@ -26,6 +26,7 @@ from worker.runtimes.kubernetes.client import ClusterClient, ClusterError, Reque
 from worker.runtimes.kubernetes.objects import STEP_CONTAINER, Pod
 from worker.runtimes.kubernetes.pod_contents import ContentReader, PodContents
 from worker.runtimes.kubernetes.pod_gate import PodGate
+from worker.runtimes.kubernetes.pod_keepers import Keepers
 from worker.runtimes.kubernetes.pod_spec import program_words
 from worker.runtimes.kubernetes.pod_starts import (
     NO_PLACE,
@@ -94,9 +95,15 @@ class PodsAhead:
     """What this process has started ahead in one namespace."""
 
     def __init__(
-        self, client: ClusterClient, pods: PodWatch, contents: ContentReader, starts: PodStarts
+        self,
+        client: ClusterClient,
+        keepers: Keepers,
+        pods: PodWatch,
+        contents: ContentReader,
+        starts: PodStarts,
     ) -> None:
         self._client = client
+        self._keepers = keepers
         self._pods = pods
         self._contents = contents
         self._starts = starts
@@ -179,7 +186,7 @@ class PodsAhead:
             raise
         gate = PodGate(connection, pod.name)
         try:
-            await keeper.wait_for_gate(self._client, pod.name)
+            await keeper.wait_for_gate(self._keepers, pod.name)
         except BaseException:
             await gate.close()
             raise
@@ -227,7 +234,7 @@ class PodsAhead:
             return False
         if changes:
             added = replace(contents, content=b"", own=b"", changes=changes)
-            await keeper.add_files(self._client, launch.name, await added.archive())
+            await keeper.add_files(self._keepers, launch.name, await added.archive())
         await self._starts.remove_earlier(launch)
         return True
 

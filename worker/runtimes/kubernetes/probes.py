@@ -7,15 +7,14 @@ from typing import Final
 from urllib.parse import quote
 
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
-from worker.runtimes.kubernetes.client import ClusterClient
-from worker.runtimes.kubernetes.objects import KEEPER
+from worker.runtimes.kubernetes.pod_keepers import Keepers
 
 _TRY_S: Final = 5
 _STATUS_PARTS: Final = 2
 
 
 async def probe(
-    client: ClusterClient,
+    keepers: Keepers,
     pod: str,
     address: str,
     wanted: HttpProbe | TcpProbe,
@@ -24,12 +23,12 @@ async def probe(
     """Return the response of the pod's own address; what listens on loopback only fails."""
     pipe = f"nc -w {_TRY_S} {address} {wanted.port}"
     if isinstance(wanted, TcpProbe):
-        result = await client.run(pod, KEEPER, ["sh", "-c", f"timeout {_TRY_S} {pipe} -e true"])
+        result = await keepers.run(pod, ["sh", "-c", f"timeout {_TRY_S} {pipe} -e true"])
         return ProbeResponse(problem=_why(result.exit_code, result.errors, wanted.port))
     request = _request(address, wanted, headers)
     script = f'head -c "$1" | timeout {_TRY_S} {pipe} | head -n 1'
     argv = ["sh", "-c", script, "sh", str(len(request))]
-    result = await client.run(pod, KEEPER, argv, stdin=request)  # audit logs have every argument
+    result = await keepers.run(pod, argv, stdin=request)  # audit logs have every argument
     words = result.output.decode("latin-1").split()
     if len(words) >= _STATUS_PARTS and words[0].startswith("HTTP/") and words[1].isdecimal():
         return ProbeResponse(status=int(words[1]))

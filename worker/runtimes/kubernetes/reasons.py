@@ -81,6 +81,11 @@ class PodProblem:
     is_final: bool = True
 
 
+KEEPER_LOST: Final = PodProblem(
+    reason="node_lost", sentence="the keeper of the pod ended before the step's files were taken"
+)
+
+
 class PodFailed(RuntimeFailure):
     """The pod could not start, or something else than the step ended it."""
 
@@ -166,6 +171,8 @@ def dropped_start(pod: Pod, *, may_run_again: bool) -> PodFailed | None:
         ended = status.state.terminated
         if not ended or ended.reason not in _START:
             continue
+        if status.name == KEEPER and (pod.step.running or pod.keeper):
+            continue  # another one takes its place, or has taken it
         if any(words in ended.message for words in _DROPPED):
             is_final = _may_have_begun(pod, status.name) and not may_run_again
             begun = ", which may have begun" if is_final else ""
@@ -179,13 +186,13 @@ def dropped_start(pod: Pod, *, may_run_again: bool) -> PodFailed | None:
 def _may_have_begun(pod: Pod, dropped: str) -> bool:
     """Return whether the program may have begun in a pod in which this container did not start.
 
-    The keeper starts after the step, and nothing else could watch the step or take its files.
+    The keeper starts after the step; once the step has ended, no other could take its files.
     """
     if dropped not in (STEP_CONTAINER, KEEPER):
         return False
     if ended := pod.step.terminated:
         return ended.reason not in _START or _NOT_CREATED not in ended.message
-    return pod.step.running is not None
+    return False
 
 
 def has_ended_at_gate(pod: Pod) -> bool:
@@ -239,10 +246,6 @@ def refusal_problem(message: str) -> PodProblem:
         return PodProblem(reason="admission_refused", sentence=_one_line(sentence))
     sentence = f"the cluster refused the pod: {_one_line(message)}"
     return PodProblem(reason="admission_refused", sentence=sentence)
-
-
-def has_keeper_ended(pod: Pod) -> bool:
-    return pod.state_of(KEEPER).terminated is not None
 
 
 def _condition(pod: Pod, type_: str) -> PodCondition | None:

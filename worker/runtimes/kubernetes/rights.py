@@ -36,7 +36,7 @@ _VERBS: Final = {
     "events": ("get", "list"),
     "pods/exec": ("get", "create"),
     "pods/attach": ("get", "create"),  # for pods that are started ahead
-    "pods/ephemeralcontainers": ("patch",),  # for shells in ended steps and images without sh
+    "pods/ephemeralcontainers": ("patch",),  # for some shells, and for keepers that ended early
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -27,11 +27,9 @@ from worker.domain.runtime import (
     Progress,
     RemovedResources,
     Runtime,
-    RuntimeFailure,
     RuntimeOptions,
     RuntimeUnavailable,
     Unit,
-    UnitLost,
 )
 from worker.domain.shells import Shell, ShellRequest
 from worker.runtimes.kubernetes import keeper, probes, reasons
@@ -46,6 +44,7 @@ from worker.runtimes.kubernetes.client import (
 )
 from worker.runtimes.kubernetes.objects import STEP_CONTAINER, AnyList, Pod
 from worker.runtimes.kubernetes.pod_contents import ContentReader
+from worker.runtimes.kubernetes.pod_keepers import Keepers
 from worker.runtimes.kubernetes.pod_log import NotALog, PodLogReader, take_until
 from worker.runtimes.kubernetes.pod_shells import PodShells
 from worker.runtimes.kubernetes.pod_starts import (
@@ -56,8 +55,10 @@ from worker.runtimes.kubernetes.pod_starts import (
     rules_of,
 )
 from worker.runtimes.kubernetes.pod_units import has_started, is_void, unit_of
+from worker.runtimes.kubernetes.pod_waits import PodWaits
 from worker.runtimes.kubernetes.pod_watch import PodWatch
 from worker.runtimes.kubernetes.pods_ahead import PodsAhead
+from worker.runtimes.kubernetes.reasons import PodFailed, StartDropped
 from worker.runtimes.kubernetes.resources import ClusterResources
 from worker.runtimes.kubernetes.shared_directory import SharedDirectories
 
@@ -103,12 +104,16 @@ class KubernetesRuntime(Runtime):
         self._installation_id = options.installation_id
         self._resources = ClusterResources(self._client, options.installation_id)
         self._pods = PodWatch(self._client, self._resources.selector)
-        self._shared = SharedDirectories(self._client, options.installation_id, rules_of(options))
+        self._waits = PodWaits(self._pods, unavailable_after_s)
+        self._keepers = Keepers(self._client, self._pods)
+        self._shared = SharedDirectories(
+            self._client, self._keepers, options.installation_id, rules_of(options)
+        )
         contents = ContentReader(self._client.server.host, self._resources, self._shared)
         self._starts = PodStarts(
             self._client, self._pods, self._resources, contents, options, pending_s=pending_s
         )
-        self._ahead = PodsAhead(self._client, self._pods, contents, self._starts)
+        self._ahead = PodsAhead(self._client, self._keepers, self._pods, contents, self._starts)
         self._shells = PodShells(self._client, self._pods, options.state_dir)
         self._cpu = CpuMeter()
 
@@ -149,7 +154,7 @@ class KubernetesRuntime(Runtime):
 
     async def output(self, unit: Unit, *, after: int = 0) -> AsyncGenerator[Sequence[OutputRecord]]:
         reader = PodLogReader(after)
-        await self._wait_until(unit, has_started)
+        await self._waits.until(unit, has_started)
         async for records in self._follow(unit, reader):
             yield records
         position = -1
@@ -172,7 +177,7 @@ class KubernetesRuntime(Runtime):
                     yield records
                 pod = await self._pods.read(unit.name)
                 if pod is None:
-                    raise self._loss(unit)
+                    raise self._waits.loss(unit)
                 if pod.step.terminated:
                     return
                 await asyncio.sleep(_PAUSE_S)
@@ -194,7 +199,7 @@ class KubernetesRuntime(Runtime):
                         yield records
             except (Gone, StreamBroken, RequestDenied, NotALog) as error:
                 if await self._pods.read(unit.name) is None:  # a kubelet that starts says so, too
-                    raise self._loss(unit) from error
+                    raise self._waits.loss(unit) from error
                 if follow and isinstance(error, StreamSilent):  # the step prints nothing
                     failing_since = 0.0
                 else:
@@ -219,35 +224,39 @@ class KubernetesRuntime(Runtime):
         )
 
     async def wait(self, unit: Unit) -> UnitExit:
-        pod = await self._wait_until(unit, lambda pod: pod.step.terminated is not None)
+        pod = await self._until_ended(unit)
         ended = pod.step.terminated
         if ended is None:
-            raise self._loss(unit)
+            raise self._waits.loss(unit)
         if lost := reasons.lost_problem(pod):
-            raise reasons.PodFailed(lost)
+            raise PodFailed(lost)
         if reasons.has_ended_at_gate(pod):
             raise NeverBegan(_NOT_RELEASED)
         if dropped := reasons.dropped_start(pod, may_run_again=False):
-            raise dropped
-        if not reasons.has_keeper_ended(pod):
-            await self._repeat(unit, lambda: self._shared.keep(pod), limit_s=COLLECT_S)
+            raise NeverBegan(str(dropped)) if isinstance(dropped, StartDropped) else dropped
+        if pod.keeper is None:
+            raise self._waits.loss(unit) if pod.is_going else PodFailed(reasons.KEEPER_LOST)
+        await self._waits.repeat(unit, lambda: self._shared.keep(pod), limit_s=COLLECT_S)
         return UnitExit(exit_code=ended.exit_code, oom_killed=ended.reason == "OOMKilled")
 
-    async def _wait_until(self, unit: Unit, reached: Callable[[Pod], bool]) -> Pod:
-        """Return the pod once `reached` is true for it. Raises UnitLost, PodFailed."""
+    async def _until_ended(self, unit: Unit) -> Pod:
+        """Return the pod of an ended step; a keeper that ends before the step is replaced."""
 
-        def over(pod: Pod) -> bool:
-            return reached(pod) or reasons.lost_problem(pod) is not None
+        def needs_keeper(pod: Pod) -> bool:
+            return not (pod.keeper or pod.is_going)
 
-        pod = await self._pods.until(unit.name, over)
-        if pod is None:
-            raise self._loss(unit)
-        if not reached(pod) and (lost := reasons.lost_problem(pod)):
-            raise reasons.PodFailed(lost)
-        return pod
+        while True:
+            pod = await self._waits.until(
+                unit, lambda pod: pod.step.terminated is not None or needs_keeper(pod)
+            )
+            if pod.step.terminated or not await self._has_keeper(unit, pod):
+                return await self._waits.until(unit, lambda pod: pod.step.terminated is not None)
 
-    def _loss(self, unit: Unit) -> RuntimeFailure:
-        return UnitLost(reasons.deleted_problem(self._pods.last_seen(unit.name)).sentence)
+    async def _has_keeper(self, unit: Unit, pod: Pod) -> bool:
+        """Return whether the pod has a keeper, or has got another one."""
+        if pod.keeper:
+            return True
+        return await self._waits.repeat(unit, lambda: self._keepers.replace(pod))
 
     async def stop(self, unit: Unit, *, grace_s: float = STOP_GRACE_S) -> None:
         pod = await self._pods.read(unit.name)
@@ -256,45 +265,19 @@ class KubernetesRuntime(Runtime):
         await self._signal(unit, kill=grace_s <= 0)
         try:
             async with asyncio.timeout(max(grace_s, _READ_S if grace_s <= 0 else grace_s)):
-                await self._wait_until(unit, lambda pod: pod.step.terminated is not None)
+                await self._waits.until(unit, lambda pod: pod.step.terminated is not None)
         except TimeoutError:
             await self._signal(unit, kill=True)
-            await self._wait_until(unit, lambda pod: pod.step.terminated is not None)
+            await self._waits.until(unit, lambda pod: pod.step.terminated is not None)
 
     async def _signal(self, unit: Unit, *, kill: bool) -> None:
         pod = self._pods.get(unit.name)
-        if pod and reasons.has_keeper_ended(pod):  # nothing else can act for us
+        if pod and not await self._has_keeper(unit, pod):  # nothing else can act for us
             await self._resources.delete("pods", unit.name)
             return
-        await self._repeat(unit, lambda: keeper.signal_step(self._client, unit.name, kill=kill))
-
-    async def _repeat(
-        self, unit: Unit, work: Callable[[], Awaitable[T]], *, limit_s: float = 0.0
-    ) -> T:
-        """Do what needs an answer of the unit's node until there is one.
-
-        `limit_s`: what one try may take, if it moves files; its first failure counts as the
-        begin. Raises RuntimeUnavailable if there is no answer in time, UnitLost if the unit is
-        gone.
-        """
-        now = asyncio.get_running_loop().time
-        give_up = now() + self._unavailable_after_s
-        moves_files = bool(limit_s)
-        while True:
-            limit = asyncio.timeout_at(max(give_up, now() + limit_s))
-            try:
-                async with limit:
-                    return await work()
-            except (ClusterError, keeper.ExecFailed, TimeoutError) as error:
-                if await self._pods.read(unit.name) is None:
-                    raise self._loss(unit) from error
-                if moves_files:
-                    give_up, moves_files = now() + self._unavailable_after_s, False
-                if limit.expired() or now() >= give_up:
-                    words = str(error) or "no end in time"
-                    message = f"the node of {unit.name} does not answer: {words}"
-                    raise RuntimeUnavailable(message) from error
-            await asyncio.sleep(_PAUSE_S)
+        await self._waits.repeat(
+            unit, lambda: keeper.signal_step(self._keepers, unit.name, kill=kill)
+        )
 
     async def remove(self, unit: Unit) -> None:
         if not ownership.is_owned(unit.labels, self._installation_id):
@@ -322,8 +305,8 @@ class KubernetesRuntime(Runtime):
         if pod is None:
             return ProbeResponse(problem="the pod is gone")
         try:
-            return await probes.probe(self._client, unit.name, pod.status.pod_ip, probe, headers)
-        except ClusterError as error:
+            return await probes.probe(self._keepers, unit.name, pod.status.pod_ip, probe, headers)
+        except (ClusterError, PodFailed) as error:
             return ProbeResponse(problem=f"the probe cannot be made: {error}")
 
     async def usage(self, unit: Unit) -> StepUsage | None:
@@ -331,8 +314,8 @@ class KubernetesRuntime(Runtime):
         if pod is None or not pod.step.running:
             return None
         try:
-            used = await keeper.usage(self._client, unit.name)
-        except ClusterError:
+            used = await keeper.usage(self._keepers, unit.name)
+        except (ClusterError, PodFailed):
             return None
         return StepUsage(
             cpu_percent=self._cpu.percent(unit, at=time.time(), cpu_s=used.cpu_s),
@@ -340,8 +323,8 @@ class KubernetesRuntime(Runtime):
         )
 
     async def collect(self, unit: Unit, pattern: str) -> Collected:
-        return await self._repeat(
-            unit, lambda: keeper.collect(self._client, unit.name, pattern), limit_s=COLLECT_S
+        return await self._waits.repeat(
+            unit, lambda: keeper.collect(self._keepers, unit.name, pattern), limit_s=COLLECT_S
         )
 
     async def find(self, owner: UnitOwner) -> Sequence[Unit]:
@@ -379,7 +362,7 @@ class KubernetesRuntime(Runtime):
 
     async def open_shell(self, unit: Unit, request: ShellRequest) -> Shell:
         if (pod := await self._pods.read(unit.name)) is None:
-            raise self._loss(unit)
+            raise self._waits.loss(unit)
         return await self._shells.open(pod, request)
 
     async def end_shells(self, owner: UnitOwner) -> int:

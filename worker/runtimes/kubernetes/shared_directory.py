@@ -18,6 +18,7 @@ from worker.domain.runtime import Launch, RuntimeFailure
 from worker.runtimes.kubernetes import keeper
 from worker.runtimes.kubernetes.client import ClusterClient, Exists, Gone, RequestDenied
 from worker.runtimes.kubernetes.objects import KEEPER, AnyList, AnyObject, Pod, Secret, SecretList
+from worker.runtimes.kubernetes.pod_keepers import Keepers
 from worker.runtimes.kubernetes.pod_spec import (
     CHANGES,
     CHANGES_KEY,
@@ -40,8 +41,11 @@ _KEPT: Final = 1_000  # names that are remembered, so as not to ask again
 class SharedDirectories:
     """Keeps and finds the changes; for the runs of one installation."""
 
-    def __init__(self, client: ClusterClient, installation_id: str, rules: PodRules) -> None:
+    def __init__(
+        self, client: ClusterClient, keepers: Keepers, installation_id: str, rules: PodRules
+    ) -> None:
         self._client = client
+        self._keepers = keepers
         self._rules = rules
         self._ours = {ownership.MANAGED: "true", ownership.INSTALLATION: installation_id}
         self._kept: dict[str, None] = {}
@@ -106,7 +110,7 @@ class SharedDirectories:
         if self._rules.claim or pod.metadata.uid in self._kept:
             return
         try:
-            written = await keeper.changes(self._client, pod.name, limit=SECRET_LIMIT)
+            written = await keeper.changes(self._keepers, pod.name, limit=SECRET_LIMIT)
         except keeper.TooLarge:
             raise RuntimeFailure(
                 f"the step wrote more than {SECRET_LIMIT // 1000} kB (compressed) to the shared "
