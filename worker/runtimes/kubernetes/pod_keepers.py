@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import httpx
 import msgspec
@@ -61,12 +61,13 @@ class Keepers:
         self._pods.note(known)
         if known.keeper or known.step.terminated:
             return True
+        first = next(each for each in body["spec"]["containers"] if each["name"] == KEEPER)
         added = body["spec"].get("ephemeralContainers", [])
         number = sum(each["name"].startswith(ADDED_KEEPER) for each in added) + 1
-        made = _another_keeper(body["spec"], f"{ADDED_KEEPER}{number}")
-        if number > _MOST or any("subPath" in each for each in made["volumeMounts"]):
+        if number > _MOST or any("subPath" in each for each in first["volumeMounts"]):
             return False
-        change = {"spec": {"ephemeralContainers": [*added, made]}}
+        another = _another_keeper(first, f"{ADDED_KEEPER}{number}")
+        change = {"spec": {"ephemeralContainers": [*added, another]}}
         try:
             await self._client.patch("pods", pod.name, change, part="ephemeralcontainers")
         except RequestDenied as error:
@@ -79,11 +80,7 @@ class Keepers:
         return True
 
 
-def _another_keeper(spec: dict[str, Any], name: str) -> Body:
-    """Return a container like the keeper of a pod."""
-    keeper = next(each for each in spec["containers"] if each["name"] == KEEPER)
-    return {
-        "name": name,
-        "command": ["sh", "-c", KEEP_TO_THE_END],
-        **{key: keeper[key] for key in _TAKEN if key in keeper},
-    }
+def _another_keeper(first: Body, name: str) -> Body:
+    """Return a container like the first keeper of a pod."""
+    taken: Body = {key: first[key] for key in _TAKEN if key in first}
+    return {"name": name, "command": ["sh", "-c", KEEP_TO_THE_END], **taken}
