@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 
 SECRET_KEY = os.environ["SECRET_KEY"]
 ALLOWED_HOSTS = ["*"]
@@ -55,4 +56,5 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
 }
+SIMPLE_JWT = {"ACCESS_TOKEN_LIFETIME": timedelta(hours=12)}  # as ours; by default it is 5 min
 MIGRATION_MODULES = dict.fromkeys(["auth", "contenttypes", "sessions", "stock"])  # tables at once
