@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, NotRequired, TypeAlias, TypedDict
 
+from kernel.errors import FileWarning
 from kernel.wire_types import Count, one_of
 from readers.archive import content_digest
 from surfaces.hydration import surfaces_of
@@ -32,7 +33,6 @@ from surfaces.samples import (
     shown_headers,
     shown_media_type,
 )
-from surfaces.warnings import PackageWarning
 
 MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
 _Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
@@ -138,7 +138,7 @@ class HydratedSurfaces:
 
     surfaces: tuple[Surface, ...] = ()
     documents: tuple[SurfaceDocument, ...] = ()
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
 
 
 def hydrate(files: Mapping[str, bytes], *, suite_id: str, base_url: str) -> HydratedSurfaces:
@@ -151,7 +151,7 @@ def hydrate(files: Mapping[str, bytes], *, suite_id: str, base_url: str) -> Hydr
     return HydratedSurfaces(surfaces=surfaces, documents=tuple(shown), warnings=warnings)
 
 
-_TOO_LARGE: Final = PackageWarning(
+_TOO_LARGE: Final = FileWarning(
     code="limit_exceeded",
     detail="the API surfaces are larger than 6 MiB; some examples or operations are not shown",
 )

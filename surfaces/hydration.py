@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from kernel.errors import FileWarning
 from kernel.ids import humanize
 from readers.archive import content_digest
 from readers.tree import Kind
@@ -32,7 +33,6 @@ from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
 from surfaces.samples import Room
 from surfaces.trees import Warnings, member
-from surfaces.warnings import PackageWarning
 
 FOLDERS: Final = ("api/", "mock/")
 MAX_EXCHANGE_TEXT: Final = 32 * 2**20  # characters of all exchanges of a suite
@@ -41,7 +41,7 @@ _RESOLVER: Final = re.compile(r"/internal/mock-data/[^/]+/([^/?#]+)")
 
 def surfaces_of(
     files: Mapping[str, bytes], *, suite_id: str, base_url: str
-) -> tuple[tuple[Surface, ...], tuple[PackageWarning, ...]]:
+) -> tuple[tuple[Surface, ...], tuple[FileWarning, ...]]:
     """Return the API surfaces by id, and what is wrong in api/ and mock/; never raise.
 
     The result depends on the files, `suite_id` and `base_url` only.

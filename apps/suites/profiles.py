@@ -28,9 +28,8 @@ from apps.profiles.api import (
     warnings_of,
 )
 from apps.suites.domain.definition import Suite
-from kernel.errors import FieldError, PlatformError, WarningDocument
+from kernel.errors import FieldError, FileWarning, PlatformError, WarningDocument
 from kernel.wire_types import Count
-from surfaces.warnings import PackageWarning
 
 
 class ProfileSummary(TypedDict):
@@ -201,7 +200,7 @@ def profiles_document(
 
 
 def _warning(profile: Profile, warning: FieldError) -> ProfileWarningDocument:
-    found = PackageWarning(
+    found = FileWarning(
         code=warning.code,
         detail=warning.detail,
         file=warning.file,
