@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from apps.accounts.api import operator
 from apps.catalog import api as catalog
 from apps.catalog.domain.filters import relevance
-from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
+from apps.operations.api import (
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    print_json,
+    print_table,
+    printable,
+)
 
 _COLUMNS: Final = ("PACKAGE", "VERSION", "KIND", "STATUS", "SCORE", "PROVIDER", "TITLE")
 
@@ -28,7 +35,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
 
 
-def search_packages(options: Mapping[str, Any]) -> int:
+def search_packages(options: CommandOptions) -> int:
     favorites = catalog.favorites_of(operator()) if options["starred"] else frozenset[str]()
     wanted = catalog.PackageFilter(
         kind=options["kind"],
