@@ -12,7 +12,6 @@ from apps.catalog.domain.packages import (
     package_key,
 )
 from apps.catalog.selectors import (
-    PackageNotFound,
     failing_registries,
     favorites_of,
     find_entry,
@@ -21,24 +20,3 @@ from apps.catalog.selectors import (
     list_packages,
 )
 from apps.catalog.services import add_favorite, remove_favorite
-
-__all__ = [
-    "OFFICIAL",
-    "CatalogEntry",
-    "CatalogPackage",
-    "CatalogWarning",
-    "Facet",
-    "PackageDocument",
-    "PackageFilter",
-    "PackageNotFound",
-    "add_favorite",
-    "facets",
-    "failing_registries",
-    "favorites_of",
-    "find_entry",
-    "get_package",
-    "list_entries",
-    "list_packages",
-    "package_key",
-    "remove_favorite",
-]
