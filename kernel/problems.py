@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from kernel.errors import PlatformError
 
@@ -50,10 +50,10 @@ def title(code: str) -> str:
     return code.replace("_", " ").capitalize()
 
 
-def problem_document(error: PlatformError, *, instance: str, request_id: str) -> dict[str, Any]:
+def problem_document(error: PlatformError, *, instance: str, request_id: str) -> dict[str, object]:
     """The body of an `application/problem+json` answer; raises KeyError for an unlisted code."""
     code = error.problem_code
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "type": f"urn:partita:problem:{code}",
         "title": title(code),
         "status": PROBLEMS[code],
