@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from apps.catalog.contents import advertised_repositories
 from apps.catalog.domain.packages import merge_packages
 from apps.oci import api
 from apps.oci.domain.failures import RegistryFailure
@@ -194,7 +193,7 @@ def test_a_broken_package_says_why_at_each_synchronization(
 
     (found,) = api.list_repositories()
     assert (found.pulled, found.error_code) == (False, code)
-    (package,) = merge_packages(advertised_repositories({"R": "Zot"}), [], [])
+    (package,) = merge_packages([found], {"R": "Zot"}, [], [])
     assert package["package"]["error"] == found.error_detail != ""
 
 
