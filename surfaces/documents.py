@@ -27,7 +27,7 @@ from surfaces.model import (
     Transition,
 )
 from surfaces.samples import (
-    Room,
+    SampleBudget,
     Sampler,
     shown_body,
     shown_headers,
@@ -162,7 +162,7 @@ def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceD
 
     They are part of the snapshot of every run. Examples are left out first, then operations.
     """
-    room = MAX_DOCUMENTS
+    budget = MAX_DOCUMENTS
     made: list[SurfaceDocument] = []
     is_whole = True
     for surface in documents:
@@ -171,8 +171,8 @@ def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceD
             bare: OperationDocument = {**operation, "exchanges": []}
             for candidate in (operation, bare):
                 size = len(json.dumps(candidate))
-                if size <= room:
-                    room -= size
+                if size <= budget:
+                    budget -= size
                     operations.append(candidate)
                     is_whole &= candidate is operation
                     break
@@ -184,7 +184,7 @@ def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceD
 
 def surface_documents(surfaces: Sequence[Surface], digest: str) -> list[SurfaceDocument]:
     """Return the wire form; `digest` is what generated samples depend on."""
-    room = Room()
+    budget = SampleBudget()
     return [
         {
             "id": surface.surface_id,
@@ -193,14 +193,16 @@ def surface_documents(surfaces: Sequence[Surface], digest: str) -> list[SurfaceD
             "mockHost": surface.mock_host,
             "description": surface.description,
             "operations": [
-                _operation(each, surface.surface_id, digest, room) for each in surface.operations
+                _operation(each, surface.surface_id, digest, budget) for each in surface.operations
             ],
         }
         for surface in surfaces
     ]
 
 
-def _operation(operation: Operation, surface_id: str, digest: str, room: Room) -> OperationDocument:
+def _operation(
+    operation: Operation, surface_id: str, digest: str, budget: SampleBudget
+) -> OperationDocument:
     document: OperationDocument = {
         "id": operation.operation_id,
         "method": operation.method,
@@ -211,7 +213,7 @@ def _operation(operation: Operation, surface_id: str, digest: str, room: Room) -
         "dispatcher": operation.mock.dispatcher,
         "mockMetadata": _mock(operation.mock),
         "exchanges": [
-            _exchange(each, Sampler(room, digest, surface_id, operation.operation_id, each.name))
+            _exchange(each, Sampler(budget, digest, surface_id, operation.operation_id, each.name))
             for each in operation.exchanges
         ],
     }

@@ -24,7 +24,7 @@ from surfaces.model import (
     SequenceRules,
     Surface,
 )
-from surfaces.samples import Room, Sampler
+from surfaces.samples import SampleBudget, Sampler
 
 DEAD: Final = "mock_unreachable_example"
 IMPOSSIBLE: Final = "mock_impossible_condition"
@@ -207,7 +207,7 @@ class _Lint:
         message = exchange.response
         if message.body is not None or message.body_node is None:
             return message.body or ""
-        sampler = Sampler(Room(), self.operation.operation_id, exchange.name)
+        sampler = Sampler(SampleBudget(), self.operation.operation_id, exchange.name)
         return json.dumps(sampler.value(message.body_node))
 
 

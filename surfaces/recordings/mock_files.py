@@ -101,7 +101,7 @@ def _examples(
     """Yield the examples of an operation by name; equal calls are one."""
     taken: dict[When, tuple[int, str]] = {}
     names: set[str] = set()
-    room = MAX_FILE
+    budget = MAX_FILE
     for call, when in _conditions(group):
         answer = (call.status, call.response_body)
         if when in taken:
@@ -112,8 +112,8 @@ def _examples(
             )
             left_out[key] += 1
             continue
-        room -= len(call.response_body) + len(call.request_body)
-        if len(names) >= MAX_EXAMPLES or room < 0:
+        budget -= len(call.response_body) + len(call.request_body)
+        if len(names) >= MAX_EXAMPLES or budget < 0:
             left_out["more examples than an operation may have"] += 1
             continue
         taken[when] = answer
@@ -122,8 +122,8 @@ def _examples(
 
 def _name(call: RecordedCall, when: When) -> str:
     """Return the given name, otherwise what tells the example from others."""
-    told = " ".join(value for source, _, value in when if source != "body")
-    return call.name.strip()[:80] or slug(told)[:60] or str(call.status)
+    conditions = " ".join(value for source, _, value in when if source != "body")
+    return call.name.strip()[:80] or slug(conditions)[:60] or str(call.status)
 
 
 def _conditions(group: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, When]]:
@@ -139,8 +139,8 @@ def _conditions(group: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, W
             continue
         values = _body_values(call)
         differing = _differing([_body_values(each) for each in others])
-        told = tuple(("body", name, values[name]) for name in differing if name in values)
-        yield call, (*base, *told)[:MAX_CONDITIONS]
+        conditions = tuple(("body", name, values[name]) for name in differing if name in values)
+        yield call, (*base, *conditions)[:MAX_CONDITIONS]
 
 
 def _base(call: RecordedCall) -> When:
@@ -150,8 +150,8 @@ def _base(call: RecordedCall) -> When:
         for name, value in reversed(call.query)
         if not is_secret_name(name) and MASK not in value
     }
-    told = [("query", name, value) for name, value in sorted(query.items())]
-    return (*path, *told)[:MAX_CONDITIONS]
+    conditions = [("query", name, value) for name, value in sorted(query.items())]
+    return (*path, *conditions)[:MAX_CONDITIONS]
 
 
 def _body_values(call: RecordedCall) -> Mapping[str, str]:
