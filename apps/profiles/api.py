@@ -14,7 +14,6 @@ from apps.profiles.domain.explanation import (
     explain_section,
     service_layers,
 )
-from apps.profiles.domain.plain_secrets import looks_secret
 from apps.profiles.domain.profile_file import keep_on_failure_ms, profiles_of, seeds_of
 from apps.profiles.domain.profiles import (
     KEEP_MAX_MS,
@@ -34,6 +33,7 @@ from apps.profiles.domain.records import (
     ProfileRecordDocument,
     ProfileSet,
     StoredProfiles,
+    looks_secret,
     profile_set,
     record_document,
     warnings_of,

@@ -7,18 +7,20 @@ values of the body that tell it from another one.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+import yaml
+
 from kernel.ids import slug
 from kernel.redaction import MASK
 from surfaces.contract_examples.request_examples import leaves
 from surfaces.contracts import identifier
 from surfaces.recordings.calls import Pairs, RecordedCall, header
-from surfaces.recordings.mock_yaml import yaml_text
 from surfaces.recordings.routes import guess_template
 from surfaces.recordings.secrets import is_secret_name, without_secrets
 
@@ -35,6 +37,9 @@ _LEFT_OUT: Final = frozenset((
 ))  # fmt: skip
 _FORM: Final = "application/x-www-form-urlencoded"
 When = tuple[tuple[str, str, str], ...]
+_PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9 _./@-]*[A-Za-z0-9/]\Z|[A-Za-z/]\Z")
+_WORDS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
+_WIDTH: Final = 100
 
 
 @dataclass(slots=True)
@@ -208,3 +213,26 @@ def _body(text: str) -> Any:
     """Return a body as it is written in a file: JSON as its values, anything else as a text."""
     made = _json(_literal(text))
     return _literal(text) if made is None else made
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that a reader of YAML 1.1 or 1.2 could take for something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    is_plain = _PLAIN.match(text) is not None and text.lower() not in _WORDS
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def yaml_text(document: Any, comment: str = "") -> str:
+    """Return a document as YAML, in block style, members in their order."""
+    made: str = yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    return f"# {comment}\n{made}" if comment else made

@@ -16,10 +16,9 @@ from apps.platform_settings.domain.backends import (
     label_backend,
     runtime_labels,
 )
-from apps.platform_settings.domain.document import Document
+from apps.platform_settings.domain.document import Document, WorkspaceShare
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry, credentials_for
 from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound
 from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
