@@ -200,14 +200,7 @@ def profiles_document(
 
 
 def _warning(profile: Profile, warning: FieldError) -> ProfileWarningDocument:
-    found = FileWarning(
-        code=warning.code,
-        detail=warning.detail,
-        file=warning.file,
-        line=warning.line,
-        column=warning.column,
-    )
-    return {"profileId": profile.profile_id, **found.as_dict()}
+    return {"profileId": profile.profile_id, **FileWarning.as_dict(warning)}
 
 
 def _record(found: ProfileSet, profile: Profile, principal: Principal) -> ProfileRecordDocument:
