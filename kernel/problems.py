@@ -50,10 +50,10 @@ def title(code: str) -> str:
     return code.replace("_", " ").capitalize()
 
 
-def problem_document(error: PlatformError, *, instance: str, request_id: str) -> dict[str, object]:
+def problem_document(error: PlatformError, *, instance: str, request_id: str) -> dict[str, Any]:
     """The body of an `application/problem+json` answer; raises KeyError for an unlisted code."""
     code = error.problem_code
-    document: dict[str, object] = {
+    document: dict[str, Any] = {
         "type": f"urn:partita:problem:{code}",
         "title": title(code),
         "status": PROBLEMS[code],
