@@ -44,14 +44,14 @@ def evaluate(text: str, *, file: str, path: str = "", binary: str = "") -> Tree:
     try:
         return _evaluate_here(text, file)
     except CueError as error:
-        told = _of_package(error, text, path)
-    codes = {found.code for found in told.diagnostics}
+        ours = _of_package(error, text, path)
+    codes = {found.code for found in ours.diagnostics}
     if not binary or not may_know(codes):
-        raise told
+        raise ours
     try:
         return translate_faults(lambda: Program(binary).export(text, path), file)
     except CueError as theirs:
-        raise (told if codes == {"syntax_error"} else theirs) from None
+        raise (ours if codes == {"syntax_error"} else theirs) from None
 
 
 def _of_package(error: CueError, text: str, path: str) -> CueError:

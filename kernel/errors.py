@@ -101,12 +101,6 @@ class InvalidInput(PlatformError):
     code = "validation_failed"
 
 
-class NotAvailable(PlatformError):
-    """A capability that this release does not have yet."""
-
-    code = "not_available"
-
-
 class NotFound(PlatformError):
     code = "not_found"
 

@@ -19,7 +19,7 @@ PAUSE_S: Final = 3.0
 logger = logging.getLogger("partita.system")
 
 
-class RedisAway(Exception):
+class RedisUnavailable(Exception):
     """Redis did not answer in time, or did not a moment ago: go on without it."""
 
 
@@ -46,7 +46,7 @@ class RedisBreaker:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Make one call in this context, with its answer recorded; raise RedisAway without one."""
+        """Make one call in this context and record how it ended; raise RedisUnavailable."""
         self.admit()
         from redis import RedisError
 
@@ -54,18 +54,18 @@ class RedisBreaker:
             yield
         except (RedisError, OSError) as error:
             self.record_failure(error)
-            raise RedisAway from error
+            raise RedisUnavailable from error
         self.record_answer()
 
     def admit(self) -> None:
-        """Return when Redis may be asked; raise RedisAway during a pause."""
+        """Return when Redis may be asked; raise RedisUnavailable during a pause."""
         if not self.is_away:  # the usual case takes no lock
             return
         with self._lock:
             if self._ask_at is None:
                 return
             if self._clock() < self._ask_at:
-                raise RedisAway
+                raise RedisUnavailable
             self._ask_at = self._clock() + PAUSE_S
 
     def record_answer(self) -> None:

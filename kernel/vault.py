@@ -3,8 +3,8 @@
 For who reads a secret now and then: it signs in each time where it has no token, follows no
 redirect, uses no setting of the environment, and keeps nothing.
 
-    VaultError      the message names the kind of failure, nothing that the server said
-    └── VaultAway   no answer, or none that a working server gives: asking soon again is no use
+    VaultError              the message names the kind of failure, nothing that the server said
+    └── VaultUnavailable    no answer, or none that a working server gives: do not ask soon again
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class VaultError(Exception):
     """A secret cannot be had."""
 
 
-class VaultAway(VaultError):
+class VaultUnavailable(VaultError):
     pass
 
 
@@ -59,22 +59,22 @@ async def read_secret(
     mount = path.partition("/")[0]
     if mount in _OF_VAULT_ITSELF:  # also answers, with this process's token for one
         raise VaultError(f"{mount} is no mount of a key-value engine")
-    async with _conversation(vault, resolver, within_s) as conversation:
-        return await conversation.fields(path)
+    async with _open_session(vault, resolver, within_s) as session:
+        return await session.fields(path)
 
 
 async def check_access(
     vault: Vault, *, resolver: Resolver = resolve, within_s: float = WITHIN_S
 ) -> None:
     """Sign in and have the server look the token up. Raises VaultError."""
-    async with _conversation(vault, resolver, within_s) as conversation:
-        await conversation.look_up_token()
+    async with _open_session(vault, resolver, within_s) as session:
+        await session.look_up_token()
 
 
 @asynccontextmanager
-async def _conversation(
+async def _open_session(
     vault: Vault, resolver: Resolver, within_s: float
-) -> AsyncIterator[_Conversation]:
+) -> AsyncIterator[_VaultSession]:
     import httpx  # slow to import: only processes that read secrets pay for it
 
     from kernel.pinned_http import pinned_client
@@ -85,16 +85,16 @@ async def _conversation(
             asyncio.timeout(within_s),
             pinned_client(LOCAL_TOO, resolver=resolver, timeout=None) as client,
         ):
-            yield _Conversation(client, base, vault)
+            yield _VaultSession(client, base, vault)
     except AddressError as error:
         raise VaultError(f"the address cannot be used: {error}") from None
     except TimeoutError:
-        raise VaultAway(f"no answer within {within_s:g} s") from None
+        raise VaultUnavailable(f"no answer within {within_s:g} s") from None
     except httpx.HTTPError as error:
-        raise VaultAway(f"the server cannot be reached ({type(error).__name__})") from None
+        raise VaultUnavailable(f"the server cannot be reached ({type(error).__name__})") from None
 
 
-class _Conversation:
+class _VaultSession:
     def __init__(self, client: httpx.AsyncClient, base: str, vault: Vault) -> None:
         self._client = client
         self._base = base
@@ -139,7 +139,7 @@ class _Conversation:
     async def _ask(
         self, method: str, path: str, body: Mapping[str, str] | None = None
     ) -> tuple[int, Mapping[str, Any]]:
-        """Status and document; raises VaultAway for what no working server answers."""
+        """Status and document; raises VaultUnavailable for what no working server answers."""
         request = self._client.stream(
             method, f"{self._base}/v1/{path}", headers=self._headers, json=body
         )
@@ -148,12 +148,12 @@ class _Conversation:
             if answer.is_redirect:
                 raise VaultError("the server responded with a redirect, which is not followed")
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
-                raise VaultAway(f"the server failed ({status})")
+                raise VaultUnavailable(f"the server failed ({status})")
             content = await _read(answer)
         try:
             return status, _map(json.loads(content or b"{}"))
         except (ValueError, RecursionError):
-            raise VaultAway("the response is not that of a Vault server") from None
+            raise VaultUnavailable("the response is not that of a Vault server") from None
 
 
 async def _read(answer: httpx.Response) -> bytes:

@@ -69,7 +69,7 @@ class RedisLink:
         return self._breaker.returns
 
     async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """Run a Lua script on the running loop; raise RedisAway, at once while Redis is away."""
+        """Run a Lua script on the running loop; raise RedisUnavailable, during a pause at once."""
         with self._breaker.call():
             client = self._of_loop()
             async with client.room:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kernel.background import PeriodicThread, report_error
-from kernel.errors import NotFound, PlatformError
+from kernel.errors import PlatformError
 from kernel.registry import Registry
 from mocks.model.ports import SpaceContent, SpaceSource
 from mocks.model.spaces import SpaceName
@@ -48,10 +48,6 @@ _MAX_ABSENT: Final = 2_000
 _MAX_CONTENTS: Final = 64
 logger = logging.getLogger("partita.mocks")
 Resets = Mapping[str, int]  # how often each surface was reset; "" stands for the whole space
-
-
-class SpaceNotFound(NotFound):
-    """There is no such suite, or the run has ended."""
 
 
 class SpacesBusy(PlatformError):

@@ -65,11 +65,11 @@ def read_folder(
     The folder is the part of its package that is `below` a path. Files that end otherwise than in
     one of `endings` count and are not read.
     """
-    room = MAX_PACKAGE_BYTES
+    budget = MAX_PACKAGE_BYTES
     for found in _Walk(folder).files():
         if found.path.lower().endswith(endings):
-            content = _text_of(replace(found, path=below + found.path), room)
-            room -= len(content)
+            content = _text_of(replace(found, path=below + found.path), budget)
+            budget -= len(content)
             yield below + found.path, content
 
 
@@ -117,8 +117,8 @@ def broken_text_rule(path: str, content: bytes) -> str:
     return ""
 
 
-def _text_of(found: PackageFile, room: int) -> bytes:
-    if found.mark[1] > room:
+def _text_of(found: PackageFile, budget: int) -> bytes:
+    if found.mark[1] > budget:
         raise BrokenPackage("makes the package larger than 64 MiB", found.path)
     try:
         with open(found.real, "rb") as file:  # noqa: PTH123 - a Path for each file is half of a walk

@@ -8,9 +8,8 @@ from surfaces.documents import (
     hydrate,
     surface_documents,
 )
-from surfaces.examples import examples_of
 from surfaces.hydration import surfaces_of
-from surfaces.model import Surface
+from surfaces.model import Surface, examples_of
 
 __all__ = [
     "HydratedSurfaces",

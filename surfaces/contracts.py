@@ -71,14 +71,14 @@ class Contract:
 class Sources:
     """The files of a suite, each document read once.
 
-    `contract_room` and `mock_room` are how many bytes of api/ and mock/ may still be read,
+    `contract_budget` and `mock_budget` are how many bytes of api/ and mock/ may still be read,
     `operations` how many may still be found, and `sampled` how many values samples may still have.
     """
 
     files: Mapping[str, bytes]
     warnings: Warnings
-    contract_room: int = MAX_CONTRACTS
-    mock_room: int = MAX_MOCKS
+    contract_budget: int = MAX_CONTRACTS
+    mock_budget: int = MAX_MOCKS
     operations: int = MAX_OPERATIONS
     sampled: int = MAX_SAMPLED
     cue_files: int = MAX_CUE_FILES
@@ -100,11 +100,11 @@ class Sources:
     def _take(self, path: str, size: int) -> bool:
         """Return whether there is room for so many bytes more, and take it."""
         if path.startswith("api/"):
-            fits = size <= self.contract_room
-            self.contract_room -= size if fits else 0
+            fits = size <= self.contract_budget
+            self.contract_budget -= size if fits else 0
         else:
-            fits = size <= self.mock_room
-            self.mock_room -= size if fits else 0
+            fits = size <= self.mock_budget
+            self.mock_budget -= size if fits else 0
         return fits
 
     def tree(self, path: str, code: str = INVALID) -> Tree:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, NotRequired, TypeAlias, TypedDict
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NotRequired,
+    TypeAlias,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
+from kernel.errors import FileWarning
 from kernel.wire_types import Count, one_of
 from readers.archive import content_digest
 from surfaces.hydration import surfaces_of
@@ -16,25 +30,21 @@ from surfaces.model import (
     Adapter,
     Dispatcher,
     Exchange,
-    Fallback,
     FallbackMode,
-    Mock,
     Operation,
-    ParameterConstraint,
-    StateRules,
     Surface,
-    Transition,
 )
 from surfaces.samples import (
-    Room,
+    SampleBudget,
     Sampler,
     shown_body,
     shown_headers,
     shown_media_type,
 )
-from surfaces.warnings import PackageWarning
 
 MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
+_ATTRIBUTES: Final = {"delayMillis": "delay_ms", "parameterConstraints": "constraints"}
+_CAPITAL: Final = re.compile("[A-Z]")
 _Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
 ConditionDocument = TypedDict("ConditionDocument", {"from": _Source, "param": str, "value": str})
 ConditionDocument.__doc__ = "A part of `when`; all must hold."
@@ -138,7 +148,7 @@ class HydratedSurfaces:
 
     surfaces: tuple[Surface, ...] = ()
     documents: tuple[SurfaceDocument, ...] = ()
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
 
 
 def hydrate(files: Mapping[str, bytes], *, suite_id: str, base_url: str) -> HydratedSurfaces:
@@ -151,7 +161,7 @@ def hydrate(files: Mapping[str, bytes], *, suite_id: str, base_url: str) -> Hydr
     return HydratedSurfaces(surfaces=surfaces, documents=tuple(shown), warnings=warnings)
 
 
-_TOO_LARGE: Final = PackageWarning(
+_TOO_LARGE: Final = FileWarning(
     code="limit_exceeded",
     detail="the API surfaces are larger than 6 MiB; some examples or operations are not shown",
 )
@@ -162,7 +172,7 @@ def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceD
 
     They are part of the snapshot of every run. Examples are left out first, then operations.
     """
-    room = MAX_DOCUMENTS
+    budget = MAX_DOCUMENTS
     made: list[SurfaceDocument] = []
     is_whole = True
     for surface in documents:
@@ -171,8 +181,8 @@ def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceD
             bare: OperationDocument = {**operation, "exchanges": []}
             for candidate in (operation, bare):
                 size = len(json.dumps(candidate))
-                if size <= room:
-                    room -= size
+                if size <= budget:
+                    budget -= size
                     operations.append(candidate)
                     is_whole &= candidate is operation
                     break
@@ -184,7 +194,7 @@ def limit_documents(documents: Sequence[SurfaceDocument]) -> tuple[list[SurfaceD
 
 def surface_documents(surfaces: Sequence[Surface], digest: str) -> list[SurfaceDocument]:
     """Return the wire form; `digest` is what generated samples depend on."""
-    room = Room()
+    budget = SampleBudget()
     return [
         {
             "id": surface.surface_id,
@@ -193,14 +203,16 @@ def surface_documents(surfaces: Sequence[Surface], digest: str) -> list[SurfaceD
             "mockHost": surface.mock_host,
             "description": surface.description,
             "operations": [
-                _operation(each, surface.surface_id, digest, room) for each in surface.operations
+                _operation(each, surface.surface_id, digest, budget) for each in surface.operations
             ],
         }
         for surface in surfaces
     ]
 
 
-def _operation(operation: Operation, surface_id: str, digest: str, room: Room) -> OperationDocument:
+def _operation(
+    operation: Operation, surface_id: str, digest: str, budget: SampleBudget
+) -> OperationDocument:
     document: OperationDocument = {
         "id": operation.operation_id,
         "method": operation.method,
@@ -209,9 +221,9 @@ def _operation(operation: Operation, surface_id: str, digest: str, room: Room) -
         "mockUrl": operation.mock_url,
         "curlCommand": operation.curl_command,
         "dispatcher": operation.mock.dispatcher,
-        "mockMetadata": _mock(operation.mock),
+        "mockMetadata": _wire_of(operation.mock, MockDocument),
         "exchanges": [
-            _exchange(each, Sampler(room, digest, surface_id, operation.operation_id, each.name))
+            _exchange(each, Sampler(budget, digest, surface_id, operation.operation_id, each.name))
             for each in operation.exchanges
         ],
     }
@@ -224,79 +236,29 @@ def _operation(operation: Operation, surface_id: str, digest: str, room: Room) -
     return document
 
 
-def _mock(mock: Mock) -> MockDocument:
-    document: MockDocument = {
-        "adapter": mock.adapter,
-        "dispatcher": mock.dispatcher,
-        "delayMillis": mock.delay_ms,
-        "parameterConstraints": [_constraint(each) for each in mock.constraints],
-        "resolverUrl": mock.resolver_url,
-        "runtimeUrl": mock.runtime_url,
-        "problems": list(mock.problems),
-    }
-    if mock.dispatcher_rules:
-        document["dispatcherRules"] = mock.dispatcher_rules
-    if mock.fallback:
-        document["fallback"] = _fallback(mock.fallback)
-    if mock.state:
-        document["state"] = _state(mock.state)
-    if mock.metadata_path:
-        document["metadataPath"] = mock.metadata_path
-    return document
+def _wire_of(value: Any, kind: Any) -> Any:
+    """Return a value of the model in its type on the wire, without what may be missing and is."""
+    if is_typeddict(kind):
+        return {
+            key: _wire_of(member, type_)
+            for key, attribute, type_, is_required in _members_of(kind)
+            if (member := getattr(value, attribute)) or is_required
+        }
+    if get_origin(kind) is list:
+        (item,) = get_args(kind)
+        return [_wire_of(each, item) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
 
 
-def _constraint(constraint: ParameterConstraint) -> ConstraintDocument:
-    document: ConstraintDocument = {
-        "name": constraint.name,
-        "source": constraint.source,
-        "required": constraint.required,
-        "forward": constraint.forward,
-    }
-    if constraint.pattern:
-        document["pattern"] = constraint.pattern
-    return document
-
-
-def _fallback(fallback: Fallback) -> FallbackDocument:
-    document: FallbackDocument = {"mode": fallback.mode}
-    if fallback.example_name:
-        document["exampleName"] = fallback.example_name
-    if fallback.proxy_url:
-        document["proxyUrl"] = fallback.proxy_url
-    if fallback.status:
-        document["status"] = fallback.status
-    if fallback.media_type:
-        document["mediaType"] = fallback.media_type
-    if fallback.body:
-        document["body"] = fallback.body
-    if fallback.headers:
-        document["headers"] = dict(fallback.headers)
-    return document
-
-
-def _state(state: StateRules) -> StateDocument:
-    document: StateDocument = {
-        "defaults": dict(state.defaults),
-        "transitions": [_transition(each) for each in state.transitions],
-    }
-    if state.lookup_key_template:
-        document["lookupKeyTemplate"] = state.lookup_key_template
-    if state.mutation_key_template:
-        document["mutationKeyTemplate"] = state.mutation_key_template
-    return document
-
-
-def _transition(transition: Transition) -> TransitionDocument:
-    document: TransitionDocument = {
-        "set": dict(transition.set),
-        "delete": list(transition.delete),
-        "increment": dict(transition.increment),
-    }
-    if transition.on_example:
-        document["onExample"] = transition.on_example
-    if transition.mutation_key_template:
-        document["mutationKeyTemplate"] = transition.mutation_key_template
-    return document
+@cache
+def _members_of(document: type) -> tuple[tuple[str, str, Any, bool], ...]:
+    """Return key, attribute, type and whether it must be there of each member, those first."""
+    found = []
+    for key, hint in get_type_hints(document, include_extras=True).items():
+        is_required = get_origin(hint) is not NotRequired
+        attribute = _ATTRIBUTES.get(key) or _CAPITAL.sub(lambda at: f"_{at[0].lower()}", key)
+        found.append((key, attribute, hint if is_required else get_args(hint)[0], is_required))
+    return tuple(sorted(found, key=lambda member: not member[3]))
 
 
 def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:

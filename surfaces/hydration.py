@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from kernel.errors import FileWarning
 from kernel.ids import humanize
 from readers.archive import content_digest
 from readers.tree import Kind
@@ -30,9 +31,8 @@ from surfaces.mock_files.metadata_files import (
 from surfaces.mock_files.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
-from surfaces.samples import Room
+from surfaces.samples import SampleBudget
 from surfaces.trees import Warnings, member
-from surfaces.warnings import PackageWarning
 
 FOLDERS: Final = ("api/", "mock/")
 MAX_EXCHANGE_TEXT: Final = 32 * 2**20  # characters of all exchanges of a suite
@@ -41,7 +41,7 @@ _RESOLVER: Final = re.compile(r"/internal/mock-data/[^/]+/([^/?#]+)")
 
 def surfaces_of(
     files: Mapping[str, bytes], *, suite_id: str, base_url: str
-) -> tuple[tuple[Surface, ...], tuple[PackageWarning, ...]]:
+) -> tuple[tuple[Surface, ...], tuple[FileWarning, ...]]:
     """Return the API surfaces by id, and what is wrong in api/ and mock/; never raise.
 
     The result depends on the files, `suite_id` and `base_url` only.
@@ -74,8 +74,8 @@ class _Names:
 class _Hydration:
     def __init__(self, sources: Sources, addresses: Addresses, digest: str) -> None:
         self.sources = sources
-        self.surroundings = SuiteContext(addresses, digest, Room())
-        self.exchange_room = MAX_EXCHANGE_TEXT
+        self.context = SuiteContext(addresses, digest, SampleBudget())
+        self.exchange_budget = MAX_EXCHANGE_TEXT
         self.indexes = [
             OperationIndex(contract, number)
             for number, contract in enumerate(read_contracts(sources))
@@ -186,7 +186,7 @@ class _Hydration:
             surface_id=surface_id,
             title=title or humanize(surface_id) or surface_id,
             protocol=protocol,
-            mock_host=self.surroundings.addresses.host(adapter_of(protocol), surface_id),
+            mock_host=self.context.addresses.host(adapter_of(protocol), surface_id),
             description=contract.description if contract else "",
             operations=operations,
         )
@@ -225,7 +225,7 @@ class _Hydration:
             surface_id=surface_id,
             operation_id=operation_id,
             exchanges=exchanges,
-            surroundings=self.surroundings,
+            context=self.context,
         )
         if candidate.mock is None:
             return operation
@@ -242,8 +242,8 @@ class _Hydration:
         if key not in self.read:
             self.read[key] = read_exchanges(mock.mock_path, self.sources, grpc=key[1])
         found = self.read[key]
-        self.exchange_room -= sum(1_000 + len(each.response.body or "") for each in found)
-        if self.exchange_room < 0:
+        self.exchange_budget -= sum(1_000 + len(each.response.body or "") for each in found)
+        if self.exchange_budget < 0:
             detail = "the examples of this suite are too large together; these are left out"
             self.sources.warnings.add_at("limit_exceeded", detail, mock.mock_path)
             return ()

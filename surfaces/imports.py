@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
+from kernel.errors import FileWarning
 from kernel.ids import slug
 from readers import Unreadable
 from readers.json import read_json
@@ -24,7 +25,6 @@ from surfaces.recordings import Recording, calls_of_har, calls_of_postman, mock_
 from surfaces.recordings.har import is_har
 from surfaces.recordings.postman import is_postman
 from surfaces.trees import MAX_DOCUMENT, read_tree, without_comments
-from surfaces.warnings import PackageWarning
 
 MAX_RECORDING: Final = 64 * 2**20
 MAX_REFERRED: Final = 200  # files that a contract refers to
@@ -44,7 +44,7 @@ class Imported:
     surfaces: dict[str, int] = field(default_factory=dict)  # operations by the id of the surface
     examples: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
 
 
 def convert_file(name: str, content: bytes, beside: Beside, *, surface: str = "") -> Imported:

@@ -121,7 +121,7 @@ class _Recent:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._used: OrderedDict[tuple[int, str], tuple[ref[JsonDocuments], int]] = OrderedDict()
-        self._room = MAX_DECODED
+        self._budget = MAX_DECODED
 
     def note(self, documents: JsonDocuments, path: str) -> None:
         key = (id(documents), path)
@@ -129,15 +129,15 @@ class _Recent:
             found = self._used.pop(key, None)
             if found is None or found[0]() is not documents:
                 size = len(documents.encoded.get(path) or documents.files.get(path, b""))
-                self._room -= size - (found[1] if found else 0)
+                self._budget -= size - (found[1] if found else 0)
                 found = (ref(documents), size)
             self._used[key] = found
-            while self._room < 0 and len(self._used) > 1:
+            while self._budget < 0 and len(self._used) > 1:
                 self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         (_, path), (documents, size) = self._used.popitem(last=False)
-        self._room += size
+        self._budget += size
         if (owner := documents()) is not None:
             owner.decoded.pop(path, None)
 

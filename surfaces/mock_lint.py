@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from kernel.errors import FileWarning
 from readers.diagnostics import Diagnostic, Severity
 from surfaces.contract_examples.openapi_examples import OpenApiExamples, is_json
 from surfaces.contract_examples.schema_checks import Problem, is_of_type, problems
@@ -23,8 +24,7 @@ from surfaces.model import (
     SequenceRules,
     Surface,
 )
-from surfaces.samples import Room, Sampler
-from surfaces.warnings import PackageWarning
+from surfaces.samples import SampleBudget, Sampler
 
 DEAD: Final = "mock_unreachable_example"
 IMPOSSIBLE: Final = "mock_impossible_condition"
@@ -38,7 +38,7 @@ _WITHOUT_BODY: Final = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
 def lint_mocks(
-    surfaces: Sequence[Surface], warnings: Sequence[PackageWarning] = ()
+    surfaces: Sequence[Surface], warnings: Sequence[FileWarning] = ()
 ) -> list[Diagnostic]:
     """Return the diagnostics of all mocks, each once, by file and line."""
     found = [_of_warning(each) for each in warnings]
@@ -49,7 +49,7 @@ def lint_mocks(
     return sorted(dict.fromkeys(found), key=Diagnostic.order)
 
 
-def _of_warning(warning: PackageWarning) -> Diagnostic:
+def _of_warning(warning: FileWarning) -> Diagnostic:
     return Diagnostic(
         code=warning.code,
         severity="error" if warning.code in _ERRORS else "warning",
@@ -207,7 +207,7 @@ class _Lint:
         message = exchange.response
         if message.body is not None or message.body_node is None:
             return message.body or ""
-        sampler = Sampler(Room(), self.operation.operation_id, exchange.name)
+        sampler = Sampler(SampleBudget(), self.operation.operation_id, exchange.name)
         return json.dumps(sampler.value(message.body_node))
 
 

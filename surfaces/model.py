@@ -253,3 +253,16 @@ _ASYNC: Final = frozenset(
     {"async", "kafka", "kafka-secure", "mqtt", "mqtts", "mqtt5", "secure-mqtt", "nats", "tcp"}
     | {"amqp", "amqps", "amqp1", "udp", "websocket", "websockets", "ws", "wss"}
 )
+
+
+def examples_of(operation: Operation) -> tuple[Exchange, ...]:
+    """Return the examples of the mock; without any, those implied by its contract.
+
+    A mock without examples that has a fallback or rules of its own keeps to these. Those of
+    a contract are made anew by each call and depend on its files only.
+    """
+    mock = operation.mock
+    decides = bool(operation.exchanges) or mock.fallback is not None or mock.dispatcher != "example"
+    if decides or operation.contract_examples is None:
+        return operation.exchanges
+    return operation.contract_examples.exchanges()

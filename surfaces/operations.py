@@ -14,7 +14,7 @@ from surfaces.contracts import Contract, ContractOperation
 from surfaces.curl import curl_command
 from surfaces.mock_files.metadata_files import MetadataFile, with_metadata
 from surfaces.model import Adapter, Exchange, Mock, Operation, adapter_of
-from surfaces.samples import Room, Sampler
+from surfaces.samples import SampleBudget, Sampler
 
 PROTOCOLS: Final = {"rest": "REST", "grpc": "gRPC", "async": "Async"}
 _SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # many operations at one method and path
@@ -49,7 +49,7 @@ class SuiteContext:
 
     addresses: Addresses
     digest: str
-    room: Room
+    budget: SampleBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +107,18 @@ def build_operation(
     surface_id: str,
     operation_id: str,
     exchanges: tuple[Exchange, ...],
-    surroundings: SuiteContext,
+    context: SuiteContext,
 ) -> Operation:
     """Return the operation with every default filled in."""
     mock, found, adapter = candidate.mock, candidate.found, candidate.adapter
-    addresses = surroundings.addresses
+    addresses = context.addresses
     method, path = _route(candidate, operation_id)
     tail = quote(path, safe=_SAFE_IN_PATH) if adapter == "rest" else f"/{operation_id}"
     runtime_url = (mock.runtime_url if mock else "") or addresses.runtime(adapter, surface_id, tail)
     url = addresses.absolute(runtime_url)
     first = exchanges[0] if exchanges else None
     seed = (surface_id, operation_id, first.name if first else "")
-    sampler = Sampler(surroundings.room, surroundings.digest, *seed)
+    sampler = Sampler(context.budget, context.digest, *seed)
     return Operation(
         operation_id=operation_id,
         method=method,

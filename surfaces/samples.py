@@ -37,7 +37,7 @@ _EMPTY: Final[Mapping[str, Any]] = {
 
 
 @dataclass(slots=True)
-class Room:
+class SampleBudget:
     """What all samples of a suite may still have, so that many examples cost no more than some."""
 
     values: int = 200_000
@@ -47,8 +47,8 @@ class Room:
 class Sampler:
     """Makes the samples of one example; `seed` is what its generated values depend on."""
 
-    def __init__(self, room: Room, *seed: str) -> None:
-        self._room = room
+    def __init__(self, budget: SampleBudget, *seed: str) -> None:
+        self._budget = budget
         digest = hashlib.sha256("\0".join(seed).encode()).digest()
         self._random = random.Random(digest)  # noqa: S311 - not for secrets
         self._left = MAX_VALUES
@@ -56,8 +56,8 @@ class Sampler:
     def value(self, node: ValueNode) -> Any:
         """Return a value of the node's type where it can be coerced, else its text."""
         self._left -= 1
-        self._room.values -= 1
-        if self._left < 0 or self._room.values < 0 or self._room.characters < 0:
+        self._budget.values -= 1
+        if self._left < 0 or self._budget.values < 0 or self._budget.characters < 0:
             return None
         if node.source is not None:
             return _coerce(self._generate(node.source), node)
@@ -75,7 +75,7 @@ class Sampler:
 
     def _generate(self, source: Generator | Resolve | Compose | Template) -> str:
         text = self._text(source)
-        self._room.characters -= len(text)
+        self._budget.characters -= len(text)
         return text
 
     def _text(self, source: Generator | Resolve | Compose | Template) -> str:

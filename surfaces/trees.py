@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from kernel.errors import FileWarning
 from readers import Unreadable
 from readers.json import read_json
 from readers.tree import Kind, Tree
 from readers.yaml import Node, read_yaml
-from surfaces.warnings import PackageWarning
 
 MAX_WARNINGS: Final = 200
 MAX_PROSE: Final = 4_000
@@ -28,7 +28,7 @@ class Warnings:
     """The warnings of one hydration, at most `MAX_WARNINGS`."""
 
     def __init__(self) -> None:
-        self._found: dict[PackageWarning, None] = {}
+        self._found: dict[FileWarning, None] = {}
         self._left_out = 0
 
     def add(self, code: str, detail: str, file: str, at: Tree | None = None) -> None:
@@ -39,7 +39,7 @@ class Warnings:
         if len(self._found) >= MAX_WARNINGS:
             self._left_out += 1
             return
-        warning = PackageWarning(
+        warning = FileWarning(
             code=code, detail=detail, file=file, line=line or None, column=column or None
         )
         self._found[warning] = None
@@ -47,11 +47,11 @@ class Warnings:
     def add_unreadable(self, code: str, file: str, error: Unreadable) -> None:
         self.add_at(code, error.reason, file, error.line or 0, error.column or 0)
 
-    def list_warnings(self) -> tuple[PackageWarning, ...]:
+    def list_warnings(self) -> tuple[FileWarning, ...]:
         if not self._left_out:
             return tuple(self._found)
         detail = f"{self._left_out} more warnings about api/ and mock/ are not listed"
-        return (*self._found, PackageWarning(code="limit_exceeded", detail=detail))
+        return (*self._found, FileWarning(code="limit_exceeded", detail=detail))
 
 
 def read_tree(text: str, path: str) -> Tree:

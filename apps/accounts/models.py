@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models, transaction
@@ -16,11 +16,19 @@ from apps.accounts.domain.account_rules import (
 )
 from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.roles import Role
-from apps.accounts.querysets import ExpiringManager
 from kernel.clock import now
 from kernel.ids import new_uuid
 
 _HASH_LENGTH = 64
+Row = TypeVar("Row", bound=models.Model)
+
+
+class ExpiringManager(models.Manager[Row]):
+    """Of rows that count until `expires_at`; a purge deletes them later."""
+
+    def alive(self) -> models.QuerySet[Row]:
+        """Return the rows that have not expired."""
+        return self.filter(expires_at__gt=now())
 
 
 class Workspace(models.Model):

@@ -12,17 +12,21 @@ from dataclasses import asdict
 from typing import Final
 
 from apps.accounts.api import Principal
-from apps.catalog import contents
 from apps.catalog.domain.filters import PackageFilter
 from apps.catalog.domain.packages import (
     CatalogEntry,
     CatalogPackage,
     CatalogWarning,
+    known_suite,
     merge_packages,
 )
 from apps.catalog.models import Favorite
+from apps.oci import api as oci
 from apps.operations.api import CachedReads
+from apps.platform_settings import api as platform_settings
+from apps.suites import api as suites
 from kernel.errors import NotFound
+from kernel.version import VERSION
 
 _packages: Final = CachedReads("catalog")
 _favorites: Final = CachedReads("favorites")
@@ -38,13 +42,15 @@ def list_entries() -> list[CatalogEntry]:
     The result is kept as long as the stored index, the registries of the settings, the suites and
     the modules that it was made from are the same.
     """
-    registries = contents.providers()
-    suites = contents.known_suites()
-    modules = contents.built_in_modules()
-    made_from = [registries, [*map(asdict, suites)], [*map(asdict, modules)]]
+    providers = {each.registry_id: each.provider for each in platform_settings.registries()}
+    known = sorted(  # those of registries last: a repository prefers an own suite
+        map(known_suite, suites.list_suites()), key=lambda suite: (suite.is_remote, suite.suite_id)
+    )
+    modules = suites.built_in_modules()
+    made_from = [providers, [*map(asdict, known)], VERSION, [each.name for each in modules]]
     key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     return _packages.get(
-        key, lambda: merge_packages(contents.advertised_repositories(registries), suites, modules)
+        key, lambda: merge_packages(oci.list_repositories(), providers, known, modules)
     )
 
 
@@ -85,4 +91,7 @@ def favorites_of(principal: Principal) -> frozenset[str]:
 
 def failing_registries() -> list[CatalogWarning]:
     """Return the registries whose last sync failed."""
-    return contents.warnings()
+    return [
+        {"registryId": each.registry_id, "code": each.code, "detail": each.detail}
+        for each in oci.registry_warnings()
+    ]

@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from apps.health.domain.probes import Probe, ProbeResult, probes
-
-__all__ = ["Probe", "ProbeResult", "probes"]

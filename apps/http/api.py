@@ -15,17 +15,3 @@ from apps.http.responses import (
     read_only,
     strong_etag,
 )
-
-__all__ = [
-    "AsyncMiddleware",
-    "PayloadTooLarge",
-    "client_ip",
-    "internal_error",
-    "is_allowed_origin",
-    "is_not_modified",
-    "is_precondition_met",
-    "problem_for",
-    "public_url",
-    "read_only",
-    "strong_etag",
-]

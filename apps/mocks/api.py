@@ -24,31 +24,3 @@ from mocks.model.calls import CallOutcome, JournalEntry, parse_body
 from mocks.model.paths import parse_path, text_of_value, value_at
 from mocks.model.ports import SpaceContent, StateRecord
 from mocks.model.spaces import SpaceName, mock_url
-
-__all__ = [
-    "JOURNAL_ENTRIES",
-    "CallFilter",
-    "CallOutcome",
-    "ExplainedCall",
-    "JournalEntry",
-    "SpaceContent",
-    "SpaceName",
-    "StateRecord",
-    "clear_journal",
-    "explain_call",
-    "forget_spaces",
-    "journal_delay_s",
-    "journal_gap",
-    "mock_url",
-    "parse_body",
-    "parse_path",
-    "read_journal",
-    "read_state",
-    "remove_state",
-    "require_space_reader",
-    "require_space_writer",
-    "reset_space",
-    "text_of_value",
-    "value_at",
-    "wait_until_ready",
-]

@@ -18,19 +18,3 @@ from apps.observability.services import (
     start_telemetry,
     stop_telemetry,
 )
-
-__all__ = [
-    "UNMATCHED",
-    "RequestContext",
-    "audit_agent",
-    "enter_request",
-    "exported_telemetry",
-    "is_awaited",
-    "mask_credentials",
-    "mask_tokens",
-    "metrics",
-    "request_context",
-    "start_telemetry",
-    "stop_telemetry",
-    "telemetry_settings",
-]

@@ -10,13 +10,10 @@ from apps.oci.domain.package import (
     PackageNotFound,
     PackageRefused,
     Pushed,
-    TagTaken,
 )
-from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
+from apps.oci.domain.reference import Reference, parse_reference
 from apps.oci.domain.repositories import (
-    ConnectionReport,
     RegistryUnreachable,
-    RegistryWarning,
     Repository,
     RepositoryError,
     SyncInProgress,
@@ -38,38 +35,3 @@ from apps.oci.services.sync import (
     sync_registry,
     test_connection,
 )
-
-__all__ = [
-    "MODULE_TYPE",
-    "SUITE_TYPE",
-    "ConnectionReport",
-    "DigestMismatch",
-    "InvalidReference",
-    "Package",
-    "PackageNotFound",
-    "PackageRefused",
-    "Pushed",
-    "Reference",
-    "RegistryUnreachable",
-    "RegistryWarning",
-    "Repository",
-    "RepositoryError",
-    "SyncInProgress",
-    "SyncResult",
-    "TagTaken",
-    "assign_suite_id",
-    "chosen_tag",
-    "due_registries",
-    "find_repository",
-    "index_package",
-    "list_repositories",
-    "parse_reference",
-    "pull",
-    "push",
-    "registry_warnings",
-    "sorted_tags",
-    "stored_package",
-    "sync_due",
-    "sync_registry",
-    "test_connection",
-]

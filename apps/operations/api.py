@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.operations.commands import (
+    CommandOptions,
     PlatformCommand,
     VerbCommand,
     align_columns,
@@ -15,7 +16,7 @@ from apps.operations.commands import (
     store_unusable,
 )
 from apps.operations.conf import broker_url, celery_application, db_driver, redis_url
-from apps.operations.domain.encrypted_rows import EncryptedRow, EncryptedText, encrypted_rows
+from apps.operations.domain.encrypted_rows import EncryptedRow, EncryptedText
 from apps.operations.domain.lifecycle import (
     LifespanPart,
     begin_drain,
@@ -51,59 +52,3 @@ from apps.operations.services.store import (
 from apps.operations.services.store_backup import StoreConflict, key_fingerprints, write_backup
 from apps.operations.services.store_restore import restore, verify_backup
 from kernel.commands import ExitCode
-
-__all__ = [
-    "HALF_RESTORED",
-    "Audited",
-    "BackupManifest",
-    "CachedReads",
-    "DatastoreUnavailable",
-    "EncryptedRow",
-    "EncryptedText",
-    "ExitCode",
-    "LifespanPart",
-    "MailServer",
-    "MailUnavailable",
-    "PlatformCommand",
-    "RecipientRefused",
-    "SharedRedisClient",
-    "StoreConflict",
-    "TableSummary",
-    "VerbCommand",
-    "align_columns",
-    "begin_drain",
-    "broker_url",
-    "celery_application",
-    "confirm",
-    "db_driver",
-    "encrypted_rows",
-    "escape",
-    "generation",
-    "installation_id",
-    "is_audited",
-    "is_draining",
-    "is_half_restored",
-    "is_store_away",
-    "is_store_writable",
-    "key_fingerprints",
-    "lifespan_parts",
-    "living_servers",
-    "mail_server",
-    "print_json",
-    "print_table",
-    "printable",
-    "raise_generation",
-    "recorded_path",
-    "redis_key",
-    "redis_url",
-    "report_diagnostics",
-    "require_mail_server",
-    "require_whole_store",
-    "restore",
-    "send_mail",
-    "shared_redis",
-    "store_unusable",
-    "trail",
-    "verify_backup",
-    "write_backup",
-]

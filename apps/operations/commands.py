@@ -40,7 +40,8 @@ _BY_STATUS = {
 _BY_CODE = {"backend_unknown": ExitCode.NOT_FOUND, "profile_not_in_suite": ExitCode.NOT_FOUND}
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-Verb = Callable[[dict[str, Any]], int]
+CommandOptions = Mapping[str, Any]  # by the names that the parser of the verb gives them
+Verb = Callable[[CommandOptions], int]
 
 
 class PlatformCommand(CommandHelp, BaseCommand):
@@ -49,7 +50,7 @@ class PlatformCommand(CommandHelp, BaseCommand):
     A PlatformError is shown in one line and becomes the exit code of its problem status.
     """
 
-    def execute_command(self, options: dict[str, Any]) -> int:
+    def execute_command(self, options: CommandOptions) -> int:
         raise NotImplementedError
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -78,7 +79,7 @@ class VerbCommand(PlatformCommand):
         """Return what takes the verbs; a command line without one lists them and ends with 2."""
         verbs = parser.add_subparsers(metavar="VERB")
 
-        def list_verbs(_options: dict[str, Any]) -> int:
+        def list_verbs(_options: CommandOptions) -> int:
             parser.print_usage(sys.stderr)
             sys.stderr.write(f"{parser.prog}: name a verb: {', '.join(verbs.choices)}\n")
             return ExitCode.USAGE
@@ -103,7 +104,7 @@ class VerbCommand(PlatformCommand):
                 if name.split()[0] == noun:
                     import_string(path)(self, verbs)
 
-    def execute_command(self, options: dict[str, Any]) -> int:
+    def execute_command(self, options: CommandOptions) -> int:
         verb: Verb = options["verb"]
         if options.get("output") == "yaml":  # verbs know programs and people
             with _as_yaml():
@@ -176,7 +177,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def report_diagnostics(found: Mapping[str, Sequence[Diagnostic]], options: dict[str, Any]) -> int:
+def report_diagnostics(found: Mapping[str, Sequence[Diagnostic]], options: CommandOptions) -> int:
     """Print the diagnostics of suites by their names; return the exit code.
 
     It is 1 where one is an error, with `--strict` also where one is a warning.

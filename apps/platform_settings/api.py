@@ -9,21 +9,17 @@ from apps.platform_settings.domain.backends import (
     BackendState,
     BackendUnavailable,
     BackendUnknown,
-    Kind,
-    Mode,
 )
 from apps.platform_settings.domain.changes import Change
-from apps.platform_settings.domain.registries import Credentials, ImageRegistry
+from apps.platform_settings.domain.registries import ImageRegistry
 from apps.platform_settings.domain.secret_refs import (
     known_secret_providers,
     provider_of,
     reference_problem,
 )
-from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.platform_settings.domain.workspaces import WorkspaceShare
+from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
-    PastChange,
     preview_settings,
     replace_settings,
     settings_document,
@@ -49,47 +45,3 @@ from apps.platform_settings.services.secret_values import (
     secret_provider_titles,
     secret_value,
 )
-
-__all__ = [
-    "NOT_ISOLATED",
-    "Backend",
-    "BackendState",
-    "BackendUnavailable",
-    "BackendUnknown",
-    "Change",
-    "Credentials",
-    "ImageRegistry",
-    "Kind",
-    "Mode",
-    "Override",
-    "PastChange",
-    "RegistryNotFound",
-    "SecretManagers",
-    "SecretUnreadable",
-    "SettingsChanged",
-    "WorkspaceShare",
-    "backends",
-    "check_secret_provider",
-    "get_registry",
-    "global_overrides",
-    "known_secret_providers",
-    "local_runtime",
-    "mode",
-    "preview_settings",
-    "provider_of",
-    "pull_credentials",
-    "recent_settings",
-    "record_sync",
-    "reference_problem",
-    "registries",
-    "replace_settings",
-    "secret_managers",
-    "secret_provider_titles",
-    "secret_value",
-    "select_backend",
-    "settings_document",
-    "settings_etag",
-    "settings_history",
-    "settings_in_file",
-    "workspace_shares",
-]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar, Final
 
 from django.db import models
 
 from apps.platform_settings.domain.wire import Wire, complete_wire
-from apps.platform_settings.querysets import HistoryManager, SettingsManager
 from kernel import clock
 from kernel.ids import new_uuid
 
 SLOT: Final = "settings"
+
+
+class SettingsManager(models.Manager["PlatformSettings"]):
+    def at_revision_of(self, row: PlatformSettings) -> models.QuerySet[PlatformSettings]:
+        """Return the row itself, unless it was changed since it was read."""
+        return self.filter(pk=row.pk, revision=row.revision)
+
+
+class HistoryManager(models.Manager["SettingsChange"]):
+    def newest_until(self, moment: datetime) -> models.QuerySet[SettingsChange]:
+        """Return the entries up to a time, the newest first."""
+        return self.filter(time__lte=moment).order_by("-time", "-id")
 
 
 class PlatformSettings(models.Model):

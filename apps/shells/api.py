@@ -7,8 +7,7 @@ streams; the runner's side is `apps.workers.shells`.
 from __future__ import annotations
 
 from apps.shells.conf import idle_s
-from apps.shells.domain.documents import ShellDocument, ShellList
-from apps.shells.domain.errors import ShellNotFound, ShellRefused, ShellsOff, TooManyShells
+from apps.shells.domain.documents import ShellDocument
 from apps.shells.domain.pace import Pace, Silence
 from apps.shells.domain.records import (
     MOST_BYTES,
@@ -16,7 +15,6 @@ from apps.shells.domain.records import (
     TerminalSize,
     input_topic,
     output_bytes,
-    output_topic,
     terminal_size,
 )
 from apps.shells.domain.states import EndCode, ShellState
@@ -39,7 +37,6 @@ from apps.shells.services.endings import (
 )
 from apps.shells.services.holders import (
     HeldShell,
-    Pulse,
     can_still_enter,
     end_earlier,
     end_held,
@@ -60,56 +57,3 @@ from apps.shells.services.sessions import (
     open_shell,
     shell_offer,
 )
-
-__all__ = [
-    "COMMAND_LINE",
-    "MOST_BYTES",
-    "MOST_UNREAD",
-    "SHELL_NUDGE",
-    "EndCode",
-    "HeldShell",
-    "JoinedShell",
-    "Pace",
-    "Pulse",
-    "SessionEnd",
-    "ShellDocument",
-    "ShellList",
-    "ShellNotFound",
-    "ShellOffer",
-    "ShellRefused",
-    "ShellState",
-    "ShellWish",
-    "ShellsOff",
-    "Silence",
-    "TerminalFilter",
-    "TerminalSize",
-    "TooManyShells",
-    "can_still_enter",
-    "count_untaken",
-    "describe_shell",
-    "end_abandoned",
-    "end_earlier",
-    "end_held",
-    "end_shell",
-    "forget_input",
-    "forget_output",
-    "idle_s",
-    "input_topic",
-    "join_shell",
-    "keep_attached",
-    "mark_open",
-    "open_shell",
-    "output_bytes",
-    "output_topic",
-    "read_input",
-    "read_pulse",
-    "remove_old_sessions",
-    "remove_sessions_of_deleted_runs",
-    "renew_session",
-    "shell_offer",
-    "shells_of_run",
-    "take_sessions",
-    "terminal_size",
-    "type_into",
-    "write_output",
-]

@@ -11,7 +11,7 @@ from apps.suites.authoring.suite_files import workspace_folder
 from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
-from apps.suites.evaluator.module_docs import built_in_modules
+from apps.suites.evaluator.module_docs import ModuleInfo, built_in_modules
 from apps.suites.evaluator.process import keep_evaluations
 from apps.suites.profiles import (
     NO_STORE,

@@ -28,9 +28,8 @@ from apps.profiles.api import (
     warnings_of,
 )
 from apps.suites.domain.definition import Suite
-from kernel.errors import FieldError, PlatformError, WarningDocument
+from kernel.errors import FieldError, FileWarning, PlatformError, WarningDocument
 from kernel.wire_types import Count
-from surfaces.warnings import PackageWarning
 
 
 class ProfileSummary(TypedDict):
@@ -201,14 +200,7 @@ def profiles_document(
 
 
 def _warning(profile: Profile, warning: FieldError) -> ProfileWarningDocument:
-    found = PackageWarning(
-        code=warning.code,
-        detail=warning.detail,
-        file=warning.file,
-        line=warning.line,
-        column=warning.column,
-    )
-    return {"profileId": profile.profile_id, **found.as_dict()}
+    return {"profileId": profile.profile_id, **FileWarning.as_dict(warning)}
 
 
 def _record(found: ProfileSet, profile: Profile, principal: Principal) -> ProfileRecordDocument:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from apps.workers.runner import Runner, RunnerThread
+from apps.workers.runner import RunnerThread
 from apps.workers.supervisor_setup import choose_local_runtime
 from worker.host import container_bridge
 from worker.runtimes import runtimes
-
-__all__ = [
-    "Runner",
-    "RunnerThread",
-    "choose_local_runtime",
-    "container_bridge",
-    "runtimes",
-]

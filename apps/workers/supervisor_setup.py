@@ -17,7 +17,6 @@ from apps.workers import conf
 from kernel import ids
 from worker import host
 from worker.domain.cluster_options import ClusterOptions
-from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import Runtime, RuntimeOptions, RuntimeUnusable
 from worker.runtimes import runtimes
 
@@ -129,13 +128,6 @@ def make_runtime(name: str) -> Runtime:
     return runtimes[name].open(_options(conf.state_dir()))
 
 
-def credentials_of(image: str) -> PullCredentials | None:
-    """Return the current pull credentials of the platform settings."""
-    if (found := pull_credentials(image)) is None:
-        return None
-    return PullCredentials(host=found.host, username=found.username, secret=found.secret)
-
-
 def _options(state_dir: Path, backend: Backend | None = None) -> RuntimeOptions:
     is_remote = backend is not None and backend.type == "remote-docker"
     address = (backend.host_url if is_remote else backend.docker_socket) if backend else ""
@@ -144,7 +136,7 @@ def _options(state_dir: Path, backend: Backend | None = None) -> RuntimeOptions:
         installation_id=installation_id(),
         pull_policy=conf.pull_policy(),
         helper_image=conf.init_image(),
-        credentials=credentials_of,
+        credentials=pull_credentials,
         address=address,
         is_remote=is_remote,
         certificate=backend.tls_cert if backend and is_remote else "",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kernel.background import PeriodicThread, report_error
-from kernel.redis_breaker import RedisAway
+from kernel.redis_breaker import RedisUnavailable
 from mocks.journal.entries import MAX_ENTRIES, Mask, decode_entry, encode_entry
 from mocks.journal.memory import MemoryJournal, Noted
 from mocks.model.calls import JournalEntry
@@ -64,7 +64,7 @@ class RedisJournal:
         waiting = self._waiting.newest(space)
         try:
             stored = self._link.run_from_thread(_READ, [self._key(space)], ())
-        except RedisAway:
+        except RedisUnavailable:
             return waiting
         found = {entry.id: entry for entry in (*waiting, *map(decode_entry, stored))}
         newest = sorted(found.values(), key=lambda entry: entry.time, reverse=True)
@@ -87,7 +87,7 @@ class RedisJournal:
             for start in range(0, len(chosen), _BATCH):
                 part = chosen[start : start + _BATCH]
                 removed += self._link.run_from_thread(_REMOVE, [self._key(space)], part)
-        except RedisAway:
+        except RedisUnavailable:
             return here
         return here + removed
 
@@ -98,7 +98,7 @@ class RedisJournal:
             for space in list(waiting):
                 try:
                     self._store(space, waiting[space])
-                except RedisAway:
+                except RedisUnavailable:
                     report_error(optional=True)
                     break
                 del waiting[space]

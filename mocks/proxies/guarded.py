@@ -44,7 +44,6 @@ _MAX_PASSES: Final = 3  # of one request through proxies of mocks
 _PSEUDONYM: Final = "partita-mock"
 _PORTS: Final = range(1, 2**16)
 _REDIRECTS: Final = frozenset([301, 302, 303, 307, 308])
-_KEEPS_METHOD: Final = frozenset([307, 308])
 _METHOD: Final = re.compile(r"[A-Z][A-Z-]{0,31}")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

@@ -10,16 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernel.errors import FieldError
+from kernel.errors import FileWarning
 from mocks.model.calls import JournalEntry
 from mocks.standalone.served_files import Reading
 from mocks.standalone.served_suite import ServedSuite
 from surfaces.model import Surface
-from surfaces.warnings import PackageWarning
 
 _SHOWN_WARNINGS: Final = 20
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-Place = FieldError | PackageWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +146,17 @@ def report_reload(reading: Reading) -> None:
     _list(reading.warnings)
 
 
-def report_kept(reason: str, places: Sequence[Place]) -> None:
+def report_kept(reason: str, places: Sequence[FileWarning]) -> None:
     report(f"kept the last good version: {reason}")
     _list(places)
 
 
-def report_error(code: str, detail: str, places: Sequence[Place]) -> None:
+def report_error(code: str, detail: str, places: Sequence[FileWarning]) -> None:
     report(f"error {code}: {detail}")
     _list(places)
 
 
-def _list(places: Sequence[Place]) -> None:
+def _list(places: Sequence[FileWarning]) -> None:
     for each in places[:_SHOWN_WARNINGS]:
         at = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
         report(f"  {at}: {each.detail}" if at else f"  {each.detail}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kernel.errors import FieldError, PlatformError
+from kernel.errors import FieldError, FileWarning, PlatformError
 from kernel.ids import humanize, is_identifier
 from mocks.model.ports import SpaceContent
 from readers import Unreadable
@@ -24,7 +24,6 @@ from readers.yaml import read_yaml
 from surfaces import surfaces_of
 from surfaces.contracts import identifier
 from surfaces.model import Surface
-from surfaces.warnings import PackageWarning
 
 SUITE_FILE: Final = "suite.star"
 _OF_A_SUITE: Final = (SUITE_FILE, "api", "mock")
@@ -48,7 +47,7 @@ class Reading:
     """What the files say at a moment."""
 
     content: SpaceContent
-    warnings: tuple[PackageWarning, ...]
+    warnings: tuple[FileWarning, ...]
 
     @property
     def operations(self) -> int:
@@ -147,7 +146,7 @@ def _content(file: Path, path: str) -> bytes:
     return content
 
 
-def _as_error(warning: PackageWarning) -> FieldError:
+def _as_error(warning: FileWarning) -> FieldError:
     return FieldError(
         code=warning.code,
         detail=warning.detail,

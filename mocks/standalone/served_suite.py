@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kernel.background import PeriodicThread
-from kernel.errors import FieldError, PlatformError
+from kernel.errors import FileWarning, PlatformError
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
 from mocks.standalone.served_files import Reading, ServedFiles
-from surfaces.warnings import PackageWarning
 
 LOOK_S: Final = 0.25
 # Warnings that mean that something is left out or answers 500; an edit must not bring them.
@@ -25,7 +24,7 @@ _BROKEN: Final = frozenset({
     "mock_examples_invalid", "mock_metadata_invalid",
 })  # fmt: skip
 Reloaded = Callable[[Reading], None]
-Kept = Callable[[str, Sequence[FieldError | PackageWarning]], None]  # why, and where
+Kept = Callable[[str, Sequence[FileWarning]], None]  # why, and where
 
 
 class ServedSuite:
@@ -86,9 +85,7 @@ class ServedSuite:
             self._reloaded(reading)
 
 
-def _new_breakage(
-    before: Sequence[PackageWarning], after: Sequence[PackageWarning]
-) -> list[PackageWarning]:
+def _new_breakage(before: Sequence[FileWarning], after: Sequence[FileWarning]) -> list[FileWarning]:
     """Return what is broken now and was not; an error that moved to another line is no new one."""
     room = Counter(_fact(warning) for warning in before)
     found = []
@@ -99,5 +96,5 @@ def _new_breakage(
     return found
 
 
-def _fact(warning: PackageWarning) -> tuple[str, str, str | None]:
+def _fact(warning: FileWarning) -> tuple[str, str, str | None]:
     return warning.code, warning.detail, warning.file

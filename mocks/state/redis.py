@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kernel.redis_breaker import RedisAway
+from kernel.redis_breaker import RedisUnavailable
 from mocks.model.ports import Counter, StateRecord
 from mocks.redis_link import RedisLink
 from mocks.state.memory import MemoryState, StateLimits, record_size
@@ -143,7 +143,7 @@ _RESETS_OF_RUNS: Final = 7  # times the life of an idle space: longer than any r
 
 
 class RedisState:
-    """Raises RedisAway from every method while Redis does not answer."""
+    """Raises RedisUnavailable from every method while Redis does not answer."""
 
     def __init__(self, link: RedisLink, limits: StateLimits | None = None) -> None:
         self.link = link
@@ -251,7 +251,7 @@ class SharedState:
     async def read(self, space: str, key: str) -> StateRecord | None:
         try:
             return await self.shared.read(space, key)
-        except RedisAway:
+        except RedisUnavailable:
             return await self.own.read(space, key)
 
     async def change(
@@ -266,25 +266,25 @@ class SharedState:
         change: dict[str, Any] = {"version": version, "fields": fields}
         try:
             return await self.shared.change(space, key, surface_id, **change)
-        except RedisAway:
+        except RedisUnavailable:
             return await self.own.change(space, key, surface_id, **change)
 
     async def draw(self, space: str, surface_id: str, operation_id: str) -> int:
         try:
             return await self.shared.draw(space, surface_id, operation_id)
-        except RedisAway:
+        except RedisUnavailable:
             return await self.own.draw(space, surface_id, operation_id)
 
     async def records(self, space: str, *, key: str = "") -> Sequence[StateRecord]:
         try:
             return await self.shared.records(space, key=key)
-        except RedisAway:
+        except RedisUnavailable:
             return await self.own.records(space, key=key)
 
     async def counters(self, space: str) -> Sequence[Counter]:
         try:
             return await self.shared.counters(space)
-        except RedisAway:
+        except RedisUnavailable:
             return await self.own.counters(space)
 
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
@@ -292,7 +292,7 @@ class SharedState:
         here = await self.own.reset(space, surface_id=surface_id, key=key)
         try:
             return await self.shared.reset(space, surface_id=surface_id, key=key)
-        except RedisAway:
+        except RedisUnavailable:
             return here
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> bool:
@@ -300,6 +300,6 @@ class SharedState:
         self.own.apply_resets(space, resets)
         try:
             self.shared.apply_resets(space, resets)
-        except RedisAway:
+        except RedisUnavailable:
             return False
         return True

@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from apps.executions.domain.artifact_location import (
     is_printable_location,
     read_location,
 )
+from apps.operations.domain.mail import MailServer
 from kernel.durations import parse_bytes, parse_duration_ms
 
 T = TypeVar("T")
@@ -156,27 +156,15 @@ def redis_url(address: str, password: str, db: int) -> str:
     return f"redis://{login}{address}/{db}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MailAddress:
-    """A mail server, as EMAIL_URL gives it; without a host, there is none."""
-
-    host: str = ""
-    port: int = 25
-    username: str = ""
-    password: str = field(default="", repr=False)
-    use_tls: bool = False  # STARTTLS
-    use_ssl: bool = False  # TLS from the first byte
-    sender: str = ""
-
-
-def mail_address(name: str) -> MailAddress:
+def mail_address(name: str) -> MailServer:
     """Read `smtp://`, `smtp+tls://` or `smtps://user:password@host:port/?from=address`.
 
+    The server has no host where nothing is set.
     Raises ImproperlyConfigured, which does not show the value: it holds a password.
     """
     value = secret(name)
     if not value:
-        return MailAddress()
+        return MailServer()
     try:
         parts = urlsplit(value)
         port = parts.port or _MAIL_PORTS[parts.scheme]
@@ -188,7 +176,7 @@ def mail_address(name: str) -> MailAddress:
             f"{name}: expected smtp://, smtp+tls:// or smtps://user:password@host:port/"
             "?from=partita@example.org"
         )
-    return MailAddress(
+    return MailServer(
         host=parts.hostname,
         port=port,
         username=unquote(parts.username or ""),

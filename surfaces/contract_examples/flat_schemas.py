@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class Flat:
     patterns: list[str] = field(default_factory=list)
     given: list[Any] = field(default_factory=list)
     discriminator: dict[str, str] = field(default_factory=dict)
-    discriminators: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    discriminators: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     is_constant: bool = False
     is_closed: bool = False
     is_nullable: bool = False
@@ -83,7 +83,7 @@ class Flat:
         return made
 
     def _name_alternative(
-        self, discriminators: list[tuple[str, dict[str, Any]]], reference: str
+        self, discriminators: list[tuple[str, Mapping[str, object]]], reference: str
     ) -> None:
         for name, mapping in discriminators:
             short = reference.rpartition("/")[2]
@@ -115,7 +115,7 @@ class Flat:
         self.has_conditions |= other.has_conditions
         self.join_keywords(other.keywords)
 
-    def join_keywords(self, keywords: dict[str, Any]) -> None:
+    def join_keywords(self, keywords: Mapping[str, Any]) -> None:
         """Take in bounds; the tighter one counts."""
         for name, value in keywords.items():
             old = self.keywords.get(name)
@@ -186,7 +186,7 @@ class _FlatSchemaReader:
         for part in at.items("allOf"):
             self.take(Located(part, at.file), made)
 
-    def _types(self, schema: dict[str, Any], made: Flat) -> None:
+    def _types(self, schema: Mapping[str, object], made: Flat) -> None:
         named = schema.get("type")
         types = [each for each in (named if isinstance(named, list) else [named])
                  if isinstance(each, str)]  # fmt: skip
@@ -213,7 +213,7 @@ class _FlatSchemaReader:
         if isinstance(property_name, str):
             made.discriminators.append((property_name, at.get("discriminator").members("mapping")))
 
-    def _take_values(self, schema: dict[str, Any], made: Flat) -> None:
+    def _take_values(self, schema: Mapping[str, object], made: Flat) -> None:
         if "const" in schema:
             made.is_constant = True
             self.given.append((0, schema["const"]))

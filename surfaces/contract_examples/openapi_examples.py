@@ -9,7 +9,7 @@ of the request answers requests like that one. Everything else can be asked for 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -76,14 +76,14 @@ def status_of(code: str, *, is_first: bool) -> str:
     return f"{code[0]}00" if code[1:].upper() == "XX" else code
 
 
-def ordered_responses(responses: dict[str, Any]) -> list[tuple[str, Any]]:
+def ordered_responses(responses: Mapping[str, object]) -> list[tuple[str, object]]:
     """Return status and response, the one that answers first: 2xx, `default`, the others."""
 
     def rank(code: str) -> int:
         return 0 if code.startswith("2") else 1 if code == _DEFAULT else 2
 
     known = [code for code in responses if code == _DEFAULT or _is_code(code)]
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for number, code in enumerate(sorted(known, key=rank)):
         found.setdefault(status_of(code, is_first=number == 0), responses[code])
     return list(found.items())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -140,7 +140,7 @@ class Checks:
             yield Problem(pointer, "it suits what `not` excludes")
 
     def _object(
-        self, value: dict[str, Any], at: Located, pointer: str, depth: int
+        self, value: Mapping[str, object], at: Located, pointer: str, depth: int
     ) -> Iterator[Problem]:
         declared = at.members("properties")
         for name in at.items("required"):
@@ -171,7 +171,7 @@ class Checks:
                 yield from self.of(each, at.get("items"), f"{pointer}/{number}", depth + 1)
 
 
-def _own_problems(value: Any, schema: dict[str, Any]) -> Iterator[str]:
+def _own_problems(value: Any, schema: Mapping[str, object]) -> Iterator[str]:
     """Yield what breaks the keywords that need no other schema."""
     named = schema.get("type")
     types = named if isinstance(named, list) else [named]
@@ -190,7 +190,7 @@ def _own_problems(value: Any, schema: dict[str, Any]) -> Iterator[str]:
         yield from _size_problems(value, schema)
 
 
-def text_problems(value: str, schema: dict[str, Any]) -> Iterator[str]:
+def text_problems(value: str, schema: Mapping[str, object]) -> Iterator[str]:
     """Yield which limits, pattern or format a text breaks."""
     if len(value) < _number(schema, "minLength", 0):
         yield f"it must have at least {schema['minLength']} characters"
@@ -205,7 +205,7 @@ def text_problems(value: str, schema: dict[str, Any]) -> Iterator[str]:
         yield f"it must be of the format {name}"
 
 
-def number_problems(value: float, schema: dict[str, Any]) -> Iterator[str]:
+def number_problems(value: float, schema: Mapping[str, object]) -> Iterator[str]:
     """Yield which bounds a number breaks."""
     least, most = _number(schema, "minimum", -math.inf), _number(schema, "maximum", math.inf)
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
@@ -232,7 +232,9 @@ def _is_multiple(value: float, step: float) -> bool:
     return math.isfinite(quotient) and quotient == int(quotient)
 
 
-def _size_problems(value: dict[str, Any] | list[Any], schema: dict[str, Any]) -> Iterator[str]:
+def _size_problems(
+    value: dict[str, object] | list[object], schema: Mapping[str, object]
+) -> Iterator[str]:
     word = "Properties" if isinstance(value, dict) else "Items"
     if len(value) < _number(schema, f"min{word}", 0):
         yield f"it has fewer than min{word}"
@@ -247,7 +249,7 @@ def _repeats(value: list[Any]) -> bool:
     return any(same(each, other) for at, each in enumerate(head) for other in head[:at])
 
 
-def _number(schema: dict[str, Any], name: str, otherwise: float) -> float:
+def _number(schema: Mapping[str, object], name: str, otherwise: float) -> float:
     found = schema.get(name)
     if isinstance(found, int | float) and not isinstance(found, bool):
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from surfaces.contract_examples.flat_schemas import Flat, flatten_schemas
@@ -272,7 +272,7 @@ def _text(flat: Flat) -> str:
     return text if len(text) <= most else text[: int(most)]
 
 
-def _suits_text(text: str, keywords: dict[str, Any]) -> bool:
+def _suits_text(text: str, keywords: Mapping[str, object]) -> bool:
     return next(text_problems(text, keywords), None) is None
 
 

@@ -25,7 +25,7 @@ class _Writer:
     def __init__(self, documents: JsonDocuments) -> None:
         self.documents = documents
 
-    def _own(self, schemas: list[Located]) -> dict[str, Any]:
+    def _own(self, schemas: list[Located]) -> dict[str, object]:
         for each in schemas:
             found = self.documents.resolve(each).members("xml")
             if found:

@@ -104,7 +104,7 @@ class _Lines:
         return self.line, at - self.text.rfind("\n", 0, at)
 
 
-class _Room:
+class _FieldBudget:
     """How many fields a sample may still have."""
 
     def __init__(self, sources: Sources | None) -> None:
@@ -167,11 +167,11 @@ class _Declared:
         return ""
 
     def sample(self, name: str, scope: str, sources: Sources | None = None) -> Any:
-        """Return a message in its JSON form; the room of `sources` gets less by it."""
-        room = _Room(sources)
-        return self._sample(name, scope, 0, room)
+        """Return a message in its JSON form; the budget of `sources` gets less by it."""
+        budget = _FieldBudget(sources)
+        return self._sample(name, scope, 0, budget)
 
-    def _sample(self, name: str, scope: str, depth: int, room: _Room) -> Any:
+    def _sample(self, name: str, scope: str, depth: int, budget: _FieldBudget) -> Any:
         if name in _SCALARS:
             return _SCALARS[name]
         if name.lstrip(".") in _WELL_KNOWN:
@@ -183,9 +183,9 @@ class _Declared:
         if depth >= _MAX_SAMPLE_DEPTH:
             return made
         for each in self.messages.get(full, ()):
-            if not room.take():
+            if not budget.take():
                 break
-            value = self._sample(each.type, full, depth + 1, room)
+            value = self._sample(each.type, full, depth + 1, budget)
             value = {"key": value} if each.key_type else value
             made[_json_name(each.name)] = [value] if each.repeated else value
         return made

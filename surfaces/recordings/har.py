@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -35,7 +36,7 @@ def calls_of_har(document: Any) -> Recording:
     return made
 
 
-def _add(entry: dict[str, Any], made: Recording) -> None:
+def _add(entry: Mapping[str, object], made: Recording) -> None:
     request, response = entry.get("request"), entry.get("response")
     method = text_at(request, "method").upper()
     status = response.get("status") if isinstance(response, dict) else None

@@ -7,18 +7,20 @@ values of the body that tell it from another one.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+import yaml
+
 from kernel.ids import slug
 from kernel.redaction import MASK
 from surfaces.contract_examples.request_examples import leaves
 from surfaces.contracts import identifier
 from surfaces.recordings.calls import Pairs, RecordedCall, header
-from surfaces.recordings.mock_yaml import yaml_text
 from surfaces.recordings.routes import guess_template
 from surfaces.recordings.secrets import is_secret_name, without_secrets
 
@@ -35,6 +37,9 @@ _LEFT_OUT: Final = frozenset((
 ))  # fmt: skip
 _FORM: Final = "application/x-www-form-urlencoded"
 When = tuple[tuple[str, str, str], ...]
+_PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9 _./@-]*[A-Za-z0-9/]\Z|[A-Za-z/]\Z")
+_WORDS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
+_WIDTH: Final = 100
 
 
 @dataclass(slots=True)
@@ -101,7 +106,7 @@ def _examples(
     """Yield the examples of an operation by name; equal calls are one."""
     taken: dict[When, tuple[int, str]] = {}
     names: set[str] = set()
-    room = MAX_FILE
+    budget = MAX_FILE
     for call, when in _conditions(group):
         answer = (call.status, call.response_body)
         if when in taken:
@@ -112,8 +117,8 @@ def _examples(
             )
             left_out[key] += 1
             continue
-        room -= len(call.response_body) + len(call.request_body)
-        if len(names) >= MAX_EXAMPLES or room < 0:
+        budget -= len(call.response_body) + len(call.request_body)
+        if len(names) >= MAX_EXAMPLES or budget < 0:
             left_out["more examples than an operation may have"] += 1
             continue
         taken[when] = answer
@@ -122,8 +127,8 @@ def _examples(
 
 def _name(call: RecordedCall, when: When) -> str:
     """Return the given name, otherwise what tells the example from others."""
-    told = " ".join(value for source, _, value in when if source != "body")
-    return call.name.strip()[:80] or slug(told)[:60] or str(call.status)
+    conditions = " ".join(value for source, _, value in when if source != "body")
+    return call.name.strip()[:80] or slug(conditions)[:60] or str(call.status)
 
 
 def _conditions(group: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, When]]:
@@ -139,8 +144,8 @@ def _conditions(group: Sequence[RecordedCall]) -> Iterator[tuple[RecordedCall, W
             continue
         values = _body_values(call)
         differing = _differing([_body_values(each) for each in others])
-        told = tuple(("body", name, values[name]) for name in differing if name in values)
-        yield call, (*base, *told)[:MAX_CONDITIONS]
+        conditions = tuple(("body", name, values[name]) for name in differing if name in values)
+        yield call, (*base, *conditions)[:MAX_CONDITIONS]
 
 
 def _base(call: RecordedCall) -> When:
@@ -150,8 +155,8 @@ def _base(call: RecordedCall) -> When:
         for name, value in reversed(call.query)
         if not is_secret_name(name) and MASK not in value
     }
-    told = [("query", name, value) for name, value in sorted(query.items())]
-    return (*path, *told)[:MAX_CONDITIONS]
+    conditions = [("query", name, value) for name, value in sorted(query.items())]
+    return (*path, *conditions)[:MAX_CONDITIONS]
 
 
 def _body_values(call: RecordedCall) -> Mapping[str, str]:
@@ -208,3 +213,26 @@ def _body(text: str) -> Any:
     """Return a body as it is written in a file: JSON as its values, anything else as a text."""
     made = _json(_literal(text))
     return _literal(text) if made is None else made
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that a reader of YAML 1.1 or 1.2 could take for something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    is_plain = _PLAIN.match(text) is not None and text.lower() not in _WORDS
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def yaml_text(document: Any, comment: str = "") -> str:
+    """Return a document as YAML, in block style, members in their order."""
+    made: str = yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    return f"# {comment}\n{made}" if comment else made

@@ -45,7 +45,7 @@ def calls_of_postman(document: Any) -> Recording:
     return made
 
 
-def _items(folder: Any, depth: int) -> Iterator[dict[str, Any]]:
+def _items(folder: Any, depth: int) -> Iterator[dict[str, object]]:
     for each in list_at(folder, "item") if depth < MAX_DEPTH else ():
         if not isinstance(each, dict):
             continue
@@ -56,7 +56,7 @@ def _items(folder: Any, depth: int) -> Iterator[dict[str, Any]]:
 
 
 def _add(
-    request: Any, response: dict[str, Any], variables: Mapping[str, str], made: Recording
+    request: Any, response: Mapping[str, object], variables: Mapping[str, str], made: Recording
 ) -> None:
     request = {"url": request} if isinstance(request, str) else request
     status = response.get("code")

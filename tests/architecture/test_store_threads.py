@@ -48,7 +48,7 @@ POOLS_WITHOUT_STORE = {
     "apps/health/views.py": "the threads of the probes see to it",
     "mocks/spaces.py": "`connect` and `disconnect` of its setup do",
     "apps/platform_settings/services/manager_cache.py": "secret managers only",
-    "apps/suites/evaluation/hydration.py": "files only",
+    "apps/suites/evaluation/library.py": "files only",
 }
 
 

@@ -22,12 +22,12 @@ from pkgutil import resolve_name
 from typing import ClassVar, Final, Literal
 
 from kernel.agent_protocol import RuntimeResource, StepUsage
+from kernel.pull_credentials import PullCredentials, no_credentials
 from kernel.registry import Registry
 from worker.domain.cluster_options import NO_CLUSTER, ClusterOptions
 from worker.domain.evaluation import UnitExit
 from worker.domain.output_records import OutputRecord
 from worker.domain.ownership import RUN_ID, UnitOwner
-from worker.domain.pull_credentials import PullCredentials, no_credentials
 from worker.domain.readiness import HttpProbe, ProbeResponse, TcpProbe
 from worker.domain.shells import Shell, ShellRequest
 from worker.domain.step_spec import Port

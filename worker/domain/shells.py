@@ -12,7 +12,6 @@ MARK: Final = "PARTITA_SHELL"  # in the environment of a shell and of all that i
 TERMINAL: Final = "xterm-256color"
 READ_LIMIT: Final = 64 * 1024
 WRITE_S: Final = 30.0  # then a program that does not read its input is given up
-KILL_GRACE_S: Final = 0.5  # between the hang-up and the kill
 SIZE_LIMIT: Final = 1000  # columns and rows
 # kills, by the shell of a unit, what has the mark `$1`, what it started and its sessions
 KILL_MARKED: Final = r"""

@@ -62,11 +62,11 @@ class OidcLoginView(PublicView):
         configured = oidc.require_provider()
         limit_external_sign_in(request)
         query = request.query_params
-        departure = oidc.begin_sign_in(query.get("return_url", "/"), query.get("flow", ""))
-        response = HttpResponseRedirect(departure.url)
+        redirect = oidc.begin_sign_in(query.get("return_url", "/"), query.get("flow", ""))
+        response = HttpResponseRedirect(redirect.url)
         response.set_cookie(
             configured.state_cookie,
-            departure.cookie,
+            redirect.cookie,
             max_age=conf.OIDC_STATE_LIFE,
             path=_COOKIE_PATH,
             secure=configured.is_secure,

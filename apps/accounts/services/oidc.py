@@ -43,7 +43,7 @@ class SignInAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class SignInRedirect:
     """Where the browser goes, and the value of the state cookie that it takes along."""
 
     url: str
@@ -63,7 +63,7 @@ def require_provider() -> conf.OidcSettings:
     return configured
 
 
-def begin_sign_in(return_url: str, flow: str) -> Departure:
+def begin_sign_in(return_url: str, flow: str) -> SignInRedirect:
     """Raise NotFound (oidc_disabled), InvalidInput, ProviderError."""
     configured = require_provider()
     attempt = SignInAttempt(
@@ -84,7 +84,7 @@ def begin_sign_in(return_url: str, flow: str) -> Departure:
         attempt.flow,
     ]
     cookie = signing.dumps(fields, key=configured.state_secret, salt=_SALT)
-    return Departure(url=url, cookie=cookie)
+    return SignInRedirect(url=url, cookie=cookie)
 
 
 def read_attempt(cookie: str) -> SignInAttempt | None:

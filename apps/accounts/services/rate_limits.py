@@ -22,7 +22,7 @@ from apps.accounts.models import LimitHit
 from apps.http.api import client_ip
 from apps.operations.api import SharedRedisClient, redis_key, shared_redis
 from kernel.clock import now
-from kernel.redis_breaker import RedisAway
+from kernel.redis_breaker import RedisUnavailable
 
 _MINUTE: Final = timedelta(minutes=1)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -136,7 +136,7 @@ return 0
 
 
 class RedisAttempts:
-    """Counts attempts in Redis; raises RedisAway.
+    """Counts attempts in Redis; raises RedisUnavailable.
 
     Each key is a sorted set of at most `limit` attempts, scored with their ends by Redis' clock.
     One script counts an attempt, in one round trip and atomically.
@@ -171,7 +171,7 @@ def limit_rate(bucket: str, key: str, limit: int) -> None:
     counter: AttemptCounter = RedisAttempts(redis) if (redis := shared_redis()) else _store
     try:
         wait_s = counter.count(key_hash, limit=limit, window=_MINUTE)
-    except RedisAway:
+    except RedisUnavailable:
         wait_s = _store.count(key_hash, limit=limit, window=_MINUTE)
     if wait_s:
         raise TooManyAttempts("too many requests", retry_after_s=wait_s)

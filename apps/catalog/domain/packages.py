@@ -12,7 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict, get_args
 
+from apps.oci.api import MODULE_TYPE, Repository
+from apps.suites.api import DefinitionDocument, ModuleInfo
+from kernel import clock
 from kernel.ids import humanize, slug
+from kernel.version import VERSION
 from kernel.wire_types import Percentage
 
 SUITE: Final = "suite"
@@ -22,35 +26,10 @@ VERIFIED: Final = "Verified"
 INSTALLED: Final = "Installed"
 LISTED: Final = "Listed"
 BUILT_IN: Final = "Built-in"
+WORKSPACE: Final = "Workspace"  # the provider of suites that no registry has
 BUILT_IN_SCORE: Final = 100
 _MAX_ID: Final = 128
 _HASH_DIGITS: Final = 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdvertisedRepository:
-    """A repository as a registry's index has it.
-
-    `tags` are sorted, `version` is the one that stands for it, and `digest` that of its manifest.
-    `error` says why its content cannot be had, or is empty.
-    """
-
-    registry_id: str
-    provider: str
-    host: str
-    path: str
-    tags: tuple[str, ...]
-    version: str
-    digest: str = ""
-    is_module: bool = False
-    is_pulled: bool = False
-    suite_id: str = ""
-    error: str = ""
-    seen_at: str = ""
-
-    @property
-    def repository(self) -> str:
-        return f"{self.host}/{self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +56,37 @@ class KnownSuite:
     merits: Mapping[str, bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltInModule:
-    name: str
-    description: str
-    version: str
+def known_suite(definition: DefinitionDocument) -> KnownSuite:
+    """Return what the catalog shows of a suite."""
+    return KnownSuite(
+        suite_id=definition["id"],
+        title=definition["title"],
+        repository=definition["repository"],
+        owner=definition["owner"],
+        provider=definition["provider"],
+        version=definition["version"],
+        description=definition["description"],
+        modules=tuple(definition["modules"]),
+        score=definition["score"],
+        launchable=definition["launchable"],
+        is_remote=definition["provider"] != WORKSPACE,
+        sources=tuple(definition.get("sources", ())),
+        merits=_merits(definition),
+    )
 
-    @property
-    def repository(self) -> str:
-        return f"partita/{self.name}"
+
+def _merits(definition: DefinitionDocument) -> dict[str, bool]:
+    """Return each merit with whether the suite has it (reference: control-plane 5.1)."""
+    files = definition.get("sourceFiles", [])
+    readme = next((file["content"] for file in files if file["path"] == "README.md"), "")
+    first = next((line.strip() for line in readme.splitlines() if line.strip()), "")
+    return {
+        "readme": bool(first.lstrip("#").strip()),
+        "description": bool(definition["description"]),
+        "profile": bool(definition["profiles"]),
+        "contract": any(file["path"].startswith("api/") for file in files),
+        "topology": "topology" in definition,
+    }
 
 
 PackageStatus: TypeAlias = Literal["Official", "Verified", "Installed", "Listed"]
@@ -144,18 +145,20 @@ class CatalogEntry(TypedDict):
 
 
 def merge_packages(
-    repositories: Iterable[AdvertisedRepository],
+    repositories: Iterable[Repository],
+    providers: Mapping[str, str],
     suites: Sequence[KnownSuite],
-    modules: Iterable[BuiltInModule],
+    modules: Iterable[ModuleInfo],
 ) -> list[CatalogEntry]:
     """Merge the packages of all sources into one entry for each, by kind and title.
 
-    `repositories` come in the order of the settings: of equal ones the first wins. `suites` come in
-    the order in which a repository looks for its own.
+    `repositories` come in the order of the settings: of equal ones the first wins, and those of
+    registries without a provider in `providers` are left out. `suites` come in the order in which a
+    repository looks for its own.
     """
-    offered = _first_of_each(repositories)
+    offered = _first_of_each(each for each in repositories if each.registry_id in providers)
     own = _SuitesByRepository(suites)
-    drafts = [_of_repository(each, own.of(each)) for each in offered]
+    drafts = [_of_repository(each, providers[each.registry_id], own.of(each)) for each in offered]
     drafts += [_of_suite(suite) for suite in own.find_unmatched()]
     built_in = [_of_module(module) for module in modules]
     _give_ids(drafts, [entry["package"]["id"] for entry in built_in])
@@ -182,7 +185,7 @@ class _SuitesByRepository:
         self._by_id = {suite.suite_id: suite for suite in suites if suite.is_remote}
         self._found: set[str] = set()
 
-    def of(self, repository: AdvertisedRepository) -> KnownSuite | None:
+    def of(self, repository: Repository) -> KnownSuite | None:
         """Return the suite whose repository is this one, with or without its host.
 
         A suite of the workspace is preferred to the one that the registry's package is.
@@ -197,19 +200,19 @@ class _SuitesByRepository:
         return (suite for suite in self._suites if suite.suite_id not in self._found)
 
 
-def _first_of_each(repositories: Iterable[AdvertisedRepository]) -> list[AdvertisedRepository]:
-    found: dict[str, AdvertisedRepository] = {}
+def _first_of_each(repositories: Iterable[Repository]) -> list[Repository]:
+    found: dict[str, Repository] = {}
     for each in repositories:
         found.setdefault(each.repository, each)
     return list(found.values())
 
 
-def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> CatalogEntry:
+def _of_repository(offered: Repository, provider: str, suite: KnownSuite | None) -> CatalogEntry:
     is_tagged = suite is not None and not suite.is_remote and suite.version in offered.tags
     version = suite.version if suite and is_tagged else offered.version
     segments = offered.path.split("/")
     is_module = suite is None and (
-        offered.is_module or any(segment.startswith("@") for segment in segments)
+        offered.artifact_type == MODULE_TYPE or any(segment.startswith("@") for segment in segments)
     )
     package: PackageDocument = {
         "id": "",
@@ -217,12 +220,12 @@ def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> C
         "title": suite.title if suite else _words(segments[-1]),
         "repository": offered.repository,
         "owner": suite.owner if suite else _words(segments[0]),
-        "provider": offered.provider,
+        "provider": provider,
         "version": version,
         "tags": list(offered.tags),
         "description": suite.description if suite else "",
         "modules": list(suite.modules) if suite else [],
-        "status": _status(suite, is_pulled=offered.is_pulled),
+        "status": _status(suite, is_pulled=offered.pulled),
         "score": suite.score if suite else 0,
         "pullCommand": _pull_command(offered.repository, version),
         "forkCommand": _fork_command(offered.repository, version),
@@ -231,9 +234,9 @@ def _of_repository(offered: AdvertisedRepository, suite: KnownSuite | None) -> C
     }
     if offered.digest and version == offered.version:
         package["digest"] = offered.digest
-    if offered.error:
-        package["error"] = offered.error
-    return _entry(package, suite, seen_at=offered.seen_at)
+    if offered.error_detail:
+        package["error"] = offered.error_detail
+    return _entry(package, suite, seen_at=clock.rfc3339(offered.seen_at))
 
 
 def _of_suite(suite: KnownSuite) -> CatalogEntry:
@@ -257,16 +260,16 @@ def _of_suite(suite: KnownSuite) -> CatalogEntry:
     return _entry(package, suite)
 
 
-def _of_module(module: BuiltInModule) -> CatalogEntry:
+def _of_module(module: ModuleInfo) -> CatalogEntry:
     package: PackageDocument = {
         "id": _built_in_id(module.name),
         "kind": STDLIB,
         "title": f"@partita/{module.name}",
-        "repository": module.repository,
+        "repository": f"partita/{module.name}",
         "owner": "Partita",
         "provider": BUILT_IN,
-        "version": module.version,
-        "tags": [module.version],
+        "version": VERSION,
+        "tags": [VERSION],
         "description": module.description,
         "modules": [module.name],
         "status": OFFICIAL,

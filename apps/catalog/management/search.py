@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from apps.accounts.api import operator
-from apps.catalog import api as catalog
-from apps.catalog.domain.filters import relevance
-from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
+from apps.catalog import selectors
+from apps.catalog.domain.filters import PackageFilter, relevance
+from apps.catalog.domain.packages import CatalogWarning, PackageDocument
+from apps.operations.api import (
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    print_json,
+    print_table,
+    printable,
+)
 
 _COLUMNS: Final = ("PACKAGE", "VERSION", "KIND", "STATUS", "SCORE", "PROVIDER", "TITLE")
 
@@ -28,19 +36,19 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
 
 
-def search_packages(options: Mapping[str, Any]) -> int:
-    favorites = catalog.favorites_of(operator()) if options["starred"] else frozenset[str]()
-    wanted = catalog.PackageFilter(
+def search_packages(options: CommandOptions) -> int:
+    favorites = selectors.favorites_of(operator()) if options["starred"] else frozenset[str]()
+    wanted = PackageFilter(
         kind=options["kind"],
         provider=options["provider"],
         module=options["module"],
         starred=options["starred"],
         words=options["text"],
     )
-    entries = catalog.list_entries()
+    entries = selectors.list_entries()
     matching = [entry["package"] for entry in entries if wanted.accepts(entry, favorites)]
     found = sorted(matching, key=lambda package: -relevance(package, options["text"]))
-    failing = catalog.failing_registries()
+    failing = selectors.failing_registries()
     if options["output"] == "json":
         print_json({"packages": found, "total": len(found), "warnings": failing})
         return ExitCode.OK
@@ -57,7 +65,7 @@ def search_packages(options: Mapping[str, Any]) -> int:
     return ExitCode.OK
 
 
-def _failing_words(failing: Sequence[catalog.CatalogWarning]) -> str:
+def _failing_words(failing: Sequence[CatalogWarning]) -> str:
     """Return one sentence, however many registries fail."""
     if len(failing) == 1:
         words = f"registry {failing[0]['registryId']} could not be read: {failing[0]['detail']}"
@@ -66,7 +74,7 @@ def _failing_words(failing: Sequence[catalog.CatalogWarning]) -> str:
     return f"{len(failing)} registries could not be read, their last good content is shown: {each}"
 
 
-def _row(package: catalog.PackageDocument) -> tuple[str, ...]:
+def _row(package: PackageDocument) -> tuple[str, ...]:
     return (
         package["repository"],
         package["version"],

@@ -9,7 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api import Principal
-from apps.catalog import api
+from apps.catalog import selectors, services
+from apps.catalog.domain.filters import PackageFilter
+from apps.catalog.domain.packages import CatalogPackage, package_key
 from apps.catalog.rest import schemas
 from apps.http.rest import (
     PAGING,
@@ -34,24 +36,26 @@ class PackageViewSet(StrictViewSet):
     )
     def list(self, request: Request) -> Response:
         query = request.query_params
-        wanted = api.PackageFilter(
+        wanted = PackageFilter(
             kind=choice_parameter(request, "kind", schemas.KINDS),
             provider=query.get("provider", ""),
             module=query.get("module", ""),
             starred=flag_parameter(request, "starred"),
             words=query.get("q", ""),
         )
-        found = api.list_packages(principal_of(request), wanted)
-        page = paginate(request, found, key=api.package_key)
-        warnings = api.failing_registries()
+        found = selectors.list_packages(principal_of(request), wanted)
+        page = paginate(request, found, key=package_key)
+        warnings = selectors.failing_registries()
         return Response(page.as_dict("packages", page.items, total=len(found), warnings=warnings))
 
     @extend_schema(
         operation_id="catalog_packages_detail",
-        responses={200: api.CatalogPackage, 304: None},
+        responses={200: CatalogPackage, 304: None},
     )
     def retrieve(self, request: Request, package_id: str) -> Response:
-        return conditional_response(request, api.get_package(principal_of(request), package_id))
+        return conditional_response(
+            request, selectors.get_package(principal_of(request), package_id)
+        )
 
 
 class FavoriteViewSet(StrictViewSet):
@@ -61,14 +65,16 @@ class FavoriteViewSet(StrictViewSet):
 
     @extend_schema(operation_id="catalog_favorites_list", responses=schemas.Favorites)
     def list(self, request: Request) -> Response:
-        answer: schemas.Favorites = {"packageIds": sorted(api.favorites_of(principal_of(request)))}
+        answer: schemas.Favorites = {
+            "packageIds": sorted(selectors.favorites_of(principal_of(request)))
+        }
         return Response(answer)
 
     @extend_schema(
         operation_id="catalog_favorites_add", request=None, responses=schemas.FavoriteMark
     )
     def add(self, request: Request, package_id: str) -> Response:
-        api.add_favorite(principal_of(request), package_id)
+        services.add_favorite(principal_of(request), package_id)
         return _mark_response(package_id, is_starred=True)
 
     @extend_schema(
@@ -77,7 +83,7 @@ class FavoriteViewSet(StrictViewSet):
         responses={200: schemas.FavoriteMark},
     )
     def destroy(self, request: Request, package_id: str) -> Response:
-        api.remove_favorite(principal_of(request), package_id)
+        services.remove_favorite(principal_of(request), package_id)
         return _mark_response(package_id, is_starred=False)
 
 

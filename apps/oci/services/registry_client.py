@@ -19,9 +19,9 @@ from apps.oci.domain.manifest import (
 )
 from apps.oci.domain.package import DigestMismatch, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import DIGEST, TAG
-from apps.oci.services.conversation import (
+from apps.oci.services.registry_session import (
     Answer,
-    Conversation,
+    RegistrySession,
     join_url,
     origin,
     with_query,
@@ -40,12 +40,12 @@ _ACCEPT_ALL: Final = {"Accept": ", ".join((*MANIFEST_TYPES, *INDEX_TYPES))}
 
 
 class RegistryClient:
-    def __init__(self, conversation: Conversation) -> None:
-        self._http = conversation
+    def __init__(self, session: RegistrySession) -> None:
+        self._http = session
 
     @classmethod
     def of(cls, registry: ImageRegistry) -> RegistryClient:
-        return cls(Conversation(registry))
+        return cls(RegistrySession(registry))
 
     async def __aenter__(self) -> RegistryClient:
         return self

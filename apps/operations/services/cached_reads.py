@@ -29,7 +29,7 @@ from django.db.models import F
 from apps.operations import conf
 from apps.operations.models import CacheGeneration
 from apps.operations.services.redis_client import redis_key, shared_redis
-from kernel.redis_breaker import RedisAway
+from kernel.redis_breaker import RedisUnavailable
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class CachedReads:
             return None
         try:
             found = redis.run(_READ, keys=[self._redis_key(place)], arguments=[])
-        except RedisAway:
+        except RedisUnavailable:
             return None
         return None if found is None else (json.loads(found),)
 
@@ -111,7 +111,7 @@ class CachedReads:
         life_ms = round(conf.cache_ttl_s(self._topic) * 1000)
         try:
             redis.run(_WRITE, keys=[self._redis_key(place)], arguments=[text, life_ms])
-        except RedisAway:
+        except RedisUnavailable:
             return
 
     def _redis_key(self, place: tuple[int, str]) -> str:

@@ -25,7 +25,7 @@ class SharedRedisClient:
         )
 
     def run(self, script: str, *, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """Run a Lua script and return its result; raise RedisAway, at once while Redis is away."""
+        """Return what a Lua script returns; raise RedisUnavailable, during a pause at once."""
         with self._breaker.call():
             return self._client.register_script(script)(keys=keys, args=arguments)
 

@@ -19,15 +19,35 @@ from apps.platform_settings.domain.keys import (
     WORKSPACES,
     KeyGroup,
 )
-from apps.platform_settings.domain.mail import SmtpSettings
 from apps.platform_settings.domain.registries import ImageRegistry
 from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.platform_settings.domain.workspaces import WorkspaceShare
 from kernel.errors import FieldError
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceShare:
+    """A workspace gets places in proportion to its `weight`, and at most so many at once.
+
+    A limit of 0 is none. A workspace that is not listed has the defaults.
+    """
+
+    workspace_id: str
+    weight: int = 1
+    max_concurrent_runs: int = 0
+    max_concurrent_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmtpSettings:
+    host: str
+    port: int
+    username: str
+    password: str = field(repr=False)
+    sender: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

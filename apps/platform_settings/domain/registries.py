@@ -7,18 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from kernel.pull_credentials import PullCredentials
+
 _HUB: Final = "docker.io"
 _HUB_ALIASES: Final = frozenset(["index.docker.io", "registry-1.docker.io", "hub.docker.com"])
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """The credentials of a registry. Without a user name, the secret is a bearer token."""
-
-    host: str
-    username: str = field(repr=False)
-    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +44,12 @@ class ImageRegistry:
         )
 
 
-def credentials_for(registries: Iterable[ImageRegistry], image: str) -> Credentials | None:
+def credentials_for(registries: Iterable[ImageRegistry], image: str) -> PullCredentials | None:
     """Return the credentials for an image, from the first registry whose scope covers it."""
     host, repository = image_place(image)
     known = [each for each in registries if each.host == host and each.secret]
     for registry in sorted(known, key=lambda each: not each.covers(repository)):
-        return Credentials(host=host, username=registry.username, secret=registry.secret)
+        return PullCredentials(host=host, username=registry.username, secret=registry.secret)
     return None
 
 

@@ -22,7 +22,7 @@ class ManagerFailed(Exception):
     """The read failed; the message holds no value and nothing that the manager responded."""
 
 
-class ManagerAway(ManagerFailed):
+class ManagerUnavailable(ManagerFailed):
     """The manager did not respond; to ask it again at once would take as long."""
 
 

@@ -7,8 +7,8 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from apps.platform_settings.domain.secret_refs import (
-    ManagerAway,
     ManagerFailed,
+    ManagerUnavailable,
     NoSuchValue,
     field_of_json,
     secret_path,
@@ -57,7 +57,9 @@ def _ask(call: Callable[[], Any]) -> Any:
         words = _ERRORS.get(code, f"the service refused the request ({code})")
         raise ManagerFailed(words) from None
     except HTTPClientError as error:
-        raise ManagerAway(f"the service cannot be reached ({type(error).__name__})") from None
+        raise ManagerUnavailable(
+            f"the service cannot be reached ({type(error).__name__})"
+        ) from None
     except (BotoCoreError, ValueError) as error:
         raise ManagerFailed(f"the request failed ({type(error).__name__})") from None
 

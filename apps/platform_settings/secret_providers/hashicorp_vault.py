@@ -11,15 +11,15 @@ from apps.platform_settings import conf
 from apps.platform_settings.domain.addresses import origin_of
 from apps.platform_settings.domain.secret_refs import (
     VAULT_SCHEME,
-    ManagerAway,
     ManagerFailed,
+    ManagerUnavailable,
     field_of,
     secret_path,
     secret_providers,
 )
 from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.manager_cache import manager_cache
-from kernel.vault import Vault, VaultAway, VaultError, check_access, read_secret
+from kernel.vault import Vault, VaultError, VaultUnavailable, check_access, read_secret
 
 T = TypeVar("T")
 
@@ -70,8 +70,8 @@ def _vault(managers: SecretManagers) -> Vault:
 def _ask(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return asyncio.run(call())
-    except VaultAway as error:
-        raise ManagerAway(str(error)) from None
+    except VaultUnavailable as error:
+        raise ManagerUnavailable(str(error)) from None
     except VaultError as error:
         raise ManagerFailed(str(error)) from None
 

@@ -127,7 +127,7 @@ def record_sync(registry_id: str, *, succeeded: bool, error: str = "") -> None:
     known = row.wire["registries"] if row else []
     if registry_id not in [registry["registryId"] for registry in known]:
         raise RegistryNotFound(f"there is no registry {registry_id[:128]!r}")
-    values: dict[str, Any] = {"succeeded": succeeded, "last_error": error[:_MAX_ERROR]}
+    values: dict[str, object] = {"succeeded": succeeded, "last_error": error[:_MAX_ERROR]}
     if succeeded:
         values |= {"last_synced_at": clock.now(), "last_error": ""}
     if not RegistryState.objects.filter(registry_id=registry_id).update(**values):

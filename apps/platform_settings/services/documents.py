@@ -127,25 +127,25 @@ def settings_in_file(name: str, content: bytes) -> Wire:
 
 def _agent_state(agent: Wire, state: BackendState) -> Wire:
     status = "Ready" if state.available else "Disconnected"
-    told: Wire = {
+    document: Wire = {
         "status": status if agent["enabled"] else "Standby",
         "runtimeCapabilities": list(state.capabilities),
     }
     if agent["enabled"] and state.waits_for:
-        told["waitsFor"] = state.waits_for
+        document["waitsFor"] = state.waits_for
     if state.registered_at is not None:
-        told["registeredAt"] = rfc3339(state.registered_at)
+        document["registeredAt"] = rfc3339(state.registered_at)
     if state.last_heartbeat_at is not None:
-        told["lastHeartbeatAt"] = rfc3339(state.last_heartbeat_at)
-    return told
+        document["lastHeartbeatAt"] = rfc3339(state.last_heartbeat_at)
+    return document
 
 
 def _registry_state(state: RegistryState | None) -> Wire:
     if state is None:
         return {"syncStatus": "Pending"}
-    told: Wire = {"syncStatus": "Indexed" if state.succeeded else "Failed"}
+    document: Wire = {"syncStatus": "Indexed" if state.succeeded else "Failed"}
     if state.last_synced_at is not None:
-        told["lastSyncedAt"] = rfc3339(state.last_synced_at)
+        document["lastSyncedAt"] = rfc3339(state.last_synced_at)
     if state.last_error:
-        told["lastError"] = state.last_error
-    return told
+        document["lastError"] = state.last_error
+    return document

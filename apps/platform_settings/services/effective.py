@@ -16,14 +16,14 @@ from apps.platform_settings.domain.backends import (
     label_backend,
     runtime_labels,
 )
-from apps.platform_settings.domain.document import Document
-from apps.platform_settings.domain.registries import Credentials, ImageRegistry, credentials_for
+from apps.platform_settings.domain.document import Document, WorkspaceShare
+from apps.platform_settings.domain.registries import ImageRegistry, credentials_for
 from apps.platform_settings.domain.secrets import Override, SecretManagers
-from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.services.changes import RegistryNotFound
 from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
 from kernel.errors import known_names
+from kernel.pull_credentials import PullCredentials
 
 _TLS_PORT: Final = 465  # RFC 8314
 
@@ -81,7 +81,7 @@ def get_registry(registry_id: str) -> ImageRegistry:
     raise RegistryNotFound(f"there is no registry {registry_id[:128]!r}{known}")
 
 
-def pull_credentials(image: str) -> Credentials | None:
+def pull_credentials(image: str) -> PullCredentials | None:
     """Return the credentials for the registry of an image, or None."""
     return credentials_for(registries(), image)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from apps.platform_settings.domain.secret_refs import ManagerAway
+from apps.platform_settings.domain.secret_refs import ManagerUnavailable
 from kernel.vault import WITHIN_S
 
 KEPT_S: Final = 10.0
@@ -41,30 +41,30 @@ class ManagerCache:
                 return found
             until, why = self._away.get(manager, (0.0, ""))
             if until > self._clock():
-                raise ManagerAway(why)
+                raise ManagerUnavailable(why)
         try:
             found = self.call_with_limit(fetch)
-        except ManagerAway as error:
-            raise self._mark_away(manager, str(error)) from None
+        except ManagerUnavailable as error:
+            raise self._mark_unavailable(manager, str(error)) from None
         self._keep((manager, secret), found)
         return found
 
     def call_with_limit(self, call: Fetch) -> Any:
-        """Return what `call` returns within 5 s; raise ManagerAway, and whatever it raises."""
+        """Return what `call` returns within 5 s; raise ManagerUnavailable and what it raises."""
         try:
             return self._threads.submit(call).result(WITHIN_S)
         except TimeoutError:
-            raise ManagerAway(f"no answer within {WITHIN_S:g} s") from None
+            raise ManagerUnavailable(f"no answer within {WITHIN_S:g} s") from None
 
     def forget(self) -> None:
         with self._lock:
             self._kept.clear()
             self._away.clear()
 
-    def _mark_away(self, manager: Hashable, why: str) -> ManagerAway:
+    def _mark_unavailable(self, manager: Hashable, why: str) -> ManagerUnavailable:
         with self._lock:
             self._away[manager] = (self._clock() + PAUSE_S, why)
-        return ManagerAway(why)
+        return ManagerUnavailable(why)
 
     def _keep(self, key: Hashable, found: Any) -> None:
         with self._lock:

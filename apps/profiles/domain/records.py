@@ -7,11 +7,11 @@ A record replaces the file with its id. A tombstone keeps a file away until its 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NotRequired, TypedDict
 
-from apps.profiles.domain.plain_secrets import looks_secret
 from apps.profiles.domain.profile_file import Seed, in_order, read_profile
 from apps.profiles.domain.profiles import (
     Profile,
@@ -23,6 +23,14 @@ from kernel.errors import FieldError, FieldErrorDocument
 from kernel.wire_types import Instant
 
 MAX_RECORDS: Final = 200  # of one suite
+_SECRET_NAME: Final = re.compile(
+    r"(PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
+)
+_SECRET_VALUE: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
+    r"|\bglpat-[A-Za-z0-9_-]{20}|\bxox[abprs]-[A-Za-z0-9-]{10}"
+)
+_SHORTEST_SECRET: Final = 6  # characters; "app" of a throwaway database is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +215,9 @@ def warnings_of(profile: Profile) -> Iterator[FieldError]:
                     "here; use secretRefs"
                 )
                 yield FieldError(code="plain_secret", detail=detail, file=profile.path)
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Return whether a variable's name or value is that of a secret."""
+    named = len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)
+    return bool(named or _SECRET_VALUE.search(value))

@@ -19,7 +19,7 @@ from typing import Final
 
 from apps.operations.api import SharedRedisClient, redis_key, shared_redis
 from kernel.background import BackgroundThread, one_cycle, report_error
-from kernel.redis_breaker import RedisAway
+from kernel.redis_breaker import RedisUnavailable
 
 log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0
@@ -112,7 +112,7 @@ class StreamLeases:
                 self._renew_all()
         except Empty:
             return
-        except RedisAway:
+        except RedisUnavailable:
             report_error(optional=True)
             self._renew_at = min(self._renew_at, time.monotonic() + RETRY_S)
 
@@ -120,7 +120,7 @@ class StreamLeases:
         try:
             arguments = (limit, self._lease_ms, stream)
             free = bool(self._redis.run(_ACQUIRE, keys=[users_set], arguments=arguments))
-        except RedisAway:
+        except RedisUnavailable:
             report_error(optional=True)
             free = True
         except Exception:

@@ -16,12 +16,11 @@ from apps.suites.domain.package import REGISTRY, TOPOLOGY_FILE, Package, with_un
 from apps.suites.domain.problems import Position, ProblemDocument, TopologyProblem
 from apps.suites.domain.served_surfaces import surface_problem
 from apps.suites.domain.topology import ResolvedNode
-from kernel.errors import WarningDocument
+from kernel.errors import FileWarning, WarningDocument
 from kernel.ids import humanize
 from kernel.wire_types import Count, Percentage
 from readers.archive import content_digest
 from surfaces import HydratedSurfaces, Surface, SurfaceDocument
-from surfaces.warnings import PackageWarning
 
 LEFT_OUT_OF_SUMMARY: Final = ("suiteStar", "folders", "sourceFiles", "topology", "apiSurfaces")
 EVALUATING: Final = "evaluating"  # neither topology nor topologyError may be known yet
@@ -213,7 +212,7 @@ class SuiteEvaluation:
     calls: Mapping[str, Position] = field(default_factory=dict)
     imports: tuple[ImportedSuite, ...] = ()
     dependencies: tuple[DependencyDocument, ...] = ()
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
     killed: bool = False
     unreachable: str = ""
 
@@ -351,21 +350,21 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
 
 def _warnings(
     suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
-) -> list[PackageWarning]:
+) -> list[FileWarning]:
     found = [*suite.metadata.warnings, *suite.dependencies.warnings]
     for profile in suite.profiles:
         problems = [replace(profile.problem, code="profile_invalid")] if profile.problem else []
         found += [
-            PackageWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
+            FileWarning(code=each.code, detail=each.detail, file=each.file, line=each.line)
             for each in (*profile.warnings, *problems)
         ]
     found += evaluation.warnings if evaluation else ()
     if evaluation is None:
         detail = "suite.star is being evaluated; reload this suite for its topology"
-        found.append(PackageWarning(code="evaluating", detail=detail))
+        found.append(FileWarning(code="evaluating", detail=detail))
     if hydrated is None:
         detail = "api/ and mock/ are being read; reload this suite for its API surfaces"
-        found.append(PackageWarning(code="evaluating", detail=detail))
+        found.append(FileWarning(code="evaluating", detail=detail))
     return [*found, *(hydrated.warnings if hydrated else ())]
 
 

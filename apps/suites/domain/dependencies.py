@@ -12,12 +12,11 @@ from typing import Final, NotRequired, TypedDict
 
 from apps.suites.domain.package import Package
 from apps.suites.domain.problems import TopologyProblem
-from kernel.errors import known_names
+from kernel.errors import FileWarning, known_names
 from kernel.ids import is_env_name
 from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.yaml import Node, read_yaml
-from surfaces.warnings import PackageWarning
 
 FILES: Final = ("dependencies.yaml", "dependencies.yml")
 LOCK_FILES: Final = ("dependencies.lock.yaml", "dependencies.lock.yml")
@@ -63,7 +62,7 @@ class Dependencies:
     entries: Mapping[str, DeclaredDependency] = field(default_factory=dict)
     locks: Mapping[str, DeclaredDependency] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
     problem: TopologyProblem | None = None
 
 
@@ -106,7 +105,7 @@ class Pin:
 
 def dependencies_of(package: Package) -> Dependencies:
     """Return what a package imports; an unreadable file becomes the `problem`."""
-    warnings: list[PackageWarning] = []
+    warnings: list[FileWarning] = []
     found: dict[str, dict[str, DeclaredDependency]] = {}
     modules: dict[str, str] = {}
     for section, names, keys in (
@@ -203,7 +202,7 @@ def _complete(ref: str, named: SuiteReference, version: str, digest: str) -> str
 
 def _warn_outdated(
     entries: Mapping[str, DeclaredDependency], locks: Mapping[str, DeclaredDependency], path: str
-) -> list[PackageWarning]:
+) -> list[FileWarning]:
     """Return a warning for each lock that is not used: its entry has another ref, or is gone."""
     found = []
     for alias, lock in locks.items():
@@ -214,14 +213,14 @@ def _warn_outdated(
             detail = f'the lock of "{alias}" is for {lock.ref}, not {entry.ref}, and is not used'
         else:
             continue
-        found.append(PackageWarning(code="lock_outdated", detail=detail, file=path))
+        found.append(FileWarning(code="lock_outdated", detail=detail, file=path))
     return found
 
 
 class _FileReader:
     """Reads the entries of one file; raises Unreadable with the place of an invalid value."""
 
-    def __init__(self, path: str, warnings: list[PackageWarning]) -> None:
+    def __init__(self, path: str, warnings: list[FileWarning]) -> None:
         self.path = path
         self.warnings = warnings
 
@@ -316,7 +315,7 @@ class _FileReader:
                 advice = nearest_advice(key.text or "", known)
                 detail = f'"{where}{key.text}" is not a key of this file and is ignored; {advice}'
                 self.warnings.append(
-                    PackageWarning(code="unknown_key", detail=detail, file=self.path, line=key.line)
+                    FileWarning(code="unknown_key", detail=detail, file=self.path, line=key.line)
                 )
 
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from apps.profiles.api import Profile, keep_on_failure_ms
 from apps.suites.domain.package import REGISTRY, Package
+from kernel.errors import FileWarning
 from kernel.ids import humanize
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
-from surfaces.warnings import PackageWarning
 
 FILES: Final = ("metadata.yaml", "metadata.yml")
 PROVIDER: Final = "Workspace"
@@ -34,7 +34,7 @@ class Metadata:
     problem: str = ""
     problem_file: str = ""
     problem_line: int | None = None
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class _MetadataFile:
     labels: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     keep_on_failure_ms: int = 0
-    warnings: tuple[PackageWarning, ...] = ()
+    warnings: tuple[FileWarning, ...] = ()
 
 
 def metadata_of(package: Package, profiles: Sequence[Profile]) -> Metadata:
@@ -155,10 +155,10 @@ def _text(name: str, value: Node) -> str:
     return value.text
 
 
-def _warnings(root: Node, *, wrapped: bool, path: str) -> list[PackageWarning]:
+def _warnings(root: Node, *, wrapped: bool, path: str) -> list[FileWarning]:
     known = (*_FLAT, *_WRAPPED) if wrapped else _FLAT
     return [
-        PackageWarning(
+        FileWarning(
             code="unknown_key",
             detail=f'"{key.text}" is not a key of suite metadata and is ignored',
             file=path,

@@ -14,7 +14,7 @@ from apps.suites.domain.dependencies import FILES, DependencyDocument, Pin, pin_
 from apps.suites.domain.flat_topology import IMPORT, ExpandedImport, ImportedSuite, below, flatten
 from apps.suites.domain.problems import TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
-from surfaces.warnings import PackageWarning
+from kernel.errors import FileWarning
 
 MAX_DEPTH: Final = 8
 MAX_PRINTED: Final = 100
@@ -143,10 +143,10 @@ def _cycle(suite: Suite, importers: Sequence[Suite]) -> str:
     return " -> ".join(each.suite_id for each in (*again, suite))
 
 
-def _warnings(suite: Suite, imports: Iterable[ExpandedImport]) -> Iterator[PackageWarning]:
+def _warnings(suite: Suite, imports: Iterable[ExpandedImport]) -> Iterator[FileWarning]:
     for each in imports:
         if each.suite.is_package and not each.pin.locked:
-            yield PackageWarning(
+            yield FileWarning(
                 code="unlocked_dependency",
                 detail=f"{each.pin.alias}: {each.pin.ref} is a package of a registry without a "
                 "lock; `partita suite lock` pins its content",

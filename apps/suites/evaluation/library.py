@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Final
 
+from apps.suites import conf
 from apps.suites.dependencies.modules import modules_digest
-from apps.suites.dependencies.resolution import Resolver
-from apps.suites.domain.definition import Suite, SuiteEvaluation, definition_of
+from apps.suites.dependencies.resolution import Closure, Resolver
+from apps.suites.domain.definition import DefinitionDocument, Suite, SuiteEvaluation, definition_of
 from apps.suites.domain.flat_topology import ImportedSuite
+from apps.suites.domain.package import REGISTRY
 from apps.suites.evaluation.cache import EvaluationCache
-from apps.suites.evaluation.evaluated_suites import EvaluatedSuite, PreparedSuite
-from apps.suites.evaluation.hydration import Hydrations
 from apps.suites.evaluation.snapshot import (
     LibrarySnapshot,
     StartedEvaluation,
@@ -27,7 +28,68 @@ from apps.suites.evaluation.snapshot import (
     lifetime_s,
 )
 from apps.suites.sources.index import SuiteIndex
-from surfaces import HydratedSurfaces
+from surfaces import HydratedSurfaces, hydrate
+
+_HYDRATIONS_KEPT: Final = 256
+_FOLDERS: Final = ("api/", "mock/")
+_NOTHING: Final = HydratedSurfaces()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedSuite:
+    """A suite, its evaluation under its default profile and its API surfaces.
+
+    Each is None while it is being made.
+    """
+
+    suite: Suite
+    evaluation: SuiteEvaluation | None
+    hydrated: HydratedSurfaces | None
+    definition: DefinitionDocument
+
+    @property
+    def is_complete(self) -> bool:
+        return self.evaluation is not None and self.hydrated is not None
+
+    def is_of(
+        self, suite: Suite, evaluation: SuiteEvaluation | None, hydrated: HydratedSurfaces | None
+    ) -> bool:
+        """Return whether it was made from just these."""
+        made_from = (self.suite, self.evaluation, self.hydrated)
+        return all(a is b for a, b in zip(made_from, (suite, evaluation, hydrated), strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSuite:
+    """An evaluated suite that holds while its snapshot and the modules that it loads are the same.
+
+    `until` is of time.monotonic().
+    """
+
+    evaluated: EvaluatedSuite
+    snapshot: LibrarySnapshot
+    closure: Closure
+    modules: str  # the digest of the modules that it and its imports load
+    until: float
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """The ids of the suites that it consists of, but packages of registries."""
+        local = (each.suite_id for each in self.closure.suites if each.source != REGISTRY)
+        return frozenset({self.evaluated.suite.suite_id, *local})
+
+    def is_valid(self) -> bool:
+        """Return whether its time has not passed and its modules have not changed."""
+        if self.until < time.monotonic():
+            return False
+        return self.modules == modules_digest([self.evaluated.suite, *self.closure.suites])
+
+    def is_of(self, suite: Suite, snapshot: LibrarySnapshot) -> bool:
+        """Return whether it was made from this suite, and from what it depends on as it is."""
+        if self.evaluated.suite is not suite:
+            return False
+        alone = not suite.dependencies.entries and self.snapshot.rules == snapshot.rules
+        return alone or self.snapshot is snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +103,50 @@ class _SuiteWork:
     @property
     def futures(self) -> list[Future[Any]]:
         return [self.started.future, self.hydration]
+
+
+class Hydrations:
+    """API surfaces, made on a thread of their own and kept by content. It is thread-safe.
+
+    A list of suites waits for contracts no longer than for evaluations, since a large contract
+    takes a second to read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: OrderedDict[tuple[str, str, str], Future[HydratedSurfaces]] = OrderedDict()
+        self._thread: ThreadPoolExecutor | None = None
+
+    def start(self, suite: Suite | ImportedSuite) -> Future[HydratedSurfaces]:
+        """Return the surfaces of this content, made or under way; none of an invalid package."""
+        files: Mapping[str, bytes]
+        if isinstance(suite, ImportedSuite):
+            files = suite.files
+        else:
+            files = {} if suite.package_problem else suite.package.files
+        if not any(path.startswith(_FOLDERS) for path in files):
+            nothing: Future[HydratedSurfaces] = Future()
+            nothing.set_result(_NOTHING)
+            return nothing
+        key = (suite.suite_id, suite.digest, conf.mock_base_url())
+        with self._lock:
+            if key in self._made and not self._made[key].cancelled():
+                self._made.move_to_end(key)
+                return self._made[key]
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "suite-hydration")
+            future = self._thread.submit(hydrate, files, suite_id=suite.suite_id, base_url=key[2])
+            self._made[key] = future
+            while len(self._made) > _HYDRATIONS_KEPT:
+                self._made.popitem(last=False)
+            return future
+
+    def close(self) -> None:
+        """Cancel what has not started; a later call starts a new thread."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread:
+            thread.shutdown(wait=False, cancel_futures=True)
 
 
 class Library:

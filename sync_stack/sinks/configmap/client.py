@@ -34,7 +34,7 @@ _LATE_S: Final = 5.0
 _MOST_OF_EVENT: Final = 4 * 2**20  # a ConfigMap has 1 MiB
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update"}
 _MOST: Final = 1000
-Told = tuple[str, str] | SinkError  # namespace and name (empty: any), or what ended the watch
+WatchEvent = tuple[str, str] | SinkError  # namespace and name (empty: any), or what ended the watch
 
 
 class WatchExpired(Exception):
@@ -220,17 +220,17 @@ class _Watch:
     """One namespace, on a thread: from where the last event was, so that nothing is missed."""
 
     def __init__(
-        self, open_: Callable[[], Cluster], namespace: str, told: queue.Queue[Told]
+        self, open_: Callable[[], Cluster], namespace: str, events: queue.Queue[WatchEvent]
     ) -> None:
         self._open = open_
         self._namespace = namespace
-        self._told = told
+        self._events = events
         self.ended = threading.Event()
         BackgroundThread(
             "configmap-watch",
             self._run,
             ended=self.ended,
-            after_failure=lambda: self._tell((namespace, "")),  # what came meanwhile is not known
+            after_failure=lambda: self._report((namespace, "")),  # what came meanwhile is not known
             title=f"watch-{namespace}",
         ).start()
 
@@ -241,7 +241,7 @@ class _Watch:
                 while not self.ended.is_set():
                     version = self._watch(cluster, version)
         except SinkError as error:
-            self._tell(error)
+            self._report(error)
 
     def _watch(self, cluster: Cluster, version: str) -> str:
         """Until the server ends it; the version to go on from."""
@@ -251,16 +251,16 @@ class _Watch:
                     break
                 version = reached or version
                 if kind != "BOOKMARK":
-                    self._tell((self._namespace, name))
+                    self._report((self._namespace, name))
         except WatchExpired:
             version = cluster.newest(self._namespace)
-            self._tell((self._namespace, ""))
+            self._report((self._namespace, ""))
         return version
 
-    def _tell(self, told: Told) -> None:
+    def _report(self, event: WatchEvent) -> None:
         while not self.ended.is_set():
             with contextlib.suppress(queue.Full):
-                self._told.put(told, timeout=1)
+                self._events.put(event, timeout=1)
                 return
 
 
@@ -269,7 +269,7 @@ class ConfigMapChanges:
 
     def __init__(self, open_: Callable[[], Cluster]) -> None:
         self._open = open_
-        self._told: queue.Queue[Told] = queue.Queue(_MOST)
+        self._events: queue.Queue[WatchEvent] = queue.Queue(_MOST)
         self._watches: dict[str, _Watch] = {}
 
     def next(self, destinations: Collection[Destination], timeout_s: float) -> frozenset[str]:
@@ -277,11 +277,11 @@ class ConfigMapChanges:
         places = {tuple(each.name.split("/", 1)): each.id for each in destinations}
         namespaces = {namespace for namespace, _name in places}
         for namespace in namespaces - self._watches.keys():
-            self._watches[namespace] = _Watch(self._open, namespace, self._told)
+            self._watches[namespace] = _Watch(self._open, namespace, self._events)
         for namespace in self._watches.keys() - namespaces:
             self._watches.pop(namespace).ended.set()
         ids: set[str] = set()
-        for namespace, name in self._hear(timeout_s):
+        for namespace, name in self._take_events(timeout_s):
             ids |= {
                 place_id
                 for place, place_id in places.items()
@@ -295,15 +295,15 @@ class ConfigMapChanges:
             watch.ended.set()
         self._watches.clear()
 
-    def _hear(self, timeout_s: float) -> list[tuple[str, str]]:
+    def _take_events(self, timeout_s: float) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         try:
-            told = self._told.get(timeout=timeout_s)
+            event = self._events.get(timeout=timeout_s)
             while len(found) < _MOST:
-                if isinstance(told, SinkError):
-                    raise told
-                found.append(told)
-                told = self._told.get_nowait()
+                if isinstance(event, SinkError):
+                    raise event
+                found.append(event)
+                event = self._events.get_nowait()
         except queue.Empty:
             pass
         return found

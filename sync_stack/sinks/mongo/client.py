@@ -19,13 +19,12 @@ _AUTH_CODES: Final = frozenset({13, 18, 8000})
 
 def connect(options: MongoOptions, timeouts: Timeouts, resolve: Resolve) -> MongoClient[Any]:
     """A client that connects at first use; `timeoutMS` bounds an operation with its retries."""
-    settings: dict[str, Any] = {
+    settings = server_settings(options, resolve) | {
         "connectTimeoutMS": int(timeouts.connect_s * 1000),
         "serverSelectionTimeoutMS": int(timeouts.connect_s * 1000),
         "timeoutMS": int(timeouts.operation_s * 1000),
         "maxPoolSize": options.max_pool_size,
         "appname": "partita-sync",
-        **server_settings(options, resolve),
     }
     with translate_errors():
         return MongoClient(options.endpoint or list(options.hosts), **settings)
@@ -33,8 +32,17 @@ def connect(options: MongoOptions, timeouts: Timeouts, resolve: Resolve) -> Mong
 
 def server_settings(options: MongoOptions, resolve: Resolve) -> dict[str, Any]:
     """Return credentials, TLS and replica set, by pymongo's names."""
-    settings = {**_credentials(options, resolve), **_tls(options)}
-    return settings | ({"replicaSet": options.replica_set} if options.replica_set else {})
+    replicas = {"replicaSet": options.replica_set} if options.replica_set else {}
+    if not options.ssl:
+        return {**_credentials(options, resolve), **replicas}
+    files = {"tlsCAFile": options.ssl_ca_path, "tlsCertificateKeyFile": options.ssl_key_path}
+    return {
+        **_credentials(options, resolve),
+        **replicas,
+        "tls": True,
+        "tlsAllowInvalidCertificates": options.ssl_allow_invalid_certificates,
+        **{name: path for name, path in files.items() if path},
+    }
 
 
 def _credentials(options: MongoOptions, resolve: Resolve) -> dict[str, str]:
@@ -44,17 +52,6 @@ def _credentials(options: MongoOptions, resolve: Resolve) -> dict[str, str]:
     password = {"password": resolve(options.password)} if options.password else {}
     given = {name: text for name, text in named.items() if text}
     return {"username": resolve(options.username), **password, **given}
-
-
-def _tls(options: MongoOptions) -> dict[str, Any]:
-    if not options.ssl:
-        return {}
-    files = {"tlsCAFile": options.ssl_ca_path, "tlsCertificateKeyFile": options.ssl_key_path}
-    return {
-        "tls": True,
-        "tlsAllowInvalidCertificates": options.ssl_allow_invalid_certificates,
-        **{name: path for name, path in files.items() if path},
-    }
 
 
 def collection(client: MongoClient[Any], options: MongoOptions, name: str) -> Any:

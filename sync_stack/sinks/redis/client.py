@@ -31,7 +31,12 @@ def connect(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> Any:
 
     Cluster and sentinel clients ask their nodes at once: raises SinkError.
     """
-    settings = _settings(options, timeouts, resolve)
+    settings = login_and_tls(options, resolve) | {
+        "socket_connect_timeout": timeouts.connect_s,
+        "socket_timeout": timeouts.answer_s,
+        "max_connections": options.max_connections,
+        "retry": Retry(NoBackoff(), 0),
+    }
     hosts = [host_and_port(text) for text in options.hosts]
     with translate_errors():
         if options.mode is RedisMode.CLUSTER:
@@ -46,27 +51,16 @@ def connect(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> Any:
     return Redis(host=host, port=port, db=options.db, **settings)
 
 
-def _settings(options: RedisOptions, timeouts: Timeouts, resolve: Resolve) -> dict[str, Any]:
-    return {
-        **login_and_tls(options, resolve),
-        "socket_connect_timeout": timeouts.connect_s,
-        "socket_timeout": timeouts.answer_s,
-        "max_connections": options.max_connections,
-        "retry": Retry(NoBackoff(), 0),
-    }
-
-
 def login_and_tls(options: RedisOptions, resolve: Resolve) -> dict[str, Any]:
     """Return the login and TLS options of a redis-py client, by its names."""
     login = {
         "username": resolve(options.username) if options.username else None,
         "password": resolve(options.password) if options.password else None,
     }
-    return login | (_tls(options) if options.enable_tls else {})
-
-
-def _tls(options: RedisOptions) -> dict[str, Any]:
+    if not options.enable_tls:
+        return login
     return {
+        **login,
         "ssl": True,
         "ssl_ca_certs": options.tls_ca_cert or None,
         "ssl_certfile": options.tls_client_cert or None,

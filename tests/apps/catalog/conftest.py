@@ -13,8 +13,8 @@ from rest_framework.test import APIClient
 
 from apps.accounts.api import issue_tokens, sign_up
 from apps.accounts.models import User
-from apps.catalog import contents, selectors
-from apps.oci.api import MODULE_TYPE, Repository, chosen_tag, sorted_tags
+from apps.catalog import selectors
+from apps.oci.api import Repository, chosen_tag, sorted_tags
 from apps.operations.api import CachedReads, raise_generation
 from apps.streams.api import unit_of_work
 from tests.apps.suites.conftest import library, workspace
@@ -32,7 +32,6 @@ class FakeIndex:
     rows: list[Repository] = field(default_factory=list)
     failing: list[Any] = field(default_factory=list)
     reads: int = 0
-    MODULE_TYPE = MODULE_TYPE
 
     def registry(self, registry_id: str, provider: str = "Zot", name: str = "") -> None:
         facts = {"registry_id": registry_id, "provider": provider, "name": name}
@@ -98,8 +97,8 @@ class FakeIndex:
 def index(monkeypatch: pytest.MonkeyPatch) -> FakeIndex:
     """The caches are of this test, too."""
     fake = FakeIndex()
-    monkeypatch.setattr(contents, "oci", fake)
-    monkeypatch.setattr(contents, "platform_settings", fake)
+    monkeypatch.setattr(selectors, "oci", fake)
+    monkeypatch.setattr(selectors, "platform_settings", fake)
     monkeypatch.setattr("apps.suites.api.built_in_modules", fake.built_in_modules)
     monkeypatch.setattr(selectors, "_packages", CachedReads("catalog"))
     monkeypatch.setattr(selectors, "_favorites", CachedReads("favorites"))

@@ -105,7 +105,7 @@ def test_what_is_only_described_with_the_words_stands_below(
         _entry("a/old-greeter", "Old greeter", ""),
         _entry("a/greeter", "Greeter", ""),
     ]
-    monkeypatch.setattr("apps.catalog.api.list_entries", lambda: entries)
+    monkeypatch.setattr("apps.catalog.selectors.list_entries", lambda: entries)
 
     assert search("greeter") == 0
     written = capsys.readouterr()

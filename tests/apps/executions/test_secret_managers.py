@@ -16,7 +16,7 @@ import pytest
 from moto import mock_aws
 
 from apps.executions.domain.states import RunReason
-from apps.platform_settings.domain.secret_refs import ManagerAway
+from apps.platform_settings.domain.secret_refs import ManagerUnavailable
 from apps.platform_settings.secret_providers.aws import forget_clients
 from apps.platform_settings.services import manager_cache as cache_module
 from apps.platform_settings.services.manager_cache import ManagerCache, manager_cache
@@ -134,11 +134,11 @@ def test_who_gave_no_answer_is_asked_again_a_moment_later():
     def fetch() -> str:
         calls.append(1)
         if len(calls) == 1:
-            raise ManagerAway("away")
+            raise ManagerUnavailable("away")
         return "value"
 
     for _ in range(2):
-        with pytest.raises(ManagerAway):
+        with pytest.raises(ManagerUnavailable):
             managers.read("vault", "psp", fetch)
     assert managers.read("vault", "psp", fetch) == "value"
 
@@ -208,4 +208,4 @@ def test_many_at_once_are_bounded_and_all_are_told(monkeypatch):
         errors = [attempt.exception(30) for attempt in tried]
     released.set()
 
-    assert {type(error) for error in errors} == {ManagerAway}
+    assert {type(error) for error in errors} == {ManagerUnavailable}

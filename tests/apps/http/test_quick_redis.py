@@ -10,7 +10,7 @@ import pytest
 
 from apps.operations.api import SharedRedisClient
 from apps.operations.services.redis_client import ANSWER_S
-from kernel.redis_breaker import PAUSE_S, RedisAway
+from kernel.redis_breaker import PAUSE_S, RedisUnavailable
 from tests.support import servers
 
 ONE = "return 1"
@@ -27,7 +27,7 @@ class Clock:
 def ask(redis: SharedRedisClient) -> bool:
     try:
         return bool(redis.run(ONE, keys=[], arguments=[]) == 1)
-    except RedisAway:
+    except RedisUnavailable:
         return False
 
 

@@ -14,7 +14,7 @@ from apps.operations.api import living_servers
 from apps.operations.models import ServerProcess
 from kernel import clock
 from kernel.ids import new_uuid
-from kernel.redis_breaker import RedisAway
+from kernel.redis_breaker import RedisUnavailable
 from mocks.redis_link import RedisLink
 
 
@@ -58,7 +58,7 @@ def test_redis_that_is_away_keeps_calls_apart(parts) -> None:
     assert isinstance(found.link, RedisLink)
     assert api.journal_gap(since) == ""
 
-    with pytest.raises(RedisAway):
+    with pytest.raises(RedisUnavailable):
         found.link.run_from_thread("return 1", [], ())
     assert "Redis does not answer" in api.journal_gap(since)
 

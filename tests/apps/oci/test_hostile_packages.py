@@ -21,7 +21,7 @@ import pytest
 
 from apps.oci import api
 from apps.oci.models import LayerPart, StoredPackage
-from apps.oci.services import conversation, packages, registry_client
+from apps.oci.services import packages, registry_client, registry_session
 from kernel.addresses import AddressKind, AddressPolicy
 from tests.apps.oci.conftest import entry as settings_entry
 from tests.support import scripted_registry
@@ -344,7 +344,7 @@ def test_a_redirect_inside_is_refused_without_the_permission(
 ):
     """The rule of the registry holds for every hop. Invariant 23."""
     only = AddressPolicy(frozenset({AddressKind.PUBLIC}), (ip_network("127.0.0.1/32"),))
-    monkeypatch.setattr(conversation, "PUBLIC_ONLY", only)
+    monkeypatch.setattr(registry_session, "PUBLIC_ONLY", only)
     configured(settings_entry(registry.url, allowLocalNetwork=False))
     names(monkeypatch, {"inner.test": "192.168.7.7"})
     redirected(registry, target)

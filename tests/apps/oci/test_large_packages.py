@@ -11,8 +11,8 @@ from django.db import connection, connections
 
 from apps.oci import api
 from apps.oci.models import LayerPart
-from apps.oci.services.conversation import Conversation
 from apps.oci.services.registry_client import RegistryClient
+from apps.oci.services.registry_session import RegistrySession
 from tests.support.scripted_registry import Reply, ScriptedRegistry
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -57,13 +57,13 @@ def _pulled(reference: str) -> api.Package:
 
 def test_no_transaction_is_open_while_the_network_is_used(large: str, monkeypatch):
     seen: list[bool] = []
-    send = Conversation.send
+    send = RegistrySession.send
 
-    async def watched(self: Conversation, *arguments: object, **options: object) -> object:
+    async def watched(self: RegistrySession, *arguments: object, **options: object) -> object:
         seen.append(connection.in_atomic_block)
         return await send(self, *arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Conversation, "send", watched)
+    monkeypatch.setattr(RegistrySession, "send", watched)
 
     api.pull(large)
     api.sync_registry("R")

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from apps.catalog.contents import advertised_repositories
 from apps.catalog.domain.packages import merge_packages
 from apps.oci import api
 from apps.oci.domain.failures import RegistryFailure
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
-from apps.oci.services import conversation, packages, scan, sync
-from apps.oci.services.conversation import Conversation
+from apps.oci.services import packages, registry_session, scan, sync
+from apps.oci.services.registry_session import RegistrySession
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
 from apps.platform_settings.selectors import registry_states
@@ -46,8 +45,8 @@ def _no_pauses(monkeypatch):
     async def pause(_seconds: float) -> None:
         await asyncio.sleep(0)
 
-    options = dict(Conversation.__init__.__kwdefaults__ or {})
-    monkeypatch.setattr(Conversation.__init__, "__kwdefaults__", {**options, "pause": pause})
+    options = dict(RegistrySession.__init__.__kwdefaults__ or {})
+    monkeypatch.setattr(RegistrySession.__init__, "__kwdefaults__", {**options, "pause": pause})
 
 
 def test_a_repository_that_fails_is_an_error_and_the_others_are_there(registry: ScriptedRegistry):
@@ -194,7 +193,7 @@ def test_a_broken_package_says_why_at_each_synchronization(
 
     (found,) = api.list_repositories()
     assert (found.pulled, found.error_code) == (False, code)
-    (package,) = merge_packages(advertised_repositories({"R": "Zot"}), [], [])
+    (package,) = merge_packages([found], {"R": "Zot"}, [], [])
     assert package["package"]["error"] == found.error_detail != ""
 
 
@@ -353,7 +352,7 @@ def test_an_upload_needs_no_signed_in_request_elsewhere(registry: ScriptedRegist
     chosen = get_registry("R")
 
     async def send(url: str) -> None:
-        async with Conversation(chosen) as talk:
+        async with RegistrySession(chosen) as talk:
             talk._sign_in._authorization = "Bearer secret"
             await talk.send("PUT", url, limit=10)
 
@@ -369,7 +368,7 @@ def test_the_authorities_are_those_of_the_file(registry: ScriptedRegistry, setti
 
     assert api.test_connection("R").code == "ca_file_unreadable"
     with pytest.raises(RegistryFailure):
-        Conversation(get_registry("R"))
+        RegistrySession(get_registry("R"))
 
 
 @pytest.mark.parametrize(
@@ -386,7 +385,7 @@ def test_the_authorities_are_those_of_the_file(registry: ScriptedRegistry, setti
 def test_pauses_honor_what_is_asked_for_within_limits(
     header: str, attempt: int, low: float, high: float
 ):
-    assert low <= conversation._pause_s(header, attempt) <= high
+    assert low <= registry_session._pause_s(header, attempt) <= high
 
 
 def test_manifests_of_docker_are_packages_too(registry: ScriptedRegistry):

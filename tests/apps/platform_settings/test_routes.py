@@ -23,8 +23,8 @@ from apps.platform_settings.api import (
     settings_history,
     workspace_shares,
 )
+from apps.platform_settings.domain.document import WorkspaceShare
 from apps.platform_settings.domain.keys import MASK
-from apps.platform_settings.domain.workspaces import WorkspaceShare
 from apps.platform_settings.models import PlatformSettings, SettingsChange
 from apps.platform_settings.services.live_settings import live_settings
 from tests.apps.platform_settings.documents import (

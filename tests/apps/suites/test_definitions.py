@@ -51,7 +51,7 @@ def evaluations(monkeypatch):
         seen.append(source)
         return real(source, **more)
 
-    monkeypatch.setattr("apps.suites.evaluation.suite_text.run_evaluator", counted)
+    monkeypatch.setattr("apps.suites.evaluation.snapshot.run_evaluator", counted)
     return seen
 
 
@@ -238,7 +238,7 @@ def test_a_list_does_not_wait_for_a_slow_suite(workspace, library, monkeypatch):
 
     workspace.add("s", GOOD)
     api.list_suites()
-    monkeypatch.setattr("apps.suites.evaluation.suite_text.run_evaluator", slow)
+    monkeypatch.setattr("apps.suites.evaluation.snapshot.run_evaluator", slow)
     workspace.add("s", GOOD.replace('"t"', '"u"'))
     workspace.add("new", GOOD.replace('"t"', '"v"'))
 
@@ -266,7 +266,7 @@ def test_a_reader_may_wait_for_a_suite_that_has_changed(workspace, library, monk
         release.wait(30)
         return real(source, **more)
 
-    monkeypatch.setattr("apps.suites.evaluation.suite_text.run_evaluator", slow)
+    monkeypatch.setattr("apps.suites.evaluation.snapshot.run_evaluator", slow)
     workspace.add("s", GOOD)
     library.patience_s = 0.01
     (listed,) = api.list_suites()

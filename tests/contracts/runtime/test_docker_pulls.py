@@ -11,10 +11,10 @@ from typing import Any
 import docker
 import pytest
 
+from kernel.pull_credentials import PullCredentials, no_credentials
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import servers, steps
 from tests.support.parts import need
-from worker.domain.pull_credentials import PullCredentials, no_credentials
 from worker.domain.runtime import ImageMissing, RuntimeOptions
 from worker.runtimes.docker.engine import EngineAddress
 from worker.runtimes.docker.images import pull

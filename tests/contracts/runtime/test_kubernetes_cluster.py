@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from kernel.pull_credentials import PullCredentials
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import parts, steps
 from tests.support.cluster_commands import kubectl
 from tests.support.kubernetes.components import kill_and_restart
 from worker.domain.cluster_options import ClusterOptions
-from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
     ImageMissing,
     RuntimeFailure,

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from apps.catalog.domain.packages import AdvertisedRepository, BuiltInModule, KnownSuite
-from apps.oci.domain.versions import chosen_tag
+from apps.catalog.domain.packages import KnownSuite
+from apps.oci.api import Repository, chosen_tag
+from apps.suites.api import ModuleInfo
 
 HOST = "registry.example.com"
 
 
-def repository(path: str, *tags: str, **more: Any) -> AdvertisedRepository:
+def repository(path: str, *tags: str, **more: Any) -> Repository:
     facts: dict[str, Any] = {
         "registry_id": "main",
-        "provider": "Zot",
         "host": HOST,
         "path": path,
         "tags": tags or ("1.0",),
         "version": chosen_tag(tags or ("1.0",)),
+        "digest": "",
+        "artifact_type": "",
+        "media_types": (),
+        "pulled": False,
+        "suite_id": "",
+        "error_code": "",
+        "error_detail": "",
+        "seen_at": datetime(2026, 11, 24, 8, 0, tzinfo=UTC),
     }
-    return AdvertisedRepository(**(facts | more))
+    return Repository(**(facts | more))
 
 
 def suite(suite_id: str, **more: Any) -> KnownSuite:
@@ -38,5 +47,7 @@ def suite(suite_id: str, **more: Any) -> KnownSuite:
     return KnownSuite(**(facts | more))
 
 
-def module(name: str) -> BuiltInModule:
-    return BuiltInModule(name=name, description="A server and its tasks", version="0.1.0")
+def module(name: str) -> ModuleInfo:
+    return ModuleInfo(
+        name=name, title=name, description="A server and its tasks", load="", functions=()
+    )

@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.catalog.domain.packages import PackageDocument, merge_packages
+from apps.oci.api import MODULE_TYPE
 from kernel.ids import is_identifier
+from kernel.version import VERSION
 from tests.unit.catalog.samples import HOST, module, repository, suite
 
 
 def packages(*repositories: Any, suites: Any = (), modules: Any = ()) -> list[PackageDocument]:
-    return [entry["package"] for entry in merge_packages(repositories, suites, modules)]
+    providers = {each.registry_id: "Zot" for each in repositories}
+    entries = merge_packages(repositories, providers, suites, modules)
+    return [entry["package"] for entry in entries]
 
 
 def test_a_repository_that_nobody_knows_is_described_by_its_name():
@@ -46,7 +50,7 @@ def test_a_repository_that_nobody_knows_is_described_by_its_name():
     [
         ("@partita/kafka", {}, "stdlib"),
         ("core/@kafka", {}, "stdlib"),
-        ("core/kafka", {"is_module": True}, "stdlib"),
+        ("core/kafka", {"artifact_type": MODULE_TYPE}, "stdlib"),
         ("core/kafka", {}, "suite"),
     ],
 )
@@ -99,7 +103,7 @@ def test_the_digest_is_that_of_the_version_shown_or_absent():
 
 
 def test_content_that_was_pulled_is_verified():
-    offered = repository("core/shop", "2.0", is_pulled=True, suite_id="shop")
+    offered = repository("core/shop", "2.0", pulled=True, suite_id="shop")
     known = suite("shop", repository=f"{HOST}/core/shop", is_remote=True, version="0.9")
 
     (package,) = packages(offered, suites=[known])
@@ -110,7 +114,7 @@ def test_content_that_was_pulled_is_verified():
 
 
 def test_a_package_that_was_refused_is_only_listed_though_its_suite_says_why():
-    offered = repository("core/shop", "2.0", suite_id="shop", error="a link leads out of it")
+    offered = repository("core/shop", "2.0", suite_id="shop", error_detail="a link leads out of it")
 
     (package,) = packages(offered, suites=[suite("shop", repository="x", is_remote=True)])
 
@@ -120,7 +124,7 @@ def test_a_package_that_was_refused_is_only_listed_though_its_suite_says_why():
 
 @pytest.mark.parametrize("named", [f"{HOST}/core/shop", f"{HOST}/elsewhere"])
 def test_the_suite_that_was_pulled_is_no_second_package_beside_that_of_the_workspace(named: str):
-    offered = repository("core/shop", "2.0", is_pulled=True, suite_id="core-shop")
+    offered = repository("core/shop", "2.0", pulled=True, suite_id="core-shop")
     own = suite("shop", repository="core/shop")
     pulled = suite("core-shop", repository=named, is_remote=True)
 
@@ -150,8 +154,8 @@ def test_a_built_in_module_is_official():
         "repository": "partita/postgres",
         "owner": "Partita",
         "provider": "Built-in",
-        "version": "0.1.0",
-        "tags": ["0.1.0"],
+        "version": VERSION,
+        "tags": [VERSION],
         "description": "A server and its tasks",
         "modules": ["postgres"],
         "status": "Official",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from platform_site.settings.env import MailAddress, mail_address
+from apps.operations.domain.mail import MailServer
+from platform_site.settings.env import mail_address
 
 
-def read(monkeypatch: pytest.MonkeyPatch, value: str) -> MailAddress:
+def read(monkeypatch: pytest.MonkeyPatch, value: str) -> MailServer:
     monkeypatch.setenv("EMAIL_URL", value)
     return mail_address("EMAIL_URL")
 

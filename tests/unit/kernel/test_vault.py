@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernel.vault import Vault, VaultAway, VaultError, read_secret
+from kernel.vault import Vault, VaultError, VaultUnavailable, read_secret
 from tests.support.fake_vault import FakeVault
 
 TOKEN = "hvs.the-token-of-the-test"
@@ -101,7 +101,7 @@ async def test_failures_are_named_by_their_kind_and_hold_no_token(server: FakeVa
     with pytest.raises(VaultError) as refused:
         await read_secret(vault(server, token="hvs.a-wrong-token"), "kv/team/psp")
     server.behaviour.failures = [503]
-    with pytest.raises(VaultAway) as sealed:
+    with pytest.raises(VaultUnavailable) as sealed:
         await read_secret(vault(server), "kv/team/psp")
 
     said = [str(error.value) for error in (missing, refused, sealed)]
@@ -112,12 +112,12 @@ async def test_failures_are_named_by_their_kind_and_hold_no_token(server: FakeVa
 async def test_a_server_that_hangs_is_given_up(server: FakeVault):
     """Invariant 5."""
     server.behaviour.delay_s = 1.0
-    with pytest.raises(VaultAway, match=r"no answer within 0\.2 s"):
+    with pytest.raises(VaultUnavailable, match=r"no answer within 0\.2 s"):
         await read_secret(vault(server), "kv/team/psp", within_s=0.2)
 
 
 async def test_a_server_that_is_not_there_is_away():
-    with pytest.raises(VaultAway, match=r"cannot be reached \(ConnectError\)"):
+    with pytest.raises(VaultUnavailable, match=r"cannot be reached \(ConnectError\)"):
         await read_secret(Vault(address="http://127.0.0.1:9", token=TOKEN), "kv/psp")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from worker.domain.pull_credentials import PullCredentials
+from kernel.pull_credentials import PullCredentials
 from worker.domain.runtime import ImageMissing
 from worker.runtimes.docker import images
 from worker.runtimes.docker.engine import NotFound

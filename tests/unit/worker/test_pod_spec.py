@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from kernel.pull_credentials import PullCredentials
 from tests.support import steps
 from worker.domain.launch import LaunchRules, launch_of
-from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import CONTAINER_FOLDERS, Launch
 from worker.domain.step_spec import parse_step_spec
 from worker.runtimes.kubernetes import pod_scripts, pod_spec

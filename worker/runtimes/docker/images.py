@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from kernel.pull_credentials import PullCredentials, no_credentials
 from kernel.redaction import Redactor
-from worker.domain.pull_credentials import PullCredentials, no_credentials
 from worker.domain.runtime import ImageMissing
 from worker.runtimes.docker import engine_http
 from worker.runtimes.docker.engine import ContainerEngine, EngineAddress, NotFound

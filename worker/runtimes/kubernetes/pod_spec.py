@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernel.ids import shorten, slug
+from kernel.pull_credentials import PullCredentials
 from worker.domain import ownership
-from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
     ARTIFACTS,
     STEP_DIRECTORY,

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kernel.pull_credentials import PullCredentials
 from worker.domain import ownership
-from worker.domain.pull_credentials import PullCredentials
 from worker.domain.runtime import (
     ImageMissing,
     Launch,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.http.api import strong_etag
-from apps.operations.api import ExitCode, VerbCommand, print_json, print_table
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, print_json, print_table
 from apps.profiles import api as profiles
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
@@ -64,7 +64,7 @@ a profile is named by its file or its id; `show -o json` has the entity tag for 
         )
 
 
-def list_profiles(options: dict[str, Any]) -> int:
+def list_profiles(options: CommandOptions) -> int:
     if not options["suite"]:
         return _list_suites(options)
     suite = suites.find_suite_by_id(options["suite"])
@@ -95,7 +95,7 @@ def _state(profile: profiles.ProfileRecordDocument) -> str:
     return "launchable" if profile["launchable"] else "base"
 
 
-def _list_suites(options: dict[str, Any]) -> int:
+def _list_suites(options: CommandOptions) -> int:
     found = sorted(
         (suites.profile_summary(suite) for suite in suites.every_suite()),
         key=lambda each: (each["title"].casefold(), each["id"]),
@@ -116,7 +116,7 @@ def _list_suites(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def show_profile(options: dict[str, Any]) -> int:
+def show_profile(options: CommandOptions) -> int:
     suite = suites.find_suite_by_id(options["suite"])
     document = _document(suite)
     profile_id = _profile_id(suite, options["profile"])
@@ -129,7 +129,7 @@ def show_profile(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def set_profile(options: dict[str, Any]) -> int:
+def set_profile(options: CommandOptions) -> int:
     suite = suites.find_suite_by_id(options["suite"])
     text = _text_of(options["source"])
     known = profiles.find_profile(suites.current_profiles(suite).profiles, options["profile"])
@@ -151,19 +151,19 @@ def set_profile(options: dict[str, Any]) -> int:
     return _print_written(suite, written, options, "stored")
 
 
-def delete_profile(options: dict[str, Any]) -> int:
+def delete_profile(options: CommandOptions) -> int:
     suite = suites.find_suite_by_id(options["suite"])
     written = profiles.delete_profile(_edit(suite, options), _profile_id(suite, options["profile"]))
     return _print_written(suite, written, options, "deleted")
 
 
-def make_default(options: dict[str, Any]) -> int:
+def make_default(options: CommandOptions) -> int:
     suite = suites.find_suite_by_id(options["suite"])
     written = profiles.make_default(_edit(suite, options), _profile_id(suite, options["profile"]))
     return _print_written(suite, written, options, "the default now")
 
 
-def explain_env(options: dict[str, Any]) -> int:
+def explain_env(options: CommandOptions) -> int:
     found = executions.explain_env(options["suite"], options["profile"], options["step"])
     if options["output"] == "json":
         print_json(
@@ -200,7 +200,7 @@ def _document(suite: Any) -> suites.SuiteProfilesDocument:
     return suites.profiles_document(suite, found, accounts.operator())
 
 
-def _edit(suite: Any, options: dict[str, Any]) -> profiles.Edit:
+def _edit(suite: Any, options: CommandOptions) -> profiles.Edit:
     return suites.profile_edit(accounts.operator(), suite, if_match=options["if_match"])
 
 
@@ -226,7 +226,7 @@ def _text_of(source: str) -> str:
 
 
 def _print_written(
-    suite: Any, written: profiles.Written, options: dict[str, Any], outcome: str
+    suite: Any, written: profiles.Written, options: CommandOptions, outcome: str
 ) -> int:
     document = suites.profiles_document(suite, written.profiles, accounts.operator())
     if options["output"] == "json":

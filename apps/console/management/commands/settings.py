@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from apps.accounts.api import operator
 from apps.oci import api as oci
-from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
+from apps.operations.api import (
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    print_json,
+    print_table,
+    printable,
+)
 from apps.platform_settings import api as settings
 from kernel.errors import InvalidInput
 
@@ -47,7 +54,7 @@ class Command(VerbCommand):
             verb.add_argument("registry", nargs="?", help="an id (default: every registry)")
 
 
-def show(options: dict[str, Any]) -> int:
+def show(options: CommandOptions) -> int:
     document = settings.settings_document(operator())
     if options["output"] == "json":
         print_json(document)
@@ -79,7 +86,7 @@ def show(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def apply_file(options: dict[str, Any]) -> int:
+def apply_file(options: CommandOptions) -> int:
     principal, given = operator(), _document_of(options["file"])
     if options["dry_run"]:
         return _print_changes(options, settings.preview_settings(principal, given), dry=True)
@@ -88,13 +95,13 @@ def apply_file(options: dict[str, Any]) -> int:
     return _print_changes(options, changes)
 
 
-def diff_file(options: dict[str, Any]) -> int:
+def diff_file(options: CommandOptions) -> int:
     changes = settings.preview_settings(operator(), _document_of(options["file"]))
     _print_changes(options, changes, dry=True)
     return ExitCode.ERROR if changes else ExitCode.OK
 
 
-def sync_registries(options: dict[str, Any]) -> int:
+def sync_registries(options: CommandOptions) -> int:
     found = [(each, oci.sync_registry(each)) for each in _registry_ids(options)]
     if options["output"] == "json":
         documents = [
@@ -125,7 +132,7 @@ def sync_registries(options: dict[str, Any]) -> int:
     return ExitCode.UNAVAILABLE if failed else ExitCode.OK
 
 
-def test_registries(options: dict[str, Any]) -> int:
+def test_registries(options: CommandOptions) -> int:
     found = [(each, oci.test_connection(each)) for each in _registry_ids(options)]
     if options["output"] == "json":
         documents = [
@@ -148,7 +155,7 @@ def test_registries(options: dict[str, Any]) -> int:
     return ExitCode.OK if all(each.reachable for _, each in found) else ExitCode.UNAVAILABLE
 
 
-def _registry_ids(options: dict[str, Any]) -> Sequence[str]:
+def _registry_ids(options: CommandOptions) -> Sequence[str]:
     operator()  # the store is usable and has an administrator
     if options["registry"]:
         return [settings.get_registry(options["registry"]).registry_id]
@@ -167,7 +174,7 @@ def _document_of(name: str) -> dict[str, Any]:
 
 
 def _print_changes(
-    options: dict[str, Any], changes: list[settings.Change], *, dry: bool = False
+    options: CommandOptions, changes: list[settings.Change], *, dry: bool = False
 ) -> int:
     if options["output"] == "json":
         print_json({"dryRun": dry, "changes": [each.as_dict() for each in changes]})

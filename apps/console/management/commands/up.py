@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 
 from apps.console import conf
 from apps.console.embedded.server import AddressTaken
 from apps.console.embedded.up import FolderInUse, Up, lock_folder
-from apps.operations.api import ExitCode, PlatformCommand, escape
+from apps.operations.api import CommandOptions, ExitCode, PlatformCommand, escape
 from apps.workers.api import runtimes
 
 
@@ -31,7 +29,7 @@ class Command(PlatformCommand):
         "use, 6 the store is unusable, 130 stopped before it served"
     )
 
-    def execute_command(self, _options: dict[str, Any]) -> int:
+    def execute_command(self, _options: CommandOptions) -> int:
         try:
             with lock_folder(conf.data_dir()):
                 return Up().run()

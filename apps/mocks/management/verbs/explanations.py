@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apps.mocks.management.server import MockServer, add_space, space_query
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, escape, print_json
 from kernel.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     explain.add_argument("-d", "--data", default="", help="the body, as it is sent")
 
 
-def explain_call(options: dict[str, Any]) -> int:
+def explain_call(options: CommandOptions) -> int:
     path = options["path"]
     where = {"path": path} if path.startswith("/") else {"operationId": path}
     body = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from apps.mocks.imported_files import WritePlan, plan_write, write
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
 from readers import Unreadable
@@ -43,7 +43,7 @@ def add_target(verb: Any) -> None:
     target.add_argument("--out", default="", metavar="DIR", help="a folder, made when missing")
 
 
-def target_folder(options: dict[str, Any]) -> Path:
+def target_folder(options: CommandOptions) -> Path:
     """Return the folder that the options name; raise SuiteNotFound or InvalidInput."""
     if options["suite"]:
         suites.use_files_without_store()
@@ -56,7 +56,7 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def import_file(options: dict[str, Any]) -> int:
+def import_file(options: CommandOptions) -> int:
     place = Path(options["file"])
     folder = target_folder(options)
     try:
@@ -109,7 +109,7 @@ def _document(found: Imported, plan: WritePlan, *, written: bool) -> dict[str, A
     }
 
 
-def _print(found: Imported, plan: WritePlan, options: dict[str, Any], *, refused: bool) -> None:
+def _print(found: Imported, plan: WritePlan, options: CommandOptions, *, refused: bool) -> None:
     from rich.console import Console  # slow to import
 
     console = Console(highlight=False, soft_wrap=True)

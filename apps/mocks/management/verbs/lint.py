@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from apps.operations.api import VerbCommand, report_diagnostics
+from apps.operations.api import CommandOptions, VerbCommand, report_diagnostics
 from apps.suites import api as suites
 from mocks.standalone.served_files import ServedFiles
 from readers.diagnostics import Diagnostic
@@ -26,7 +26,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")
 
 
-def lint_suites(options: dict[str, Any]) -> int:
+def lint_suites(options: CommandOptions) -> int:
     if suites.use_files_without_store():
         sys.stderr.write(f"{suites.NO_STORE}\n")
     wanted = options["suite"] or [each["id"] for each in suites.list_suites()]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from apps.mocks.imported_files import plan_write, write
 from apps.mocks.management.verbs.imports import add_target, target_folder
-from apps.operations.api import ExitCode, VerbCommand, print_json
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, print_json
 from kernel.errors import InvalidInput
 from mocks.proxies.recorder import KeptCalls, RecordingProxy
 from surfaces.recordings import MockFiles, mock_files
@@ -35,7 +35,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     verb.add_argument("--force", action="store_true", help="replace files that differ")
 
 
-def record(options: dict[str, Any]) -> int:
+def record(options: CommandOptions) -> int:
     parts = urlsplit(options["to"])
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise InvalidInput(f"--to {options['to']!r}: expected http(s)://host without credentials")
@@ -81,7 +81,7 @@ class _RecordingWriter:
             write(plan_write(files, self.folder))
 
 
-def _report(writer: _RecordingWriter, left_out: Counter[str], options: dict[str, Any]) -> int:
+def _report(writer: _RecordingWriter, left_out: Counter[str], options: CommandOptions) -> int:
     made = writer.made
     missing = left_out + made.left_out
     if options["output"] == "json":

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any, Final
 
-from apps.operations.api import VerbCommand
+from apps.operations.api import CommandOptions, VerbCommand
 from mocks.standalone.arguments import EPILOG, HELP, add_arguments
 
 EXAMPLES: Final = """\
@@ -31,7 +31,7 @@ def add_verbs(_command: VerbCommand, verbs: Any) -> None:
     parser.set_defaults(verb=serve)
 
 
-def serve(_options: dict[str, Any]) -> int:
+def serve(_options: CommandOptions) -> int:
     """Become the process that `partita mock serve` is."""
     words = sys.argv[sys.argv.index("serve") :]
     os.execv(sys.executable, [sys.executable, sys.argv[0], "mock", *words])  # noqa: S606

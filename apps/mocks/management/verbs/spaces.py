@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from apps.mocks.management.server import MockServer, add_space, space_query
-from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
+from apps.operations.api import (
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    print_json,
+    print_table,
+    printable,
+)
 from kernel.errors import InvalidInput
 from mocks.model.calls import CallOutcome
 
@@ -53,7 +60,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     reset.add_argument("--calls", action="store_true", help="forget the calls too")
 
 
-def show_state(options: dict[str, Any]) -> int:
+def show_state(options: CommandOptions) -> int:
     server = MockServer(options["server"])
     if options["set"] or options["unset"]:
         return _patch(server, options)
@@ -77,7 +84,7 @@ def show_state(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def _patch(server: MockServer, options: Mapping[str, Any]) -> int:
+def _patch(server: MockServer, options: CommandOptions) -> int:
     pairs = [each.partition("=") for each in options["set"]]
     if not options["key"]:
         raise InvalidInput("--set and --unset change one record: name it with --key")
@@ -101,7 +108,7 @@ def _patch(server: MockServer, options: Mapping[str, Any]) -> int:
     return ExitCode.OK
 
 
-def show_journal(options: dict[str, Any]) -> int:
+def show_journal(options: CommandOptions) -> int:
     server = MockServer(options["server"])
     query = {
         **space_query(options),
@@ -149,7 +156,7 @@ def _newer(server: MockServer, query: Mapping[str, str], seen: set[str]) -> list
     return found[::-1]
 
 
-def reset_space(options: dict[str, Any]) -> int:
+def reset_space(options: CommandOptions) -> int:
     server = MockServer(options["server"])
     query = {**space_query(options), "surfaceId": options["surface"]}
     removed = server.ask("DELETE", "state", query={**query, "key": options["key"]})["removed"]

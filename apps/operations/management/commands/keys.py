@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 
-from apps.operations.commands import VerbCommand, print_json, print_table
+from apps.operations.commands import CommandOptions, VerbCommand, print_json, print_table
 from apps.operations.services.encryption_keys import Reencryption, reencrypt, report_keys
 from kernel.commands import ExitCode
 
@@ -32,7 +31,7 @@ class Command(VerbCommand):
         anew.add_argument("--dry-run", action="store_true", help="count, and change nothing")
 
 
-def show_status(options: Mapping[str, Any]) -> int:
+def show_status(options: CommandOptions) -> int:
     """Exit with 1 when something cannot be decrypted."""
     report = report_keys()
     lost = [f"{kind}: {place}" for kind, all_ in report.unreadable.items() for place in all_]
@@ -63,7 +62,7 @@ def show_status(options: Mapping[str, Any]) -> int:
     return ExitCode.ERROR if lost else ExitCode.OK
 
 
-def reencrypt_all(options: Mapping[str, Any]) -> int:
+def reencrypt_all(options: CommandOptions) -> int:
     """Exit with 1 when something is left that the current key does not decrypt."""
     is_dry = options["dry_run"]
     outcomes = list(reencrypt(dry_run=is_dry, on_row=_Progress().show))

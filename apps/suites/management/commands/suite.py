@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.operations.api import VerbCommand
+from apps.operations.api import CommandOptions, VerbCommand
 from apps.suites import api as suites
 from apps.suites.management.verbs import checks, copies, locks, overviews, suite_files
 
@@ -34,7 +34,7 @@ class Command(VerbCommand):
             topic.add_verbs(self, verbs)
         self.add_further_verbs("suite", verbs)
 
-    def execute_command(self, options: dict[str, Any]) -> int:
+    def execute_command(self, options: CommandOptions) -> int:
         """Work on a checkout without a store as well: with the profiles of the files alone."""
         if suites.use_files_without_store():
             self.stderr.write(suites.NO_STORE)

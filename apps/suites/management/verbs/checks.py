@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json, report_diagnostics
+from apps.operations.api import (
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    escape,
+    print_json,
+    report_diagnostics,
+)
 from apps.suites import api as suites
 from apps.suites.authoring import checks
 from apps.suites.management.verbs import output
@@ -30,7 +37,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")
 
 
-def validate_suites(options: dict[str, Any]) -> int:
+def validate_suites(options: CommandOptions) -> int:
     wanted = _choose_suites(options)
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
     checked = [(each, checks.check_profiles(each["id"])) for each in definitions]
@@ -47,12 +54,12 @@ def validate_suites(options: dict[str, Any]) -> int:
     return ExitCode.ERROR if broken else ExitCode.OK
 
 
-def lint_suites(options: dict[str, Any]) -> int:
+def lint_suites(options: CommandOptions) -> int:
     wanted = _choose_suites(options)
     return report_diagnostics({name: checks.lint_suite(name) for name in wanted}, options)
 
 
-def _choose_suites(options: Mapping[str, Any]) -> list[str]:
+def _choose_suites(options: CommandOptions) -> list[str]:
     """Return the ids of the suites that are named, else of all."""
     if named := options["suite"]:
         suites.focus_on(named)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from apps.operations.api import ExitCode, VerbCommand, print_json, printable
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, print_json, printable
 from apps.suites import api as suites
 from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
@@ -33,7 +33,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     fork.add_argument("folder", help="the target folder, which must be new or empty")
 
 
-def push_package(options: dict[str, Any]) -> int:
+def push_package(options: CommandOptions) -> int:
     name, reference = options["suite"], options["reference"]
     is_module = name.startswith("@")
     suites.focus_on([] if is_module else [name])
@@ -62,7 +62,7 @@ def push_package(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def pull_suite(options: dict[str, Any]) -> int:
+def pull_suite(options: CommandOptions) -> int:
     """Pull and store a package; a suite of the workspace is only looked at."""
     reference, folder = options["suite"], options["folder"]
     _progress(f"looking for {reference} …")
@@ -90,7 +90,7 @@ def pull_suite(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def fork_suite(options: dict[str, Any]) -> int:
+def fork_suite(options: CommandOptions) -> int:
     _progress(f"looking for {options['suite']} …")
     suites.focus_on([options["suite"]])
     suite, folder = suites.find_suite(options["suite"]), Path(options["folder"])

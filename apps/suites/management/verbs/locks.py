@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, escape, print_json
 from apps.suites import api as suites
 from apps.suites.authoring import locks
 from apps.suites.dependencies import lock_file
@@ -27,7 +27,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
 
 
-def lock_suites(options: dict[str, Any]) -> int:
+def lock_suites(options: CommandOptions) -> int:
     if options["suite"]:
         suites.focus_on(options["suite"])
     wanted = options["suite"] or locks.suites_to_lock()

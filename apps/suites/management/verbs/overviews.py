@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json, print_table
+from apps.operations.api import (
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    escape,
+    print_json,
+    print_table,
+)
 from apps.suites import api as suites
 from apps.suites.management.verbs import output
 
@@ -19,7 +26,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     show.add_argument("suite", help="the suite's id, its folder name")
 
 
-def list_suites(options: dict[str, Any]) -> int:
+def list_suites(options: CommandOptions) -> int:
     definitions = suites.list_suites()
     if options["output"] == "json":
         print_json({"suites": [summary(definition) for definition in definitions]})
@@ -38,7 +45,7 @@ def list_suites(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def show_suite(options: dict[str, Any]) -> int:
+def show_suite(options: CommandOptions) -> int:
     suites.focus_on([options["suite"]])
     definition = suites.get_definition(options["suite"])
     if options["output"] == "json":

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from apps.operations.api import ExitCode, VerbCommand, escape, print_json, printable
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, escape, print_json, printable
 from apps.suites import api as suites
 from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
@@ -30,7 +30,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     only.add_argument("--diff", action="store_true", help="write nothing; print what would change")
 
 
-def new_suite(options: dict[str, Any]) -> int:
+def new_suite(options: CommandOptions) -> int:
     folder = Path(options["folder"])
     if options["origin"]:
         suite = suites.find_suite(options["origin"])
@@ -49,7 +49,7 @@ def new_suite(options: dict[str, Any]) -> int:
     return ExitCode.OK
 
 
-def format_suites(options: dict[str, Any]) -> int:
+def format_suites(options: CommandOptions) -> int:
     if options["suite"]:
         suites.focus_on(options["suite"])
     wanted = [suites.find_suite(name) for name in options["suite"]] or [
@@ -80,7 +80,7 @@ def _document(name: str, files: list[suite_files.FormattedFile]) -> dict[str, ob
 
 
 def _print_files(
-    name: str, files: list[suite_files.FormattedFile], options: dict[str, Any]
+    name: str, files: list[suite_files.FormattedFile], options: CommandOptions
 ) -> None:
     console = output.console()
     for each in files:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from apps.agents import api as agents
-from apps.operations.api import ExitCode, VerbCommand, print_json, print_table
+from apps.operations.api import CommandOptions, ExitCode, VerbCommand, print_json, print_table
 from kernel import clock
 from kernel.durations import format_duration
 
@@ -23,7 +22,7 @@ class Command(VerbCommand):
         self.add_verb(verbs, "status", show_status, "list workers and their state")
 
 
-def show_status(options: Mapping[str, Any]) -> int:
+def show_status(options: CommandOptions) -> int:
     now, known = clock.now(), agents.list_agents()
     if options["output"] == "json":
         print_json({"agents": [agent.as_wire(now) for agent in known]})

@@ -1,7 +1,7 @@
 """HTTP with one registry: checked addresses, bounded bodies, sign-in, redirects and retries.
 
-    async with Conversation(registry) as conversation:
-        answer = await conversation.send("GET", "/v2/_catalog", limit=2**20)
+    async with RegistrySession(registry) as session:
+        answer = await session.send("GET", "/v2/_catalog", limit=2**20)
 
 It lasts for one synchronization, pull or push. Redirects are followed at most five times, each to a
 checked address, and lose the credentials when they leave the registry. What fails raises
@@ -71,7 +71,7 @@ class _Sent:
     scope: str
 
 
-class Conversation:
+class RegistrySession:
     def __init__(
         self,
         registry: ImageRegistry,
@@ -91,7 +91,7 @@ class Conversation:
         )
         self._sign_in = _SignIn(registry, self)
 
-    async def __aenter__(self) -> Conversation:
+    async def __aenter__(self) -> RegistrySession:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -215,8 +215,8 @@ class Conversation:
 class _SignIn:
     """What requests are authorized by: Basic, a secret that is a token, or tokens by scope."""
 
-    def __init__(self, registry: ImageRegistry, conversation: Conversation) -> None:
-        self._conversation = conversation
+    def __init__(self, registry: ImageRegistry, session: RegistrySession) -> None:
+        self._session = session
         self._username = registry.username
         self._secret = registry.secret
         self._authorization = ""
@@ -265,7 +265,7 @@ class _SignIn:
             scope="",
         )
         try:
-            answer = await self._conversation.send_with_retries(
+            answer = await self._session.send_with_retries(
                 sent, self._basic() if self._username else ""
             )
         except RegistryFailure as error:
@@ -283,8 +283,8 @@ class _SignIn:
     def _realm(self, scope: str) -> httpx.URL:
         assert self._challenge is not None
         parameters = self._challenge.parameters
-        realm = join_url(self._conversation.base, parameters.get("realm", ""))
-        if self._conversation.base.scheme == "https" and realm.scheme != "https":
+        realm = join_url(self._session.base, parameters.get("realm", ""))
+        if self._session.base.scheme == "https" and realm.scheme != "https":
             raise RegistryFailure("realm_refused", "the token server is not reached by https")
         asked = {"service": parameters.get("service", ""), "scope": scope}
         return realm.copy_merge_params({key: text for key, text in asked.items() if text})
