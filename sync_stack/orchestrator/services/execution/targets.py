@@ -20,8 +20,7 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import destination_locks, task_transitions
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
+from sync_stack.orchestrator.services.execution.attempt import Attempt, GuardedSink, RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import RefState, TargetFiles
 from sync_stack.orchestrator.services.execution.rule_scope import place_of, template_names
 from sync_stack.repositories import TreeEntry

@@ -36,8 +36,14 @@ from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, destination_locks, task_transitions
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
-from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask, Stopping
+from sync_stack.orchestrator.services.execution.attempt import (
+    Attempt,
+    Heartbeat,
+    LostTask,
+    Ports,
+    RuleSync,
+    Stopping,
+)
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.rule_sync import (
