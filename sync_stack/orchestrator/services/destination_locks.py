@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kernel import clock
+from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import DestinationLock
 from sync_stack.orchestrator.selectors import tasks
+from sync_stack.orchestrator.services import task_transitions
 from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 _RACES = 10
@@ -18,6 +23,51 @@ class LockResult:
 
     generation: int
     held_by: str = ""
+
+
+class DestinationLocked(TaskError):
+    """Another task writes at the destination."""
+
+    def __init__(self, destination: str) -> None:
+        super().__init__("destination_busy", "another task is writing to the destination")
+        self.destination = destination
+
+
+@contextmanager
+def lock_destinations(
+    destination_ids: Iterable[str], claim: Claim, publish: Callable[[Sequence[str]], None]
+) -> Iterator[Mapping[str, int]]:
+    """Lock destinations in the order of their ids; yield id → generation.
+
+    Raises DestinationLocked. Only an exception releases them early: a process that dies leaves its
+    locks, and a lock whose holder no longer runs counts as free.
+    """
+    generations: dict[str, int] = {}
+    try:
+        for destination in sorted(set(destination_ids)):
+            generations[destination] = _lock(destination, claim)
+        yield generations
+    except Exception:
+        _release_all(generations, claim, publish)
+        raise
+    _release_all(generations, claim, publish)
+
+
+def _lock(destination_id: str, claim: Claim) -> int:
+    generation = acquire(destination_id, claim).generation
+    if not generation:
+        raise DestinationLocked(destination_id)
+    return generation
+
+
+def _release_all(
+    destination_ids: Iterable[str], claim: Claim, publish: Callable[[Sequence[str]], None]
+) -> None:
+    """Release the locks, and publish the tasks that wait for them."""
+    for destination in destination_ids:
+        release(destination, claim)
+    if due := task_transitions.make_due(destination_ids, clock.now()):
+        publish(due)
 
 
 def acquire(destination_id: str, claim: Claim) -> LockResult:

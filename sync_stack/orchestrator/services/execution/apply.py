@@ -1,28 +1,30 @@
 """Write what is planned at all targets, or restore all of them; then commit the intents.
 
-(reference: sync-stack 4.8, steps 6 to 9)
+An intent that an earlier attempt left is applied, rolled forward, or restored from its journal.
+(reference: sync-stack 4.7, 4.8, steps 4 and 6 to 9)
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sync_stack.core.journal import merge_journals
+from sync_stack.core.journal import JournalRecord, merge_journals, plan_restore
 from sync_stack.core.ledger import Intent, Ledger, TargetState
 from sync_stack.core.plan import applied_keys, plan_apply, retained_keys
-from sync_stack.core.sink import SinkConflict, SinkError, batches
+from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker, batches
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import derived_keys
-from sync_stack.orchestrator.services import journals, ledger_records
+from sync_stack.orchestrator.selectors import ledgers
+from sync_stack.orchestrator.services import counters, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.intents import commit_intent, marker_of, restore
 from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.target_content import logged_keys, read_destination
 from sync_stack.orchestrator.services.execution.targets import Target, TargetFailed, TargetPlan
+from sync_stack.orchestrator.services.ledger_records import commit_intent, is_committed
 from sync_stack.repositories import GitError
 
 log: Final = logging.getLogger(__name__)
@@ -54,28 +56,19 @@ def write_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[Targe
 def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
     """Store the journal, then the ledger that names it. Raises TaskError if that has changed."""
     target = planned.target
-    journal = merge_journals(planned.journal, planned.plan.journal)
-    before = target.ledger.intent.journal if target.ledger and target.ledger.intent else ""
-    name = journals.store(journal, task_id=attempt.task.id) if journal else ""
+    planned.journal = merge_journals(planned.journal, planned.plan.journal)
     ledger = replace(
         target.ledger or _new_ledger(ref_state, target),
-        intent=_intent(attempt, ref_state, planned, name),
         digest_key_id=derived_keys.digest_key_id(),
         stale_since="",
         destination=target.destination.name,
     )
-    if target.ledger is None:
-        saved = ledger_records.create(ledger, target.destination)
-    else:
-        saved = ledger_records.save(ledger)
-    if saved is None:
-        raise TaskError("destination_busy", "another task has changed the ledger")
-    target.ledger, planned.journal = saved, journal
-    if before and before != name:
-        journals.delete(before)
+    intent = _intent(attempt, ref_state, planned)
+    target.ledger = ledger_records.store_intent(ledger, intent, planned.journal, target.destination)
 
 
-def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan, journal: str) -> Intent:
+def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> Intent:
+    """Return the intent, whose journal has no name yet."""
     target, request, now = planned.target, planned.request, attempt.now()
     digest_key = derived_keys.digest_key()
     state = TargetState(
@@ -92,7 +85,7 @@ def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan, journal:
     retained = retained_keys(
         planned.plan, target.ledger, request.live, digest_key=digest_key, now=now
     )
-    return Intent(state=state, journal=journal, retained=retained)
+    return Intent(state=state, journal="", retained=retained)
 
 
 def _new_ledger(ref_state: RefState, target: Target) -> Ledger:
@@ -108,7 +101,7 @@ def _new_ledger(ref_state: RefState, target: Target) -> Ledger:
         env=place.env,
         destination=target.destination.name,
         destination_id=target.destination.id,
-        digest_key_id=derived_keys.digest_key_id(),
+        digest_key_id="",
     )
 
 
@@ -118,7 +111,8 @@ def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
     while True:
         try:
             for puts in batches(planned.plan.puts, target.sink.capabilities):
-                target.sink.write(target.destination, puts, marker_of(attempt, ref_state, target))
+                marker = _marker(attempt, target, ref_state.event.ref, ref_state.head)
+                target.sink.write(target.destination, puts, marker)
         except SinkConflict:
             if not planned.replans_left:
                 raise
@@ -128,6 +122,22 @@ def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
             store_intent(attempt, ref_state, planned)
         else:
             return
+
+
+def _marker(attempt: Attempt, target: Target, ref: str, commit: str) -> TargetMarker:
+    place = target.place
+    return TargetMarker(
+        rule=place.rule,
+        repo=place.repo,
+        env=place.env,
+        generation=target.generation,
+        tenant=place.tenant,
+        datasource=place.datasource,
+        ref=ref,
+        commit=commit,
+        tags=dict(attempt.bundle.global_tags),
+        updated_at=attempt.now(),
+    )
 
 
 def _verify(planned: TargetPlan) -> None:
@@ -140,30 +150,20 @@ def _verify(planned: TargetPlan) -> None:
         raise TaskError("verify_failed", f"{len(wrong)} record(s) do not read back as written")
 
 
-def _restore_all(attempt: Attempt, ref_state: RefState, failure: TargetFailed) -> None:
-    """Restore targets in reverse; one that cannot be restored keeps its intent."""
-    attempt.heartbeat.restoring = True
-    try:
-        for each in reversed(failure.planned):
-            target = each.target
-            if target.ledger is not None and target.ledger.intent is not None:
-                marker = marker_of(attempt, ref_state, target)
-                target.ledger, each.restored = restore(target, target.ledger, marker)
-    except TaskError as error:
-        log.warning("restore after %s: %s", task_error(failure.cause).code, error)
-        failure.cause = error
-    finally:
-        attempt.heartbeat.restoring = False
-
-
 def commit_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPlan]) -> None:
-    """Commit the intents; what an error leaves undone here, the next attempt finishes."""
+    """Commit the intents; what an error leaves undone here, the next attempt finishes.
+
+    The ledger of a purged target is deleted, unless keys were retained.
+    """
     for each in planned:
         _log_changes(each)
         ledger = each.target.ledger
-        if ledger is not None and ledger.intent is not None:
-            each.target.ledger = commit_intent(ledger)
-            _keep(attempt, ref_state, ledger.unit_id)
+        if ledger is None or ledger.intent is None:
+            continue
+        ledger = each.target.ledger = commit_intent(ledger)
+        _keep(attempt, ref_state, ledger.unit_id)
+        if attempt.request.purge and not ledger.retained:
+            ledger_records.delete(ledger.unit_id, ledger.version)
 
 
 def _log_changes(planned: TargetPlan) -> None:
@@ -182,3 +182,104 @@ def _keep(attempt: Attempt, ref_state: RefState, unit_id: str) -> None:
         attempt.ports.repositories.keep(ref_state.source, unit_id, ref_state.head)
     except GitError as error:
         log.warning("commit %s was not kept in the cache: %s", ref_state.head, error)
+
+
+def finish_intent(
+    attempt: Attempt, ref_state: RefState, target: Target
+) -> tuple[JournalRecord, ...]:
+    """Finish the intent of an earlier attempt (4.8, step 4). Raises TaskError, SinkError.
+
+    A committed intent is applied. Of one of this task for the same commit, return the journal, to
+    roll forward. Any other is restored.
+    """
+    ledger = target.ledger
+    if ledger is None or ledger.intent is None:
+        return ()
+    state = ledger.intent.state
+    if is_committed(ledger):
+        target.ledger = commit_intent(ledger)
+        return ()
+    same = (attempt.task.id, ref_state.head, ref_state.rule_digest)
+    if (state.task_id, state.commit, state.rule_digest) == same:
+        target.sink.fence(target.destination, target.owner, target.generation)
+        return ledger_records.read_journal(ledger)
+    _undo(attempt, target, _marker(attempt, target, ref_state.event.ref, ref_state.head))
+    return ()
+
+
+def restore_targets(
+    attempt: Attempt, targets: Sequence[Target], generations: Mapping[str, int]
+) -> None:
+    """Restore, or commit, each locked target that still has its intent.
+
+    Raises TaskError(restore_failed), SinkError.
+    """
+    for target in targets:
+        ledger = ledgers.get(target.ledger.unit_id) if target.ledger else None
+        if ledger is None or ledger.intent is None:
+            continue
+        target.ledger, target.generation = ledger, generations[target.destination.id]
+        if is_committed(ledger):
+            commit_intent(ledger)
+        else:
+            before = ledger.applied or ledger.intent.state
+            _undo(attempt, target, _marker(attempt, target, before.ref, before.commit))
+
+
+def _undo(attempt: Attempt, target: Target, marker: TargetMarker) -> None:
+    """Undo the writes of an earlier attempt, which can no longer write."""
+    target.sink.fence(target.destination, target.owner, target.generation)
+    attempt.heartbeat.restoring = True
+    try:
+        _restore(target, marker)
+    finally:
+        attempt.heartbeat.restoring = False
+
+
+def _restore_all(attempt: Attempt, ref_state: RefState, failure: TargetFailed) -> None:
+    """Restore targets in reverse; one that cannot be restored keeps its intent."""
+    attempt.heartbeat.restoring = True
+    try:
+        for each in reversed(failure.planned):
+            if each.target.has_intent:
+                marker = _marker(attempt, each.target, ref_state.event.ref, ref_state.head)
+                each.restored = _restore(each.target, marker)
+    except TaskError as error:
+        log.warning("restore after %s: %s", task_error(failure.cause).code, error)
+        failure.cause = error
+    finally:
+        attempt.heartbeat.restoring = False
+
+
+def _restore(target: Target, marker: TargetMarker) -> int:
+    """Write back what the intent replaced, and clear it; return the number of keys.
+
+    Raises TaskError(restore_failed) and keeps the intent.
+    """
+    assert target.ledger is not None
+    journal = ledger_records.read_journal(target.ledger)
+    try:
+        keys = _restore_journal(target, marker, journal) if journal else 0
+    except SinkError as error:
+        counters.count_restore("error")
+        raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
+    target.ledger = ledger_records.clear_intent(target.ledger)
+    counters.count_restore("ok")
+    return keys
+
+
+def _restore_journal(target: Target, marker: TargetMarker, journal: Sequence[JournalRecord]) -> int:
+    sink, records = target.sink, sorted(entry.record for entry in journal)
+    for left in reversed(range(sink.capabilities.replans + 1)):
+        found = plan_restore(journal, sink.read(target.destination, target.owner, records))
+        try:
+            for deletes in batches(found.deletes, sink.capabilities):
+                sink.delete(target.destination, deletes, target.owner, marker.generation)
+            for puts in batches(found.puts, sink.capabilities):
+                sink.write(target.destination, puts, marker)
+        except SinkConflict:
+            if not left:
+                raise
+        else:
+            return found.keys
+    return 0

@@ -338,16 +338,6 @@ class Attempt:
         """Return the keys of a target whose deletion an operator has approved."""
         return frozenset(self.request.approved.get(f"{destination_id}:{env}", ()))
 
-    def tree(
-        self, source: RepositorySource, commit: str, *, ref: str = ""
-    ) -> Mapping[str, TreeEntry]:
-        """Return the files of a commit, which is fetched once. Raises GitError."""
-        known = self.trees.get((source, commit))
-        if known is None:
-            self.ports.repositories.fetch(source, commit, ref=ref)
-            known = self.trees[source, commit] = self.ports.repositories.tree(source, commit)
-        return known
-
     def now(self) -> str:
         return clock.rfc3339(clock.now())
 
