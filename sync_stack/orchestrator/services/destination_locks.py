@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
+
 from kernel import clock
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import DestinationLock
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.services import task_transitions
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 _RACES = 10
 
@@ -76,31 +77,27 @@ def acquire(destination_id: str, claim: Claim) -> LockResult:
     for _ in range(_RACES):
         row = DestinationLock.objects.filter(id=destination_id).first()
         if row is None:
-            if insert_if_absent(DestinationLock(id=destination_id, **mine)):
+            if DestinationLock(id=destination_id, **mine).insert():
                 return LockResult(1)
             continue
         holder = Claim(row.holder_task, row.holder_attempt)
         if holder.task_id and holder != claim and tasks.is_running(holder):
             return LockResult(0, holder.task_id)
-        where = {
-            "id": row.id,
-            "generation": row.generation,
-            "holder_task": holder.task_id,
-            "holder_attempt": holder.attempt,
-        }
-        if update_if_unchanged(DestinationLock, where, generation=row.generation + 1, **mine):
+        rows = _held_by(holder, destination_id).filter(generation=row.generation)
+        if rows.update(generation=row.generation + 1, **mine):
             return LockResult(row.generation + 1)
     return LockResult(0)
 
 
 def release(destination_id: str, claim: Claim) -> bool:
     """Unlock a destination; its generation stays. Return False if another claim has the lock."""
-    where = {
-        "id": destination_id,
-        "holder_task": claim.task_id,
-        "holder_attempt": claim.attempt,
-    }
-    return update_if_unchanged(DestinationLock, where, holder_task="", holder_attempt=0)
+    return bool(_held_by(claim, destination_id).update(holder_task="", holder_attempt=0))
+
+
+def _held_by(claim: Claim, destination_id: str) -> QuerySet[DestinationLock]:
+    return DestinationLock.objects.filter(
+        id=destination_id, holder_task=claim.task_id, holder_attempt=claim.attempt
+    )
 
 
 def release_earlier(claim: Claim) -> list[str]:

@@ -27,7 +27,6 @@ from sync_stack.orchestrator.domain.ledger_codec import COLUMNS, encode
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TaskMemory
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers, tasks
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 CHUNK_BYTES: Final = 4 * 2**20
 _NONCE: Final = 12
@@ -44,16 +43,15 @@ def create(ledger: Ledger, destination: Destination) -> Ledger | None:
         separator=destination.separator,
         **_columns(made),
     )
-    return made if insert_if_absent(row) else None
+    return made if row.insert() else None
 
 
 def save(ledger: Ledger) -> Ledger | None:
     """Write a ledger on the version that was read; return None if that has changed."""
-    where = {"id": ledger.unit_id, "version": ledger.version}
+    rows = LedgerTarget.objects.filter(id=ledger.unit_id, version=ledger.version)
+    saved = replace(ledger, version=ledger.version + 1)
     fields = _columns(ledger) | {"key": identity.key_of(ledger).hash}
-    if not update_if_unchanged(LedgerTarget, where, version=ledger.version + 1, **fields):
-        return None
-    return replace(ledger, version=ledger.version + 1)
+    return saved if rows.update(version=saved.version, **fields) else None
 
 
 def _columns(ledger: Ledger) -> dict[str, object]:

@@ -16,7 +16,6 @@ from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.models import RefRecord
 from sync_stack.orchestrator.selectors import ledgers, refs
 from sync_stack.orchestrator.services import ledger_records
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.services.execution.rule_scope import rule_digest
 
@@ -46,14 +45,11 @@ def update(fresh: RecordedRef, change: Callable[[RecordedRef], RecordedRef]) -> 
         row = RefRecord.objects.filter(id=fresh.name.hash).first()
         wanted = change(refs.ref_record_of(row) if row else fresh)
         if row is None:
-            if insert_if_absent(RefRecord(id=fresh.name.hash, version=1, **_columns(wanted))):
+            if RefRecord(id=fresh.name.hash, version=1, **_columns(wanted)).insert():
                 return wanted
-        elif update_if_unchanged(
-            RefRecord,
-            {"id": row.id, "version": row.version},
-            version=row.version + 1,
-            **_columns(wanted),
-        ):
+            continue
+        rows = RefRecord.objects.filter(id=row.id, version=row.version)
+        if rows.update(version=row.version + 1, **_columns(wanted)):
             return wanted
     raise RuntimeError(f"the record of {fresh.name.ref} keeps changing")
 
