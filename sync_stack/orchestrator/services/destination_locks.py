@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from kernel import clock
+from sync_stack.core.sink import Destination
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import DestinationLock
@@ -36,7 +37,7 @@ class DestinationLocked(TaskError):
 
 @contextmanager
 def lock_destinations(
-    destination_ids: Iterable[str], claim: Claim, publish: Callable[[Sequence[str]], None]
+    destinations: Iterable[Destination], claim: Claim, publish: Callable[[Sequence[str]], None]
 ) -> Iterator[Mapping[str, int]]:
     """Lock destinations in the order of their ids; yield id → generation.
 
@@ -45,8 +46,8 @@ def lock_destinations(
     """
     generations: dict[str, int] = {}
     try:
-        for destination in sorted(set(destination_ids)):
-            generations[destination] = _lock(destination, claim)
+        for destination_id in sorted({destination.id for destination in destinations}):
+            generations[destination_id] = _lock(destination_id, claim)
         yield generations
     except Exception:
         _release_all(generations, claim, publish)

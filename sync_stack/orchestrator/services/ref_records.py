@@ -17,7 +17,6 @@ from sync_stack.orchestrator.models import RefRecord
 from sync_stack.orchestrator.selectors import ledgers, refs
 from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.rule_scope import rule_digest
 
 _RACES: Final = 20
 _APPLIED: Final = ("completed", "no_changes")
@@ -152,7 +151,7 @@ def record_refs(attempt: Attempt, syncs: list[RuleSync], state: State) -> None:
 def _change(
     attempt: Attempt, sync: RuleSync, outcome: RuleSyncOutcome, state: State
 ) -> Callable[[RecordedRef], RecordedRef]:
-    digest = outcome.rule_digest or rule_digest(attempt.bundle, sync.rule)
+    digest = outcome.rule_digest or sync.digest
     pr_time = _pr_time(sync)
     repeated = sync.key in attempt.done and sync.key not in attempt.heads
 

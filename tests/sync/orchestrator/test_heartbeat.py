@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sync_stack.core.sink import Destination, Owner, TargetMarker
+from sync_stack.core.sink import Delete, Destination, Owner, Put, TargetMarker
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
@@ -67,8 +67,8 @@ OWNER = Owner(rule="shop", repo="acme/shop", env="production")
     "operation",
     [
         lambda sink: sink.read(PLACE, OWNER, ()),
-        lambda sink: sink.write(PLACE, [], MARKER),
-        lambda sink: sink.delete(PLACE, [], OWNER, 1),
+        lambda sink: sink.write(PLACE, [Put(record="a", values={"a": "1"})], MARKER),
+        lambda sink: sink.delete(PLACE, [Delete(record="a")], OWNER, 1),
         lambda sink: sink.fence(PLACE, OWNER, 1),
     ],
     ids=["read", "write", "delete", "fence"],

@@ -14,7 +14,7 @@ from typing import Final
 from sync_stack.core.journal import JournalRecord, merge_journals, plan_restore
 from sync_stack.core.ledger import Intent, Ledger, TargetState
 from sync_stack.core.plan import applied_keys, plan_apply, retained_keys
-from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker, batches
+from sync_stack.core.sink import SinkConflict, SinkError, TargetMarker
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.selectors import ledgers
@@ -22,7 +22,7 @@ from sync_stack.orchestrator.services import counters, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.target_content import logged_keys, read_destination
+from sync_stack.orchestrator.services.execution.target_content import read_destination
 from sync_stack.orchestrator.services.execution.targets import Target, TargetFailed, TargetPlan
 from sync_stack.orchestrator.services.ledger_records import commit_intent, is_committed
 from sync_stack.repositories import GitError
@@ -40,9 +40,8 @@ def write_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[Targe
         for current in planned:
             _put(attempt, ref_state, current)
         for current in planned:
-            target = current.target
-            for deletes in batches(current.plan.deletes, target.sink.capabilities):
-                target.sink.delete(target.destination, deletes, target.owner, target.generation)
+            target, deletes = current.target, current.plan.deletes
+            target.sink.delete(target.destination, deletes, target.owner, target.generation)
         attempt.stage("verify", 0.75)
         for current in planned:
             _verify(current)
@@ -56,7 +55,6 @@ def write_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[Targe
 def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
     """Store the journal, then the ledger that names it. Raises TaskError if that has changed."""
     target = planned.target
-    planned.journal = merge_journals(planned.journal, planned.plan.journal)
     ledger = replace(
         target.ledger or _new_ledger(ref_state, target),
         digest_key_id=derived_keys.digest_key_id(),
@@ -64,7 +62,9 @@ def store_intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> 
         destination=target.destination.name,
     )
     intent = _intent(attempt, ref_state, planned)
-    target.ledger = ledger_records.store_intent(ledger, intent, planned.journal, target.destination)
+    journal = merge_journals(planned.journal, planned.plan.journal)
+    target.ledger = ledger_records.store_intent(ledger, intent, journal, target.destination)
+    planned.journal = journal
 
 
 def _intent(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> Intent:
@@ -108,11 +108,10 @@ def _new_ledger(ref_state: RefState, target: Target) -> Ledger:
 def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
     """Write all puts of a target; after a conflict plan again, as often as the sink allows."""
     target = planned.target
+    marker = _marker(attempt, target, ref_state.event.ref, ref_state.head)
     while True:
         try:
-            for puts in batches(planned.plan.puts, target.sink.capabilities):
-                marker = _marker(attempt, target, ref_state.event.ref, ref_state.head)
-                target.sink.write(target.destination, puts, marker)
+            target.sink.write(target.destination, planned.plan.puts, marker)
         except SinkConflict:
             if not planned.replans_left:
                 raise
@@ -155,13 +154,18 @@ def commit_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[Targ
 
     The ledger of a purged target is deleted, unless keys were retained.
     """
+    keep = attempt.ports.repositories.keep
     for each in planned:
         _log_changes(each)
         ledger = each.target.ledger
         if ledger is None or ledger.intent is None:
             continue
         ledger = each.target.ledger = commit_intent(ledger)
-        _keep(attempt, ref_state, ledger.unit_id)
+        if ref_state.tree is not None:
+            try:
+                keep(ref_state.source, ledger.unit_id, ref_state.head)
+            except GitError as error:
+                log.warning("commit %s was not kept in the cache: %s", ref_state.head, error)
         if attempt.request.purge and not ledger.retained:
             ledger_records.delete(ledger.unit_id, ledger.version)
 
@@ -169,42 +173,10 @@ def commit_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[Targ
 def _log_changes(planned: TargetPlan) -> None:
     """Log `key_changed` for each written key that is to be logged, without values of secrets."""
     before = planned.request.live_values
-    for key in sorted(logged_keys(planned.target, planned.shaped) & planned.plan.written):
+    for key in sorted(planned.logged & planned.plan.written):
         wanted = planned.request.desired[key]
         values = {} if wanted.secret else {"from": before.get(key), "to": wanted.value}
         log.info("%s changed", key, extra={"event": "key_changed", "key": key, **values})
-
-
-def _keep(attempt: Attempt, ref_state: RefState, unit_id: str) -> None:
-    if ref_state.gone or ref_state.closed:
-        return
-    try:
-        attempt.ports.repositories.keep(ref_state.source, unit_id, ref_state.head)
-    except GitError as error:
-        log.warning("commit %s was not kept in the cache: %s", ref_state.head, error)
-
-
-def finish_intent(
-    attempt: Attempt, ref_state: RefState, target: Target
-) -> tuple[JournalRecord, ...]:
-    """Finish the intent of an earlier attempt (4.8, step 4). Raises TaskError, SinkError.
-
-    A committed intent is applied. Of one of this task for the same commit, return the journal, to
-    roll forward. Any other is restored.
-    """
-    ledger = target.ledger
-    if ledger is None or ledger.intent is None:
-        return ()
-    state = ledger.intent.state
-    if is_committed(ledger):
-        target.ledger = commit_intent(ledger)
-        return ()
-    same = (attempt.task.id, ref_state.head, ref_state.rule_digest)
-    if (state.task_id, state.commit, state.rule_digest) == same:
-        target.sink.fence(target.destination, target.owner, target.generation)
-        return ledger_records.read_journal(ledger)
-    _undo(attempt, target, _marker(attempt, target, ref_state.event.ref, ref_state.head))
-    return ()
 
 
 def restore_targets(
@@ -215,19 +187,41 @@ def restore_targets(
     Raises TaskError(restore_failed), SinkError.
     """
     for target in targets:
-        ledger = ledgers.get(target.ledger.unit_id) if target.ledger else None
-        if ledger is None or ledger.intent is None:
-            continue
-        target.ledger, target.generation = ledger, generations[target.destination.id]
-        if is_committed(ledger):
-            commit_intent(ledger)
-        else:
-            before = ledger.applied or ledger.intent.state
-            _undo(attempt, target, _marker(attempt, target, before.ref, before.commit))
+        if target.ledger is not None and (ledger := ledgers.get(target.ledger.unit_id)):
+            target.ledger, target.generation = ledger, generations[target.destination.id]
+            finish_intent(attempt, target)
 
 
-def _undo(attempt: Attempt, target: Target, marker: TargetMarker) -> None:
+def finish_intent(
+    attempt: Attempt, target: Target, ref_state: RefState | None = None
+) -> tuple[JournalRecord, ...]:
+    """Finish the intent of an earlier attempt (4.8, step 4). Raises TaskError, SinkError.
+
+    A committed intent is applied. Of one of this task for the same commit as `ref_state`, return
+    the journal, to roll forward. Any other is restored.
+    """
+    ledger = target.ledger
+    if ledger is None or ledger.intent is None:
+        return ()
+    state = ledger.intent.state
+    if is_committed(ledger):
+        target.ledger = commit_intent(ledger)
+        return ()
+    before = ledger.applied or state
+    ref, commit = before.ref, before.commit
+    if ref_state is not None:
+        same = (attempt.task.id, ref_state.head, ref_state.rule_digest)
+        if (state.task_id, state.commit, state.rule_digest) == same:
+            target.sink.fence(target.destination, target.owner, target.generation)
+            return ledger_records.read_journal(ledger)
+        ref, commit = ref_state.event.ref, ref_state.head
+    _undo(attempt, target, ref, commit)
+    return ()
+
+
+def _undo(attempt: Attempt, target: Target, ref: str, commit: str) -> None:
     """Undo the writes of an earlier attempt, which can no longer write."""
+    marker = _marker(attempt, target, ref, commit)
     target.sink.fence(target.destination, target.owner, target.generation)
     attempt.heartbeat.restoring = True
     try:
@@ -257,9 +251,8 @@ def _restore(target: Target, marker: TargetMarker) -> int:
     Raises TaskError(restore_failed) and keeps the intent.
     """
     assert target.ledger is not None
-    journal = ledger_records.read_journal(target.ledger)
     try:
-        keys = _restore_journal(target, marker, journal) if journal else 0
+        keys = _write_back(target, target.ledger, marker)
     except SinkError as error:
         counters.count_restore("error")
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
@@ -268,15 +261,15 @@ def _restore(target: Target, marker: TargetMarker) -> int:
     return keys
 
 
-def _restore_journal(target: Target, marker: TargetMarker, journal: Sequence[JournalRecord]) -> int:
-    sink, records = target.sink, sorted(entry.record for entry in journal)
-    for left in reversed(range(sink.capabilities.replans + 1)):
+def _write_back(target: Target, ledger: Ledger, marker: TargetMarker) -> int:
+    """Write what the journal holds; after a conflict read again, as often as the sink allows."""
+    journal, sink = ledger_records.read_journal(ledger), target.sink
+    records = sorted(entry.record for entry in journal)
+    for left in reversed(range(sink.capabilities.replans + 1)) if journal else ():
         found = plan_restore(journal, sink.read(target.destination, target.owner, records))
         try:
-            for deletes in batches(found.deletes, sink.capabilities):
-                sink.delete(target.destination, deletes, target.owner, marker.generation)
-            for puts in batches(found.puts, sink.capabilities):
-                sink.write(target.destination, puts, marker)
+            sink.delete(target.destination, found.deletes, target.owner, marker.generation)
+            sink.write(target.destination, found.puts, marker)
         except SinkConflict:
             if not left:
                 raise

@@ -25,7 +25,7 @@ from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secrets import SecretRef
-from sync_stack.core.events import Event
+from sync_stack.core.events import Effect, Event
 from sync_stack.core.sink import (
     Capabilities,
     Delete,
@@ -36,6 +36,7 @@ from sync_stack.core.sink import (
     Sink,
     TargetMarker,
     TargetPlace,
+    batches,
 )
 from sync_stack.core.tasks import TERMINAL, State, TaskError, TaskKind
 from sync_stack.orchestrator.domain.identity import Claim
@@ -147,7 +148,7 @@ class Heartbeat:
 
 
 class GuardedSink:
-    """A sink that checks the heartbeat before each operation."""
+    """A sink that checks the heartbeat before each operation, of as much as it takes at once."""
 
     def __init__(self, sink: Sink, heartbeat: Heartbeat) -> None:
         self._sink = sink
@@ -168,14 +169,16 @@ class GuardedSink:
         return self._sink.read(destination, owner, records)
 
     def write(self, destination: Destination, puts: Sequence[Put], marker: TargetMarker) -> None:
-        self._beat.check()
-        self._sink.write(destination, puts, marker)
+        for batch in batches(puts, self.capabilities):
+            self._beat.check()
+            self._sink.write(destination, batch, marker)
 
     def delete(
         self, destination: Destination, deletes: Sequence[Delete], owner: Owner, generation: int
     ) -> None:
-        self._beat.check()
-        self._sink.delete(destination, deletes, owner, generation)
+        for batch in batches(deletes, self.capabilities):
+            self._beat.check()
+            self._sink.delete(destination, batch, owner, generation)
 
     def fence(self, destination: Destination, owner: Owner, generation: int) -> None:
         self._beat.check()
@@ -291,11 +294,16 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSync:
-    """One rule of a task for one of its events; one that has ended is not repeated."""
+    """One rule of a task for one of its events; one that has ended is not repeated.
+
+    `effect`: what the event asks for. `digest`: of the rule, as `rule_digest` makes it.
+    """
 
     rule: Rule
     event: Event
     number: int = 0
+    effect: Effect = Effect.SYNC
+    digest: str = ""
 
     @property
     def key(self) -> str:

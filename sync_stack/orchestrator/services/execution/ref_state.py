@@ -1,50 +1,42 @@
 """The state of a ref: its head, overrides, environment, files and tree, read from its repository.
 
-(reference: sync-stack 4.3, 4.4, 4.9)
+(reference: sync-stack 1.5, 4.3, 4.4, 4.9)
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sync_stack.core.bundle.rules import OnMissingFile, Rule
-from sync_stack.core.environments import EnvironmentSource, Resolution, mapped_branch, resolve, slug
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.environments import (
+    EnvironmentSource,
+    Resolution,
+    TargetFiles,
+    environment_of_ref,
+    target_files,
+)
 from sync_stack.core.events import Effect, Event, EventKind
-from sync_stack.core.formats import by_name
 from sync_stack.core.git_platform import git_platform
-from sync_stack.core.globs import is_literal, matches
 from sync_stack.core.ledger import TargetState
 from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.core.tasks import MAX_LAGS, TaskError
 from sync_stack.orchestrator.domain.identity import GONE
-from sync_stack.orchestrator.domain.task_documents import (
-    FileOutcome,
-    RuleSyncOutcome,
-    TargetOutcome,
-)
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import refs, tasks
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.rule_scope import git_source, rule_digest
+from sync_stack.orchestrator.services.execution.attempt import Attempt, Resolve, RuleSync
 from sync_stack.orchestrator.services.ref_records import later_record, mark_read, ref_name
-from sync_stack.repositories import GitError, Remote, RepositorySource, TreeEntry
+from sync_stack.repositories import GitError, RepositorySource, TreeEntry
 from sync_stack.repositories.entry import readable
 
 log: Final = logging.getLogger(__name__)
 _PERMANENT: Final = ("path_is_symlink", "path_is_submodule", "lfs_pointer", "file_too_large")
 MIN_PREFIX: Final = 7
 _UNMAPPED: Final = Resolution(source=EnvironmentSource.NONE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFiles:
-    """The files of one environment; `missing` are tracked but absent at the commit."""
-
-    env: str
-    files: tuple[str, ...] = ()
-    missing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +65,9 @@ class RefState:
     def gone(self) -> bool:
         return self.head == GONE
 
-    def outcome(
-        self,
-        message: str,
-        targets: Sequence[TargetOutcome] = (),
-        files: Sequence[FileOutcome] = (),
-    ) -> RuleSyncOutcome:
-        """Return the outcome of a rule sync of the ref that did not fail."""
-        return RuleSyncOutcome(
-            message=message,
-            targets=tuple(targets),
-            files=tuple(files),
-            commit=self.head,
-            rule_digest=self.rule_digest,
-        )
+    def outcome(self, message: str) -> RuleSyncOutcome:
+        """Return the outcome of a rule sync of the ref that did nothing."""
+        return RuleSyncOutcome(message=message, commit=self.head, rule_digest=self.rule_digest)
 
 
 def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
@@ -102,7 +83,7 @@ def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
     default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
     own = _overrides_at(attempt, source, sync.rule, default)
     event = replace(sync.event, default_branch=remote.head_branch)
-    found = _environment(own.rule, event, remote)
+    found = environment_of_ref(own.rule, event, default_branch=remote.head_branch, refs=remote.refs)
     tree = None
     if not (found.word or head == GONE or closed):
         tree = _tree(attempt, source, head, ref=event.ref)
@@ -113,13 +94,13 @@ def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
         head=head,
         event=event,
         rule=own.rule,
-        rule_digest=rule_digest(attempt.bundle, sync.rule),
+        rule_digest=sync.digest,
         override_commit=own.commit,
         warnings=own.warnings,
         closed=closed,
         found=found,
         tree=tree,
-        files=_target_files(own.rule, found, tree) if tree is not None else (),
+        files=target_files(own.rule, found, tree) if tree is not None else (),
     )
 
 
@@ -144,15 +125,38 @@ def _source(attempt: Attempt, sync: RuleSync) -> RepositorySource:
     return git_source(platform, sync.rule, sync.event.repo, attempt.ports.resolve)
 
 
+def git_source(
+    platform: Platform, rule: Rule | None, repo: str, resolve: Resolve
+) -> RepositorySource:
+    """Return URL and credentials of a repository, from the bundle only. Raises SecretError."""
+
+    def secret(ref: SecretRef | None) -> str:
+        return resolve(ref, None) if ref else ""
+
+    password = secret(platform.token) or secret(platform.password)
+    user = platform.username or git_platform(platform).clone_user
+    return RepositorySource(
+        url=(rule.repo_url if rule else "") or git_platform(platform).clone_url(platform, repo),
+        username=user if password else "",
+        password=password,
+        private_key=secret(platform.ssh_private_key),
+        passphrase=secret(platform.ssh_passphrase),
+        known_hosts=platform.known_hosts,
+        verify_ssl=platform.verify_ssl,
+        ca_cert=platform.ca_cert,
+        timeout_s=platform.timeout_s,
+    )
+
+
 def _tree(
     attempt: Attempt, source: RepositorySource, commit: str, *, ref: str = ""
 ) -> Mapping[str, TreeEntry]:
     """Return the files of a commit, which is fetched once. Raises GitError."""
-    known = attempt.trees.get((source, commit))
-    if known is None:
-        attempt.ports.repositories.fetch(source, commit, ref=ref)
-        known = attempt.trees[source, commit] = attempt.ports.repositories.tree(source, commit)
-    return known
+    key, repositories = (source, commit), attempt.ports.repositories
+    if key not in attempt.trees:
+        repositories.fetch(source, commit, ref=ref)
+        attempt.trees[key] = repositories.tree(source, commit)
+    return attempt.trees[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,80 +223,3 @@ def is_same(commit: str, other: str) -> bool:
     """Return whether two names mean the same commit; platforms may give a prefix."""
     short, long = sorted((commit, other), key=len)
     return len(short) >= MIN_PREFIX and long.startswith(short)
-
-
-def _environment(rule: Rule, event: Event, remote: Remote) -> Resolution:
-    """Return the environment of a ref. Raises TaskError(env_collision) if another ref has it."""
-    found = resolve(rule, event, default_branch=remote.head_branch)
-    if found.source not in (EnvironmentSource.BRANCH, EnvironmentSource.TAG):
-        return found
-    prefix = "refs/heads/" if found.source is EnvironmentSource.BRANCH else "refs/tags/"
-    for ref in remote.refs:
-        name = ref.removeprefix(prefix)
-        if ref in (event.ref, name) or slug(name) != found.environment:
-            continue
-        if found.source is EnvironmentSource.TAG or _means_branch(rule, name):
-            detail = f"{ref} and {event.ref} both map to environment {found.environment!r}"
-            raise TaskError("env_collision", detail)
-    return found
-
-
-def _means_branch(rule: Rule, branch: str) -> bool:
-    """Return whether a branch of this name gets its environment from its name."""
-    if rule.branches and not any(matches(pattern, branch) for pattern in rule.branches):
-        return False
-    return not mapped_branch(rule.branch_map, branch)
-
-
-def _target_files(
-    rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> tuple[TargetFiles, ...]:
-    """Return the files of each environment, sorted by environment. Raises TaskError."""
-    by_env: dict[str, dict[str, bool]] = {}
-    for path, env in _tracked_files(rule, found, tree):
-        by_env.setdefault(env, {})[path] = path in tree
-    targets = []
-    for env, paths in sorted(by_env.items()):
-        present = tuple(sorted(path for path, exists in paths.items() if exists))
-        missing = frozenset(paths) - set(present)
-        targets.append(TargetFiles(env=env, files=present, missing=missing))
-        _check(rule, targets[-1])
-    return tuple(targets)
-
-
-def _check(rule: Rule, target: TargetFiles) -> None:
-    if len(target.files) > rule.max_changed_files:
-        detail = f"{len(target.files)} files, more than max_changed_files {rule.max_changed_files}"
-        raise TaskError("too_many_files", detail)
-    if target.missing and rule.on_missing_file is OnMissingFile.FAIL:
-        name = min(target.missing)
-        raise TaskError("file_missing", "the file does not exist in this commit", file=name)
-
-
-def _tracked_files(
-    rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> Iterable[tuple[str, str]]:
-    """Return path and environment of every file, of literal paths even if the tree lacks them."""
-    if rule.file_name:
-        return [(rule.file_name, found.environment)]
-    if rule.file_path_map:
-        return _mapped_files(rule, found, tree)
-    return [
-        (path, found.environment)
-        for path in tree
-        if path != FILE_NAME and by_name(path) is not None
-    ]
-
-
-def _mapped_files(
-    rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> Iterable[tuple[str, str]]:
-    """Yield the files of a map: by environment only those of a named environment, by path all."""
-    for entry in rule.file_path_map:
-        env = found.environment or entry.env
-        if entry.by_env and entry.env != env:
-            continue
-        if is_literal(entry.path):
-            yield entry.path, env
-        else:
-            yield from ((path, env) for path in tree if matches(entry.path, path))

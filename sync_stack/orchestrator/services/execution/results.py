@@ -116,16 +116,27 @@ def outcome_of(
         else:
             env = target.files.env
             files += [FileOutcome(file=n, env=env, status="empty") for n in target.files.files]
-    message = most_significant(messages) if messages else "no_files"
-    return ref_state.outcome(message, targets, files)
+    return RuleSyncOutcome(
+        message=most_significant(messages) if messages else "no_files",
+        targets=tuple(targets),
+        files=tuple(files),
+        commit=ref_state.head,
+        rule_digest=ref_state.rule_digest,
+    )
 
 
 def _outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> RuleSyncOutcome:
+    message = "cleaned_up" if planned else "ref_deleted"
     targets = [_applied_outcome(ref_state, each) for each in planned]
     if ref_state.rule.dry_run:
+        message = "dry_run_complete"
         targets = [replace(target, **_PLANNED) for target in targets]
-        return ref_state.outcome("dry_run_complete", targets)
-    return ref_state.outcome("cleaned_up" if targets else "ref_deleted", targets)
+    return RuleSyncOutcome(
+        message=message,
+        targets=tuple(targets),
+        commit=ref_state.head,
+        rule_digest=ref_state.rule_digest,
+    )
 
 
 def _counts(plan: Plan) -> dict[str, int]:

@@ -6,8 +6,7 @@ Each loads its targets, locks their destinations, decides on all changes, writes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -34,7 +33,7 @@ from sync_stack.orchestrator.services.execution.apply import (
 )
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.rule_scope import is_for
+from sync_stack.orchestrator.services.execution.rule_scope import is_for, rule_digest
 from sync_stack.orchestrator.services.execution.target_content import load_target
 from sync_stack.orchestrator.services.execution.targets import (
     LoadedTarget,
@@ -42,7 +41,7 @@ from sync_stack.orchestrator.services.execution.targets import (
     Target,
     TargetFailed,
     TargetPlan,
-    Work,
+    identity_of,
     load_work,
     unfinished_targets,
 )
@@ -50,13 +49,12 @@ from sync_stack.orchestrator.services.execution.targets import (
 _TRIES: Final = 5
 
 
+@dataclass(eq=False)
 class RuleSyncFailed(Exception):
     """A rule sync failed; `targets` are those of its outcome."""
 
-    def __init__(self, error: TaskError, targets: Sequence[TargetOutcome]) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.targets = targets
+    error: TaskError
+    targets: Sequence[TargetOutcome]
 
 
 def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[RuleSync]:
@@ -66,9 +64,23 @@ def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[Ru
         for rule in bundle.rules_of_segment(segment):
             named = not request.rules or rule.name in request.rules
             if named and rule.platform == event.platform and is_for(rule, event.repo):
-                rule_of_request = replace(rule, dry_run=rule.dry_run or request.dry_run)
-                found.append(RuleSync(rule=rule_of_request, event=event, number=number))
+                requested = replace(rule, dry_run=rule.dry_run or request.dry_run)
+                sync = RuleSync(
+                    rule=requested,
+                    event=event,
+                    number=number,
+                    effect=_effect(bundle, event),
+                    digest=rule_digest(bundle, requested),
+                )
+                found.append(sync)
     return found
+
+
+def _effect(bundle: Bundle, event: Event) -> Effect:
+    """Return what the action of a pull request asks for; anything else asks for a sync."""
+    if event.kind is not EventKind.PULL_REQUEST or not event.action:
+        return Effect.SYNC
+    return git_platform(bundle.platform(event.platform)).effect(event.action)
 
 
 def purge_sync_of(attempt: Attempt) -> RuleSync | None:
@@ -95,7 +107,7 @@ def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
     A permanent failure restores what an earlier attempt left half written.
     Raises RuleSyncFailed, LostTask, KNOWN_ERRORS.
     """
-    if attempt.follows_ref and _is_ignored(attempt, sync):
+    if attempt.follows_ref and sync.effect is Effect.NONE:
         outcome = RuleSyncOutcome(message="pull_request_action_ignored")
         return attempt.finish_rule_sync(sync, outcome)
     try:
@@ -106,7 +118,8 @@ def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
     except (RuleSyncFailed, *KNOWN_ERRORS) as error:
         known = error.error if isinstance(error, RuleSyncFailed) else task_error(error)
         if not known.retryable and (unfinished := unfinished_targets(attempt, sync)):
-            with _locked(attempt, unfinished) as generations:
+            places = [target.destination for target in unfinished]
+            with lock_destinations(places, attempt.claim, attempt.ports.publish) as generations:
                 restore_targets(attempt, unfinished, generations)
         raise
 
@@ -117,34 +130,18 @@ def _run_once(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome | None:
     work = load_work(attempt, sync)
     targets = work.targets if isinstance(work, RuleWork) else ()
     unfinished = unfinished_targets(attempt, sync, targets)
-    with _locked(attempt, [*targets, *unfinished]) as generations:
+    places = [target.destination for target in (*targets, *unfinished)]
+    with lock_destinations(places, attempt.claim, attempt.ports.publish) as generations:
         if ledgers.versions(sync.rule.name, sync.event.repo) != versions:
-            again = load_work(attempt, sync)
-            if _identity_of(again) != _identity_of(work):
+            known, work = work, load_work(attempt, sync)
+            if identity_of(work) != identity_of(known):
                 return None
-            work = again
         restore_targets(attempt, unfinished, generations)
         if isinstance(work, RuleSyncOutcome):
             return attempt.finish_rule_sync(sync, work)
         for target in work.targets:
             target.generation = generations[target.destination.id]
         return _carry_out(attempt, sync, work)
-
-
-def _locked(
-    attempt: Attempt, targets: Sequence[Target]
-) -> AbstractContextManager[Mapping[str, int]]:
-    """Lock the destinations of targets. Raises DestinationLocked."""
-    ids = {target.destination.id for target in targets}
-    return lock_destinations(ids, attempt.claim, attempt.ports.publish)
-
-
-def _identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
-    """Return the message of an outcome, whether it is a clean-up, and the places of targets."""
-    if isinstance(work, RuleSyncOutcome):
-        return work.message, False, set()
-    places = {(target.place.env, target.destination.id) for target in work.targets}
-    return "", work.cleans_up, places
 
 
 def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutcome:
@@ -161,7 +158,8 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutc
     except TargetFailed as failure:
         outcomes = results.failed_targets(ref_state, targets, failure)
         raise RuleSyncFailed(task_error(failure.cause), outcomes) from failure
-    outcome = attempt.finish_rule_sync(sync, results.outcome_of(work, planned, found.idle))
+    outcome = results.outcome_of(work, planned, found.idle)
+    attempt.finish_rule_sync(sync, outcome)
     if not dry_run:
         commit_targets(attempt, ref_state, planned)
     return outcome
@@ -187,7 +185,7 @@ def _load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
     found, ref_state = LoadedTargets(), work.ref_state
     for target in work.targets:
         try:
-            older = () if ref_state.rule.dry_run else finish_intent(attempt, ref_state, target)
+            older = () if ref_state.rule.dry_run else finish_intent(attempt, target, ref_state)
             loaded = load_target(attempt, ref_state, target, older)
         except KNOWN_ERRORS as error:
             found.failure = TargetFailed(target, error)
@@ -212,6 +210,7 @@ def _plan_targets(found: LoadedTargets, *, dry_run: bool) -> list[TargetPlan]:
                 target=each.target,
                 shaped=each.shaped,
                 formats=each.formats,
+                logged=each.logged,
                 request=each.request,
                 plan=plan_apply(each.request),
                 journal=each.older,
@@ -241,11 +240,3 @@ def _refuse_shared(found: TargetPlan, others: Sequence[TargetPlan]) -> None:
         if shared := records & {put.record for put in other.plan.puts}:
             detail = f"{min(shared)!r} also belongs to environment {other.target.place.env!r}"
             raise PlanRefused("ownership_conflict", detail, shared)
-
-
-def _is_ignored(attempt: Attempt, sync: RuleSync) -> bool:
-    event = sync.event
-    if event.kind is not EventKind.PULL_REQUEST or not event.action:
-        return False
-    platform = git_platform(attempt.bundle.platform(sync.rule.platform))
-    return platform.effect(event.action) is Effect.NONE

@@ -25,8 +25,7 @@ from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.rule_scope import git_source
+from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
 from sync_stack.orchestrator.services.execution.targets import LoadedTarget, Target
 from sync_stack.repositories import GitError, TreeEntry
 from sync_stack.repositories.entry import readable
@@ -90,7 +89,9 @@ def load_target(
     `older`: the journal of an attempt that is rolled forward. Raises KNOWN_ERRORS.
     """
     rule, tree = ref_state.rule, ref_state.tree
-    shaped, formats, desired = Shaped(values={}, keys={}), {}, {}
+    shaped = Shaped(values={}, keys={})
+    formats: Mapping[str, str] = {}
+    desired: Mapping[str, DesiredKey] = {}
     if tree is not None:
         if not target.files.files:
             return "no_files"
@@ -98,7 +99,7 @@ def load_target(
         if shaped.env_not_in_file:
             return "env_not_in_file"
         desired = _desired_keys(attempt, ref_state, target, shaped)
-    cleans_up = tree is None
+    cleans_up, logged = tree is None, _logged_keys(target, shaped)
     request = PlanRequest(
         owner=target.owner,
         capabilities=target.sink.capabilities,
@@ -117,6 +118,7 @@ def load_target(
         request=read_destination(target, request),
         shaped=shaped,
         formats=formats,
+        logged=logged,
         older=older,
     )
 
@@ -151,6 +153,7 @@ def _shape_target(
 ) -> tuple[Shaped, dict[str, str]]:
     """Return the keys of a target and the format of each file. Raises GitError, ShapingError."""
     repositories, rule = attempt.ports.repositories, ref_state.rule
+    rules = _shaping_rules(attempt, ref_state, target)
     entries = [entry for path in target.files.files if (entry := readable(tree, path))]
     repositories.bring(ref_state.source, entries)
     find_schema = _schemas_for(attempt, ref_state.sync.rule)
@@ -161,25 +164,21 @@ def _shape_target(
         formats[entry.path] = chosen.name
         parsed = chosen.parse(content, file=entry.path)
         sources.append(SourceFile(file=entry.path, tree=parsed, schema=find_schema(entry.path)))
-    return shape(sources, _rules(attempt, ref_state, target)), formats
+    return shape(sources, rules), formats
 
 
-def _rules(attempt: Attempt, ref_state: RefState, target: Target) -> ShapingRules:
+def _shaping_rules(attempt: Attempt, ref_state: RefState, target: Target) -> ShapingRules:
+    rule, managers = ref_state.rule, attempt.bundle.secret_managers
+    name = rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
+    prefix = ""
+    if name:
+        prefix = render(attempt.bundle.secret_manager(name).path_prefix, target.names)
     return ShapingRules.of_rule(
-        ref_state.rule,
+        rule,
         environment=target.files.env,
         key_format=target.sink.capabilities.key_formats[0],
-        secrets=_secret_rules(attempt, ref_state, target),
+        secrets=SecretRules(manager=name, prefix=prefix, allowed=not ref_state.event.fork),
     )
-
-
-def _secret_rules(attempt: Attempt, ref_state: RefState, target: Target) -> SecretRules:
-    managers = attempt.bundle.secret_managers
-    name = ref_state.rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
-    if not name:
-        return SecretRules(allowed=not ref_state.event.fork)
-    prefix = render(attempt.bundle.secret_manager(name).path_prefix, target.names)
-    return SecretRules(manager=name, prefix=prefix, allowed=not ref_state.event.fork)
 
 
 def _desired_keys(
@@ -204,7 +203,7 @@ def _desired_keys(
     }
 
 
-def logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
+def _logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
     """Return the keys that `@logger()` or `x-partita-log` names, as the sink spells them."""
     cased = _CASES[target.sink.capabilities.key_case]
     return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sync_stack.core.bundle.rules import CleanupAction
-from sync_stack.core.environments import EnvironmentSource
+from sync_stack.core.environments import EnvironmentSource, TargetFiles
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.plan import Plan, PlanRequest
@@ -22,14 +22,12 @@ from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt, GuardedSink, RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import (
     RefState,
-    TargetFiles,
     read_baseline,
     read_ref,
 )
 from sync_stack.orchestrator.services.execution.rule_scope import (
     is_orphan,
     place_of,
-    rule_digest,
     template_names,
 )
 from sync_stack.orchestrator.services.ref_records import later_record
@@ -74,18 +72,28 @@ class RuleWork:
 Work = RuleWork | RuleSyncOutcome  # an outcome where there is nothing to do
 
 
+def identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
+    """Return the message of an outcome, whether it is a clean-up, and the places of targets."""
+    if isinstance(work, RuleSyncOutcome):
+        return work.message, False, set()
+    places = {(target.place.env, target.destination.id) for target in work.targets}
+    return "", work.cleans_up, places
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTarget:
     """All that a target is planned from.
 
-    `formats`: file → format. `older`: the journal of an attempt that is rolled forward.
+    `formats`: file → format. `logged`: the keys whose changes are logged, as the sink spells them.
+    `older`: the journal of an attempt that is rolled forward.
     """
 
     target: Target
     request: PlanRequest
     shaped: Shaped
-    formats: Mapping[str, str] = field(default_factory=dict)
-    older: tuple[JournalRecord, ...] = ()
+    formats: Mapping[str, str]
+    logged: frozenset[str]
+    older: tuple[JournalRecord, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,6 +107,7 @@ class TargetPlan:
     target: Target
     shaped: Shaped
     formats: Mapping[str, str]
+    logged: frozenset[str]
     request: PlanRequest
     plan: Plan
     journal: tuple[JournalRecord, ...]
@@ -106,6 +115,7 @@ class TargetPlan:
     restored: int = 0
 
 
+@dataclass(eq=False)
 class TargetFailed(Exception):
     """An error at one target.
 
@@ -113,19 +123,10 @@ class TargetFailed(Exception):
     run, and `stopped` is what would be done without the guard.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        cause: Exception,
-        *,
-        planned: Sequence[TargetPlan] = (),
-        stopped: Plan | None = None,
-    ) -> None:
-        super().__init__(str(cause))
-        self.target = target
-        self.cause = cause
-        self.planned = planned
-        self.stopped = stopped
+    target: Target
+    cause: Exception
+    planned: Sequence[TargetPlan] = ()
+    stopped: Plan | None = None
 
 
 def load_work(attempt: Attempt, sync: RuleSync) -> Work:
@@ -160,12 +161,16 @@ def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
 
 def _cleans(ref_state: RefState) -> bool:
     cleanup = ref_state.rule.cleanup
-    actions = {
-        EnvironmentSource.BRANCH: cleanup.on_branch_delete,
-        EnvironmentSource.TAG: cleanup.on_tag_delete,
-        EnvironmentSource.PULL_REQUEST: cleanup.on_pr_close,
-    }
-    return actions.get(ref_state.found.source) is CleanupAction.PRUNE
+    match ref_state.found.source:
+        case EnvironmentSource.BRANCH:
+            action = cleanup.on_branch_delete
+        case EnvironmentSource.TAG:
+            action = cleanup.on_tag_delete
+        case EnvironmentSource.PULL_REQUEST:
+            action = cleanup.on_pr_close
+        case _:
+            return False
+    return action is CleanupAction.PRUNE
 
 
 def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target:
@@ -226,8 +231,7 @@ def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
         and heal.ref in ("", applied.ref)
         and heal.commit in ("", applied.commit)
     )
-    digest = rule_digest(attempt.bundle, sync.rule)
-    return ledger if same and applied.rule_digest == digest else None
+    return ledger if same and applied.rule_digest == sync.digest else None
 
 
 def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
@@ -236,12 +240,14 @@ def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
     Its ref counts as closed: nothing is read from Git, and the rule's own protection applies.
     """
     row = ledgers.get_row(attempt.request.purge)
-    if row is None or not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
+    if row is None:
+        return RuleSyncOutcome(message="superseded")
+    destination, ledger = ledgers.destination_of(row), ledgers.ledger_of(row)
+    if not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
         return RuleSyncOutcome(message="superseded")
     if row.datasource not in {each.name for each in attempt.bundle.datasources}:
         detail = f"datasource {row.datasource!r} is not in the bundle: release the target instead"
         raise TaskError("destination_invalid", detail)
-    ledger, destination = ledgers.ledger_of(row), ledgers.destination_of(row)
     target = _stored_target(attempt, ledger, destination, rendered=row.destination)
     places = (target.place, replace(target.place, rendered=""))  # the same host, bucket or folder?
     if all(target.sink.destination(each).id != row.destination_id for each in places):
