@@ -21,8 +21,8 @@ def add(rows: Sequence[Task]) -> bool:
 
     Then nothing was written, except in MongoDB: it keeps the rows before that one.
     """
-    if len(rows) == 1:
-        return rows[0].insert()
+    if len(rows) <= 1:
+        return all(row.insert() for row in rows)
     try:
         Task.objects.bulk_create(rows)
     except IntegrityError:
