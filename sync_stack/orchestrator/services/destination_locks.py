@@ -84,7 +84,7 @@ def acquire(destination_id: str, claim: Claim) -> LockResult:
         holder = Claim(row.holder_task, row.holder_attempt)
         if holder.task_id and holder != claim and tasks.is_running(holder):
             return LockResult(0, holder.task_id)
-        rows = _held_by(holder, destination_id).filter(generation=row.generation)
+        rows = _lock_of(holder, destination_id).filter(generation=row.generation)
         if rows.update(generation=row.generation + 1, **mine):
             return LockResult(row.generation + 1)
     return LockResult(0)
@@ -92,10 +92,10 @@ def acquire(destination_id: str, claim: Claim) -> LockResult:
 
 def release(destination_id: str, claim: Claim) -> bool:
     """Unlock a destination; its generation stays. Return False if another claim has the lock."""
-    return bool(_held_by(claim, destination_id).update(holder_task="", holder_attempt=0))
+    return bool(_lock_of(claim, destination_id).update(holder_task="", holder_attempt=0))
 
 
-def _held_by(claim: Claim, destination_id: str) -> QuerySet[DestinationLock]:
+def _lock_of(claim: Claim, destination_id: str) -> QuerySet[DestinationLock]:
     return DestinationLock.objects.filter(
         id=destination_id, holder_task=claim.task_id, holder_attempt=claim.attempt
     )
