@@ -1,19 +1,22 @@
-"""The environment of a ref, from the rule's fields and the event.
+"""The environment of a ref and the files of each, from the rule's fields and the event.
 
-(reference: sync-stack 4.3)
+(reference: sync-stack 4.3, 4.4)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.rules import OnMissingFile, Rule
 from sync_stack.core.events import Event, EventKind
+from sync_stack.core.formats import by_name
 from sync_stack.core.globs import is_literal, matches
+from sync_stack.core.overrides import FILE_NAME
+from sync_stack.core.tasks import TaskError
 
 REF_NOT_MAPPED: Final = "ref_not_mapped"
 PULL_REQUEST_IGNORED: Final = "pull_request_ignored"
@@ -53,10 +56,44 @@ class Resolution:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFiles:
+    """The files of one environment; `missing` are tracked but absent at the commit."""
+
+    env: str
+    files: tuple[str, ...] = ()
+    missing: frozenset[str] = frozenset()
+
+
 def slug(text: str) -> str:
     """Return a branch, tag, owner or repository as at most 63 of `a-z 0-9 . _ -`, never `..`."""
     safe = _DOTS.sub(".", _OUTSIDE.sub("-", text.lower()))
     return safe.strip("-.")[:_SLUG_LENGTH].rstrip("-.")
+
+
+def environment_of_ref(
+    rule: Rule, event: Event, *, default_branch: str, refs: Iterable[str]
+) -> Resolution:
+    """Return the environment; raise TaskError(env_collision) if another of `refs` has it too."""
+    found = resolve(rule, event, default_branch=default_branch)
+    if found.source not in (EnvironmentSource.BRANCH, EnvironmentSource.TAG):
+        return found
+    prefix = "refs/heads/" if found.source is EnvironmentSource.BRANCH else "refs/tags/"
+    for ref in refs:
+        name = ref.removeprefix(prefix)
+        if ref in (event.ref, name) or slug(name) != found.environment:
+            continue
+        if found.source is EnvironmentSource.TAG or _means_branch(rule, name):
+            detail = f"{ref} and {event.ref} both map to environment {found.environment!r}"
+            raise TaskError("env_collision", detail)
+    return found
+
+
+def _means_branch(rule: Rule, branch: str) -> bool:
+    """Return whether a branch of this name gets its environment from its name."""
+    if rule.branches and not any(matches(pattern, branch) for pattern in rule.branches):
+        return False
+    return not mapped_branch(rule.branch_map, branch)
 
 
 def resolve(rule: Rule, event: Event, *, default_branch: str) -> Resolution:
@@ -107,3 +144,54 @@ def _derive(source: EnvironmentSource, environment: str) -> Resolution:
 
 def _none(word: str = REF_NOT_MAPPED) -> Resolution:
     return Resolution(source=EnvironmentSource.NONE, word=word)
+
+
+def target_files(rule: Rule, found: Resolution, tree: Collection[str]) -> tuple[TargetFiles, ...]:
+    """Return the files of each environment, sorted by it; `tree`: all paths of the commit.
+
+    Raises TaskError(too_many_files, file_missing).
+    """
+    by_env: dict[str, dict[str, bool]] = {}
+    for path, env in _tracked_files(rule, found, tree):
+        by_env.setdefault(env, {})[path] = path in tree
+    targets = []
+    for env, paths in sorted(by_env.items()):
+        present = tuple(sorted(path for path, exists in paths.items() if exists))
+        missing = frozenset(paths) - set(present)
+        if len(present) > rule.max_changed_files:
+            detail = f"{len(present)} files, more than max_changed_files {rule.max_changed_files}"
+            raise TaskError("too_many_files", detail)
+        if missing and rule.on_missing_file is OnMissingFile.FAIL:
+            detail = "the file does not exist in this commit"
+            raise TaskError("file_missing", detail, file=min(missing))
+        targets.append(TargetFiles(env=env, files=present, missing=missing))
+    return tuple(targets)
+
+
+def _tracked_files(
+    rule: Rule, found: Resolution, tree: Collection[str]
+) -> Iterable[tuple[str, str]]:
+    """Return path and environment of every file, of literal paths even if the tree lacks them."""
+    if rule.file_name:
+        return [(rule.file_name, found.environment)]
+    if rule.file_path_map:
+        return _mapped_files(rule, found, tree)
+    return [
+        (path, found.environment)
+        for path in tree
+        if path != FILE_NAME and by_name(path) is not None
+    ]
+
+
+def _mapped_files(
+    rule: Rule, found: Resolution, tree: Collection[str]
+) -> Iterable[tuple[str, str]]:
+    """Yield the files of a map: by environment only those of a named environment, by path all."""
+    for entry in rule.file_path_map:
+        env = found.environment or entry.env
+        if entry.by_env and entry.env != env:
+            continue
+        if is_literal(entry.path):
+            yield entry.path, env
+        else:
+            yield from ((path, env) for path in tree if matches(entry.path, path))

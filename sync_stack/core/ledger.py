@@ -41,8 +41,7 @@ class LedgerKey(NamedTuple):
     secret: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetainedKey:
+class RetainedKey(NamedTuple):
     """Written by us, no longer desired, not deleted (prune off, protected, dry run)."""
 
     record: str

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sync_stack.core.bundle.rules import Prune, SyncMode
 from sync_stack.core.ledger import Ledger, LedgerKey
-from sync_stack.core.sink import Capabilities, Destination, Live, LiveRecord, Owner, TargetMarker
+from sync_stack.core.sink import Capabilities, Destination, Live, Owner
 
 
 class PlanRefused(Exception):
@@ -75,63 +75,54 @@ class PlanRequest:
         }
 
     @property
-    def ours(self) -> frozenset[str]:
-        """Return the live records with the target's marker."""
-        records = self.live.records.items()
-        return frozenset(name for name, record in records if self.owner.owns(record.mark))
-
-    @property
     def prunes(self) -> bool:
         """Whether owned keys that are not desired are to go."""
         wanted = self.prune.enabled or self.mode is SyncMode.LIVE_STATE
         return not self.heal and (wanted or self.capabilities.implied_prune)
 
 
-def refuse_foreign(request: PlanRequest) -> None:
+def decide_ownership(request: PlanRequest) -> tuple[OwnedKeys, PruneDecision]:
+    """Return what the target owns, and what becomes of it. Raise PlanRefused."""
+    owned = _owned_keys(request)
+    _refuse_foreign(request, owned)
+    return owned, _decide_prune(request, owned)
+
+
+def _refuse_foreign(request: PlanRequest, owned: OwnedKeys) -> None:
     """Raise PlanRefused where the plan would replace or join what belongs to somebody else."""
-    live, records = request.live, written_records(request)
+    live, records = request.live, _written_records(request)
     if not records:
         return
-    refuse_taken(records, request.taken, live, request.owner)
-    _refuse_mistyped(request, records)
+    _refuse_taken(request, records, owned)
+    _refuse_mistyped(live, records, owned)
     _refuse_two_files(request)
     if live.unowned and not request.adopt:
         raise PlanRefused("unowned_destination", "it exists and was not written by Partita")
     if request.capabilities.refuses_foreign and live.foreign:
         raise PlanRefused("unowned_destination", "it holds foreign keys", live.foreign)
-    unmarked = [name for name in records if _is_unowned(request, live.records.get(name), name)]
+    unmarked = [name for name in records if _is_unowned(request, owned, name)]
     if unmarked and not request.adopt:
         raise PlanRefused("unowned_destination", "exists without our marker", unmarked)
 
 
-def refuse_taken(
-    records: Iterable[str], taken: Mapping[str, str], live: Live, owner: Owner
-) -> None:
-    """Raise PlanRefused when a record belongs to another target, by ledger or by marker.
-
-    `taken`: record → target, of all other targets of the destination.
-    """
+def _refuse_taken(request: PlanRequest, records: AbstractSet[str], owned: OwnedKeys) -> None:
+    """Raise PlanRefused when a record belongs to another target, by ledger or by marker."""
     for name in sorted(records):
-        record = live.records.get(name)
-        holder = taken.get(name, "")
-        if not holder and record and record.mark and not owner.owns(record.mark):
-            holder = target_name(record.mark)
+        record = request.live.records.get(name)
+        holder = request.taken.get(name, "")
+        if not holder and record and record.mark and name not in owned.ours:
+            mark = record.mark
+            holder = f"rule {mark.rule!r}, {mark.repo}, environment {mark.env!r}"
         if holder:
             raise PlanRefused("ownership_conflict", f"{name!r} belongs to {holder}", [name])
 
 
-def target_name(mark: TargetMarker) -> str:
-    return f"rule {mark.rule!r}, {mark.repo}, environment {mark.env!r}"
-
-
-def _refuse_mistyped(request: PlanRequest, records: AbstractSet[str]) -> None:
+def _refuse_mistyped(live: Live, records: AbstractSet[str], owned: OwnedKeys) -> None:
     """Raise PlanRefused where another type of value stands in a record that we never wrote.
 
     `adopt` does not change this: such a value could not be restored.
     """
-    live = request.live
-    settled = request.ledger.settled_records() if request.ledger else frozenset()
-    known = live.mistyped & settled
+    known = live.mistyped & owned.settled
     if live.mistyped_whole and known:
         return
     if wrong := (records & live.mistyped) - known:
@@ -150,13 +141,13 @@ def _refuse_two_files(request: PlanRequest) -> None:
             raise PlanRefused("key_conflict", detail, [entry.record])
 
 
-def _is_unowned(request: PlanRequest, record: LiveRecord | None, name: str) -> bool:
-    sink = request.capabilities
+def _is_unowned(request: PlanRequest, owned: OwnedKeys, name: str) -> bool:
+    sink, record = request.capabilities, request.live.records.get(name)
     if record is None or record.mark is not None or not sink.marks_records:
         return False
     if sink.adopts_unmarked and not sink.whole_records:
         return False
-    return request.ledger is None or name not in request.ledger.settled_records()
+    return name not in owned.settled
 
 
 def refuse_overlap(destination: Destination, older: Mapping[str, Destination]) -> None:
@@ -173,12 +164,13 @@ def refuse_overlap(destination: Destination, older: Mapping[str, Destination]) -
 class OwnedKeys:
     """The keys that a target owns by name, and the records that it has written before.
 
-    `settled`: records of finished attempts. If one is found without a marker, somebody overwrote
-    it: that is drift, and the record is still ours.
+    `ours`: live records with its marker. `settled`: records of finished attempts. If one is found
+    without a marker, somebody overwrote it: that is drift, and the record is still ours.
     """
 
-    keys: Mapping[str, LedgerKey] = field(default_factory=dict)
-    settled: frozenset[str] = frozenset()
+    keys: Mapping[str, LedgerKey]
+    ours: frozenset[str]
+    settled: frozenset[str]
 
     def present(self, live: Live, keys: Iterable[str]) -> frozenset[str]:
         """Those of owned `keys` that are live in the record that we know them in."""
@@ -189,29 +181,30 @@ class OwnedKeys:
         )
 
 
-def owned_keys(ledger: Ledger | None, live: Live, owner: Owner) -> OwnedKeys:
+def _owned_keys(request: PlanRequest) -> OwnedKeys:
     """Return the ledger's keys and those of other live records with the target's marker.
 
     Extra keys inside a record that the ledger knows are part of the record and not owned.
     """
+    ledger, live = request.ledger, request.live.records
     known = ledger.owned_keys() if ledger else {}
+    settled = ledger.settled_records() if ledger else frozenset()
     records = {entry.record for entry in known.values()}
+    ours = frozenset(name for name, found in live.items() if request.owner.owns(found.mark))
     found = {
         key: LedgerKey(record=name, digest="")
-        for name, record in live.records.items()
-        if name not in records and owner.owns(record.mark)
+        for name, record in live.items()
+        if name in ours and name not in records
         for key in record.values
     }
-    return OwnedKeys(
-        keys=found | known, settled=ledger.settled_records() if ledger else frozenset()
-    )
+    return OwnedKeys(keys=found | known, ours=ours, settled=settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneDecision:
     """Every owned key that is not desired is in at most one of these.
 
-    going      will be deleted, or leave its whole record
+    going      will be deleted, or leave its whole record; `pruned`: those that are live
     released   its live record is not ours any more: left alone, owned no longer
     retained   stays where it is and stays owned
     held       its file is missing: counts as desired
@@ -221,6 +214,7 @@ class PruneDecision:
     """
 
     going: frozenset[str]
+    pruned: frozenset[str]
     released: frozenset[str]
     retained: frozenset[str]
     would_prune: frozenset[str]
@@ -229,7 +223,7 @@ class PruneDecision:
     vacated: frozenset[str]
 
 
-def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
+def _decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
     """Decide on each owned key that is not desired. Raise PlanRefused (`prune_guard`)."""
     held = {
         key: entry
@@ -252,6 +246,7 @@ def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
     would_go = request.prune.dry_run and request.prunes
     return PruneDecision(
         going=going,
+        pruned=owned.present(request.live, going),
         released=released,
         retained=owned.present(request.live, surplus - released - going),
         would_prune=owned.present(request.live, candidates if would_go else ()),
@@ -261,7 +256,7 @@ def decide_prune(request: PlanRequest, owned: OwnedKeys) -> PruneDecision:
     )
 
 
-def written_records(request: PlanRequest) -> frozenset[str]:
+def _written_records(request: PlanRequest) -> frozenset[str]:
     return frozenset(key.record for key in request.desired.values())
 
 
@@ -269,7 +264,7 @@ def _keys_to_release(
     request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]
 ) -> frozenset[str]:
     """Return keys in records with another owner's marker, or without one where all have one."""
-    ours = written_records(request) | request.ours
+    ours = _written_records(request) | owned.ours
     lost = {
         name
         for name, record in request.live.records.items()
@@ -286,7 +281,7 @@ def _going(request: PlanRequest, owned: OwnedKeys, candidates: frozenset[str]) -
         return candidates
     if not request.capabilities.whole_records:
         return frozenset()
-    rewritten = written_records(request)
+    rewritten = _written_records(request)
     return frozenset(key for key in candidates if owned.keys[key].record in rewritten)
 
 
@@ -294,12 +289,12 @@ def _vacated_records(request: PlanRequest, owned: OwnedKeys) -> frozenset[str]:
     """Return our records whose keys are all desired elsewhere, as after a file was renamed."""
     if not request.prunes or request.prune.dry_run:
         return frozenset()
-    ours = request.ours
+    ours = owned.ours
     if not request.capabilities.marks_records:
         ours |= owned.settled & request.live.records.keys()
     return frozenset(
         name
-        for name in ours - written_records(request)
+        for name in ours - _written_records(request)
         if request.live.records[name].values.keys() <= request.desired.keys()
     )
 

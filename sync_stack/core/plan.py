@@ -17,9 +17,7 @@ from sync_stack.core.ownership import (
     OwnedKeys,
     PlanRequest,
     PruneDecision,
-    decide_prune,
-    owned_keys,
-    refuse_foreign,
+    decide_ownership,
 )
 from sync_stack.core.sink import MISTYPED, Delete, Live, LiveRecord, Put
 
@@ -68,9 +66,7 @@ class Plan:
 
 def plan_apply(request: PlanRequest) -> Plan:
     """Return the plan; nothing is written. Raise PlanRefused."""
-    refuse_foreign(request)
-    owned = owned_keys(request.ledger, request.live, request.owner)
-    decision = decide_prune(request, owned)
+    owned, decision = decide_ownership(request)
     live = request.live_values  # values are compared as text: `1.10` is not `1.1`
     unchanged = frozenset(
         key for key, wanted in request.desired.items() if live.get(key) == wanted.value
@@ -90,7 +86,7 @@ def plan_apply(request: PlanRequest) -> Plan:
         written=frozenset(key for put in puts for key in put.values if key in request.desired)
         - unchanged,
         unchanged=unchanged,
-        pruned=owned.present(request.live, decision.going),
+        pruned=decision.pruned,
         adopted=_keys_to_adopt(request, owned, live),
         released=decision.released,
         would_prune=decision.would_prune,
@@ -200,7 +196,7 @@ def _keys_to_adopt(
     request: PlanRequest, owned: OwnedKeys, live: Mapping[str, str]
 ) -> frozenset[str]:
     """Return the live keys without an owner that Git now declares."""
-    ours = owned.settled | request.ours
+    ours = owned.settled | owned.ours
     present = (request.desired.keys() & live.keys()) - owned.keys.keys()
     return frozenset(key for key in present if request.desired[key].record not in ours)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db import models
+from django.db import IntegrityError, models
 
 from kernel.ids import new_uuid7
 
@@ -10,7 +10,25 @@ ID = 36  # a UUID as text
 HASH = 64  # hex sha256
 
 
-class Task(models.Model):
+class Row(models.Model):
+    """A row that several processes may write.
+
+    A write changes the row that was read, found by its version: `filter(…).update(…)`.
+    """
+
+    class Meta:
+        abstract = True
+
+    def insert(self) -> bool:
+        """Insert the row; return False, and write nothing, if a unique key of it is taken."""
+        try:
+            self.save(force_insert=True)
+        except IntegrityError:
+            return False
+        return True
+
+
+class Task(Row):
     """A task of the sync. `id` is a UUIDv7; `version` rises with every conditional write.
 
     `request` holds events, rules and heal fields, `memory` the state between attempts, `facets`
@@ -70,7 +88,7 @@ class Task(models.Model):
         return f"{self.kind} task {self.id}"
 
 
-class Counter(models.Model):
+class Counter(Row):
     """A counter of the metrics of all workers; `id` is its name and labels.
 
     `seconds` is the sum of the observations in a bucket of a histogram.
@@ -87,7 +105,7 @@ class Counter(models.Model):
         return self.id
 
 
-class LedgerTarget(models.Model):
+class LedgerTarget(Row):
     """The ledger of one target (reference: sync-stack 4.7), written as a whole on (id, version).
 
     `key` is (rule, repository, environment, destination) hashed; it changes when another rule takes
@@ -135,7 +153,7 @@ class LedgerTarget(models.Model):
         return f"{self.rule_id} {self.repo} {self.env} at {self.destination}"
 
 
-class DestinationLock(models.Model):
+class DestinationLock(Row):
     """The lock of one destination: the task that writes there, and its generation."""
 
     id = models.CharField(primary_key=True, max_length=HASH)
@@ -151,7 +169,7 @@ class DestinationLock(models.Model):
         return f"{self.id} at generation {self.generation}"
 
 
-class RefRecord(models.Model):
+class RefRecord(Row):
     """The last state of a ref that a rule handled; `id` hashes (rule, repository, ref).
 
     (reference: sync-stack 4.4)
@@ -175,7 +193,7 @@ class RefRecord(models.Model):
         return f"{self.rule_id} {self.repo} {self.ref}"
 
 
-class JournalChunk(models.Model):
+class JournalChunk(Row):
     """A part of a journal, encrypted. `id` is `<journal>:<number>`."""
 
     id = models.CharField(primary_key=True, max_length=ID + 8)
@@ -191,7 +209,7 @@ class JournalChunk(models.Model):
         return self.id
 
 
-class Drift(models.Model):
+class Drift(Row):
     """One episode of drift. `heal`, `counts` and `changes` are JSON (reference: sync-stack 6.4).
 
     `slot` is the target while the episode is open, then its own id: a target never has two open.
@@ -230,7 +248,7 @@ class Drift(models.Model):
         return f"{self.state} drift of {self.rule_id} {self.repo} {self.env}"
 
 
-class Leader(models.Model):
+class Leader(Row):
     """The elected leader; `beat` rises while it lives, `version` with every holder."""
 
     id = models.CharField(primary_key=True, max_length=32)
@@ -245,7 +263,7 @@ class Leader(models.Model):
         return f"{self.id}: {self.holder}"
 
 
-class WatchState(models.Model):
+class WatchState(Row):
     """The heal state of a target; `id` is the target's. It may be lost: heals then start again."""
 
     id = models.CharField(primary_key=True, max_length=ID)

@@ -128,7 +128,7 @@ class DriftChecker:
         if rule is None or rule.datasource != ledger.datasource:
             return DriftCheckResult(outcome=CheckOutcome.ORPHAN, snapshot=snapshot)
         sink = self.open_sink(bundle.datasource(rule.datasource))
-        if not _is_assigned(bundle, rule, ledger, sink):
+        if not _is_assigned(rule, ledger, sink):
             return DriftCheckResult(outcome=CheckOutcome.ORPHAN, snapshot=snapshot)
         owner = Owner(
             rule=ledger.rule_id, repo=ledger.repo, env=ledger.env, former_rules=ledger.former_rules
@@ -306,7 +306,7 @@ def _episode_fields(row: Drift) -> dict[str, object]:
     return {"drift_id": row.id, **named, "commit": row.commit, "generation": row.generation}
 
 
-def _is_assigned(bundle: Bundle, rule: Rule, ledger: Ledger, sink: Sink) -> bool:
+def _is_assigned(rule: Rule, ledger: Ledger, sink: Sink) -> bool:
     """Return whether the rule still takes the repository and writes to this destination."""
     if ledger.applied is None or not is_for(rule, ledger.repo):
         return False
@@ -316,4 +316,4 @@ def _is_assigned(bundle: Bundle, rule: Rule, ledger: Ledger, sink: Sink) -> bool
         ref=ledger.applied.ref,
         destination_id=ledger.destination_id,
     )
-    return is_produced(bundle, rule, target, sink)
+    return is_produced(rule, target, sink)

@@ -19,7 +19,7 @@ from django.test import override_settings
 
 from kernel import clock, ids
 from sync_stack.core.sink import Delete, Destination, Live, Owner, Put, SinkError, TargetMarker
-from sync_stack.orchestrator.services.execution import attempt, claim_heartbeat, task_runner
+from sync_stack.orchestrator.services.execution import attempt, task_runner
 from sync_stack.repositories import GitError
 from tests.support.fake_sink import FakeSink
 
@@ -111,9 +111,8 @@ class Chaos:
             connection.execute_wrapper(self._write),
             mock.patch.object(clock, "now", side_effect=instants),
             mock.patch.object(attempt, "time", own_clock),
-            mock.patch.object(claim_heartbeat, "time", own_clock),
             mock.patch.object(task_runner, "time", own_clock),
-            mock.patch.object(claim_heartbeat, "HEARTBEAT_S", 3600.0),
+            mock.patch.object(attempt, "HEARTBEAT_S", 3600.0),
             mock.patch.object(ids, "time", stamps),
             override_settings(SYNC_RECONCILE_INTERVAL_S=0.0),  # after DEAD no pause
         ):

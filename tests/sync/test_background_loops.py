@@ -43,7 +43,7 @@ from sync_stack.orchestrator.server.broker import LocalWorkers, Publisher
 from sync_stack.orchestrator.server.process import OrchestratorProcess
 from sync_stack.orchestrator.server.task_copies import TaskCopies
 from sync_stack.orchestrator.services import sweeps, task_transitions
-from sync_stack.orchestrator.services.execution import claim_heartbeat
+from sync_stack.orchestrator.services.execution import attempt
 from sync_stack.rpc.channel import OrchestratorChannel
 from sync_stack.sinks.configmap.client import ConfigMapChanges
 from sync_stack.watcher import process as watcher_process
@@ -301,8 +301,8 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
 def beating(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piece]:
     once = BrokenOnce(lambda _claim: True)
     monkeypatch.setattr(task_transitions, "record_heartbeat", once.call)
-    monkeypatch.setattr(claim_heartbeat, "HEARTBEAT_S", 0.02)
-    with claim_heartbeat.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
+    monkeypatch.setattr(attempt, "HEARTBEAT_S", 0.02)
+    with attempt.Heartbeat(Claim("a", 1), begun=time.monotonic()) as made:
         yield once, made.check
 
 

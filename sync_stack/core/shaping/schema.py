@@ -96,11 +96,10 @@ def check_schema(
 
 
 def _check(schema: Schema, tree: Tree, file: str) -> tuple[list[Diagnostic], Marks]:
-    if not schema.is_cue:
-        return check_json(schema.text, tree, schema_file=schema.file, file=file)
-    return check_cue(
-        schema.text, tree, schema_file=schema.file, file=file, binary=schema.cue_binary
-    )
+    place = {"schema_file": schema.file, "file": file}
+    if schema.is_cue:
+        return check_cue(schema.text, tree, **place, binary=schema.cue_binary)
+    return check_json(schema.text, tree, **place)
 
 
 def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked:

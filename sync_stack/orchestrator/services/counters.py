@@ -15,7 +15,6 @@ from django.db.models import F
 
 from sync_stack.orchestrator.domain.task_documents import TargetOutcome
 from sync_stack.orchestrator.models import Counter
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 log: Final = logging.getLogger(__name__)
 TASK_SECONDS: Final = "orch_task_duration_seconds"
@@ -76,9 +75,9 @@ def _raise(name: str, labels: Mapping[str, str], **amounts: float) -> None:
     key = "|".join([name, *(f"{label}={labels[label]}" for label in sorted(labels))])
     more = {column: F(column) + amount for column, amount in amounts.items()}
     try:
-        known = update_if_unchanged(Counter, {"id": key}, **more)
-        if not known and not insert_if_absent(Counter(id=key, **amounts)):
-            update_if_unchanged(Counter, {"id": key}, **more)
+        rows = Counter.objects.filter(id=key)
+        if not rows.update(**more) and not Counter(id=key, **amounts).insert():
+            rows.update(**more)
     except StoreError as error:
         log.warning("%s was not counted: %s", name, type(error).__name__)
 

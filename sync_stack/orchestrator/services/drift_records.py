@@ -14,7 +14,6 @@ from kernel.ids import new_uuid7
 from sync_stack.core.drift import Comparison, Episode, TargetStatus, change_documents
 from sync_stack.core.ledger import Ledger
 from sync_stack.orchestrator.models import Drift, LedgerTarget, WatchState
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 KEPT: Final = timedelta(days=90)
 MAX_CHANGES: Final = 200
@@ -48,14 +47,13 @@ def heal_of(row: Drift) -> HealRecord:
 def write_status(unit_id: str, before: str, status: TargetStatus) -> None:
     """Store a status with its time, if it has changed."""
     if before != status:
-        update_if_unchanged(
-            LedgerTarget, {"id": unit_id}, status=status.value, status_at=clock.now()
-        )
+        rows = LedgerTarget.objects.filter(id=unit_id)
+        rows.update(status=status.value, status_at=clock.now())
 
 
 def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more: Any) -> bool:
     """Insert an open episode; return False if another watcher has begun one."""
-    row = Drift(
+    return Drift(
         id=new_uuid7(),
         slot=ledger.unit_id,
         unit_id=ledger.unit_id,
@@ -72,8 +70,7 @@ def begin_episode(ledger: Ledger, comparison: Comparison, now: datetime, **more:
         heal=msgspec.to_builtins(HealRecord(attempts=0)),
         **_observed_fields(ledger, comparison, now),
         **more,
-    )
-    return insert_if_absent(row)
+    ).insert()
 
 
 def continue_episode(
@@ -97,10 +94,10 @@ def _observed_fields(ledger: Ledger, comparison: Comparison, now: datetime) -> O
 
 def write(row: Drift, *, heal: HealRecord | None = None, **fields: Any) -> bool:
     """Update an episode on the version that was read; return False if that has changed."""
-    where = {"id": row.id, "version": row.version}
     if heal is not None:
         fields["heal"] = msgspec.to_builtins(heal)
-    return update_if_unchanged(Drift, where, version=row.version + 1, **fields)
+    rows = Drift.objects.filter(id=row.id, version=row.version)
+    return bool(rows.update(version=row.version + 1, **fields))
 
 
 def close(row: Drift, state: Episode, *, by: str = "", **fields: Any) -> bool:
@@ -121,6 +118,5 @@ def delete_old_episodes(now: datetime) -> None:
 
 
 def save_heal_state(unit_id: str, content: Mapping[str, Any]) -> None:
-    row = WatchState(id=unit_id, content=dict(content))
-    if not update_if_unchanged(WatchState, {"id": unit_id}, content=dict(content)):
-        insert_if_absent(row)
+    if not WatchState.objects.filter(id=unit_id).update(content=dict(content)):
+        WatchState(id=unit_id, content=dict(content)).insert()

@@ -22,7 +22,7 @@ from sync_stack.orchestrator.domain.task_documents import TaskResult
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.execution.rule_scope import git_source
+from sync_stack.orchestrator.services.execution.ref_state import git_source
 from sync_stack.repositories import GitError, RepositorySource, Signature
 
 _MAX_TARGETS = 10_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from django.db.models import QuerySet
+
 from sync_stack.orchestrator.models import Leader
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 _LEADER: Final = "watcher"
 
@@ -28,21 +29,22 @@ def current() -> LeaderRecord | None:
 def acquire(me: str, before: LeaderRecord | None) -> LeaderRecord | None:
     """Take the lead from `before`, whose heartbeat has stopped; return None if another one has."""
     if before is None:
-        first = Leader(id=_LEADER, holder=me)
-        return LeaderRecord(me, 0, 1) if insert_if_absent(first) else None
-    where = {"id": _LEADER, "holder": before.holder, "beat": before.beat, "version": before.version}
+        return LeaderRecord(me, 0, 1) if Leader(id=_LEADER, holder=me).insert() else None
     lead = LeaderRecord(me, before.beat + 1, before.version + 1)
-    taken = update_if_unchanged(Leader, where, **asdict(lead))
+    taken = Leader.objects.filter(id=_LEADER, **asdict(before)).update(**asdict(lead))
     return lead if taken else None
 
 
 def renew(lead: LeaderRecord) -> LeaderRecord | None:
     """Raise the heartbeat of the leader; return None if another one leads."""
-    where = {"id": _LEADER, "holder": lead.holder, "version": lead.version}
     renewed = LeaderRecord(lead.holder, lead.beat + 1, lead.version)
-    return renewed if update_if_unchanged(Leader, where, beat=renewed.beat) else None
+    return renewed if _row_of(lead).update(beat=renewed.beat) else None
 
 
 def resign(lead: LeaderRecord) -> None:
-    where = {"id": _LEADER, "holder": lead.holder, "version": lead.version}
-    update_if_unchanged(Leader, where, holder="", version=lead.version + 1)
+    _row_of(lead).update(holder="", version=lead.version + 1)
+
+
+def _row_of(lead: LeaderRecord) -> QuerySet[Leader]:
+    """Return the row while `lead` holds, whatever its heartbeat."""
+    return Leader.objects.filter(id=_LEADER, holder=lead.holder, version=lead.version)

@@ -18,9 +18,9 @@ from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Ports
+from sync_stack.orchestrator.services.execution.ref_state import git_source
 from sync_stack.orchestrator.services.execution.rule_scope import (
     event_of_ref,
-    git_source,
     is_for,
     is_orphan,
 )

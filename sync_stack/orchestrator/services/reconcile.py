@@ -22,7 +22,8 @@ from sync_stack.orchestrator.domain.identity import GONE, RecordedRef
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
 from sync_stack.orchestrator.services.execution.attempt import Ports
-from sync_stack.orchestrator.services.execution.rule_scope import git_source, is_for, rule_digest
+from sync_stack.orchestrator.services.execution.ref_state import git_source
+from sync_stack.orchestrator.services.execution.rule_scope import is_for, rule_digest
 from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.orchestrator.services.triggers import trigger_ref
 from sync_stack.repositories import GitError, Remote

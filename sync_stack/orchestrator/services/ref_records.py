@@ -16,9 +16,7 @@ from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.models import RefRecord
 from sync_stack.orchestrator.selectors import ledgers, refs
 from sync_stack.orchestrator.services import ledger_records
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.rule_scope import rule_digest
 
 _RACES: Final = 20
 _APPLIED: Final = ("completed", "no_changes")
@@ -46,14 +44,11 @@ def update(fresh: RecordedRef, change: Callable[[RecordedRef], RecordedRef]) -> 
         row = RefRecord.objects.filter(id=fresh.name.hash).first()
         wanted = change(refs.ref_record_of(row) if row else fresh)
         if row is None:
-            if insert_if_absent(RefRecord(id=fresh.name.hash, version=1, **_columns(wanted))):
+            if RefRecord(id=fresh.name.hash, version=1, **_columns(wanted)).insert():
                 return wanted
-        elif update_if_unchanged(
-            RefRecord,
-            {"id": row.id, "version": row.version},
-            version=row.version + 1,
-            **_columns(wanted),
-        ):
+            continue
+        rows = RefRecord.objects.filter(id=row.id, version=row.version)
+        if rows.update(version=row.version + 1, **_columns(wanted)):
             return wanted
     raise RuntimeError(f"the record of {fresh.name.ref} keeps changing")
 
@@ -156,7 +151,7 @@ def record_refs(attempt: Attempt, syncs: list[RuleSync], state: State) -> None:
 def _change(
     attempt: Attempt, sync: RuleSync, outcome: RuleSyncOutcome, state: State
 ) -> Callable[[RecordedRef], RecordedRef]:
-    digest = outcome.rule_digest or rule_digest(attempt.bundle, sync.rule)
+    digest = outcome.rule_digest or sync.digest
     pr_time = _pr_time(sync)
     repeated = sync.key in attempt.done and sync.key not in attempt.heads
 

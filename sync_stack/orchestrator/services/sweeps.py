@@ -13,7 +13,7 @@ from sync_stack.core.tasks import Change, State, TaskError
 from sync_stack.orchestrator import conf
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.selectors import ledgers, refs, tasks
-from sync_stack.orchestrator.services import counters, journals, ref_records, task_transitions
+from sync_stack.orchestrator.services import counters, ledger_records, ref_records, task_transitions
 
 Publish = Callable[[Sequence[str]], None]
 WAKE_LIMIT: Final = 1000
@@ -103,7 +103,7 @@ def retain(limit: int = 1000) -> int:
     named = ledgers.named_tasks() | refs.named_tasks()
     old = [name for name in tasks.terminal_ids(before, limit) if name not in named]
     task_transitions.delete(old)
-    _delete_journals(limit)
+    ledger_records.delete_unnamed_journals(limit)
     return len(old)
 
 
@@ -113,12 +113,3 @@ def _delete_ref_records(before: datetime) -> None:
         task = tasks.get(task_id)
         if task is None or (task.finished_at is not None and task.finished_at < before):
             ref_records.delete(record, task_id)
-
-
-def _delete_journals(limit: int) -> None:
-    """Delete unnamed journals of tasks that have ended; a running one is about to name its own."""
-    owners = journals.tasks_of(journals.list_unnamed(limit))
-    for journal, task_id in owners.items():
-        task = tasks.get(task_id)
-        if task is None or task.finished_at is not None:
-            journals.delete(journal)

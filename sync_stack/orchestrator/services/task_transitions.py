@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import IntegrityError
 from django.db.models import F
 
 from kernel import clock
@@ -13,12 +14,20 @@ from sync_stack.core.tasks import TERMINAL, Change, State, advance
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
-from sync_stack.orchestrator.services.compare_and_set import insert_if_absent, update_if_unchanged
 
 
 def add(rows: Sequence[Task]) -> bool:
-    """Insert tasks in one transaction; return False if an (idempotency_key, try) exists."""
-    return insert_if_absent(*rows)
+    """Insert tasks in one transaction; return False if an (idempotency_key, try) exists.
+
+    Then nothing was written, except in MongoDB: it keeps the rows before that one.
+    """
+    if len(rows) <= 1:
+        return all(row.insert() for row in rows)
+    try:
+        Task.objects.bulk_create(rows)
+    except IntegrityError:
+        return False
+    return True
 
 
 def claim(task_id: str, now: datetime) -> Task | None:
@@ -36,10 +45,9 @@ def claim(task_id: str, now: datetime) -> Task | None:
         "waiting_for": "",
         "progress": {"stage": "git", "ratio": 0.0},
     }
-    where = {"id": task.id, "version": task.version, "state": task.state}
-    if not update_if_unchanged(Task, where, version=task.version + 1, **fields):
-        return None
-    return tasks.get(task_id)
+    rows = Task.objects.filter(id=task.id, version=task.version, state=task.state)
+    taken = rows.update(version=task.version + 1, **fields)
+    return tasks.get(task_id) if taken else None
 
 
 def _is_due(task: Task, now: datetime) -> bool:
@@ -49,12 +57,13 @@ def _is_due(task: Task, now: datetime) -> bool:
 
 
 def record_heartbeat(claimed: Claim) -> bool:
-    return update_if_unchanged(Task, claimed.where, beat=F("beat") + 1)
+    return bool(Task.objects.filter(**claimed.where).update(beat=F("beat") + 1))
 
 
 def write(claimed: Claim, **fields: Any) -> bool:
     """Update a claimed task without its state; return False if the claim was lost."""
-    return update_if_unchanged(Task, claimed.where, version=F("version") + 1, **fields)
+    rows = Task.objects.filter(**claimed.where)
+    return bool(rows.update(version=F("version") + 1, **fields))
 
 
 def end(claimed: Claim, change: Change, **fields: Any) -> bool:
@@ -69,7 +78,7 @@ def _end(
     task = tasks.get(claimed.task_id) if state in TERMINAL else None
     times = _times(task) if task else {}
     ended = {**fields, "state": state, "progress": {}, **times}
-    return update_if_unchanged(Task, where, version=F("version") + 1, **ended)
+    return bool(Task.objects.filter(**where).update(version=F("version") + 1, **ended))
 
 
 def _times(task: Task) -> dict[str, object]:
@@ -80,9 +89,7 @@ def _times(task: Task) -> dict[str, object]:
 
 def supersede(task: Task, *, by: str) -> bool:
     """End a waiting task, if it is as it was read, whose work another task has done."""
-    return update_if_unchanged(
-        Task,
-        {"id": task.id, "version": task.version, "state": task.state},
+    ended = Task.objects.filter(id=task.id, version=task.version, state=task.state).update(
         version=task.version + 1,
         state=advance(State(task.state), Change.SUPERSEDED),
         message="superseded",
@@ -91,6 +98,7 @@ def supersede(task: Task, *, by: str) -> bool:
         next_attempt_at=None,
         **_times(task),
     )
+    return bool(ended)
 
 
 def mark_published(task_ids: Sequence[str], now: datetime) -> None:
@@ -103,9 +111,8 @@ def make_due(destination_ids: Iterable[str], now: datetime) -> list[str]:
     waiting = Task.objects.filter(waiting_for__in=list(destination_ids), state=State.RETRYING)
     names = list(waiting.order_by("id").values_list("id", flat=True)[:100])
     for name in names:
-        update_if_unchanged(
-            Task, {"id": name, "state": State.RETRYING}, next_attempt_at=now, waiting_for=""
-        )
+        rows = Task.objects.filter(id=name, state=State.RETRYING)
+        rows.update(next_attempt_at=now, waiting_for="")
     return names
 
 

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from sync_stack.core.sink import Destination, Owner, TargetMarker
+from sync_stack.core.sink import Delete, Destination, Owner, Put, TargetMarker
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import Claim
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.services import task_transitions
-from sync_stack.orchestrator.services.execution import claim_heartbeat
-from sync_stack.orchestrator.services.execution.claim_heartbeat import (
+from sync_stack.orchestrator.services.execution import attempt
+from sync_stack.orchestrator.services.execution.attempt import (
     GuardedSink,
     Heartbeat,
     LostTask,
@@ -43,7 +43,7 @@ def test_no_operation_begins_15_seconds_after_the_last_beat(mine):
 def test_a_worker_that_was_frozen_in_a_beat_counts_from_its_start(mine, monkeypatch):
     """Sync invariant 10: the store took the beat before the freeze, not at its end."""
     now = [1000.0]
-    monkeypatch.setattr(claim_heartbeat, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=lambda: now[0]))
     taken = task_transitions.record_heartbeat
 
     def frozen(claim: Claim) -> bool:
@@ -67,15 +67,15 @@ OWNER = Owner(rule="shop", repo="acme/shop", env="production")
     "operation",
     [
         lambda sink: sink.read(PLACE, OWNER, ()),
-        lambda sink: sink.write(PLACE, [], MARKER),
-        lambda sink: sink.delete(PLACE, [], OWNER, 1),
+        lambda sink: sink.write(PLACE, [Put(record="a", values={"a": "1"})], MARKER),
+        lambda sink: sink.delete(PLACE, [Delete(record="a")], OWNER, 1),
         lambda sink: sink.fence(PLACE, OWNER, 1),
     ],
     ids=["read", "write", "delete", "fence"],
 )
 def test_after_the_loss_no_operation_reaches_the_sink(world, mine, operation):
     """Sync invariant 10."""
-    lost = Heartbeat(mine, begun=time.monotonic() - claim_heartbeat.TRUST_S - 1)
+    lost = Heartbeat(mine, begun=time.monotonic() - attempt.TRUST_S - 1)
     with pytest.raises(LostTask):
         operation(GuardedSink(world.sink, lost))
     assert not world.sink.places
@@ -83,7 +83,7 @@ def test_after_the_loss_no_operation_reaches_the_sink(world, mine, operation):
 
 def test_a_refused_beat_ends_everything_also_a_restore(mine, monkeypatch):
     """Sync invariant 10."""
-    monkeypatch.setattr(claim_heartbeat, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(attempt, "HEARTBEAT_S", 0.01)
     with Heartbeat(mine, begun=time.monotonic()) as beat:
         beat.restoring = True
         Task.objects.update(state="RETRYING")
@@ -99,7 +99,7 @@ def check_for_5_s(beat: Heartbeat) -> None:
 
 
 def test_beats_raise_the_rows_counter(mine, monkeypatch):
-    monkeypatch.setattr(claim_heartbeat, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(attempt, "HEARTBEAT_S", 0.01)
     before = Task.objects.get().beat
     with Heartbeat(mine, begun=time.monotonic()):
         deadline = time.monotonic() + 5

@@ -1,34 +1,162 @@
-"""The state of a ref at the remote: its head, its overrides, its environment and files.
+"""The state of a ref: its head, overrides, environment, files and tree, read from its repository.
 
-(reference: sync-stack 4.3, 4.4, 4.9)
+(reference: sync-stack 1.5, 4.3, 4.4, 4.9)
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sync_stack.core.bundle.rules import OnMissingFile, Rule
-from sync_stack.core.environments import EnvironmentSource, Resolution, mapped_branch, resolve, slug
+from sync_stack.core.bundle.platforms import Platform
+from sync_stack.core.bundle.rules import Rule
+from sync_stack.core.bundle.secrets import SecretRef
+from sync_stack.core.environments import (
+    EnvironmentSource,
+    Resolution,
+    TargetFiles,
+    environment_of_ref,
+    target_files,
+)
 from sync_stack.core.events import Effect, Event, EventKind
-from sync_stack.core.formats import by_name
 from sync_stack.core.git_platform import git_platform
-from sync_stack.core.globs import is_literal, matches
+from sync_stack.core.ledger import TargetState
 from sync_stack.core.overrides import FILE_NAME, MAX_BYTES, apply_overrides
 from sync_stack.core.tasks import MAX_LAGS, TaskError
 from sync_stack.orchestrator.domain.identity import GONE
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import refs, tasks
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.rule_scope import git_source, rule_digest
-from sync_stack.orchestrator.services.ref_records import later_record, ref_name
-from sync_stack.repositories import GitError, Remote, RepositorySource, TreeEntry
+from sync_stack.orchestrator.services.execution.attempt import Attempt, Resolve, RuleSync
+from sync_stack.orchestrator.services.ref_records import later_record, mark_read, ref_name
+from sync_stack.repositories import GitError, RepositorySource, TreeEntry
 from sync_stack.repositories.entry import readable
 
 log: Final = logging.getLogger(__name__)
 _PERMANENT: Final = ("path_is_symlink", "path_is_submodule", "lfs_pointer", "file_too_large")
 MIN_PREFIX: Final = 7
+_UNMAPPED: Final = Resolution(source=EnvironmentSource.NONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefState:
+    """A ref at the remote, or the commit that a heal goes back to.
+
+    `head` is GONE if the ref is gone; `rule` has overrides applied. `tree`: path → entry of the
+    head; None where it is not read: the ref is gone, closed or not mapped. `files`: of each
+    environment of the head.
+    """
+
+    sync: RuleSync
+    source: RepositorySource
+    head: str
+    event: Event
+    rule: Rule
+    rule_digest: str
+    override_commit: str = ""
+    warnings: tuple[str, ...] = ()
+    closed: bool = False
+    found: Resolution = _UNMAPPED
+    tree: Mapping[str, TreeEntry] | None = None
+    files: tuple[TargetFiles, ...] = ()
+
+    @property
+    def gone(self) -> bool:
+        return self.head == GONE
+
+    def outcome(self, message: str) -> RuleSyncOutcome:
+        """Return the outcome of a rule sync of the ref that did nothing."""
+        return RuleSyncOutcome(message=message, commit=self.head, rule_digest=self.rule_digest)
+
+
+def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
+    """Read a ref from the remote. Raises GitError, and TaskError(ref_lagging) if the host lags."""
+    attempt.stage("git", 0.0)
+    attempt.heartbeat.check()
+    source = _source(attempt, sync)
+    remote = attempt.ports.repositories.ls_remote(source)
+    head = attempt.heads[sync.key] = remote.refs.get(sync.event.ref, GONE)
+    closed = _closes(attempt, sync)
+    if head != GONE and not closed:
+        _refuse_lag(attempt, sync, head)
+    default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
+    own = _overrides_at(attempt, source, sync.rule, default)
+    event = replace(sync.event, default_branch=remote.head_branch)
+    found = environment_of_ref(own.rule, event, default_branch=remote.head_branch, refs=remote.refs)
+    tree = None
+    if not (found.word or head == GONE or closed):
+        tree = _tree(attempt, source, head, ref=event.ref)
+        mark_read(sync)
+    return RefState(
+        sync=sync,
+        source=source,
+        head=head,
+        event=event,
+        rule=own.rule,
+        rule_digest=sync.digest,
+        override_commit=own.commit,
+        warnings=own.warnings,
+        closed=closed,
+        found=found,
+        tree=tree,
+        files=target_files(own.rule, found, tree) if tree is not None else (),
+    )
+
+
+def read_baseline(attempt: Attempt, sync: RuleSync, applied: TargetState) -> RefState:
+    """Read the commit that was applied to a target, whatever the ref is now. Raises GitError."""
+    source = _source(attempt, sync)
+    own = _overrides_at(attempt, source, sync.rule, applied.override_commit)
+    return RefState(
+        sync=sync,
+        source=source,
+        head=applied.commit,
+        event=sync.event,
+        rule=own.rule,
+        rule_digest=applied.rule_digest,
+        override_commit=applied.override_commit,
+        tree=_tree(attempt, source, applied.commit, ref=sync.event.ref),
+    )
+
+
+def _source(attempt: Attempt, sync: RuleSync) -> RepositorySource:
+    platform = attempt.bundle.platform(sync.rule.platform)
+    return git_source(platform, sync.rule, sync.event.repo, attempt.ports.resolve)
+
+
+def git_source(
+    platform: Platform, rule: Rule | None, repo: str, resolve: Resolve
+) -> RepositorySource:
+    """Return URL and credentials of a repository, from the bundle only. Raises SecretError."""
+
+    def secret(ref: SecretRef | None) -> str:
+        return resolve(ref, None) if ref else ""
+
+    password = secret(platform.token) or secret(platform.password)
+    user = platform.username or git_platform(platform).clone_user
+    return RepositorySource(
+        url=(rule.repo_url if rule else "") or git_platform(platform).clone_url(platform, repo),
+        username=user if password else "",
+        password=password,
+        private_key=secret(platform.ssh_private_key),
+        passphrase=secret(platform.ssh_passphrase),
+        known_hosts=platform.known_hosts,
+        verify_ssl=platform.verify_ssl,
+        ca_cert=platform.ca_cert,
+        timeout_s=platform.timeout_s,
+    )
+
+
+def _tree(
+    attempt: Attempt, source: RepositorySource, commit: str, *, ref: str = ""
+) -> Mapping[str, TreeEntry]:
+    """Return the files of a commit, which is fetched once. Raises GitError."""
+    key, repositories = (source, commit), attempt.ports.repositories
+    if key not in attempt.trees:
+        repositories.fetch(source, commit, ref=ref)
+        attempt.trees[key] = repositories.tree(source, commit)
+    return attempt.trees[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +168,14 @@ class RuleWithOverrides:
     warnings: tuple[str, ...] = ()
 
 
-def overrides_at(
+def _overrides_at(
     attempt: Attempt, source: RepositorySource, rule: Rule, commit: str
 ) -> RuleWithOverrides:
     """Apply `partita.json` of a commit of the default branch to a rule. Raises GitError."""
     if rule.allow_overrides is False or not commit:
         return RuleWithOverrides(rule=rule)
     try:
-        entry = readable(attempt.tree(source, commit), FILE_NAME)
+        entry = readable(_tree(attempt, source, commit), FILE_NAME)
         read = attempt.ports.repositories.content
         content = read(source, entry, max_bytes=MAX_BYTES) if entry else None
         found = apply_overrides(rule, content)
@@ -62,52 +190,6 @@ def overrides_at(
 
 def _with_warning(rule: Rule, commit: str, warning: str) -> RuleWithOverrides:
     return RuleWithOverrides(rule=rule, commit=commit, warnings=(warning[:500],) if warning else ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefState:
-    """A ref at the remote. `head` is GONE if the ref is gone; `rule` has overrides applied."""
-
-    sync: RuleSync
-    source: RepositorySource
-    remote: Remote
-    head: str
-    event: Event
-    rule: Rule
-    rule_digest: str
-    override_commit: str = ""
-    warnings: tuple[str, ...] = ()
-    closed: bool = False
-
-    @property
-    def gone(self) -> bool:
-        return self.head == GONE
-
-
-def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
-    """Read a ref from the remote. Raises GitError, and TaskError(ref_lagging) if the host lags."""
-    attempt.heartbeat.check()
-    platform = attempt.bundle.platform(sync.rule.platform)
-    source = git_source(platform, sync.rule, sync.event.repo, attempt.ports.resolve)
-    remote = attempt.ports.repositories.ls_remote(source)
-    head = attempt.heads[sync.key] = remote.refs.get(sync.event.ref, GONE)
-    closed = _closes(attempt, sync)
-    if head != GONE and not closed:
-        _refuse_lag(attempt, sync, head)
-    default = remote.refs.get(f"refs/heads/{remote.head_branch}", "")
-    own = overrides_at(attempt, source, sync.rule, default)
-    return RefState(
-        sync=sync,
-        source=source,
-        remote=remote,
-        head=head,
-        event=replace(sync.event, default_branch=remote.head_branch),
-        rule=own.rule,
-        rule_digest=rule_digest(attempt.bundle, sync.rule),
-        override_commit=own.commit,
-        warnings=own.warnings,
-        closed=closed,
-    )
 
 
 def _closes(attempt: Attempt, sync: RuleSync) -> bool:
@@ -141,95 +223,3 @@ def is_same(commit: str, other: str) -> bool:
     """Return whether two names mean the same commit; platforms may give a prefix."""
     short, long = sorted((commit, other), key=len)
     return len(short) >= MIN_PREFIX and long.startswith(short)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetFiles:
-    """The files of one environment; `missing` are tracked but absent at the commit."""
-
-    env: str
-    files: tuple[str, ...] = ()
-    missing: frozenset[str] = frozenset()
-
-
-def environment_of(ref_state: RefState) -> Resolution:
-    """Return the environment of a ref. Raises TaskError(env_collision) if another ref has it."""
-    default_branch = ref_state.remote.head_branch
-    found = resolve(ref_state.rule, ref_state.event, default_branch=default_branch)
-    if found.source in (EnvironmentSource.BRANCH, EnvironmentSource.TAG):
-        _refuse_collision(ref_state, found)
-    return found
-
-
-def _refuse_collision(ref_state: RefState, found: Resolution) -> None:
-    prefix = "refs/heads/" if found.source is EnvironmentSource.BRANCH else "refs/tags/"
-    for ref in ref_state.remote.refs:
-        name = ref.removeprefix(prefix)
-        if ref in (ref_state.event.ref, name) or slug(name) != found.environment:
-            continue
-        if _means_branch(ref_state.rule, name) or found.source is EnvironmentSource.TAG:
-            detail = (
-                f"{ref} and {ref_state.event.ref} both map to environment {found.environment!r}"
-            )
-            raise TaskError("env_collision", detail)
-
-
-def _means_branch(rule: Rule, branch: str) -> bool:
-    """Return whether a branch of this name gets its environment from its name."""
-    if rule.branches and not any(matches(pattern, branch) for pattern in rule.branches):
-        return False
-    return not mapped_branch(rule.branch_map, branch)
-
-
-def target_files(
-    rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> tuple[TargetFiles, ...]:
-    """Return the files of each environment, sorted by environment. Raises TaskError."""
-    by_env: dict[str, dict[str, bool]] = {}
-    for path, env in _tracked_files(rule, found, tree):
-        by_env.setdefault(env, {})[path] = path in tree
-    targets = []
-    for env, paths in sorted(by_env.items()):
-        present = tuple(sorted(path for path, exists in paths.items() if exists))
-        missing = frozenset(paths) - set(present)
-        targets.append(TargetFiles(env=env, files=present, missing=missing))
-        _check(rule, targets[-1])
-    return tuple(targets)
-
-
-def _check(rule: Rule, target: TargetFiles) -> None:
-    if len(target.files) > rule.max_changed_files:
-        detail = f"{len(target.files)} files, more than max_changed_files {rule.max_changed_files}"
-        raise TaskError("too_many_files", detail)
-    if target.missing and rule.on_missing_file is OnMissingFile.FAIL:
-        name = min(target.missing)
-        raise TaskError("file_missing", "the file does not exist in this commit", file=name)
-
-
-def _tracked_files(
-    rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> Iterable[tuple[str, str]]:
-    """Return path and environment of every file, of literal paths even if the tree lacks them."""
-    if rule.file_name:
-        return [(rule.file_name, found.environment)]
-    if rule.file_path_map:
-        return _mapped_files(rule, found, tree)
-    return [
-        (path, found.environment)
-        for path in tree
-        if path != FILE_NAME and by_name(path) is not None
-    ]
-
-
-def _mapped_files(
-    rule: Rule, found: Resolution, tree: Mapping[str, TreeEntry]
-) -> Iterable[tuple[str, str]]:
-    """Yield the files of a map: by environment only those of a named environment, by path all."""
-    for entry in rule.file_path_map:
-        env = found.environment or entry.env
-        if entry.by_env and entry.env != env:
-            continue
-        if is_literal(entry.path):
-            yield entry.path, env
-        else:
-            yield from ((path, env) for path in tree if matches(entry.path, path))

@@ -67,22 +67,6 @@ def _masked_error(code: str, detail: str, **facts: Any) -> TaskError:
     return TaskError(code, known_secrets.mask(detail), **facts)
 
 
-def outcome(
-    message: str,
-    ref_state: RefState | None = None,
-    targets: Sequence[TargetOutcome] = (),
-    files: Sequence[FileOutcome] = (),
-) -> RuleSyncOutcome:
-    """Return the outcome of a rule sync that did not fail."""
-    return RuleSyncOutcome(
-        message=message,
-        targets=tuple(targets),
-        files=tuple(files),
-        commit=ref_state.head if ref_state else "",
-        rule_digest=ref_state.rule_digest if ref_state else "",
-    )
-
-
 def failed_outcome(
     sync: RuleSync, error: TaskError, targets: Sequence[TargetOutcome], commit: str
 ) -> RuleSyncOutcome:
@@ -115,7 +99,7 @@ def outcome_of(
 ) -> RuleSyncOutcome:
     """Return the outcome of a sync or a clean-up that was written, or planned in a dry run."""
     ref_state = work.ref_state
-    if work.tree is None:
+    if work.cleans_up:
         return _outcome_of_cleanup(ref_state, planned)
     if ref_state.rule.dry_run:
         targets = [_planned_outcome(ref_state, each) for each in planned]
@@ -132,16 +116,27 @@ def outcome_of(
         else:
             env = target.files.env
             files += [FileOutcome(file=n, env=env, status="empty") for n in target.files.files]
-    message = most_significant(messages) if messages else "no_files"
-    return outcome(message, ref_state, targets, files)
+    return RuleSyncOutcome(
+        message=most_significant(messages) if messages else "no_files",
+        targets=tuple(targets),
+        files=tuple(files),
+        commit=ref_state.head,
+        rule_digest=ref_state.rule_digest,
+    )
 
 
 def _outcome_of_cleanup(ref_state: RefState, planned: Sequence[TargetPlan]) -> RuleSyncOutcome:
+    message = "cleaned_up" if planned else "ref_deleted"
     targets = [_applied_outcome(ref_state, each) for each in planned]
     if ref_state.rule.dry_run:
+        message = "dry_run_complete"
         targets = [replace(target, **_PLANNED) for target in targets]
-        return outcome("dry_run_complete", ref_state, targets)
-    return outcome("cleaned_up" if targets else "ref_deleted", ref_state, targets)
+    return RuleSyncOutcome(
+        message=message,
+        targets=tuple(targets),
+        commit=ref_state.head,
+        rule_digest=ref_state.rule_digest,
+    )
 
 
 def _counts(plan: Plan) -> dict[str, int]:

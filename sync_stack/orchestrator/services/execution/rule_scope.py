@@ -1,6 +1,6 @@
-"""What a rule of the bundle means for a repository: its source, its events and its targets.
+"""What a rule of the bundle means for a repository: its events and its targets.
 
-(reference: sync-stack 1.5, 4.2, 4.3, 4.7)
+(reference: sync-stack 4.2, 4.3, 4.7)
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from sync_stack.core.bundle.datasources import Datasource
 from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import SINK_FLAGS, Rule
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.environments import EnvironmentSource, resolve, slug
@@ -29,33 +28,8 @@ from sync_stack.orchestrator.derived_keys import digest_key_id
 from sync_stack.orchestrator.domain.identity import RecordedRef, RefName
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import refs
-from sync_stack.orchestrator.services.execution.attempt import Resolve
-from sync_stack.repositories import RepositorySource
 
 _OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
-
-
-def git_source(
-    platform: Platform, rule: Rule | None, repo: str, resolve: Resolve
-) -> RepositorySource:
-    """Return URL and credentials of a repository, from the bundle only. Raises SecretError."""
-
-    def secret(ref: SecretRef | None) -> str:
-        return resolve(ref, None) if ref else ""
-
-    password = secret(platform.token) or secret(platform.password)
-    user = platform.username or git_platform(platform).clone_user
-    return RepositorySource(
-        url=(rule.repo_url if rule else "") or git_platform(platform).clone_url(platform, repo),
-        username=user if password else "",
-        password=password,
-        private_key=secret(platform.ssh_private_key),
-        passphrase=secret(platform.ssh_passphrase),
-        known_hosts=platform.known_hosts,
-        verify_ssl=platform.verify_ssl,
-        ca_cert=platform.ca_cert,
-        timeout_s=platform.timeout_s,
-    )
 
 
 def rule_digest(bundle: Bundle, rule: Rule) -> str:
@@ -170,47 +144,42 @@ class TargetLocation:
 
 
 def is_orphan(
-    bundle: Bundle, target: LedgerTarget, open_sink: Callable[[Datasource], Sink] | None
+    bundle: Bundle, target: LedgerTarget, open_sink: Callable[[Datasource], Sink]
 ) -> bool:
     """Return whether no rule takes its repository, names its environment and writes where it is.
 
-    Without sinks only the repository is checked. A rule that this build cannot serve keeps its
-    targets.
+    A rule that this build cannot serve keeps its targets. Raises SinkError, SecretError.
     """
     if any(rule.name == target.rule_id for rule in bundle.disabled_rules):
         return False
     rule = bundle.find_rule(target.rule_id)
     if rule is None or not is_for(rule, target.repo):
         return True
-    if open_sink is None or not target.ref:
+    if not target.ref:
         return False
     sink = open_sink(bundle.datasource(rule.datasource))
     found = TargetLocation(
         repo=target.repo, env=target.env, ref=target.ref, destination_id=target.destination_id
     )
-    return not is_produced(bundle, rule, found, sink)
+    return not is_produced(rule, found, sink)
 
 
-def is_produced(bundle: Bundle, rule: Rule, target: TargetLocation, sink: Sink) -> bool:
-    """Return whether the rule still writes this environment to this destination."""
+def is_produced(rule: Rule, target: TargetLocation, sink: Sink) -> bool:
+    """Return whether the rule still writes this environment to this destination.
+
+    Overrides may name any environment. The ref of a pull request may be a branch (Bitbucket), so
+    its environment identifies it. Any branch may be the default branch.
+    """
+    name = RefName(rule=rule.name, repo=target.repo, ref=target.ref)
     try:
-        event = event_for(bundle, rule, target.repo, target.ref)
+        event = event_of_ref(name, refs.find(name), platform=rule.platform, clone_url="")
         place = place_of(rule, event, target.env)
         same_place = sink.destination(place).id == target.destination_id
     except (BadPayload, SinkError):
         return False
-    return same_place and _names(rule, event, target.env)
-
-
-def _names(rule: Rule, event: Event, env: str) -> bool:
-    """Return whether the rule names an environment; overrides may name any.
-
-    The ref of a pull request may be a branch (Bitbucket), so its environment identifies it. Any
-    branch may be the default branch.
-    """
-    if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(env)):
-        return True
+    if rule.allow_overrides or (rule.env_as_pr and _OF_PULL_REQUEST.fullmatch(target.env)):
+        return same_place
     found = resolve(rule, event, default_branch=event.branch)
     if found.source is EnvironmentSource.FILES:
-        return any(entry.env == env for entry in rule.file_path_map)
-    return found.environment == env
+        return same_place and any(entry.env == target.env for entry in rule.file_path_map)
+    return same_place and found.environment == target.env

@@ -1,19 +1,19 @@
 """What a target is planned from: the keys of its files, and its destination as it is now.
 
-Nothing is written, except that the intent of an earlier attempt is finished first.
 (reference: sync-stack 4.5, 4.6, 4.8)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.rules import Prune, Rule
 from sync_stack.core.formats import detect
+from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import refuse_overlap
 from sync_stack.core.plan import DesiredKey, PlanRequest
 from sync_stack.core.shaping.model import Shaped, ShapedKey, ShapingRules, SourceFile
@@ -25,17 +25,8 @@ from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.intents import finish_intent
-from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS
-from sync_stack.orchestrator.services.execution.rule_scope import git_source
-from sync_stack.orchestrator.services.execution.targets import (
-    LoadedTarget,
-    LoadedTargets,
-    RuleWork,
-    Target,
-    TargetFailed,
-)
+from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
+from sync_stack.orchestrator.services.execution.targets import LoadedTarget, Target
 from sync_stack.repositories import GitError, TreeEntry
 from sync_stack.repositories.entry import readable
 from sync_stack.repositories.schemas import RegistryFolder
@@ -56,7 +47,7 @@ def refresh_schemas(attempt: Attempt) -> None:
     attempt.ports.schemas.refresh(registry)
 
 
-def schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
+def _schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
     """Return a function from a file to its schema, all of one commit of the registry.
 
     The central `file_name` selects the schema even if the repository names another file: a
@@ -90,54 +81,44 @@ def _registry(attempt: Attempt) -> RegistryFolder | None:
     return RegistryFolder(source=source, branch=found.branch, path=found.path.strip("/"))
 
 
-def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
-    """Load targets up to the first that fails. Raises LostTask."""
-    found = LoadedTargets()
-    for target in work.targets:
-        try:
-            loaded = _load_target(attempt, work, target)
-        except KNOWN_ERRORS as error:
-            found.failure = TargetFailed(target, error)
-            break
-        if isinstance(loaded, LoadedTarget):
-            found.loaded.append(loaded)
-        else:
-            found.idle.append((target, loaded))
-    return found
+def load_target(
+    attempt: Attempt, ref_state: RefState, target: Target, older: tuple[JournalRecord, ...]
+) -> LoadedTarget | str:
+    """Return the target with what it is planned from, or why it has nothing to write.
 
-
-def _load_target(attempt: Attempt, work: RuleWork, target: Target) -> LoadedTarget | str:
-    """Return the target, or why it is idle. Raises KNOWN_ERRORS."""
-    ref_state, rule = work.ref_state, work.ref_state.rule
-    older = () if rule.dry_run else finish_intent(attempt, ref_state, target)
-    shape = TargetShape(shaped=Shaped(values={}, keys={}), formats={})
-    desired: dict[str, DesiredKey] = {}
-    if work.tree is not None:
+    `older`: the journal of an attempt that is rolled forward. Raises KNOWN_ERRORS.
+    """
+    rule, tree = ref_state.rule, ref_state.tree
+    shaped = Shaped(values={}, keys={})
+    formats: Mapping[str, str] = {}
+    desired: Mapping[str, DesiredKey] = {}
+    if tree is not None:
         if not target.files.files:
             return "no_files"
-        shape = shape_target(attempt, ref_state, target, work.tree)
-        if shape.shaped.env_not_in_file:
+        shaped, formats = _shape_target(attempt, ref_state, target, tree)
+        if shaped.env_not_in_file:
             return "env_not_in_file"
-        desired = desired_keys(attempt, ref_state, target, shape.shaped)
-    clean_up = work.tree is None
+        desired = _desired_keys(attempt, ref_state, target, shaped)
+    cleans_up, logged = tree is None, _logged_keys(target, shaped)
     request = PlanRequest(
         owner=target.owner,
         capabilities=target.sink.capabilities,
         desired=desired,
         live=Live(),
         mode=rule.sync_mode,
-        prune=Prune(enabled=True, protection=rule.prune.protection) if clean_up else rule.prune,
+        prune=Prune(enabled=True, protection=rule.prune.protection) if cleans_up else rule.prune,
         missing_files=target.files.missing,
         approved=attempt.approved_keys(target.destination.id, target.place.env),
         adopt=rule.adopt,
         heal=attempt.task.kind == TaskKind.HEAL,
-        limits_waived=clean_up,
+        limits_waived=cleans_up,
     )
     return LoadedTarget(
         target=target,
         request=read_destination(target, request),
-        shaped=shape.shaped,
-        formats=shape.formats,
+        shaped=shaped,
+        formats=formats,
+        logged=logged,
         older=older,
     )
 
@@ -164,25 +145,18 @@ def read_destination(target: Target, request: PlanRequest) -> PlanRequest:
     return replace(request, ledger=ledger, live=live, taken=taken)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetShape:
-    """The content of a target: its keys, and the format of each file."""
-
-    shaped: Shaped
-    formats: Mapping[str, str]
-
-
-def shape_target(
+def _shape_target(
     attempt: Attempt,
     ref_state: RefState,
     target: Target,
     tree: Mapping[str, TreeEntry],
-) -> TargetShape:
-    """Read and shape the files of a target. Raises GitError, ShapingError."""
+) -> tuple[Shaped, dict[str, str]]:
+    """Return the keys of a target and the format of each file. Raises GitError, ShapingError."""
     repositories, rule = attempt.ports.repositories, ref_state.rule
+    rules = _shaping_rules(attempt, ref_state, target)
     entries = [entry for path in target.files.files if (entry := readable(tree, path))]
     repositories.bring(ref_state.source, entries)
-    find_schema = schemas_for(attempt, ref_state.sync.rule)
+    find_schema = _schemas_for(attempt, ref_state.sync.rule)
     sources, formats = [], {}
     for entry in entries:
         content = repositories.content(ref_state.source, entry, max_bytes=rule.max_file_bytes)
@@ -190,28 +164,24 @@ def shape_target(
         formats[entry.path] = chosen.name
         parsed = chosen.parse(content, file=entry.path)
         sources.append(SourceFile(file=entry.path, tree=parsed, schema=find_schema(entry.path)))
-    return TargetShape(shaped=shape(sources, _rules(attempt, ref_state, target)), formats=formats)
+    return shape(sources, rules), formats
 
 
-def _rules(attempt: Attempt, ref_state: RefState, target: Target) -> ShapingRules:
+def _shaping_rules(attempt: Attempt, ref_state: RefState, target: Target) -> ShapingRules:
+    rule, managers = ref_state.rule, attempt.bundle.secret_managers
+    name = rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
+    prefix = ""
+    if name:
+        prefix = render(attempt.bundle.secret_manager(name).path_prefix, target.names)
     return ShapingRules.of_rule(
-        ref_state.rule,
+        rule,
         environment=target.files.env,
         key_format=target.sink.capabilities.key_formats[0],
-        secrets=_secret_rules(attempt, ref_state, target),
+        secrets=SecretRules(manager=name, prefix=prefix, allowed=not ref_state.event.fork),
     )
 
 
-def _secret_rules(attempt: Attempt, ref_state: RefState, target: Target) -> SecretRules:
-    managers = attempt.bundle.secret_managers
-    name = ref_state.rule.secret_manager or (managers[0].name if len(managers) == 1 else "")
-    if not name:
-        return SecretRules(allowed=not ref_state.event.fork)
-    prefix = render(attempt.bundle.secret_manager(name).path_prefix, target.names)
-    return SecretRules(manager=name, prefix=prefix, allowed=not ref_state.event.fork)
-
-
-def desired_keys(
+def _desired_keys(
     attempt: Attempt, ref_state: RefState, target: Target, shaped: Shaped
 ) -> dict[str, DesiredKey]:
     """Return every key with its value; secrets are `***` in a dry run. Raises TaskError."""
@@ -233,7 +203,7 @@ def desired_keys(
     }
 
 
-def logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
+def _logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
     """Return the keys that `@logger()` or `x-partita-log` names, as the sink spells them."""
     cased = _CASES[target.sink.capabilities.key_case]
     return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)

@@ -1,30 +1,37 @@
-"""Targets: the place and the lock of each, what is loaded of it, and its plan.
+"""The targets of a rule sync: of its ref, of the baseline of a heal, or the orphan of a purge.
 
 (reference: sync-stack 4.3, 4.4, 4.7)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from kernel import clock
-from sync_stack.core.events import Event
+from sync_stack.core.bundle.rules import CleanupAction
+from sync_stack.core.environments import EnvironmentSource, TargetFiles
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.plan import Plan, PlanRequest
 from sync_stack.core.shaping.model import Shaped
 from sync_stack.core.sink import Destination, Owner, TargetPlace
-from sync_stack.core.tasks import TaskError
+from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.orchestrator.domain.identity import TargetKey
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import ledgers
-from sync_stack.orchestrator.services import destination_locks, task_transitions
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.claim_heartbeat import GuardedSink
-from sync_stack.orchestrator.services.execution.ref_state import RefState, TargetFiles
-from sync_stack.orchestrator.services.execution.rule_scope import place_of, template_names
-from sync_stack.repositories import TreeEntry
+from sync_stack.orchestrator.services.execution.attempt import Attempt, GuardedSink, RuleSync
+from sync_stack.orchestrator.services.execution.ref_state import (
+    RefState,
+    read_baseline,
+    read_ref,
+)
+from sync_stack.orchestrator.services.execution.rule_scope import (
+    is_orphan,
+    place_of,
+    template_names,
+)
+from sync_stack.orchestrator.services.ref_records import later_record
+from sync_stack.repositories import RepositorySource
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,25 +59,41 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWork:
-    """The targets to sync with the files of `tree`, or, without `tree`, to clean up."""
+    """The targets to sync with the files of a ref's tree, or, without a tree, to clean up."""
 
     ref_state: RefState
     targets: tuple[Target, ...]
-    tree: Mapping[str, TreeEntry] | None = None
+
+    @property
+    def cleans_up(self) -> bool:
+        return self.ref_state.tree is None
+
+
+Work = RuleWork | RuleSyncOutcome  # an outcome where there is nothing to do
+
+
+def identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
+    """Return the message of an outcome, whether it is a clean-up, and the places of targets."""
+    if isinstance(work, RuleSyncOutcome):
+        return work.message, False, set()
+    places = {(target.place.env, target.destination.id) for target in work.targets}
+    return "", work.cleans_up, places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTarget:
     """All that a target is planned from.
 
-    `formats`: file → format. `older`: the journal of an attempt that is rolled forward.
+    `formats`: file → format. `logged`: the keys whose changes are logged, as the sink spells them.
+    `older`: the journal of an attempt that is rolled forward.
     """
 
     target: Target
     request: PlanRequest
     shaped: Shaped
-    formats: Mapping[str, str] = field(default_factory=dict)
-    older: tuple[JournalRecord, ...] = ()
+    formats: Mapping[str, str]
+    logged: frozenset[str]
+    older: tuple[JournalRecord, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,6 +107,7 @@ class TargetPlan:
     target: Target
     shaped: Shaped
     formats: Mapping[str, str]
+    logged: frozenset[str]
     request: PlanRequest
     plan: Plan
     journal: tuple[JournalRecord, ...]
@@ -91,6 +115,7 @@ class TargetPlan:
     restored: int = 0
 
 
+@dataclass(eq=False)
 class TargetFailed(Exception):
     """An error at one target.
 
@@ -98,36 +123,59 @@ class TargetFailed(Exception):
     run, and `stopped` is what would be done without the guard.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        cause: Exception,
-        *,
-        planned: Sequence[TargetPlan] = (),
-        stopped: Plan | None = None,
-    ) -> None:
-        super().__init__(str(cause))
-        self.target = target
-        self.cause = cause
-        self.planned = planned
-        self.stopped = stopped
+    target: Target
+    cause: Exception
+    planned: Sequence[TargetPlan] = ()
+    stopped: Plan | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class LoadedTargets:
-    """`idle`: targets with nothing to write, each with `no_files` or `env_not_in_file`.
+def load_work(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return the targets of the ref, of the heal or of the purge. Raises KNOWN_ERRORS."""
+    if attempt.request.purge:
+        return _load_orphan(attempt, sync)
+    if attempt.task.kind == TaskKind.HEAL:
+        return _load_baseline(attempt, sync)
+    return _load_ref(attempt, sync)
 
-    `failure`: why one target, and with it those after it, was not loaded.
+
+def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return the targets of the head.
+
+    A ref that is gone has a clean-up, and a pull request that is closed, unless a later event of
+    it was handled. A closed one whose branch still exists is ignored, because nothing was deleted.
     """
+    ref_state = read_ref(attempt, sync)
+    if ref_state.found.word:
+        return ref_state.outcome(ref_state.found.word)
+    if ref_state.tree is not None:
+        targets = tuple(_target(attempt, ref_state, files) for files in ref_state.files)
+        if not targets:
+            return ref_state.outcome("no_files")
+        return RuleWork(ref_state=ref_state, targets=targets)
+    if _cleans(ref_state) and not later_record(sync):
+        target = _target(attempt, ref_state, TargetFiles(env=ref_state.found.environment))
+        if target.ledger is not None and target.ledger.applied is not None:
+            return RuleWork(ref_state=ref_state, targets=(target,))
+    return ref_state.outcome("ref_deleted" if ref_state.gone else "pull_request_ignored")
 
-    loaded: list[LoadedTarget] = field(default_factory=list)
-    idle: list[tuple[Target, str]] = field(default_factory=list)
-    failure: TargetFailed | None = None
+
+def _cleans(ref_state: RefState) -> bool:
+    cleanup = ref_state.rule.cleanup
+    match ref_state.found.source:
+        case EnvironmentSource.BRANCH:
+            action = cleanup.on_branch_delete
+        case EnvironmentSource.TAG:
+            action = cleanup.on_tag_delete
+        case EnvironmentSource.PULL_REQUEST:
+            action = cleanup.on_pr_close
+        case _:
+            return False
+    return action is CleanupAction.PRUNE
 
 
-def place_target(attempt: Attempt, sync: RuleSync, files: TargetFiles, event: Event) -> Target:
+def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target:
     """Return the target at its destination, with its ledger. Raises SinkError."""
-    rule, bundle = sync.rule, attempt.bundle
+    rule, event, bundle = ref_state.sync.rule, ref_state.event, attempt.bundle
     sink = attempt.open_sink(rule.datasource)
     place = place_of(rule, event, files.env)
     destination = sink.destination(place)
@@ -145,6 +193,101 @@ def place_target(attempt: Attempt, sync: RuleSync, files: TargetFiles, event: Ev
     )
 
 
+def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return the target of a heal with the ledger's commit, whatever the ref is now.
+
+    The outcome is `superseded` if the ledger is no longer the one that the watcher compared with.
+    """
+    ledger = _healable_ledger(attempt, sync)
+    if ledger is None or ledger.applied is None:
+        return RuleSyncOutcome(message="superseded")
+    applied = ledger.applied
+    ref_state = read_baseline(attempt, sync, applied)
+    files = TargetFiles(env=ledger.env, files=applied.files, missing=applied.missing_files())
+    target = _target(attempt, ref_state, files)
+    if target.destination.id != ledger.destination_id:
+        return RuleSyncOutcome(message="superseded")
+    target.ledger = ledger
+    return RuleWork(ref_state=ref_state, targets=(target,))
+
+
+def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
+    """Return the ledger if generation, ref, commit and rule are still what the heal asks for."""
+    heal = attempt.request.heal
+    if heal is None:
+        raise TaskError("internal_error", "the task names no target to heal")
+    key = TargetKey(
+        rule=sync.rule.name,
+        repo=sync.event.repo,
+        env=heal.env,
+        destination_id=heal.destination_id,
+    )
+    ledger = ledgers.find(key)
+    if ledger is None or ledger.applied is None:
+        return None
+    applied = ledger.applied
+    same = (
+        heal.generation in (0, applied.generation)
+        and heal.ref in ("", applied.ref)
+        and heal.commit in ("", applied.commit)
+    )
+    return ledger if same and applied.rule_digest == sync.digest else None
+
+
+def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return an orphan, of which all goes but protected keys and those with another's marker.
+
+    Its ref counts as closed: nothing is read from Git, and the rule's own protection applies.
+    """
+    row = ledgers.get_row(attempt.request.purge)
+    if row is None:
+        return RuleSyncOutcome(message="superseded")
+    destination, ledger = ledgers.destination_of(row), ledgers.ledger_of(row)
+    if not is_orphan(attempt.bundle, row, attempt.ports.open_sink):
+        return RuleSyncOutcome(message="superseded")
+    if row.datasource not in {each.name for each in attempt.bundle.datasources}:
+        detail = f"datasource {row.datasource!r} is not in the bundle: release the target instead"
+        raise TaskError("destination_invalid", detail)
+    target = _stored_target(attempt, ledger, destination, rendered=row.destination)
+    places = (target.place, replace(target.place, rendered=""))  # the same host, bucket or folder?
+    if all(target.sink.destination(each).id != row.destination_id for each in places):
+        detail = (
+            f"datasource {row.datasource!r} now points to another place: release the target instead"
+        )
+        raise TaskError("destination_invalid", detail)
+    applied = ledger.applied
+    ref_state = RefState(
+        source=RepositorySource(url=""),
+        head=applied.commit if applied else "",
+        sync=sync,
+        event=sync.event,
+        rule=sync.rule,
+        rule_digest=applied.rule_digest if applied else "",
+        closed=True,
+    )
+    return RuleWork(ref_state=ref_state, targets=(target,))
+
+
+def _stored_target(
+    attempt: Attempt, ledger: Ledger, destination: Destination, *, rendered: str = ""
+) -> Target:
+    """Return a target as its ledger describes it, without files. Raises SinkError, SecretError."""
+    return Target(
+        files=TargetFiles(env=ledger.env),
+        place=TargetPlace(
+            rule=ledger.rule_id,
+            tenant=ledger.tenant,
+            datasource=ledger.datasource,
+            env=ledger.env,
+            repo=ledger.repo,
+            rendered=rendered,
+        ),
+        destination=destination,
+        sink=attempt.open_sink(ledger.datasource),
+        ledger=ledger,
+    )
+
+
 def unfinished_targets(
     attempt: Attempt, sync: RuleSync, others: Sequence[Target] = ()
 ) -> list[Target]:
@@ -156,62 +299,10 @@ def unfinished_targets(
         return []
     handled = {(target.place.env, target.destination.id) for target in others}
     return [
-        Target(
-            files=TargetFiles(env=ledger.env),
-            place=TargetPlace(
-                rule=ledger.rule_id,
-                tenant=ledger.tenant,
-                datasource=ledger.datasource,
-                env=ledger.env,
-                repo=ledger.repo,
-            ),
-            destination=destination,
-            sink=attempt.open_sink(ledger.datasource),
-            ledger=ledger,
-        )
+        _stored_target(attempt, ledger, destination)
         for ledger, destination in ledgers.with_intents(sync.rule.name, sync.event.repo)
         if (ledger.env, destination.id) not in handled
         and ledger.datasource == sync.rule.datasource
         and ledger.intent
         and ledger.intent.state.ref == sync.event.ref
     ]
-
-
-class DestinationLocked(TaskError):
-    """Another task writes at the destination."""
-
-    def __init__(self, destination: str) -> None:
-        super().__init__("destination_busy", "another task is writing to the destination")
-        self.destination = destination
-
-
-@contextmanager
-def lock_destinations(attempt: Attempt, targets: Sequence[Target]) -> Iterator[Mapping[str, int]]:
-    """Lock the destinations of targets in the order of their ids; yield id → generation.
-
-    Raises DestinationLocked. Only an exception releases them early: a process that dies leaves its
-    locks, and a lock whose holder no longer runs counts as free.
-    """
-    generations: dict[str, int] = {}
-    try:
-        for destination in sorted({target.destination.id for target in targets}):
-            generations[destination] = _lock(attempt, destination)
-        yield generations
-    except Exception:
-        _release(attempt, generations)
-        raise
-    _release(attempt, generations)
-
-
-def _lock(attempt: Attempt, destination: str) -> int:
-    generation = destination_locks.acquire(destination, attempt.claim).generation
-    if not generation:
-        raise DestinationLocked(destination)
-    return generation
-
-
-def _release(attempt: Attempt, destinations: Mapping[str, int]) -> None:
-    for destination in destinations:
-        destination_locks.release(destination, attempt.claim)
-    if due := task_transitions.make_due(destinations, clock.now()):
-        attempt.ports.publish(due)

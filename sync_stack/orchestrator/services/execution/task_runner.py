@@ -35,10 +35,16 @@ from sync_stack.orchestrator.domain.task_documents import (
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, destination_locks, task_transitions
+from sync_stack.orchestrator.services.destination_locks import DestinationLocked
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
-from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask, Stopping
-from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
+from sync_stack.orchestrator.services.execution.attempt import (
+    Attempt,
+    Heartbeat,
+    LostTask,
+    Ports,
+    RuleSync,
+    Stopping,
+)
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.rule_sync import (
     RuleSyncFailed,
@@ -47,7 +53,7 @@ from sync_stack.orchestrator.services.execution.rule_sync import (
     run_rule_sync,
 )
 from sync_stack.orchestrator.services.execution.target_content import refresh_schemas
-from sync_stack.orchestrator.services.execution.targets import DestinationLocked
+from sync_stack.orchestrator.services.ledger_records import commit_intent, has_committed
 from sync_stack.orchestrator.services.ref_records import mark_failure, mark_success, record_refs
 
 log: Final = logging.getLogger(__name__)
