@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.support.browser import fill_sign_in
 from tests.support.up import Up, up_with_suite
 
 SUITE = """
@@ -64,9 +65,7 @@ def skipped(detail: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.browser
-def test_api_page_and_command_show_one_plan(
-    up: Up, failed: dict[str, Any], shared_browser: Browser
-):
+def test_api_page_and_command_show_one_plan(up: Up, failed: dict[str, Any], browser: Browser):
     with up.client() as client:
         body = {"scope": "failed", "dryRun": True}
         by_api = client.post(f"/executions/{failed['id']}/rerun", json=body).json()
@@ -79,16 +78,13 @@ def test_api_page_and_command_show_one_plan(
     for step, text in texts.items():
         assert re.search(rf"^  {step} +{re.escape(text)}$", said, re.MULTILINE)
     assert by_api["sentence"] in said
-    assert plan_on_the_page(shared_browser, up, failed["id"]) == texts
+    assert plan_on_the_page(browser, up, failed["id"]) == texts
 
 
 def plan_on_the_page(browser: Browser, up: Up, run_id: str) -> dict[str, str]:
-    account = up.credentials()
     with browser.new_page() as page:
         page.goto(f"{up.url}/sign-in?next=/executions/{run_id}")
-        page.get_by_label("Email").fill(account["email"])
-        page.get_by_label("Password").fill(account["password"])
-        page.get_by_role("button", name="Sign in").click()
+        fill_sign_in(page, up.credentials())
         page.get_by_role("button", name="Run again").click()
         plan = page.locator("[data-rerun-plan]")
         expect(plan).to_have_attribute("aria-busy", "false")
