@@ -9,14 +9,7 @@ from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from apps.executions import api as executions
 from kernel.agent_protocol import ProbeProgress, StateReport, job_of
-from tests.apps.executions.runs import (
-    Run,
-    Worker,
-    booted_run,
-    let_retries_be_due,
-    node,
-    queued_run,
-)
+from tests.apps.executions.runs import Run, Worker, booted_run, let_retries_be_due, node, queued_run
 from tests.integration.pages import EVIL, open_run, principal, three_steps
 from tests.support.browser import PASSWORD, Reader, Server, reader
 

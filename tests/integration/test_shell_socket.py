@@ -20,12 +20,7 @@ from apps.executions.models import Execution
 from apps.shells.models import ShellSession
 from tests.apps.executions_rest.conftest import Caller
 from tests.apps.shells import conftest as shells
-from tests.apps.shells.conftest import (
-    RunnerOfShells,
-    await_shell,
-    await_state,
-    keep_run,
-)
+from tests.apps.shells.conftest import RunnerOfShells, await_shell, await_state, keep_run
 from tests.integration.test_websocket import session_cookie
 from tests.support.browser import Server
 from tests.support.fake_shells import RuntimeWithShells
