@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
 from collections import deque
@@ -29,18 +28,12 @@ from sync_stack.watcher.poller import Poller
 from tests.support.kubernetes_api import LABEL, Api, serving
 from tests.support.parts import need
 from tests.support.processes import Process, until
-from tests.support.servers import redis_command
+from tests.support.servers import free_port, redis_command
 from tests.support.sync_world import World
 from tests.sync.watcher.watching import Loop, Watching
 
 PATIENCE_S = 30
 PLACE = "/api/v1/namespaces/apps/configmaps"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class PrivateRedis:
