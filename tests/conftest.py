@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 
 import httpx
@@ -20,6 +20,7 @@ from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
 from tests.support.empty_tables import empty_quickly
+from tests.support.left_loops import FAILED, own_loops
 
 __all__ = ["broken", "quick_loops"]
 
@@ -49,6 +50,21 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     Workers that collect in different seconds would have different tests, and run none of them.
     """
     return argname if isinstance(val, bytes) and len(val) > 32 else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _loops_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    with own_loops(request.node):
+        yield
 
 
 @pytest.fixture(autouse=True)
