@@ -7,13 +7,13 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from apps.accounts.api import Principal, Role
-from apps.accounts.models import User
+from apps.accounts.api import Principal
 from apps.executions import api as executions
 from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, LogChunk, LogLine, job_of
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.support.browser import Reader
+from tests.support.people import principal_of
 
 AXE_VERSION = "4.14.1"
 SERIOUS = ("serious", "critical")
@@ -25,19 +25,7 @@ ERROR = "psycopg.OperationalError: connection to server at 10.0.0.7 failed: Conn
 
 
 def principal(who: Reader) -> Principal:
-    return principal_of(who.user)
-
-
-def principal_of(user: User) -> Principal:
-    return Principal(
-        user_id=user.id,
-        workspace_id=user.workspace_id,
-        is_admin=False,
-        full_name=user.full_name,
-        email=user.email,
-        expires_at=clock.now(),
-        role=Role.ADMIN,
-    )
+    return principal_of(who.user, is_admin=False)
 
 
 def three_steps(who: Reader) -> Run:

@@ -11,7 +11,7 @@ import pytest
 
 from apps.accounts.models import User
 from tests.apps.executions.runs import Worker, booted_run, node
-from tests.integration.pages import principal_of
+from tests.support.people import principal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 PLAIN = {"Accept-Encoding": "identity"}

@@ -8,10 +8,11 @@ import pytest
 from playwright.sync_api import expect
 
 from apps.executions import api as executions
-from tests.apps.executions.runs import Run, node, queued_run, somebody
+from tests.apps.executions.runs import Run, node, queued_run
 from tests.apps.executions.test_places import end_run
 from tests.integration.pages import findings, picture, principal
 from tests.support.browser import Reader
+from tests.support.people import somebody
 
 pytestmark = [
     pytest.mark.browser,

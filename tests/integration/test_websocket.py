@@ -13,8 +13,8 @@ from websockets.sync.client import ClientConnection, connect
 
 from apps.accounts.models import User
 from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.integration.pages import principal_of
 from tests.support.browser import PASSWORD, Server
+from tests.support.people import principal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 

@@ -31,10 +31,10 @@ from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
 from apps.workers.services.remote_workers import supervisor_of
-from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Completion, StepSpecBody, job_of
 from platform_site.asgi import application
 from tests.apps.executions.runs import Run, booted_run, node
+from tests.support.people import principal_of
 
 SECRET = "the-shared-secret-of-the-world"
 PASSWORD = "Correct-Horse-1"
@@ -212,15 +212,7 @@ class World:
         LimitHit.objects.all().delete()
 
     def _ada(self) -> Principal:
-        return Principal(
-            user_id=self.ada.id,
-            workspace_id=self.ada.workspace_id,
-            is_admin=False,
-            full_name=CANARY,
-            email=self.ada.email,
-            expires_at=clock.now(),
-            role=Role.ADMIN,
-        )
+        return principal_of(self.ada, full_name=CANARY)
 
 
 def _registration(agent_id: str) -> Registration:

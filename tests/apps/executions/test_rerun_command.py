@@ -11,7 +11,8 @@ from django.core.management import execute_from_command_line
 
 from apps.accounts.api import ensure_seed_admin
 from apps.executions.models import Execution
-from tests.apps.executions.runs import Run, Worker, booted_run, node, profile, somebody
+from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PLAN = """\
