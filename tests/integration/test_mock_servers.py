@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from tests.support import servers
+from tests.support.files import write_files
 from tests.support.mock_planes import files
 from tests.support.processes import Process, until
 from tests.support.store_templates import copy_sqlite_store
@@ -34,7 +35,7 @@ class Servers:
 
     def __init__(self, folder: Path, *, redis: str = "", **more: str) -> None:
         self.folder, self.suites = folder, folder / "suites"
-        write(self.suites / "orders", files())
+        write_files(self.suites / "orders", files())
         (self.suites / "orders" / "suite.star").write_text(SUITE)
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -67,12 +68,6 @@ class Servers:
             yield url, process
         finally:
             process.end()
-
-
-def write(folder: Path, named: dict[str, bytes]) -> None:
-    for path, content in named.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
 
 
 def is_up(url: str) -> bool:

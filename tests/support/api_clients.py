@@ -18,3 +18,9 @@ def signed_in_client() -> APIClient:
     api_client = APIClient()
     api_client.force_authenticate(user=cast("Any", PERSON))
     return api_client
+
+
+def problem(answer: Any) -> tuple[int, str]:
+    """Return the status and the code of an answer, which must be a problem."""
+    assert answer["Content-Type"].startswith("application/problem+json"), answer.content
+    return answer.status_code, answer.json()["code"]

@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from tests.support import store_templates
+from tests.support.files import write_files
 from tests.support.parts import need, need_cluster
 from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
@@ -254,9 +255,7 @@ def write_suite(folder: Path, name: str, star: str, files: dict[str, str]) -> No
     """A suite workspace below `folder`; `files`: path in it → text."""
     home = folder / name
     everything = {"suite.star": star, "metadata.yaml": f"title: {name.title()}\n", **files}
-    for path, text in everything.items():
-        (home / path).parent.mkdir(parents=True, exist_ok=True)
-        (home / path).write_text(textwrap.dedent(text).lstrip())
+    write_files(home, {path: textwrap.dedent(text).lstrip() for path, text in everything.items()})
 
 
 def copy_hello(folder: Path) -> None:

@@ -9,8 +9,9 @@ from redis import Redis
 
 from apps.accounts.api import TooManyAttempts, limit_rate
 from apps.accounts.models import LimitHit
-from tests.apps.accounts.conftest import PASSWORD, problem
+from tests.apps.accounts.conftest import PASSWORD
 from tests.support import servers
+from tests.support.api_clients import problem
 
 WRONG = {"email": "ada@example.org", "password": "Wrong-Horse-1"}
 

@@ -21,7 +21,8 @@ from apps.accounts.services.invitations import invite
 from apps.accounts.services.oidc_client import forget_discovered
 from apps.accounts.services.sign_up import sign_up
 from kernel import clock
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 from tests.support.oidc import (
     CLIENT_ID,
     CLIENT_SECRET,

@@ -36,7 +36,8 @@ from apps.accounts.models import (
     User,
 )
 from kernel.clock import now
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 from tests.support.people import principal_of
 
 OTHER_SECRET = "another-secret-for-tests-0123456789abcdef"

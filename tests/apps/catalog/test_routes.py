@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 from apps.accounts.api import TokenScope, create_api_token, sign_up
 from apps.accounts.models import User
 from tests.apps.catalog.conftest import PASSWORD, FakeIndex, client_of
+from tests.support.api_clients import problem
 from tests.support.people import principal_of
 
 pytestmark = pytest.mark.urls("tests.apps.catalog.urlconf")
@@ -34,10 +35,6 @@ def offers(index: FakeIndex, workspace: Any) -> FakeIndex:
 
 def ids(answer: Any) -> list[str]:
     return [package["id"] for package in answer.json()["packages"]]
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 def test_the_list_unites_all_sources_by_kind_and_title(client: APIClient, offers: FakeIndex):

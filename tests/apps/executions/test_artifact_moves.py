@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, StoredObject
@@ -22,6 +21,7 @@ from tests.apps.executions.runs import Worker, booted_run, node
 from tests.apps.executions.stored_files import BIG, age, everywhere, file_of, objects, uploaded
 from tests.apps.executions.test_artifacts import EXPORTS, RED, junit, store
 from tests.support.artifact_storages import FailingStorage, new_bucket, use_location, use_store
+from tests.support.commands import command_output
 from tests.support.threads import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.store]
@@ -45,9 +45,7 @@ def test_after_a_change_of_the_setting_files_are_read_where_they_are(
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "artifacts", *words])
-    return int(ended.value.code or 0), capsys.readouterr().out
+    return command_output(capsys, "artifacts", *words)[:2]
 
 
 @everywhere

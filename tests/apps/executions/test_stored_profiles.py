@@ -25,6 +25,7 @@ from apps.suites.api import current_profiles, find_suite, list_suites, profile_e
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
 from apps.suites.evaluation.library import library
+from tests.support.files import write_files
 from tests.support.people import somebody
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]
@@ -42,10 +43,7 @@ def suites(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Pa
         "parent/suite.star": PARENT,
         "parent/dependencies.yaml": "dependencies: {child: {ref: child}}\n",
     }
-    for path, text in files.items():
-        place = settings.SUITES_DIR / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+    write_files(settings.SUITES_DIR, files)
     monkeypatch.setattr(launching, "reasons_to_wait", lambda: lambda _backend: "")
     monkeypatch.setattr(launching, "enqueue", lambda *_: None)
     assert backends()

@@ -8,7 +8,8 @@ from apps.accounts.api import Role
 from apps.executions import api
 from apps.executions.models import Execution
 from kernel import clock
-from tests.apps.executions_rest.conftest import make_artifact, make_run, problem
+from tests.apps.executions_rest.conftest import make_artifact, make_run
+from tests.support.api_clients import problem
 from tests.support.people import principal_of
 
 BELOW = [

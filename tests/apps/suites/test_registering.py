@@ -18,6 +18,7 @@ from apps.suites.models import RegisteredSuite
 from apps.suites.sources.registered import TOPIC, RegisteredSource
 from kernel import clock
 from readers.archive import pack, unpack
+from tests.support.api_clients import problem
 from tests.support.people import somebody
 
 STAR = 'task.run("t", image="busybox:1.36", file="t.sh")\n'
@@ -41,10 +42,6 @@ def admin(workspace) -> APIClient:
 
 def post(client: APIClient, **more: Any) -> Any:
     return client.post("/api/v1/suites", {**BODY, **more}, format="json")
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 def test_a_suite_of_text_is_listed_by_every_process_and_can_be_run(admin):

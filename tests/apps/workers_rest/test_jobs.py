@@ -26,7 +26,8 @@ from tests.apps.executions.runs import (
     profile,
     secret,
 )
-from tests.apps.workers_rest.conftest import UNKNOWN_JOB, RemoteWorker, problem
+from tests.apps.workers_rest.conftest import UNKNOWN_JOB, RemoteWorker
+from tests.support.api_clients import problem
 from tests.support.people import somebody
 
 pytestmark = pytest.mark.store
