@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.files import write_files
-from tests.support.parts import need
 from tests.support.processes import until
 from tests.support.registry_suites import TestRegistry
-from tests.support.up import Up
+from tests.support.up import Up, runtime_of
 
 CHILD = {
     "suite.star": (
@@ -55,9 +54,6 @@ def up(
     tmp_path_factory: pytest.TempPathFactory, registry: TestRegistry, runtime: str
 ) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("registry-runs")
-    more = {"LOCAL_RUNTIME": runtime}
-    if runtime == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
     (folder / "configuration.yaml").write_text(
         "agents:\n  - {agentId: local, name: Local, type: local, default: true}\n"
         + registry.settings_text()
@@ -68,7 +64,7 @@ def up(
         SUITES_DIR=str(folder / "suites"),
         PLATFORM_SETTINGS_FILE=str(folder / "configuration.yaml"),
         UP_DEMO="0",
-        **more,
+        **runtime_of(runtime),
     )
     up.start()
     repository = registry.repository("distant")
