@@ -25,7 +25,8 @@ def own_loops(item: pytest.Item) -> Iterator[None]:
     left = background._watched - known
     for watch in left:
         background.forget(watch)
-    if left and item.stash.get(FAILED, False):
+    has_failed = item.stash.get(FAILED, False)
+    if left and has_failed:
         for thread in threading.enumerate():
             loop = getattr(getattr(thread, "_target", None), "__self__", None)
             if isinstance(loop, BackgroundThread) and loop.watch in left:

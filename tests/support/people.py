@@ -13,7 +13,7 @@ from kernel import clock
 
 def principal_of(user: User, **facts: Any) -> Principal:
     """Return an administrator of the workspace of `user`, for an hour; `facts` are other fields."""
-    known = {
+    known: dict[str, Any] = {
         "user_id": user.pk,
         "workspace_id": user.workspace_id,
         "is_admin": user.is_admin,
@@ -27,7 +27,7 @@ def principal_of(user: User, **facts: Any) -> Principal:
 
 def somebody(**facts: Any) -> Principal:
     """Return Ada, who administers a workspace of her own, for an hour; `facts` are other fields."""
-    known = {
+    known: dict[str, Any] = {
         "user_id": uuid4(),
         "workspace_id": uuid4(),
         "is_admin": False,
