@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import cache
 
 import httpx
 import pytest
 from django.contrib.contenttypes.management import create_contenttypes
+from django.db import connection
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
@@ -99,6 +102,20 @@ def _profiles_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr("apps.suites.profiles.stored_generation", lambda: 0)
         else:
             patch.setattr("apps.profiles.selectors._reads", CachedReads("profiles"))
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Keep the file of SQLite open while there are tests.
+
+    Who closes it last copies its log into it and removes that, and each request closes it.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with closing(sqlite3.connect(connection.settings_dict["NAME"])) as kept:
+        kept.execute("SELECT count(*) FROM sqlite_master").fetchone()
         yield
 
 
