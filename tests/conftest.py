@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import cache
 
 import httpx
 import pytest
 from django.contrib.contenttypes.management import create_contenttypes
+from django.db import connection
 from django.db.models.signals import post_migrate
 from hypothesis import settings
 
@@ -20,6 +23,7 @@ from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
 from tests.support.empty_tables import empty_quickly
+from tests.support.left_loops import FAILED, own_loops
 
 __all__ = ["broken", "quick_loops"]
 
@@ -49,6 +53,21 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     Workers that collect in different seconds would have different tests, and run none of them.
     """
     return argname if isinstance(val, bytes) and len(val) > 32 else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _loops_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    with own_loops(request.node):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +102,20 @@ def _profiles_of_one_test(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr("apps.suites.profiles.stored_generation", lambda: 0)
         else:
             patch.setattr("apps.profiles.selectors._reads", CachedReads("profiles"))
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Keep the file of SQLite open while there are tests.
+
+    Who closes it last copies its log into it and removes that, and each request closes it.
+    """
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with closing(sqlite3.connect(connection.settings_dict["NAME"])) as kept:
+        kept.execute("SELECT count(*) FROM sqlite_master").fetchone()
         yield
 
 

@@ -18,6 +18,9 @@ _folder = Path(os.environ.get("PARTITA_TEST_FOLDER") or tempfile.gettempdir())
 if DB_DRIVER == "sqlite":  # a file, not memory: threads must see one another's commits
     _file = _folder / f"partita-test-{os.getpid()}.sqlite3"  # one a test run
     DATABASES["default"]["TEST"] = {"NAME": str(_file)}
+    # nothing of it outlives the machine: no commit or checkpoint waits for the disk
+    _options = DATABASES["default"]["OPTIONS"]
+    _options["init_command"] = f"{_options['init_command']}PRAGMA synchronous=OFF;"
 PROFILES_FILE = _folder / f"partita-test-{os.getpid()}-profiles" / "none.yaml"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AUDIT_ROWS = False  # its thread would write beside the test's transaction

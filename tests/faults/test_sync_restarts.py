@@ -11,12 +11,7 @@ import httpx
 import pytest
 
 from tests.faults.rounds import SEED
-from tests.faults.sync_restarts import (
-    SyncSite,
-    installed_sync,
-    kill_orchestrator,
-    restart_and_sync,
-)
+from tests.faults.sync_restarts import SyncSite, installed_sync, kill_orchestrator, restart_and_sync
 from tests.support.packages import program
 from tests.support.parts import need
 from tests.support.processes import until

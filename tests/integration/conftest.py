@@ -1,14 +1,22 @@
-"""The browser and the server of the pages: one of each for a worker that runs nothing else."""
+"""The browser, the server of the pages and who sits before them, for every test of pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Literal
 
+import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser import Server, chromium
+from apps.agents.models import Agent
+from apps.executions.models import WorkLease
+from kernel import clock
+from tests.apps.executions.runs import Worker
+from tests.integration.pages import AXE_VERSION
+from tests.support.browser import PASSWORD, Reader, Server, chromium, reader
+from tests.support.npm import npm_package
 from tests.support.packages import program
 from tests.support.parts import need
 
@@ -24,7 +32,7 @@ def scope_of_pages(fixture_name: str, config: pytest.Config) -> Literal["session
 
 
 @pytest.fixture(scope=scope_of_pages)
-def shared_browser() -> Iterator[Browser]:
+def browser() -> Iterator[Browser]:
     if program("chromium") is None:
         need("TEST_CHROMIUM", "Chromium")
     with pytest.MonkeyPatch.context() as patch, chromium() as running:
@@ -33,11 +41,50 @@ def shared_browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope=scope_of_pages)
-def shared_server(
-    django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve the store of the tests, which each test empties."""
-    running = Server(tmp_path_factory.mktemp("pages"))
-    running.start()
-    yield running
-    running.kill()
+    with Server(tmp_path_factory.mktemp("pages")).serve() as running:
+        yield running
+
+
+@pytest.fixture
+def ada(browser: Browser, server: Server) -> Iterator[Reader]:
+    """Somebody who is signed in; at the end, the console must have said nothing."""
+    with reader(browser, server) as who:
+        who.sign_in()
+        yield who
+        assert who.complaints == []
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    """The API for somebody who has just signed up by it."""
+    with httpx.Client(base_url=server.url) as client:
+        facts = {"fullName": "Ada Lovelace", "email": "ada@example.org", "password": PASSWORD}
+        answer = client.post("/api/v1/auth/sign-up", json=facts)
+        client.headers["Authorization"] = f"Bearer {answer.json()['token']}"
+        yield client
+
+
+@pytest.fixture
+def worker() -> Worker:
+    """A runner that stays online however long a busy machine takes for a test."""
+    worker = Worker()
+    Agent.objects.update(last_heartbeat_at=clock.now() + timedelta(hours=1))
+    return worker
+
+
+@pytest.fixture
+def nobody_admits() -> None:
+    """The server's sweep, every two seconds, would admit what a test queues."""
+    late = clock.now() + timedelta(hours=1)
+    WorkLease.objects.update_or_create(
+        name="sweep", defaults={"holder": "the test", "expires_at": late}
+    )
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The script that looks for what keeps people from using a page."""
+    folder = npm_package("axe-core", AXE_VERSION)
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()

@@ -7,32 +7,18 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from apps.accounts.api import Role, operator
 from apps.accounts.models import Membership
 from apps.console.domain.settings_sections import SECTIONS
 from apps.platform_settings.api import replace_settings
-from tests.apps.executions.runs import Run
+from tests.apps.executions.runs import Worker
 from tests.apps.platform_settings.documents import document
-from tests.integration.test_failed_run_page import SCREENS, run  # noqa: F401 - fixture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.integration.pages import DESK_AND_PHONE, failed_run, findings, findings_everywhere
 from tests.support.browser import Reader, reader
-from tests.support.npm import npm_package
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
-VERSION = "4.14.1"
-SERIOUS = ("serious", "critical")
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 FOR_ALL = ["/sign-in", "/sign-up", "/forgot-password", "/reset-password?token=x", "/nowhere"]
 FOR_ADA = [
     "/",
@@ -60,60 +46,20 @@ FOR_EVERY_ROLE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    folder = npm_package("axe-core", VERSION)
-    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
-
-
-def findings(page: Page, axe: str) -> list[str]:
-    page.evaluate(axe)
-    found: list[dict[str, Any]] = page.evaluate("axe.run().then((found) => found.violations)")
-    return [
-        f"{page.url}: {one['id']} ({one['help']}) {node['html'][:160]} {node['failureSummary']}"
-        for one in found
-        if one["impact"] in SERIOUS
-        for node in one["nodes"]
-    ]
-
-
-def findings_everywhere(page: Page, axe: str, base: str, paths: list[str]) -> list[str]:
-    found = []
-    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size({"width": width, "height": height})
-        for path in paths:
-            page.goto(base + path)
-            found += [f"{scheme} {width}: {one}" for one in findings(page, axe)]
-    return found
-
-
-def test_axe_finds_nothing_serious_on_the_pages_for_all(
-    browser: Browser,  # noqa: F811
-    server: Any,  # noqa: F811
-    axe: str,
-):
+def test_axe_finds_nothing_serious_on_the_pages_for_all(browser: Browser, server: Any, axe: str):
     context = browser.new_context()
     found = findings_everywhere(context.new_page(), axe, server.url, FOR_ALL)
     context.close()
     assert found == []
 
 
-def test_axe_finds_nothing_serious_for_who_is_signed_in(
-    ada: Reader,  # noqa: F811
-    run: Run,  # noqa: F811
-    axe: str,
-):
-    paths = [*FOR_ADA, f"/executions/{run.id}"]
+def test_axe_finds_nothing_serious_for_who_is_signed_in(ada: Reader, worker: Worker, axe: str):
+    paths = [*FOR_ADA, f"/executions/{failed_run(ada, worker).id}"]
     assert findings_everywhere(ada.page, axe, ada.url, paths) == []
 
 
 @pytest.fixture(params=["administrator", Role.VIEWER])
-def member(
-    request: pytest.FixtureRequest,
-    browser: Browser,  # noqa: F811
-    server: Any,  # noqa: F811
-) -> Iterator[Reader]:
+def member(request: pytest.FixtureRequest, browser: Browser, server: Any) -> Iterator[Reader]:
     with reader(browser, server) as who:
         who.sign_in()
         users = get_user_model().objects
@@ -131,7 +77,7 @@ def test_axe_finds_nothing_serious_for_every_role(member: Reader, axe: str):
 
 def test_axe_finds_nothing_serious_in_what_the_page_of_a_suite_opens(member: Reader, axe: str):
     page, found = member.page, []
-    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
+    for scheme, (width, height) in zip(("light", "dark"), DESK_AND_PHONE, strict=True):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
         page.goto(f"{member.url}/suites/shop?tab=api")
@@ -147,16 +93,16 @@ def test_axe_finds_nothing_serious_in_what_the_page_of_a_suite_opens(member: Rea
     assert found == []
 
 
-def test_axe_itself_finds_what_is_wrong(browser: Browser, axe: str):  # noqa: F811
+def test_axe_itself_finds_what_is_wrong(browser: Browser, axe: str):
     page = browser.new_page()
     page.set_content("<main><h1>x</h1><img src='data:,'><input></main>")
     assert {one.split()[1] for one in findings(page, axe)} >= {"image-alt", "label"}
     page.close()
 
 
-def test_axe_finds_nothing_serious_on_the_page_of_the_api(ada: Reader, axe: str):  # noqa: F811
+def test_axe_finds_nothing_serious_on_the_page_of_the_api(ada: Reader, axe: str):
     page, found = ada.page, []
-    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
+    for scheme, (width, height) in zip(("light", "dark"), DESK_AND_PHONE, strict=True):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
         page.goto(f"{ada.url}/api/v1/docs")

@@ -15,20 +15,10 @@ from apps.agents.api import is_draining
 from kernel import clock
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from tests.apps.executions.runs import Worker
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-    three_steps,
-)
-from tests.support.browser import PASSWORD, Reader, Server, reader
-from tests.support.packages import program
+from tests.integration.pages import three_steps
+from tests.support.browser import PASSWORD, Reader, Server, fill_sign_in, reader
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 # of each text that has a color of its own, against the first background behind it
 CONTRASTS = """
 () => {
@@ -55,7 +45,7 @@ STATES = (
 
 
 @pytest.fixture
-def root(ada: Reader) -> Reader:  # noqa: F811
+def root(ada: Reader) -> Reader:
     """An administrator, and rows of every kind."""
     User.objects.filter(email="ada@example.org").update(is_admin=True)
     three_steps(ada)
@@ -173,13 +163,11 @@ def test_links_lead_from_a_run_to_its_steps_and_back(root: Reader):
     expect(page.get_by_role("link", name="workspace")).to_be_visible()
 
 
-def test_members_and_strangers_see_nothing_of_it(root: Reader, browser: Browser, server: Server):  # noqa: F811
+def test_members_and_strangers_see_nothing_of_it(root: Reader, browser: Browser, server: Server):
     sign_up(full_name="Bob", email="bob@example.org", password=PASSWORD)
     with reader(browser, server) as bob:
         bob.open("/admin/accounts/user/")
-        bob.page.get_by_label("Email").fill("bob@example.org")
-        bob.page.get_by_label("Password").fill(PASSWORD)
         with bob.page.expect_response(lambda answer: answer.status == 403):
-            bob.page.get_by_role("button", name="Sign in", exact=True).click()
+            fill_sign_in(bob.page, {"email": "bob@example.org", "password": PASSWORD})
 
         expect(bob.page.get_by_text("ada@example.org")).to_have_count(0)

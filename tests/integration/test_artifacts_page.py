@@ -13,24 +13,13 @@ from apps.executions.models import Artifact, Execution
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.apps.executions.test_artifacts import store
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    nobody_admits,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.integration.pages import findings, picture, principal
 from tests.support.browser import Reader
-from tests.support.packages import program
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
 SCREENS = [(1440, 900, "light"), (1024, 768, "dark"), (390, 844, "light"), (390, 844, "dark")]
 EVIL = b"<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
@@ -56,7 +45,7 @@ def png(width: int, height: int) -> bytes:
 
 
 @pytest.fixture
-def run(ada: Reader, worker: Worker) -> Run:  # noqa: F811
+def run(ada: Reader, worker: Worker) -> Run:
     made = booted_run(node("check"), principal=principal(ada))
     worker.claim()
     store(worker, "check", EVIL, path="out/page.html", media_type="text/html")
@@ -81,10 +70,7 @@ def opened_preview(page: Page, path: str) -> Any:
     return page.locator(f"#{button.get_attribute('aria-controls')}")
 
 
-def test_previews_show_text_and_images_and_nothing_acts(
-    ada: Reader,  # noqa: F811
-    run: Run,
-) -> None:
+def test_previews_show_text_and_images_and_nothing_acts(ada: Reader, run: Run) -> None:
     page = open_artifacts(ada, run)
     title = page.title()
 
@@ -101,10 +87,7 @@ def test_previews_show_text_and_images_and_nothing_acts(
     expect(page.get_by_role("tab", name="Artifacts (5)")).to_be_visible()
 
 
-def test_an_open_preview_stays_open_when_the_list_is_newer(
-    ada: Reader,  # noqa: F811
-    run: Run,
-) -> None:
+def test_an_open_preview_stays_open_when_the_list_is_newer(ada: Reader, run: Run) -> None:
     page = open_artifacts(ada, run)
     preview = opened_preview(page, "out/page.html")
 
@@ -116,7 +99,7 @@ def test_an_open_preview_stays_open_when_the_list_is_newer(
     expect(preview).to_be_hidden()
 
 
-def test_one_zip_has_all_of_them(ada: Reader, run: Run) -> None:  # noqa: F811
+def test_one_zip_has_all_of_them(ada: Reader, run: Run) -> None:
     page = open_artifacts(ada, run)
 
     with page.expect_download() as download:
@@ -128,7 +111,7 @@ def test_one_zip_has_all_of_them(ada: Reader, run: Run) -> None:  # noqa: F811
         assert len(archive.namelist()) == 5
 
 
-def test_expired_files_say_so(ada: Reader, run: Run) -> None:  # noqa: F811
+def test_expired_files_say_so(ada: Reader, run: Run) -> None:
     Artifact.objects.update(expired_at=clock.now())
     page = open_artifacts(ada, run)
 
@@ -136,7 +119,7 @@ def test_expired_files_say_so(ada: Reader, run: Run) -> None:  # noqa: F811
     expect(page.locator("#run-artifacts a")).to_have_count(0)
 
 
-def test_a_run_without_artifacts_says_so(ada: Reader, run: Run) -> None:  # noqa: F811
+def test_a_run_without_artifacts_says_so(ada: Reader, run: Run) -> None:
     Artifact.objects.all().delete()
     assert Execution.objects.count() == 1
     ada.open(f"/executions/{run.id}?tab=artifacts")
@@ -146,10 +129,7 @@ def test_a_run_without_artifacts_says_so(ada: Reader, run: Run) -> None:  # noqa
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_artifacts_fit_their_window_and_axe_finds_nothing(
-    ada: Reader,  # noqa: F811
-    axe: str,  # noqa: F811
-    run: Run,
-    screen: tuple[int, int, Any],
+    ada: Reader, axe: str, run: Run, screen: tuple[int, int, Any]
 ) -> None:
     width, height, scheme = screen
     page = ada.page

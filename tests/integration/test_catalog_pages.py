@@ -7,27 +7,16 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
 from tests.support.browser import Reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def titles(page: Page) -> list[str]:
     return page.locator("#packages h2").all_inner_texts()
 
 
-def test_a_search_and_a_filter_change_the_list_and_the_address(ada: Reader):  # noqa: F811
+def test_a_search_and_a_filter_change_the_list_and_the_address(ada: Reader):
     page = ada.page
     ada.open("/catalog")
     page.evaluate("window.isTheSamePage = true")
@@ -51,7 +40,7 @@ def test_a_search_and_a_filter_change_the_list_and_the_address(ada: Reader):  # 
     assert titles(page) == ["Hello"]
 
 
-def test_a_star_is_set_in_place_and_found_again(ada: Reader):  # noqa: F811
+def test_a_star_is_set_in_place_and_found_again(ada: Reader):
     page = ada.page
     ada.open("/catalog?q=redis&kind=stdlib")
     star = page.get_by_role("button", name="Favorite: @partita/redis")
@@ -68,7 +57,7 @@ def test_a_star_is_set_in_place_and_found_again(ada: Reader):  # noqa: F811
     assert titles(page) == ["@partita/redis"]
 
 
-def test_commands_are_copied_and_the_score_is_explained(ada: Reader):  # noqa: F811
+def test_commands_are_copied_and_the_score_is_explained(ada: Reader):
     page = ada.page
     ada.context.grant_permissions(["clipboard-read", "clipboard-write"])
     ada.open("/catalog")
@@ -85,7 +74,7 @@ def test_commands_are_copied_and_the_score_is_explained(ada: Reader):  # noqa: F
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_suite_is_launched_with_a_profile_in_two_clicks(ada: Reader):  # noqa: F811
+def test_a_suite_is_launched_with_a_profile_in_two_clicks(ada: Reader):
     page = ada.page
     ada.open("/catalog/workspace-hello")
     expect(page.locator(".graph .node").first).to_be_visible()
@@ -98,7 +87,7 @@ def test_a_suite_is_launched_with_a_profile_in_two_clicks(ada: Reader):  # noqa:
     expect(page.get_by_text("verbose.yaml").first).to_be_visible()
 
 
-def test_a_launch_that_is_refused_says_why(ada: Reader):  # noqa: F811
+def test_a_launch_that_is_refused_says_why(ada: Reader):
     page = ada.page
     ada.open("/catalog/workspace-hello")
     refusal = {"code": "queue_full", "detail": "the queue is full", "errors": []}
@@ -115,7 +104,7 @@ def test_a_launch_that_is_refused_says_why(ada: Reader):  # noqa: F811
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_nothing_is_cut_off(ada: Reader, width: int, height: int):  # noqa: F811
+def test_nothing_is_cut_off(ada: Reader, width: int, height: int):
     page = ada.page
     page.set_viewport_size({"width": width, "height": height})
     for path in ("/catalog", "/catalog?q=hello&kind=suite", "/catalog/workspace-hello"):
@@ -123,7 +112,7 @@ def test_nothing_is_cut_off(ada: Reader, width: int, height: int):  # noqa: F811
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), path
 
 
-def test_the_catalog_works_without_scripts(ada: Reader):  # noqa: F811
+def test_the_catalog_works_without_scripts(ada: Reader):
     state = ada.context.storage_state()
     context = ada.context.browser.new_context(java_script_enabled=False, storage_state=state)  # type: ignore[union-attr]
     page = context.new_page()

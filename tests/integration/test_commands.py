@@ -30,10 +30,9 @@ LONG = ("--profile", "long.yaml")  # of the suite `slow`: five minutes
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("commands")
     suites = make_suites(folder / "suites")
-    up = Up(folder / "up", SUITES_DIR=str(suites), UP_DEMO="0", LOCAL_RUNTIME="process")
-    up.start()
-    yield up
-    up.end()
+    more = {"SUITES_DIR": str(suites), "UP_DEMO": "0", "LOCAL_RUNTIME": "process"}
+    with Up(folder / "up", **more) as up:
+        yield up
 
 
 def test_launch_and_watch(up: Up):

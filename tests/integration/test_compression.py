@@ -5,45 +5,17 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from apps.accounts.models import User
 from tests.apps.executions.runs import Worker, booted_run, node
-from tests.integration.test_pages import principal
-from tests.support.browser import PASSWORD, Reader, Server
+from tests.support.people import principal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 PLAIN = {"Accept-Encoding": "identity"}
 GZIP = {"Accept-Encoding": "gzip"}
-
-
-@pytest.fixture(scope="module")
-def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("compression"))
-    running.start()
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-def client(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url) as client:
-        facts = {"fullName": "Ada Lovelace", "email": "ada@example.org", "password": PASSWORD}
-        answer = client.post("/api/v1/auth/sign-up", json=facts)
-        client.headers["Authorization"] = f"Bearer {answer.json()['token']}"
-        yield client
-
-
-class _Ada(Reader):
-    def __init__(self) -> None:
-        pass
-
-    @property
-    def user(self) -> User:
-        return User.objects.get(email="ada@example.org")
 
 
 def static_path(client: httpx.Client) -> str:
@@ -121,7 +93,7 @@ def test_files_of_this_version_last_and_modules_import_below_it(client: httpx.Cl
 @pytest.mark.timed
 @pytest.mark.parametrize("shared", [False, True], ids=["single", "shared"])
 def test_a_compressed_stream_delivers_each_record_at_once(client: httpx.Client, shared: bool):
-    run = booted_run(node("seed"), principal=principal(_Ada()))
+    run = booted_run(node("seed"), principal=principal_of(User.objects.get()))
     worker = Worker()
     worker.claim()
     path = f"/api/v1/executions/{run.id}/logs"

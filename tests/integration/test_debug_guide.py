@@ -23,11 +23,10 @@ FAILED = 10  # the exit code of a watched run that failed
 
 @pytest.fixture
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("debug") / "up"
     engine = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(tmp_path_factory.mktemp("debug") / "up", UP_DEMO="0", DOCKER_HOST=engine)
-    up.start()
-    yield up
-    up.end()
+    with Up(folder, UP_DEMO="0", DOCKER_HOST=engine) as up:
+        yield up
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:

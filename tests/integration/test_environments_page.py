@@ -24,23 +24,11 @@ from apps.environments.models import DeadRun, Reap, StoredLook, WatchedInventory
 from apps.executions.models import Execution
 from kernel import clock
 from kernel.agent_protocol import RuntimeResource
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_pages import (
-    EVIL,
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-    three_steps,
-)
+from tests.integration.pages import EVIL, findings, three_steps
 from tests.support.browser import Reader
-from tests.support.packages import program
 from tests.support.processes import until
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AGENT = "runner-1"
 SCREENS = ((1440, 900), (1024, 768), (390, 844))
 KINDS: tuple[Any, ...] = ("container", "network", "volume")
@@ -128,7 +116,7 @@ def progress_of(part: SweepPart, count: int) -> SweepProgress:
     return SweepProgress(gone=gone)
 
 
-def test_what_a_runner_sees_appears_and_stays_as_its_reader_left_it(ada: Reader):  # noqa: F811
+def test_what_a_runner_sees_appears_and_stays_as_its_reader_left_it(ada: Reader):
     page, run = ada.page, three_steps(ada)
     ada.open("/environments")
     expect(page.get_by_role("heading", name="No container runtime answers")).to_be_visible()
@@ -151,7 +139,7 @@ def test_what_a_runner_sees_appears_and_stays_as_its_reader_left_it(ada: Reader)
     expect(page.get_by_role("heading", name="Nothing runs on the machines")).to_be_visible()
 
 
-def test_a_removal_shows_its_plan_its_progress_and_its_result(ada: Reader):  # noqa: F811
+def test_a_removal_shows_its_plan_its_progress_and_its_result(ada: Reader):
     page, run_id = ada.page, zombie(ada)
     ada.open("/environments")
     place = row(page, run_id).locator(".reap-place")
@@ -183,7 +171,7 @@ def test_a_removal_shows_its_plan_its_progress_and_its_result(ada: Reader):  # n
     expect(row(page, run_id)).to_have_count(0)
 
 
-def test_a_plan_is_closed_and_the_focus_goes_back(ada: Reader):  # noqa: F811
+def test_a_plan_is_closed_and_the_focus_goes_back(ada: Reader):
     page, run_id = ada.page, zombie(ada)
     ada.open("/environments")
     remove = row(page, run_id).get_by_role("link", name="Remove")
@@ -201,7 +189,7 @@ def test_a_plan_is_closed_and_the_focus_goes_back(ada: Reader):  # noqa: F811
     assert not Reap.objects.exists()
 
 
-def test_the_run_of_an_environment_is_canceled_first(ada: Reader):  # noqa: F811
+def test_the_run_of_an_environment_is_canceled_first(ada: Reader):
     page, run = ada.page, three_steps(ada)
     look(world_of(ada, run.id))
     ada.open("/environments")
@@ -218,7 +206,7 @@ def test_the_run_of_an_environment_is_canceled_first(ada: Reader):  # noqa: F811
     assert run.status == "Canceled"
 
 
-def test_a_refusal_stands_where_it_was_asked_for(ada: Reader):  # noqa: F811
+def test_a_refusal_stands_where_it_was_asked_for(ada: Reader):
     page, run_id = ada.page, zombie(ada)
     ada.open("/environments")
     row(page, run_id).get_by_role("link", name="Remove").click()
@@ -232,7 +220,7 @@ def test_a_refusal_stands_where_it_was_asked_for(ada: Reader):  # noqa: F811
     expect(row(page, run_id)).to_contain_text(f"a reap of {run_id} is in progress")
 
 
-def test_everything_is_removed_after_its_word(ada: Reader):  # noqa: F811
+def test_everything_is_removed_after_its_word(ada: Reader):
     get_user_model().objects.update(is_admin=True)
     page, run_id = ada.page, zombie(ada)
     ada.open("/environments")
@@ -251,7 +239,7 @@ def test_everything_is_removed_after_its_word(ada: Reader):  # noqa: F811
     expect(page.get_by_role("group", name="Removed")).to_contain_text("Removed 1 container")
 
 
-def test_zombies_are_cleaned_up_by_a_member(ada: Reader):  # noqa: F811
+def test_zombies_are_cleaned_up_by_a_member(ada: Reader):
     page, run_id = ada.page, zombie(ada)
     ada.open("/environments?status=Zombie")
 
@@ -266,7 +254,7 @@ def test_zombies_are_cleaned_up_by_a_member(ada: Reader):  # noqa: F811
     expect(page.get_by_role("heading", name="No environment matches")).to_be_visible()
 
 
-def test_filters_are_in_the_address(ada: Reader):  # noqa: F811
+def test_filters_are_in_the_address(ada: Reader):
     page, run_id = ada.page, zombie(ada)
     ada.open("/environments")
     page.keyboard.press("/")
@@ -282,7 +270,7 @@ def test_filters_are_in_the_address(ada: Reader):  # noqa: F811
     expect(row(page, run_id)).to_be_visible()
 
 
-def test_the_page_of_a_run_leads_to_its_environment_and_back(ada: Reader):  # noqa: F811
+def test_the_page_of_a_run_leads_to_its_environment_and_back(ada: Reader):
     page, run_id = ada.page, zombie(ada)
     ada.open(f"/executions/{run_id}?tab=why")
 
@@ -295,7 +283,7 @@ def test_the_page_of_a_run_leads_to_its_environment_and_back(ada: Reader):  # no
     expect(page.get_by_role("heading", name="Environments")).to_be_visible()
 
 
-def test_a_hostile_name_is_text(ada: Reader):  # noqa: F811
+def test_a_hostile_name_is_text(ada: Reader):
     page, run = ada.page, three_steps(ada)
     names = [resource(kind, EVIL, run.id, ada.user.workspace_id) for kind in KINDS]
     ada.open("/environments")
@@ -308,7 +296,7 @@ def test_a_hostile_name_is_text(ada: Reader):  # noqa: F811
     assert page.locator("#environments img, #environments script").count() == 0
 
 
-def test_without_scripts_the_list_is_there_and_a_removal_is_a_page(ada: Reader):  # noqa: F811
+def test_without_scripts_the_list_is_there_and_a_removal_is_a_page(ada: Reader):
     run_id = zombie(ada)
     state = ada.context.storage_state()
     context = ada.context.browser.new_context(java_script_enabled=False, storage_state=state)  # type: ignore[union-attr]
@@ -324,11 +312,7 @@ def test_without_scripts_the_list_is_there_and_a_removal_is_a_page(ada: Reader):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
-    ada: Reader,  # noqa: F811
-    axe: str,  # noqa: F811
-    scheme: Any,
-):
+def test_axe_finds_nothing_serious_and_nothing_is_cut_off(ada: Reader, axe: str, scheme: Any):
     page, run_id, found = ada.page, zombie(ada), []
     page.emulate_media(color_scheme=scheme)
     for width, height in SCREENS:

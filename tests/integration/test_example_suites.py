@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.images import image
-from tests.support.parts import need
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, runtime_of, write_suite
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "oci-suites"
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -69,10 +68,9 @@ select(db, "t", expect_rows = 7, name = "wrong", after = more, expect_exit = 1)
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    engine = {"LOCAL_RUNTIME": "docker", "DOCKER_HOST": need("TEST_DOCKER_HOST", "a Docker engine")}
     suites = tmp_path / "suites"
     suites.mkdir()
-    made = Up(tmp_path / "up", SUITES_DIR=str(suites), UP_DEMO="0", **engine)
+    made = Up(tmp_path / "up", SUITES_DIR=str(suites), UP_DEMO="0", **runtime_of("docker"))
     yield made
     made.end()
 

@@ -2,85 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps.executions import api as executions
-from kernel import clock
-from kernel.agent_protocol import ArtifactUpload, LogChunk, LogLine, job_of
-from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.apps.executions.runs import Run, Worker
+from tests.integration.pages import DESK_AND_PHONE, ERROR, failed_run, picture
 from tests.support.browser import Reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
-ERROR = "psycopg.OperationalError: connection to server at 10.0.0.7 failed: Connection refused"
-SCREENS = [(1440, 900), (390, 844)]
-PICTURES = ""  # a folder, to look at them
-
-
-def report() -> bytes:
-    """Twelve tests, of which the fifth fails."""
-    cases = "".join(
-        f'<testcase name="case {n}" classname="shop">'
-        + (
-            '<failure message="expected 3 items, got 2">Traceback: line 7\n  assert</failure>'
-            if n == 5
-            else ""
-        )
-        + "</testcase>"
-        for n in range(1, 13)
-    )
-    return f"<testsuite>{cases}</testsuite>".encode()
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def run(ada: Reader, worker: Worker) -> Run:  # noqa: F811
-    """Forty steps beside each other: the 23rd fails, and of the tests of the 31st the 5th."""
-    exports = [{"path": "junit.xml", "on": "always", "format": "junit", "required": False}]
-    nodes = [node(f"s{n:02}") for n in range(1, 41)]
-    nodes[30] |= {"kind": "test", "artifactExports": exports}
-    made = booted_run(*nodes, principal=principal(ada))
-    while claimed := worker.claim():
-        for step in claimed:
-            if step == "s31":
-                continue
-            if step == "s23":
-                lines = [LogLine(clock.now(), "info", "output", f"step {n}") for n in range(60)]
-                lines.append(LogLine(clock.now(), "warn", "output", f"\x1b[31m{ERROR}\x1b[0m"))
-                chunk = LogChunk(
-                    job=job_of(worker.jobs[step]), seq=0, position=len(lines), lines=lines
-                )
-                executions.record_reports(worker.supervisor, chunks=[chunk])
-                worker.fail(step)
-            else:
-                worker.end(step)
-    written = LogLine(clock.now(), "info", "output", "1 of 12 is red")
-    chunk = LogChunk(job=job_of(worker.jobs["s31"]), seq=0, position=1, lines=[written])
-    executions.record_reports(worker.supervisor, chunks=[chunk])
-    upload = ArtifactUpload(
-        path="junit.xml", name="", format="junit", on="always", media_type="application/xml",
-        body=report(),
-    )  # fmt: skip
-    executions.store_artifact(worker.supervisor, job_of(worker.jobs["s31"]), upload)
-    worker.fail("s31")
-    return made
+def run(ada: Reader, worker: Worker) -> Run:
+    return failed_run(ada, worker)
 
 
 @pytest.fixture(params=["light", "dark"])
-def page(request: pytest.FixtureRequest, ada: Reader) -> Page:  # noqa: F811
+def page(request: pytest.FixtureRequest, ada: Reader) -> Page:
     ada.page.emulate_media(color_scheme=request.param)
     return ada.page
 
@@ -94,17 +32,9 @@ def in_view(page: Page, text: str) -> bool:
     return box["y"] >= 0 and box["y"] + box["height"] <= size["height"]
 
 
-def picture(page: Page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=str(Path(PICTURES) / f"{name}.png"))
-
-
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", DESK_AND_PHONE)
 def test_the_programs_own_error_is_in_sight_on_opening(
-    ada: Reader,  # noqa: F811
-    page: Page,
-    run: Run,
-    screen: tuple[int, int],
+    ada: Reader, page: Page, run: Run, screen: tuple[int, int]
 ):
     page.set_viewport_size({"width": screen[0], "height": screen[1]})
 
@@ -124,12 +54,9 @@ def test_the_programs_own_error_is_in_sight_on_opening(
     picture(page, f"case-{screen[0]}")
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", DESK_AND_PHONE)
 def test_what_a_link_names_is_scrolled_to(
-    ada: Reader,  # noqa: F811
-    page: Page,
-    run: Run,
-    screen: tuple[int, int],
+    ada: Reader, page: Page, run: Run, screen: tuple[int, int]
 ):
     page.set_viewport_size({"width": screen[0], "height": screen[1]})
     ada.open(f"/executions/{run.id}")
@@ -152,10 +79,7 @@ def test_what_a_link_names_is_scrolled_to(
     expect(page.locator("#log")).to_be_in_viewport(ratio=0.99)
 
 
-def test_what_a_reader_opened_stays_open_when_it_is_fetched_again(
-    ada: Reader,  # noqa: F811
-    run: Run,
-):
+def test_what_a_reader_opened_stays_open_when_it_is_fetched_again(ada: Reader, run: Run):
     page = ada.page
     ada.open(f"/executions/{run.id}")
     first_case = page.locator(".failed-case").first
@@ -172,10 +96,7 @@ def test_what_a_reader_opened_stays_open_when_it_is_fetched_again(
         expect(first_case).not_to_have_attribute("open", "")
 
 
-def test_failed_steps_stand_first_and_can_be_shown_alone(
-    ada: Reader,  # noqa: F811
-    run: Run,
-):
+def test_failed_steps_stand_first_and_can_be_shown_alone(ada: Reader, run: Run):
     page = ada.page
     ada.open(f"/executions/{run.id}")
 

@@ -13,50 +13,27 @@ from apps.accounts.models import Membership
 from apps.executions import api as executions
 from apps.executions.models import Execution
 from kernel import clock
-from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    nobody_admits,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.apps.executions.runs import Run, Worker
+from tests.integration.pages import SCREENS, findings, kept_run, picture
 from tests.support.browser import Reader
-from tests.support.packages import program
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
-SCREENS = [(1440, 900, "light"), (1440, 900, "dark"), (1024, 768, "light"), (390, 844, "dark")]
 
 
 @pytest.fixture
-def kept(ada: Reader, worker: Worker) -> Run:  # noqa: F811
-    """A failed run whose service goes on for half an hour."""
-    run = booted_run(
-        node("db", kind="service"), node("seed", after=["db"]),
-        principal=principal(ada), keep_ms=1_800_000,
-    )  # fmt: skip
-    worker.claim()
-    worker.report("db", "healthy")
-    worker.claim()
-    worker.fail("seed")
-    worker.end("db")
-    assert run.status == "Failed"
-    return run
+def kept(ada: Reader, worker: Worker) -> Run:
+    return kept_run(ada, worker)
 
 
 def panel(page: Page) -> Any:
     return page.locator("[data-kept-until]")
 
 
-def test_the_page_counts_down_and_extends(ada: Reader, kept: Run):  # noqa: F811
+def test_the_page_counts_down_and_extends(ada: Reader, kept: Run):
     page = ada.page
     ada.open(f"/executions/{kept.id}")
     left = panel(page).locator("[data-kept-left]")
@@ -67,14 +44,14 @@ def test_the_page_counts_down_and_extends(ada: Reader, kept: Run):  # noqa: F811
     assert kept.row.keep_alive_ms == 3_600_000
 
 
-def test_five_minutes_before_the_end_the_page_warns(ada: Reader, kept: Run):  # noqa: F811
+def test_five_minutes_before_the_end_the_page_warns(ada: Reader, kept: Run):
     soon = clock.now() + timedelta(minutes=4)
     Execution.objects.filter(pk=kept.pk).update(keep_alive_until=soon)
     ada.open(f"/executions/{kept.id}")
     expect(panel(ada.page).get_by_role("status")).to_have_text("It ends soon; extend it to go on.")
 
 
-def test_end_now_asks_first_and_the_page_says_who_ended_it(ada: Reader, kept: Run):  # noqa: F811
+def test_end_now_asks_first_and_the_page_says_who_ended_it(ada: Reader, kept: Run):
     page = ada.page
     ada.open(f"/executions/{kept.id}")
     panel(page).get_by_role("button", name="End now").click()
@@ -88,7 +65,7 @@ def test_end_now_asks_first_and_the_page_says_who_ended_it(ada: Reader, kept: Ru
     assert not executions.is_kept(kept.id)
 
 
-def test_who_looks_on_sees_what_another_one_changed(ada: Reader, kept: Run):  # noqa: F811
+def test_who_looks_on_sees_what_another_one_changed(ada: Reader, kept: Run):
     page = ada.page
     page.clock.install()
     ada.open(f"/executions/{kept.id}")
@@ -97,7 +74,7 @@ def test_who_looks_on_sees_what_another_one_changed(ada: Reader, kept: Run):  # 
     expect(page.locator(".run-kept")).to_contain_text("was kept until")
 
 
-def test_a_viewer_sees_the_time_and_no_buttons(ada: Reader, kept: Run):  # noqa: F811
+def test_a_viewer_sees_the_time_and_no_buttons(ada: Reader, kept: Run):
     Membership.objects.update(role="viewer")
     ada.open(f"/executions/{kept.id}")
     expect(panel(ada.page)).to_contain_text("is kept until")
@@ -106,10 +83,7 @@ def test_a_viewer_sees_the_time_and_no_buttons(ada: Reader, kept: Run):  # noqa:
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_page_fits_its_window_and_axe_finds_nothing(
-    ada: Reader,  # noqa: F811
-    axe: str,  # noqa: F811
-    kept: Run,
-    screen: tuple[int, int, Any],
+    ada: Reader, axe: str, kept: Run, screen: tuple[int, int, Any]
 ):
     width, height, scheme = screen
     page = ada.page

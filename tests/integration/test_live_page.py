@@ -11,8 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.support import sse
-from tests.support.browser import chromium
-from tests.support.packages import program
+from tests.support.browser import fill_sign_in
 from tests.support.parts import need
 from tests.support.up import Up
 
@@ -43,20 +42,11 @@ async () => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if program("chromium") is None:
-        need("TEST_CHROMIUM", "Chromium")
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    docker = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(tmp_path_factory.mktemp("page") / "up", UP_DEMO="0", DOCKER_HOST=docker)
-    up.start()
-    yield up
-    up.end()
+    folder = tmp_path_factory.mktemp("page") / "up"
+    engine = need("TEST_DOCKER_HOST", "a Docker engine")
+    with Up(folder, UP_DEMO="0", DOCKER_HOST=engine) as up:
+        yield up
 
 
 @pytest.fixture
@@ -67,10 +57,7 @@ def page(browser: Browser, up: Up) -> Iterator[Page]:
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"{up.url}/sign-in")
-    account = up.credentials()
-    page.get_by_label("Email").fill(account["email"])
-    page.get_by_label("Password").fill(account["password"])
-    page.get_by_role("button", name="Sign in").click()
+    fill_sign_in(page, up.credentials())
     page.wait_for_url(f"{up.url}/")
     yield page
     context.close()

@@ -15,9 +15,9 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from tests.apps.mocks.test_channels import CONTRACT
-from tests.apps.mocks.test_served_files import write
 from tests.integration.test_mock_serve import Served
 from tests.support.browser import Server
+from tests.support.files import write_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 EXAMPLES = """\
@@ -50,7 +50,7 @@ class Place:
 
 @contextmanager
 def opened(kind: str, folder: Path) -> Iterator[Place]:
-    suite = write(folder / "suites" / "live", SUITE)
+    suite = write_files(folder / "suites" / "live", SUITE)
     if kind == "mock serve":
         served = Served(folder, str(suite), "--port", "0", "-o", "json")
         try:

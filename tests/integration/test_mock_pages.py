@@ -12,23 +12,11 @@ from django.contrib.auth import get_user_model
 from playwright.sync_api import Browser, Locator, expect
 
 from tests.apps.executions.runs import Run, booted_run, node
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import SCREENS
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-)
+from tests.integration.pages import DESK_AND_PHONE, findings, principal
 from tests.support.browser import Reader, Server, reader
-from tests.support.packages import program
 from tests.support.processes import ROOT
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 SHOP = ROOT / "examples" / "oci-suites" / "shop"
 OPEN_AT_ONCE = """
 new MutationObserver(() => {
@@ -48,10 +36,7 @@ def opened(who: Reader, surface: str, operation: str) -> Locator:
     return found
 
 
-def test_a_call_is_answered_and_explained_side_by_side(
-    browser: Browser,  # noqa: F811
-    server: Server,  # noqa: F811
-):
+def test_a_call_is_answered_and_explained_side_by_side(browser: Browser, server: Server):
     with reader(browser, server, permissions=["clipboard-read", "clipboard-write"]) as who:
         who.sign_in()
         operation = opened(who, "shop", "createOrder")
@@ -77,7 +62,7 @@ def test_a_call_is_answered_and_explained_side_by_side(
         assert set(who.complaints) == {REFUSED}, "a browser says so of every answer above 399"
 
 
-def test_what_is_opened_before_the_page_is_ready_is_loaded(ada: Reader):  # noqa: F811
+def test_what_is_opened_before_the_page_is_ready_is_loaded(ada: Reader):
     ada.page.add_init_script(OPEN_AT_ONCE)
 
     ada.open("/suites/shop?tab=api")
@@ -88,7 +73,7 @@ def test_what_is_opened_before_the_page_is_ready_is_loaded(ada: Reader):  # noqa
     assert closed.text_content() == "Loading…", "what nobody opens is not asked for"
 
 
-def test_parameters_are_added_and_removed(ada: Reader):  # noqa: F811
+def test_parameters_are_added_and_removed(ada: Reader):
     operation = opened(ada, "shop", "listGoods")
     operation.locator("[data-sample]").select_option(label="as for everything")
     operation.get_by_role("button", name="Add a header").click()
@@ -108,7 +93,7 @@ def test_parameters_are_added_and_removed(ada: Reader):  # noqa: F811
     expect(operation.locator("[data-sent]")).to_contain_text("-H 'X-Trace: a b'")
 
 
-def test_administrators_see_the_shared_space_live_and_empty_it(ada: Reader):  # noqa: F811
+def test_administrators_see_the_shared_space_live_and_empty_it(ada: Reader):
     get_user_model().objects.update(is_admin=True)
     ada.open("/suites/shop?tab=api")
     space = ada.page.get_by_role("region", name="Shared space")
@@ -125,7 +110,7 @@ def test_administrators_see_the_shared_space_live_and_empty_it(ada: Reader):  # 
 
 
 @pytest.fixture
-def run(ada: Reader) -> Run:  # noqa: F811
+def run(ada: Reader) -> Run:
     files = {str(path.relative_to(SHOP)): path.read_bytes() for path in SHOP.rglob("*.*")}
     surfaces = {"shop": "rest", "payments": "grpc"}
     return booted_run(
@@ -144,7 +129,7 @@ def call(who: Reader, run: Run, path: str) -> int:
     return httpx.get(address, headers=headers).status_code
 
 
-def test_the_calls_of_a_run_come_as_they_are_made(ada: Reader, run: Run):  # noqa: F811
+def test_the_calls_of_a_run_come_as_they_are_made(ada: Reader, run: Run):
     ada.open(f"/executions/{run.id}")
     page = ada.page
     page.get_by_role("tab", name="Mock calls").click()
@@ -165,17 +150,12 @@ def test_the_calls_of_a_run_come_as_they_are_made(ada: Reader, run: Run):  # noq
     expect(page.get_by_role("tab", selected=True)).to_have_text("Mock calls (1 unmatched)")
 
 
-def test_axe_finds_nothing_serious_in_mocks(
-    ada: Reader,  # noqa: F811
-    run: Run,
-    axe: str,  # noqa: F811
-    tmp_path: Path,
-):
+def test_axe_finds_nothing_serious_in_mocks(ada: Reader, run: Run, axe: str, tmp_path: Path):
     get_user_model().objects.update(is_admin=True)
     call(ada, run, "goods?q=ea")
     call(ada, run, "good")
     page, found = ada.page, []
-    for scheme, (width, height) in zip(("light", "dark"), SCREENS, strict=True):
+    for scheme, (width, height) in zip(("light", "dark"), DESK_AND_PHONE, strict=True):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size({"width": width, "height": height})
         operation = opened(ada, "shop", "listGoods")

@@ -20,7 +20,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 
-from tests.apps.mocks.test_served_files import EXAMPLES, OPENAPI, write
+from tests.apps.mocks.test_served_files import EXAMPLES, OPENAPI
+from tests.support.files import write_files
 from tests.support.processes import ROOT, until
 
 pytestmark = pytest.mark.slow
@@ -80,7 +81,7 @@ class Served:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     files = {"suite.star": "", "api/pets.yaml": OPENAPI, "mock/pets/listPets.yaml": EXAMPLES}
-    return write(tmp_path / "shop", files)
+    return write_files(tmp_path / "shop", files)
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_an_edit_answers_and_a_broken_one_does_not(served: Served, shop: Path):
 
 def test_an_unmatched_call_is_shown_with_what_differs(tmp_path: Path, shop: Path):
     conditions = "[{from: query, param: name, value: Rex}, {from: query, param: age, value: '7'}]"
-    write(shop, {"mock/pets/listPets.yaml": f"examples: {{rex: {{when: {conditions}}}}}\n"})
+    write_files(shop, {"mock/pets/listPets.yaml": f"examples: {{rex: {{when: {conditions}}}}}\n"})
     served = Served(tmp_path, str(shop), "--port", "0", "--log")
     try:
         found = served.hears(r"^  pets  (\S+) ", where=served.out)
@@ -177,7 +178,7 @@ def test_no_request_is_lost_while_it_reloads(served: Served, shop: Path):
 
 
 def test_a_contract_alone_is_served_and_said_for_people(tmp_path: Path):
-    write(tmp_path, {"openapi.yaml": OPENAPI})
+    write_files(tmp_path, {"openapi.yaml": OPENAPI})
     served = Served(tmp_path, str(tmp_path / "openapi.yaml"), "--port", "0", "--log")
     try:
         found = served.hears(r"^  (\S+) +(http\S+) +1 operation$", where=served.out)
@@ -218,14 +219,18 @@ def ended(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_wrong_use_is_said(tmp_path: Path, shop: Path, served: Served):
     port = str(httpx.URL(served.facts()["url"]).port)
-    broken = write(tmp_path / "broken", {"suite.star": ""})
+    broken = write_files(tmp_path / "broken", {"suite.star": ""})
     (broken / "x.yaml").write_bytes(b"\0")
     for words, code, said in (
         ((), 2, "usage: partita mock serve"),
         (("shop", "--port", "70000"), 2, "'70000' is not a port (0 to 65535)"),
         (("shop", "--colour"), 2, "unrecognized arguments: --colour"),
         (("no-such-suite",), 3, 'error suite_not_found: "no-such-suite" is neither'),
-        ((str(write(tmp_path / "empty", {"suite.star": ""})), "--port", "0"), 3, "no operation"),
+        (
+            (str(write_files(tmp_path / "empty", {"suite.star": ""})), "--port", "0"),
+            3,
+            "no operation",
+        ),
         ((str(broken), "--port", "0"), 1, "error package_invalid: x.yaml contains a NUL byte"),
         (("no-such-suite", "--port", port), 3, "error suite_not_found"),
         ((str(shop), "--port", port), 5, f"127.0.0.1:{port} (Address already in use)"),

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from tests.support import servers
+from tests.support.files import write_files
 from tests.support.mock_planes import files
 from tests.support.processes import Process, until
 from tests.support.store_templates import copy_sqlite_store
@@ -34,7 +35,7 @@ class Servers:
 
     def __init__(self, folder: Path, *, redis: str = "", **more: str) -> None:
         self.folder, self.suites = folder, folder / "suites"
-        write(self.suites / "orders", files())
+        write_files(self.suites / "orders", files())
         (self.suites / "orders" / "suite.star").write_text(SUITE)
         self.environment = {
             "PATH": os.environ["PATH"],
@@ -67,12 +68,6 @@ class Servers:
             yield url, process
         finally:
             process.end()
-
-
-def write(folder: Path, named: dict[str, bytes]) -> None:
-    for path, content in named.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
 
 
 def is_up(url: str) -> bool:
@@ -123,9 +118,7 @@ def test_mocks_of_a_real_server(tmp_path: Path) -> None:
 def test_a_killed_process_leaves_the_other_serving_and_the_state_whole(tmp_path: Path) -> None:
     """Invariant 29."""
     with ExitStack() as stack:
-        redis = stack.enter_context(servers.redis(tmp_path)).get("TEST_REDIS_ADDR", "")
-        if not redis:
-            pytest.skip("redis-server is not installed")
+        redis = stack.enter_context(servers.own_redis(tmp_path))
         world = Servers(tmp_path, redis=redis)
         one, first = stack.enter_context(world.server("one"))
         two, _ = stack.enter_context(world.server("two"))
@@ -168,9 +161,7 @@ def test_without_redis_each_process_serves_from_memory_and_says_so(tmp_path: Pat
     """Invariant 34."""
     with ExitStack() as stack:
         redis_server = stack.enter_context(ExitStack())
-        redis = redis_server.enter_context(servers.redis(tmp_path)).get("TEST_REDIS_ADDR", "")
-        if not redis:
-            pytest.skip("redis-server is not installed")
+        redis = redis_server.enter_context(servers.own_redis(tmp_path))
         world = Servers(tmp_path, redis=redis)
         one, _ = stack.enter_context(world.server("one"))
         two, _ = stack.enter_context(world.server("two"))

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.parts import need
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, runtime_of, write_suite
 from worker.host import container_bridge
 
 RUNS = 8
@@ -86,16 +85,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     for number in range(RUNS):
         files[f"profiles/p{number}.yaml"] = f"env: {{WHO: guest-{number}}}\n"
     write_suite(suites, "desk", SUITE, files)
-    made = Up(
-        folder / "up",
-        SUITES_DIR=str(suites),
-        UP_DEMO="0",
-        LOCAL_RUNTIME="docker",
-        DOCKER_HOST=need("TEST_DOCKER_HOST", "a Docker engine"),
-    )
-    made.start()
-    yield made
-    made.end()
+    with Up(folder / "up", SUITES_DIR=str(suites), UP_DEMO="0", **runtime_of("docker")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -82,15 +82,9 @@ def world(transactional_db, settings, tmp_path) -> World:
 
 @pytest.fixture
 def server(world: World, settings, tmp_path) -> Iterator[Server]:
-    running = Server(tmp_path)
-    running.environment |= {
-        "PLATFORM_SETTINGS_FILE": str(settings.PLATFORM_SETTINGS_FILE),
-        "SUITES_DIR": str(settings.SUITES_DIR),
-        "AGENT_SHARED_SECRET": settings.AGENT_SHARED_SECRET,
-    }
-    running.start()
-    yield running
-    running.kill()
+    names = ("PLATFORM_SETTINGS_FILE", "SUITES_DIR", "AGENT_SHARED_SECRET")
+    with Server(tmp_path).serve(**{name: str(getattr(settings, name)) for name in names}) as made:
+        yield made
 
 
 @dataclass(frozen=True)

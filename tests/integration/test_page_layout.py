@@ -7,19 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-)
 from tests.support.browser import Reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PAGES = [
     *("/", "/suites", "/suites/hello", "/catalog", "/profiles", "/profiles/hello"),
     *("/profiles/hello/-/new", "/settings/general", "/settings/backends", "/team", "/account"),
@@ -33,7 +23,7 @@ def left_edge(page: Page) -> float:
     return found
 
 
-def test_no_page_moves_sideways(ada: Reader):  # noqa: F811
+def test_no_page_moves_sideways(ada: Reader):
     ada.page.set_viewport_size({"width": 1800, "height": 900})
     edges = {}
     for path in PAGES:
@@ -45,7 +35,7 @@ def test_no_page_moves_sideways(ada: Reader):  # noqa: F811
     ada.complaints[:] = [said for said in ada.complaints if "404" not in said]
 
 
-def test_the_tabs_of_a_suite_work_by_keyboard_and_stay_in_the_address(ada: Reader):  # noqa: F811
+def test_the_tabs_of_a_suite_work_by_keyboard_and_stay_in_the_address(ada: Reader):
     page = ada.page
     ada.open("/suites/shop")
     expect(page.get_by_role("heading", name="Recent runs")).to_be_in_viewport()
@@ -62,7 +52,7 @@ def test_the_tabs_of_a_suite_work_by_keyboard_and_stay_in_the_address(ada: Reade
     expect(page.get_by_role("region", name="Text of README.md")).to_be_visible()
 
 
-def test_the_cards_of_an_account_are_in_two_columns_where_there_is_room(ada: Reader):  # noqa: F811
+def test_the_cards_of_an_account_are_in_two_columns_where_there_is_room(ada: Reader):
     columns = (
         "new Set([...document.querySelectorAll('.card-columns > .panel')]"
         ".map(card => Math.round(card.getBoundingClientRect().left))).size"
@@ -74,7 +64,7 @@ def test_the_cards_of_an_account_are_in_two_columns_where_there_is_room(ada: Rea
 
 
 @pytest.mark.parametrize("path", ["/profiles", "/profiles/hello", "/team"])
-def test_a_table_of_a_phone_shows_all_its_columns(ada: Reader, path: str):  # noqa: F811
+def test_a_table_of_a_phone_shows_all_its_columns(ada: Reader, path: str):
     ada.page.set_viewport_size({"width": 390, "height": 844})
     ada.open(path)
 
@@ -87,7 +77,7 @@ def test_a_table_of_a_phone_shows_all_its_columns(ada: Reader, path: str):  # no
 
 
 @pytest.mark.parametrize("path", ["/suites", "/suites/shop", "/settings/general"])
-def test_with_forced_colors_only_what_is_chosen_is_underlined(ada: Reader, path: str):  # noqa: F811
+def test_with_forced_colors_only_what_is_chosen_is_underlined(ada: Reader, path: str):
     ada.page.emulate_media(forced_colors="active")
     ada.open(path)
 

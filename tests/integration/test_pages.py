@@ -3,97 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
-from apps.accounts.api import Principal, Role
-from apps.agents.models import Agent
 from apps.executions import api as executions
-from apps.executions.models import WorkLease
-from kernel import clock
 from kernel.agent_protocol import ProbeProgress, StateReport, job_of
-from tests.apps.executions.runs import (
-    Run,
-    Worker,
-    booted_run,
-    let_retries_be_due,
-    node,
-    queued_run,
-)
+from tests.apps.executions.runs import Run, Worker, booted_run, let_retries_be_due, node, queued_run
+from tests.integration.pages import EVIL, open_run, principal, three_steps
 from tests.support.browser import PASSWORD, Reader, Server, reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
-EVIL = '<img src=x onerror=alert(1)><script>alert("x")</script>'
-
-
-@pytest.fixture(scope="module")
-def browser(shared_browser: Browser) -> Browser:
-    return shared_browser
-
-
-@pytest.fixture(scope="module")
-def server(shared_server: Server) -> Server:
-    return shared_server
-
-
-@pytest.fixture
-def ada(browser: Browser, server: Server) -> Iterator[Reader]:
-    with reader(browser, server) as who:
-        who.sign_in()
-        yield who
-        assert who.complaints == []
-
-
-@pytest.fixture
-def worker() -> Worker:
-    """A runner that stays online however long a busy machine takes for a test."""
-    worker = Worker()
-    Agent.objects.update(last_heartbeat_at=clock.now() + timedelta(hours=1))
-    return worker
-
-
-@pytest.fixture
-def nobody_admits() -> None:
-    """The server's sweep, every two seconds, would admit what a test queues."""
-    late = clock.now() + timedelta(hours=1)
-    WorkLease.objects.update_or_create(
-        name="sweep", defaults={"holder": "the test", "expires_at": late}
-    )
-
-
-def principal(who: Reader) -> Principal:
-    user = who.user
-    return Principal(
-        user_id=user.id,
-        workspace_id=user.workspace_id,
-        is_admin=False,
-        full_name=user.full_name,
-        email=user.email,
-        expires_at=clock.now(),
-        role=Role.ADMIN,
-    )
-
-
-def three_steps(who: Reader) -> Run:
-    return booted_run(
-        node("seed"),
-        node("check", after=["seed"], kind="test"),
-        node("tidy", on_failure=["check"]),
-        principal=principal(who),
-    )
-
-
-def open_run(who: Reader, run: Run) -> Page:
-    who.open(f"/executions/{run.id}")
-    return who.page
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 # scrolling draws in the next frame, and what is not at hand is shown as loading first

@@ -8,20 +8,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.packages import program
 from tests.support.processes import ROOT
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = pytest.mark.browser
 MODULE = ROOT / "static" / "console" / "js" / "ansi.js"
 ESC = "\x1b"
 
 
 @pytest.fixture(scope="module")
-def page(shared_browser: Browser) -> Iterator[Page]:
-    page = shared_browser.new_page()
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
     page.goto("about:blank")
     page.evaluate(
         "async text => { window.ansi = await import("

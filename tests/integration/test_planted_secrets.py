@@ -25,6 +25,7 @@ import pytest
 import redis
 
 from tests.support.cluster import SETTINGS, Cluster
+from tests.support.files import write_files
 from tests.support.otlp import Collector, collecting
 from tests.support.parts import need
 from tests.support.processes import until
@@ -216,9 +217,7 @@ def spans() -> Iterator[Collector]:
 def cluster(tmp_path_factory: pytest.TempPathFactory, spans: Collector) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("planted")
     suite = folder / "leaky"
-    for path, text in {"suite.star": SUITE, "tasks/leak.py": LEAK}.items():
-        (suite / path).parent.mkdir(parents=True, exist_ok=True)
-        (suite / path).write_text(text)
+    write_files(suite, {"suite.star": SUITE, "tasks/leak.py": LEAK})
     telemetry = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint,
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",

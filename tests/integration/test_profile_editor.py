@@ -5,19 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-)
 from tests.support.browser import Reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def written(reader: Reader) -> Page:
@@ -36,7 +26,7 @@ def written(reader: Reader) -> Page:
     return page
 
 
-def test_faults_are_shown_while_typing_and_lead_to_their_places(ada: Reader):  # noqa: F811
+def test_faults_are_shown_while_typing_and_lead_to_their_places(ada: Reader):
     page = written(ada)
 
     place = page.get_by_role("link", name="line 2, column 6")
@@ -55,7 +45,7 @@ def test_faults_are_shown_while_typing_and_lead_to_their_places(ada: Reader):  #
     expect(page.locator("#check")).to_contain_text("this profile")
 
 
-def test_a_profile_is_saved_explained_and_deleted(ada: Reader):  # noqa: F811
+def test_a_profile_is_saved_explained_and_deleted(ada: Reader):
     page = written(ada)
     page.fill("#yaml", "env: {A: one}\n")
     page.get_by_role("button", name="Save").focus()

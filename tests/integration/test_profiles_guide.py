@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.files import write_files
 from tests.support.guides import GUIDES
 from tests.support.processes import ROOT
 from tests.support.up import Up
@@ -56,9 +57,7 @@ def matches(said: str, expected: list[str]) -> bool:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[tuple[Path, Up]]:
     """The folder of the reader, and `up` as the guide starts it."""
-    for path, text in files().items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    write_files(tmp_path, files())
     started = re.search(r"^```sh\n(.*) \./partita up\n```$", GUIDE, re.M)
     assert started
     environment = dict(word.split("=", 1) for word in shlex.split(started[1]))

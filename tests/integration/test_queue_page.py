@@ -8,25 +8,16 @@ import pytest
 from playwright.sync_api import expect
 
 from apps.executions import api as executions
-from tests.apps.executions.runs import Run, node, queued_run, somebody
+from tests.apps.executions.runs import Run, node, queued_run
 from tests.apps.executions.test_places import end_run
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    nobody_admits,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-)
+from tests.integration.pages import findings, picture, principal
 from tests.support.browser import Reader
-from tests.support.packages import program
+from tests.support.people import somebody
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
 SCREENS = [
     (width, height, scheme)
@@ -37,7 +28,7 @@ WAITS = "10 of 10 places of this installation are used by other workspaces"
 
 
 @pytest.fixture
-def waiting(ada: Reader) -> Run:  # noqa: F811
+def waiting(ada: Reader) -> Run:
     """A run in the queue, behind ten active ones of two other workspaces."""
     others = [somebody(), somebody()]
     end_run(queued_run(node("a"), principal=others[0]), after_s=600)
@@ -50,9 +41,7 @@ def waiting(ada: Reader) -> Run:  # noqa: F811
 
 
 def test_a_queued_run_says_what_it_waits_for_and_when_it_is_expected(
-    ada: Reader,  # noqa: F811
-    waiting: Run,
-    axe: str,  # noqa: F811
+    ada: Reader, waiting: Run, axe: str
 ):
     page = ada.page
     ada.open(f"/executions/{waiting.id}")
@@ -68,11 +57,7 @@ def test_a_queued_run_says_what_it_waits_for_and_when_it_is_expected(
 
 @pytest.mark.parametrize(("width", "height", "scheme"), SCREENS)
 def test_the_queue_fits_every_screen(
-    ada: Reader,  # noqa: F811
-    waiting: Run,
-    width: int,
-    height: int,
-    scheme: Any,
+    ada: Reader, waiting: Run, width: int, height: int, scheme: Any
 ):
     page = ada.page
     page.set_viewport_size({"width": width, "height": height})

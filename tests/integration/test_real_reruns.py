@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.support.browser import fill_sign_in
 from tests.support.up import Up, up_with_suite
 
 SUITE = """
@@ -50,8 +51,8 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         yield up
 
 
-@pytest.fixture
-def failed(up: Up) -> dict[str, Any]:
+def fail(up: Up) -> dict[str, Any]:
+    """Return a run of forty steps of which three have failed."""
     detail = up.wait_for(up.launch("forty"))
     statuses = {step["id"]: step["status"] for step in detail["steps"]}
     assert len(statuses) == 40
@@ -59,14 +60,18 @@ def failed(up: Up) -> dict[str, Any]:
     return detail
 
 
+@pytest.fixture(scope="module")
+def failed(up: Up) -> dict[str, Any]:
+    """One for the tests that do not count its attempts."""
+    return fail(up)
+
+
 def skipped(detail: dict[str, Any]) -> set[str]:
     return {step["id"] for step in detail["steps"] if step.get("reason") == "not_selected"}
 
 
 @pytest.mark.browser
-def test_api_page_and_command_show_one_plan(
-    up: Up, failed: dict[str, Any], shared_browser: Browser
-):
+def test_api_page_and_command_show_one_plan(up: Up, failed: dict[str, Any], browser: Browser):
     with up.client() as client:
         body = {"scope": "failed", "dryRun": True}
         by_api = client.post(f"/executions/{failed['id']}/rerun", json=body).json()
@@ -79,16 +84,13 @@ def test_api_page_and_command_show_one_plan(
     for step, text in texts.items():
         assert re.search(rf"^  {step} +{re.escape(text)}$", said, re.MULTILINE)
     assert by_api["sentence"] in said
-    assert plan_on_the_page(shared_browser, up, failed["id"]) == texts
+    assert plan_on_the_page(browser, up, failed["id"]) == texts
 
 
 def plan_on_the_page(browser: Browser, up: Up, run_id: str) -> dict[str, str]:
-    account = up.credentials()
     with browser.new_page() as page:
         page.goto(f"{up.url}/sign-in?next=/executions/{run_id}")
-        page.get_by_label("Email").fill(account["email"])
-        page.get_by_label("Password").fill(account["password"])
-        page.get_by_role("button", name="Sign in").click()
+        fill_sign_in(page, up.credentials())
         page.get_by_role("button", name="Run again").click()
         plan = page.locator("[data-rerun-plan]")
         expect(plan).to_have_attribute("aria-busy", "false")
@@ -96,7 +98,8 @@ def plan_on_the_page(browser: Browser, up: Up, run_id: str) -> dict[str, str]:
     return dict(row.split(" ", 1) for row in rows)
 
 
-def test_a_rerun_of_what_failed_runs_that_and_what_it_needs(up: Up, failed: dict[str, Any]):
+def test_a_rerun_of_what_failed_runs_that_and_what_it_needs(up: Up):
+    failed = fail(up)
     with up.client() as client:
         answer = client.post(f"/executions/{failed['id']}/rerun", json={"scope": "failed"})
     second = up.wait_for(answer.json()["id"])

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.parts import need
+from tests.support.files import write_files
 from tests.support.processes import until
 from tests.support.registry_suites import TestRegistry
-from tests.support.up import Up
+from tests.support.up import Up, runtime_of
 
 CHILD = {
     "suite.star": (
@@ -37,12 +37,6 @@ PARENT = {
 }
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-
-
 @pytest.fixture(
     scope="module", params=["process", pytest.param("docker", marks=pytest.mark.docker)]
 )
@@ -60,26 +54,23 @@ def up(
     tmp_path_factory: pytest.TempPathFactory, registry: TestRegistry, runtime: str
 ) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("registry-runs")
-    more = {"LOCAL_RUNTIME": runtime}
-    if runtime == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
     (folder / "configuration.yaml").write_text(
         "agents:\n  - {agentId: local, name: Local, type: local, default: true}\n"
         + registry.settings_text()
     )
-    write(folder / "suites" / "tiny", {"suite.star": 'log.info("hello")\n'})
+    write_files(folder / "suites" / "tiny", {"suite.star": 'log.info("hello")\n'})
     up = Up(
         folder / "up",
         SUITES_DIR=str(folder / "suites"),
         PLATFORM_SETTINGS_FILE=str(folder / "configuration.yaml"),
         UP_DEMO="0",
-        **more,
+        **runtime_of(runtime),
     )
     up.start()
     repository = registry.repository("distant")
     for version in ("1", "2"):
         draft = folder / "suites" / "distant"
-        write(draft, {**CHILD, "words.txt": CHILD["words.txt"].format(version=version)})
+        write_files(draft, {**CHILD, "words.txt": CHILD["words.txt"].format(version=version)})
         pushed = up.manage("suite", "push", "distant", f"{repository}:{version}")
         assert pushed.returncode == 0, pushed.stderr
         shutil.rmtree(draft)
@@ -156,7 +147,7 @@ def locked_parent(up: Up, registry: TestRegistry, name: str) -> Path:
     folder = Path(up.environment["SUITES_DIR"]) / name
     repository = registry.repository("distant")
     declared = PARENT["dependencies.yaml"].format(repository=repository)
-    write(folder, {**PARENT, "dependencies.yaml": declared})
+    write_files(folder, {**PARENT, "dependencies.yaml": declared})
     locked = up.manage("suite", "lock", name)
     assert locked.returncode == 0, locked.stderr
     return folder

@@ -13,25 +13,19 @@ from apps.executions.models import StepRepeat
 from tests.apps.executions.kept import chunk, completion, end_keeping, take
 from tests.apps.executions.runs import Run, Worker
 from tests.apps.executions.test_repeats import upload
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_kept_environment_page import SCREENS, kept  # noqa: F401 - fixture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    nobody_admits,  # noqa: F401
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.integration.pages import SCREENS, findings, kept_run, picture
 from tests.support.browser import Reader
-from tests.support.packages import program
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
+
+
+@pytest.fixture
+def kept(ada: Reader, worker: Worker) -> Run:
+    return kept_run(ada, worker)
 
 
 def open_step(reader: Reader, run: Run, step: str = "seed") -> Any:
@@ -49,11 +43,7 @@ def dialog(page: Page) -> Any:
     return page.locator("dialog#repeat")
 
 
-def test_a_step_runs_again_and_its_log_is_followed(
-    ada: Reader,  # noqa: F811
-    kept: Run,  # noqa: F811
-    worker: Worker,  # noqa: F811
-):
+def test_a_step_runs_again_and_its_log_is_followed(ada: Reader, kept: Run, worker: Worker):
     page, more = ada.page, open_step(ada, kept)
     more.get_by_role("button", name="Run this step again").click()
     expect(dialog(page).get_by_role("heading")).to_have_text("Run seed again")
@@ -75,7 +65,7 @@ def test_a_step_runs_again_and_its_log_is_followed(
     assert kept.statuses["seed"] == "failed"
 
 
-def test_the_keyboard_alone_opens_fills_sends_and_leaves_the_dialog(ada: Reader, kept: Run):  # noqa: F811
+def test_the_keyboard_alone_opens_fills_sends_and_leaves_the_dialog(ada: Reader, kept: Run):
     page, more = ada.page, open_step(ada, kept)
     button = more.get_by_role("button", name="Run this step again")
     button.focus()
@@ -93,7 +83,7 @@ def test_the_keyboard_alone_opens_fills_sends_and_leaves_the_dialog(ada: Reader,
     assert StepRepeat.objects.get().command == "false"
 
 
-def test_what_is_wrong_is_said_in_the_dialog(ada: Reader, kept: Run):  # noqa: F811
+def test_what_is_wrong_is_said_in_the_dialog(ada: Reader, kept: Run):
     page, more = ada.page, open_step(ada, kept)
     more.get_by_role("button", name="Run this step again").click()
     for text, words in (("BREAK", "write NAME=value"), ("1A=x", "begins with no digit")):
@@ -105,7 +95,7 @@ def test_what_is_wrong_is_said_in_the_dialog(ada: Reader, kept: Run):  # noqa: F
     ada.complaints.clear()
 
 
-def test_one_that_waits_is_canceled(ada: Reader, kept: Run):  # noqa: F811
+def test_one_that_waits_is_canceled(ada: Reader, kept: Run):
     executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
     more = open_step(ada, kept)
     more.locator("summary").click()
@@ -113,7 +103,7 @@ def test_one_that_waits_is_canceled(ada: Reader, kept: Run):  # noqa: F811
     expect(more.locator("summary")).to_contain_text("#2 was canceled")
 
 
-def test_a_viewer_reads_and_after_the_end_nobody_asks(ada: Reader, kept: Run):  # noqa: F811
+def test_a_viewer_reads_and_after_the_end_nobody_asks(ada: Reader, kept: Run):
     executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
     Membership.objects.update(role="viewer")
     more = open_step(ada, kept)
@@ -127,11 +117,7 @@ def test_a_viewer_reads_and_after_the_end_nobody_asks(ada: Reader, kept: Run):  
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_it_fits_its_window_and_axe_finds_nothing(
-    ada: Reader,  # noqa: F811
-    axe: str,  # noqa: F811
-    kept: Run,  # noqa: F811
-    worker: Worker,  # noqa: F811
-    screen: tuple[int, int, Any],
+    ada: Reader, axe: str, kept: Run, worker: Worker, screen: tuple[int, int, Any]
 ):
     width, height, scheme = screen
     page = ada.page

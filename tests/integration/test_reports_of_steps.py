@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.parts import need
 from tests.support.report_suites import make_report_suites, reasons, reported_cases
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, runtime_of, write_suite
 
 pytestmark = pytest.mark.slow
 MISSING = """
@@ -34,14 +33,9 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     suites = folder / "suites"
     make_report_suites(suites)
     write_suite(suites, "missing", MISSING, {})
-    environment = {"LOCAL_RUNTIME": request.param, "SUITES_DIR": str(suites), "UP_DEMO": "0"}
-    if request.param == "docker":
-        environment["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(folder / "up", **environment)
-    try:
-        yield up.start()
-    finally:
-        up.end()
+    more = runtime_of(request.param)
+    with Up(folder / "up", SUITES_DIR=str(suites), UP_DEMO="0", **more) as up:
+        yield up
 
 
 def launch(up: Up, suite: str) -> str:

@@ -12,26 +12,14 @@ from apps.accounts.models import Membership
 from apps.executions import api as executions
 from apps.executions.models import Execution, Step
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    nobody_admits,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.integration.pages import SCREENS, findings, picture, principal
 from tests.support.browser import Reader
-from tests.support.packages import program
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
-SCREENS = [(1440, 900, "light"), (1440, 900, "dark"), (1024, 768, "light"), (390, 844, "dark")]
 FORTY = (
     node("db"),
     node("seed", after=["db"]),
@@ -41,20 +29,20 @@ FORTY = (
 )
 
 
-def end_steps(worker: Worker, *wrong: str) -> None:  # noqa: F811
+def end_steps(worker: Worker, *wrong: str) -> None:
     while claimed := worker.claim():
         for step in claimed:
             (worker.fail if step in wrong else worker.end)(step)
 
 
-def made(who: Reader, worker: Worker, *wrong: str, **facts: Any) -> Run:  # noqa: F811
+def made(who: Reader, worker: Worker, *wrong: str, **facts: Any) -> Run:
     run = booted_run(*FORTY, principal=principal(who), **facts)
     end_steps(worker, *wrong)
     return run
 
 
 @pytest.fixture
-def failed(ada: Reader, worker: Worker) -> Run:  # noqa: F811
+def failed(ada: Reader, worker: Worker) -> Run:
     """A healthy run, then one whose image and environment differ, of which three tests fail."""
     made(ada, worker, with_profile=profile(file_name="ci.yaml", env={"REGION": "eu"}))
     other = profile(env={"REGION": "us", "NEW": "x"})
@@ -75,10 +63,7 @@ def plan_of_dialog(dialog: Any) -> dict[str, str]:
     return {row.locator("code").inner_text(): row.inner_text().split(" ", 1)[1] for row in rows}
 
 
-def test_failed_steps_run_again_from_the_page_with_the_plan_shown_before(
-    ada: Reader,  # noqa: F811
-    failed: Run,
-):
+def test_failed_steps_run_again_from_the_page_with_the_plan_shown_before(ada: Reader, failed: Run):
     page = ada.page
     ada.open(f"/executions/{failed.id}")
 
@@ -104,10 +89,7 @@ def test_failed_steps_run_again_from_the_page_with_the_plan_shown_before(
     expect(row.get_by_role("link", name="2 queued")).to_be_visible()
 
 
-def test_the_key_opens_the_dialog_and_one_step_is_the_chosen_one(
-    ada: Reader,  # noqa: F811
-    failed: Run,
-):
+def test_the_key_opens_the_dialog_and_one_step_is_the_chosen_one(ada: Reader, failed: Run):
     page = ada.page
     ada.open(f"/executions/{failed.id}")
     page.locator("#step-t38").click()
@@ -129,10 +111,7 @@ def test_the_key_opens_the_dialog_and_one_step_is_the_chosen_one(
     expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("run it again")
 
 
-def test_a_refusal_stands_in_the_dialog_and_nothing_starts(
-    ada: Reader,  # noqa: F811
-    worker: Worker,  # noqa: F811
-):
+def test_a_refusal_stands_in_the_dialog_and_nothing_starts(ada: Reader, worker: Worker):
     run = made(ada, worker)
     ada.open(f"/executions/{run.id}")
     dialog = open_dialog(ada.page)
@@ -146,10 +125,7 @@ def test_a_refusal_stands_in_the_dialog_and_nothing_starts(
     ada.complaints.clear()
 
 
-def test_the_button_comes_when_the_run_ends(
-    ada: Reader,  # noqa: F811
-    worker: Worker,  # noqa: F811
-):
+def test_the_button_comes_when_the_run_ends(ada: Reader, worker: Worker):
     run = booted_run(node("a"), principal=principal(ada))
     ada.open(f"/executions/{run.id}")
     expect(ada.page.get_by_role("button", name="Run again")).to_be_hidden()
@@ -161,7 +137,7 @@ def test_the_button_comes_when_the_run_ends(
     expect(ada.page.get_by_role("button", name="Run again")).to_be_visible()
 
 
-def test_viewers_have_no_button(ada: Reader, failed: Run):  # noqa: F811
+def test_viewers_have_no_button(ada: Reader, failed: Run):
     Membership.objects.update(role="viewer")
     ada.open(f"/executions/{failed.id}")
 
@@ -171,10 +147,7 @@ def test_viewers_have_no_button(ada: Reader, failed: Run):  # noqa: F811
     expect(ada.page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_what_differs_since_the_last_green_run_is_one_table(
-    ada: Reader,  # noqa: F811
-    failed: Run,
-):
+def test_what_differs_since_the_last_green_run_is_one_table(ada: Reader, failed: Run):
     ada.open(f"/executions/{failed.id}")
     part = ada.page.locator(".since-green")
     expect(part.locator("summary")).to_have_text("Since the last green run: 3 differences")
@@ -192,10 +165,7 @@ def test_what_differs_since_the_last_green_run_is_one_table(
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_dialog_and_page_fit_their_window_and_axe_finds_nothing(
-    ada: Reader,  # noqa: F811
-    failed: Run,
-    axe: str,  # noqa: F811
-    screen: tuple[int, int, Any],
+    ada: Reader, failed: Run, axe: str, screen: tuple[int, int, Any]
 ):
     width, height, scheme = screen
     request = executions.RerunRequest(scope=executions.RerunScope.FAILED)

@@ -11,21 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from apps.executions import api as executions
 from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.integration.pages import principal
 from tests.support.browser import Reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 SCREENS = [(1440, 900), (1024, 768), (900, 900), (390, 844)]
 NARROW = 900  # pixels; below it the parts of the page are tabs
 CAUSE = "Because migrate"
@@ -50,7 +39,7 @@ expect.set_options(timeout=30_000)
 
 
 @pytest.fixture
-def run(ada: Reader, worker: Worker) -> Run:  # noqa: F811
+def run(ada: Reader, worker: Worker) -> Run:
     """Forty steps: the 23rd, `migrate`, fails; the 35th of the list, `report`, needs it."""
     loads = [f"load-data-{n}" for n in range(1, 9)]
     builds = [f"build-{n}" for n in range(1, 14)]
@@ -80,12 +69,12 @@ def run(ada: Reader, worker: Worker) -> Run:  # noqa: F811
 
 
 @pytest.fixture(params=SCREENS, ids=lambda screen: str(screen[0]))
-def page(request: pytest.FixtureRequest, ada: Reader) -> Page:  # noqa: F811
+def page(request: pytest.FixtureRequest, ada: Reader) -> Page:
     ada.page.set_viewport_size({"width": request.param[0], "height": request.param[1]})
     return ada.page
 
 
-def open_run(page: Page, ada: Reader, run: Run, more: str = "") -> None:  # noqa: F811
+def open_run(page: Page, ada: Reader, run: Run, more: str = "") -> None:
     ada.open(f"/executions/{run.id}{more}")
     expect(page.locator("#log-link")).to_have_attribute("data-link", "ended")
 
@@ -127,11 +116,7 @@ def pictures(page: Page, name: str) -> None:
         page.screenshot(path=str(Path(PICTURES) / f"{name}-{width}-{scheme}.png"))
 
 
-def test_the_35th_of_40_steps_shows_its_log_and_its_cause(
-    ada: Reader,  # noqa: F811
-    page: Page,
-    run: Run,
-):
+def test_the_35th_of_40_steps_shows_its_log_and_its_cause(ada: Reader, page: Page, run: Run):
     """By mouse and by keyboard; the log stays in view however far the page is scrolled."""
     open_run(page, ada, run)
     pictures(page, "open")
@@ -154,11 +139,7 @@ def test_the_35th_of_40_steps_shows_its_log_and_its_cause(
     assert_chosen(page, "report")
 
 
-def test_a_text_in_another_step_is_found(
-    ada: Reader,  # noqa: F811
-    page: Page,
-    run: Run,
-):
+def test_a_text_in_another_step_is_found(ada: Reader, page: Page, run: Run):
     open_run(page, ada, run)
     expect(page.locator("#log-filter")).to_have_value("migrate")
 
@@ -176,11 +157,7 @@ def test_a_text_in_another_step_is_found(
     pictures(page, "found")
 
 
-def test_a_tab_that_the_address_names_is_in_sight(
-    ada: Reader,  # noqa: F811
-    page: Page,
-    run: Run,
-):
+def test_a_tab_that_the_address_names_is_in_sight(ada: Reader, page: Page, run: Run):
     for tab in ("tests", "graph", "events"):
         open_run(page, ada, run, f"?tab={tab}")
         expect(page.get_by_role("tab", selected=True)).to_contain_text(tab.capitalize())
@@ -191,7 +168,7 @@ def test_a_tab_that_the_address_names_is_in_sight(
         pictures(page, tab)
 
 
-def test_hits_are_walked_step_by_step(ada: Reader, run: Run):  # noqa: F811
+def test_hits_are_walked_step_by_step(ada: Reader, run: Run):
     page = ada.page
     open_run(page, ada, run)
     expect(page.locator("#log-filter")).to_have_value("migrate")
@@ -216,7 +193,7 @@ def test_hits_are_walked_step_by_step(ada: Reader, run: Run):  # noqa: F811
     expect(page.locator(".log-row.is-marked .log-text")).to_have_text("line 60 of 60")
 
 
-def test_a_pattern_that_is_not_understood_is_named(ada: Reader, run: Run):  # noqa: F811
+def test_a_pattern_that_is_not_understood_is_named(ada: Reader, run: Run):
     page = ada.page
     open_run(page, ada, run)
     page.get_by_role("button", name="Regular expression").click()
@@ -228,7 +205,7 @@ def test_a_pattern_that_is_not_understood_is_named(ada: Reader, run: Run):  # no
     ada.complaints.clear()  # the refused request
 
 
-def test_the_log_is_few_tab_stops_away(ada: Reader, run: Run):  # noqa: F811
+def test_the_log_is_few_tab_stops_away(ada: Reader, run: Run):
     page = ada.page
     open_run(page, ada, run)
     stops = 0
@@ -246,7 +223,7 @@ def test_the_log_is_few_tab_stops_away(ada: Reader, run: Run):  # noqa: F811
     expect(page.locator("#log")).to_be_focused()
 
 
-def test_a_finished_run_offers_only_what_it_can_do(ada: Reader, run: Run):  # noqa: F811
+def test_a_finished_run_offers_only_what_it_can_do(ada: Reader, run: Run):
     page = ada.page
     open_run(page, ada, run)
     expect(page.get_by_role("button", name="Follow")).to_have_count(0)
@@ -261,7 +238,7 @@ def test_a_finished_run_offers_only_what_it_can_do(ada: Reader, run: Run):  # no
     assert not re.search("cancel|follow|launch", keys.inner_text())
 
 
-def test_siblings_are_one_node_that_opens(ada: Reader, run: Run):  # noqa: F811
+def test_siblings_are_one_node_that_opens(ada: Reader, run: Run):
     page = ada.page
     open_run(page, ada, run, "?tab=graph")
     nodes = page.locator("#graph .node")
@@ -292,7 +269,7 @@ def test_siblings_are_one_node_that_opens(ada: Reader, run: Run):  # noqa: F811
     )
 
 
-def test_wrapped_lines_stand_below_each_other_to_the_last(ada: Reader, worker: Worker):  # noqa: F811
+def test_wrapped_lines_stand_below_each_other_to_the_last(ada: Reader, worker: Worker):
     run = booted_run(node("seed"), principal=principal(ada))
     worker.claim()
     worker.log("seed", *(f"line {n} " + "x" * (n % 7) * 120 for n in range(3_000)))

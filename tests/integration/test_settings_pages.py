@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from playwright.sync_api import Browser
 
 from apps.accounts.api import operator
 from apps.console.domain.settings_sections import SECTIONS
 from apps.platform_settings.api import replace_settings, settings_document
 from tests.apps.platform_settings.documents import document
-from tests.integration.test_accessibility import axe, findings_everywhere  # noqa: F401 - fixture
-from tests.integration.test_pages import browser, server  # noqa: F401 - fixtures
-from tests.support.browser import Reader, reader
-from tests.support.packages import program
+from tests.integration.pages import findings_everywhere
+from tests.support.browser import Reader
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PATHS = [f"/settings/{name}" for name in SECTIONS]
 SHOTS = os.environ.get("SETTINGS_SHOTS", "")  # a folder, to look at the pages
 
@@ -34,22 +25,16 @@ def is_admin(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-@pytest.fixture
-def ada(browser: Browser, server: Any, is_admin: bool) -> Iterator[Reader]:  # noqa: F811
-    with reader(browser, server) as who:
-        who.sign_in()
-        users = get_user_model().objects
-        users.update(is_admin=True)
-        replace_settings(operator(), document())
-        users.update(is_admin=is_admin)
-        yield who
-        assert who.complaints == []
+@pytest.fixture(autouse=True)
+def _settings(ada: Reader, is_admin: bool) -> None:
+    users = get_user_model().objects
+    users.update(is_admin=True)
+    replace_settings(operator(), document())
+    users.update(is_admin=is_admin)
 
 
 def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_phone(
-    ada: Reader,
-    axe: str,  # noqa: F811
-    is_admin: bool,
+    ada: Reader, axe: str, is_admin: bool
 ) -> None:
     found = findings_everywhere(ada.page, axe, ada.url, PATHS)
     assert found == []

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.integration.test_pages import principal
-from tests.support.browser import PATIENCE_MS, Reader, Server, reader
-from tests.support.packages import program
+from tests.integration.pages import principal
+from tests.support.browser import PATIENCE_MS, Reader
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 TABS = 10
 NO_SHARED_WORKER = "delete window.SharedWorker"
-
-
-@pytest.fixture
-def ada(shared_browser: Browser, shared_server: Server) -> Iterator[Reader]:
-    with reader(shared_browser, shared_server) as who:
-        who.sign_in()
-        yield who
-        assert who.complaints == []
 
 
 def live_runs(who: Reader, worker: Worker, count: int) -> list[Run]:

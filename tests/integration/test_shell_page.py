@@ -15,30 +15,17 @@ from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.apps.shells import conftest as shells
 from tests.apps.shells.conftest import await_shell, await_state
-from tests.integration import test_accessibility, test_pages
-from tests.integration.test_accessibility import findings
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_kept_environment_page import SCREENS
-from tests.integration.test_pages import principal
+from tests.integration.pages import SCREENS, findings, picture, principal
 from tests.support.browser import Reader, Server
 from tests.support.fake_shells import RuntimeWithShells
 from tests.support.npm import npm_files
-from tests.support.packages import program
 from tests.support.processes import ROOT, until
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
-ada, browser, server, worker = (
-    test_pages.ada,
-    test_pages.browser,
-    test_pages.server,
-    test_pages.worker,
-)
-nobody_admits, axe = test_pages.nobody_admits, test_accessibility.axe
 runtime, start_runner = shells.runtime, shells.start_runner
 VENDOR = ROOT / "static" / "console" / "vendor"
 XTERM, FIT = ("@xterm/xterm", "6.0.0"), ("@xterm/addon-fit", "0.11.0")

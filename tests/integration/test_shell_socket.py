@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -21,29 +20,14 @@ from apps.executions.models import Execution
 from apps.shells.models import ShellSession
 from tests.apps.executions_rest.conftest import Caller
 from tests.apps.shells import conftest as shells
-from tests.apps.shells.conftest import (
-    RunnerOfShells,
-    await_shell,
-    await_state,
-    keep_run,
-)
-from tests.integration import test_compression
+from tests.apps.shells.conftest import RunnerOfShells, await_shell, await_state, keep_run
 from tests.integration.test_websocket import session_cookie
 from tests.support.browser import Server
 from tests.support.fake_shells import RuntimeWithShells
 from tests.support.processes import until
 
-client = test_compression.client
 runtime, start_runner = shells.runtime, shells.start_runner
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(scope="module")
-def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("shells"))
-    running.start()
-    yield running
-    running.kill()
 
 
 @pytest.fixture
@@ -150,11 +134,7 @@ def test_a_client_that_comes_back_misses_nothing(client, run, runner, runtime):
 
 
 def test_the_session_outlives_kill_9_of_the_web_process(
-    client,
-    run,
-    runner,
-    runtime,
-    server: Server,
+    client, run, runner, runtime, server: Server
 ):
     """Invariant 15."""
     shell_id = open_shell(client, run)
@@ -240,12 +220,7 @@ def test_who_loses_the_role_loses_the_shell(client, run, runner):
         assert Terminal(socket).await_close() == (4403, "role_required")
 
 
-def test_much_output_arrives_whole_and_much_input_as_well(
-    client,
-    run,
-    runner,
-    runtime,
-):
+def test_much_output_arrives_whole_and_much_input_as_well(client, run, runner, runtime):
     shell_id = open_shell(client, run)
     with socket_of(client, shell_id, **bearer(client)) as socket:
         terminal = Terminal(socket)

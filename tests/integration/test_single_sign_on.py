@@ -8,39 +8,33 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from apps.accounts.models import User
-from tests.integration.test_pages import browser  # noqa: F401 - fixture
 from tests.support.browser import Reader, Server, reader
 from tests.support.oidc import CLIENT_ID, CLIENT_SECRET, certified_provider
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(scope="module")
 def server(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("single-sign-on")
-    running = Server(folder)
-    callback = f"{running.url}/api/v1/auth/oidc/callback"
-    with certified_provider(folder / "provider.log", callback) as issuer:
-        running.environment |= {
-            "OIDC_ENABLED": "true",
-            "OIDC_PROVIDER_NAME": "Example",
-            "OIDC_ISSUER_URL": issuer,
-            "OIDC_CLIENT_ID": CLIENT_ID,
-            "OIDC_CLIENT_SECRET": CLIENT_SECRET,
-            "OIDC_ADMIN_GROUPS": "platform",
-        }
-        running.start()
-        yield running
-        running.kill()
+    made = Server(folder)
+    callback = f"{made.url}/api/v1/auth/oidc/callback"
+    with (
+        certified_provider(folder / "provider.log", callback) as issuer,
+        made.serve(
+            OIDC_ENABLED="true",
+            OIDC_PROVIDER_NAME="Example",
+            OIDC_ISSUER_URL=issuer,
+            OIDC_CLIENT_ID=CLIENT_ID,
+            OIDC_CLIENT_SECRET=CLIENT_SECRET,
+            OIDC_ADMIN_GROUPS="platform",
+        ),
+    ):
+        yield made
 
 
 @pytest.fixture
-def visitor(browser: Browser, server: Server) -> Iterator[Reader]:  # noqa: F811
+def visitor(browser: Browser, server: Server) -> Iterator[Reader]:
     with reader(browser, server) as who:
         yield who
         ours = [said for said in who.complaints if who.url in said or "Refused" in said]
@@ -58,7 +52,7 @@ def leave_as(visitor: Reader, name: str) -> Page:
     return page
 
 
-def test_grace_signs_in_for_the_first_time_and_again(visitor: Reader, browser: Browser):  # noqa: F811
+def test_grace_signs_in_for_the_first_time_and_again(visitor: Reader, browser: Browser):
     page = leave_as(visitor, "grace")
     page.get_by_role("button", name="Continue").click()
 

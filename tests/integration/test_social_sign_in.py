@@ -11,9 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from apps.accounts.models import ExternalAccount, User
-from tests.integration.test_pages import browser  # noqa: F401 - fixture
 from tests.support.browser import Server, reader
-from tests.support.packages import program
 from tests.support.social import CLIENT_ID, CLIENT_SECRET, GitHub, github_stand_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,17 +27,15 @@ def github() -> Iterator[GitHub]:
 def server(
     django_db_setup: None, github: GitHub, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    running = Server(tmp_path_factory.mktemp("social"))
-    running.environment |= {
-        "PUBLIC_API_URL": running.url,
-        "SOCIAL_PROVIDERS": "github,gitlab",
-        "SOCIAL_GITHUB_CLIENT_ID": CLIENT_ID,
-        "SOCIAL_GITHUB_CLIENT_SECRET": CLIENT_SECRET,
-        "SOCIAL_GITHUB_SETTINGS": json.dumps({"GITHUB_URL": github.url}),
-    }
-    running.start()
-    yield running
-    running.kill()
+    made = Server(tmp_path_factory.mktemp("social"))
+    with made.serve(
+        PUBLIC_API_URL=made.url,
+        SOCIAL_PROVIDERS="github,gitlab",
+        SOCIAL_GITHUB_CLIENT_ID=CLIENT_ID,
+        SOCIAL_GITHUB_CLIENT_SECRET=CLIENT_SECRET,
+        SOCIAL_GITHUB_SETTINGS=json.dumps({"GITHUB_URL": github.url}),
+    ):
+        yield made
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +65,7 @@ def is_signed_in(client: httpx.Client) -> bool:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(program("chromium") is None, reason="needs Chromium")
-def test_the_button_signs_in_and_comes_back_to_the_page(browser: Browser, server: Server):  # noqa: F811
+def test_the_button_signs_in_and_comes_back_to_the_page(browser: Browser, server: Server):
     with reader(browser, server) as visitor:
         visitor.open("/sign-in?next=/suites")
         visitor.page.get_by_role("link", name="Continue with GitHub").click()

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.support.docker_engine import containers, docker
 from tests.support.parts import need
 from tests.support.processes import until
 from tests.support.up import Up, up_with_suite, write_suite
@@ -44,17 +44,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield up
 
 
-def containers(run_id: str) -> dict[str, str]:
-    """Return name without the run → state of what the engine has of the run."""
-    label = f"label=partita.run_id={run_id}"
-    listed = docker("ps", "-a", "--filter", label, "--format", "{{.Names}} {{.State}}")
-    pairs = (line.split(" ") for line in listed.splitlines())
-    return {name.removeprefix(f"partita-{run_id}-"): state for name, state in pairs}
-
-
-def docker(*words: str) -> str:
-    command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
+def states_of(run_id: str) -> dict[str, str]:
+    return containers(run_id, "{{.State}}")
 
 
 def let_first_end(run_id: str) -> None:
@@ -63,14 +54,14 @@ def let_first_end(run_id: str) -> None:
 
 def until_ahead(run_id: str, *names: str) -> dict[str, str]:
     def found() -> dict[str, str] | None:
-        states = containers(run_id)
+        states = states_of(run_id)
         return states if all(states.get(name) == "running" for name in names) else None
 
     return until(found, within_s=60, what=f"{names} wait", each_s=0.1)
 
 
 def until_nothing_left(run_id: str) -> None:
-    until(lambda: not containers(run_id), within_s=60, what="nothing is left", each_s=0.2)
+    until(lambda: not states_of(run_id), within_s=60, what="nothing is left", each_s=0.2)
 
 
 def steps(detail: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -132,10 +123,10 @@ def test_a_kept_environment_does_not_keep_what_never_came(up: Up) -> None:
     up.wait_for(run_id)
 
     def is_gone() -> bool:
-        return not any(name.endswith("-ahead") for name in containers(run_id))
+        return not any(name.endswith("-ahead") for name in states_of(run_id))
 
     until(is_gone, within_s=60, what="what never came is gone", each_s=0.5)
-    assert "it-a-a1" in containers(run_id)
+    assert "it-a-a1" in states_of(run_id)
     up.end_environment(run_id)
 
 
@@ -148,7 +139,7 @@ def test_a_kill_while_steps_wait_runs_each_once(up: Up) -> None:
     up.exit_code()
 
     def has_ended() -> bool:
-        states = containers(run_id)
+        states = states_of(run_id)
         return {states["it-b-ahead"], states["it-c-ahead"]} == {"exited"}
 
     until(has_ended, within_s=30, what="what waited has ended", each_s=0.1)

@@ -9,24 +9,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-)
 from tests.support.browser import Reader, Server, reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def test_operations_unfold_with_the_keyboard_and_their_command_is_copied(
-    browser: Browser,  # noqa: F811
-    server: Server,  # noqa: F811
+    browser: Browser, server: Server
 ):
     with reader(browser, server, permissions=["clipboard-read", "clipboard-write"]) as who:
         who.sign_in()
@@ -45,7 +34,7 @@ def test_operations_unfold_with_the_keyboard_and_their_command_is_copied(
         assert who.complaints == []
 
 
-def test_a_profile_is_launched_from_its_row(ada: Reader):  # noqa: F811
+def test_a_profile_is_launched_from_its_row(ada: Reader):
     ada.open("/suites/shop")
     ada.page.get_by_role("button", name="Launch with Slow").click()
     dialog = ada.page.get_by_role("dialog", name="Launch a suite")
@@ -54,7 +43,7 @@ def test_a_profile_is_launched_from_its_row(ada: Reader):  # noqa: F811
     expect(dialog.get_by_role("combobox", name="Profile")).to_have_value("slow.yaml")
 
 
-def test_the_imports_of_a_suite_are_a_tree_with_digests(ada: Reader):  # noqa: F811
+def test_the_imports_of_a_suite_are_a_tree_with_digests(ada: Reader):
     ada.open("/suites/composite?tab=imports")
     tree = ada.page.get_by_role("region", name="Imported suites")
 
@@ -64,7 +53,7 @@ def test_the_imports_of_a_suite_are_a_tree_with_digests(ada: Reader):  # noqa: F
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_nothing_is_wider_than_the_screen(ada: Reader, width: int, tmp_path: Path):  # noqa: F811
+def test_nothing_is_wider_than_the_screen(ada: Reader, width: int, tmp_path: Path):
     page = ada.page
     page.set_viewport_size({"width": width, "height": 900})
     ada.open("/suites/shop?tab=api")

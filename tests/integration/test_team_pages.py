@@ -9,26 +9,14 @@ from playwright.sync_api import Browser, expect
 
 from apps.accounts.api import sign_up
 from apps.accounts.models import User
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    server,  # noqa: F401
-    three_steps,
-)
+from tests.integration.pages import three_steps
 from tests.support.browser import PASSWORD, Reader, Server, reader
-from tests.support.packages import program
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 def test_an_invited_colleague_sees_the_shared_run_within_a_minute(
-    browser: Browser,  # noqa: F811
-    server: Server,  # noqa: F811
-    ada: Reader,  # noqa: F811
+    browser: Browser, server: Server, ada: Reader
 ):
     run = three_steps(ada)
     started = time.monotonic()
@@ -56,11 +44,7 @@ def test_an_invited_colleague_sees_the_shared_run_within_a_minute(
     assert bobs.workspace_id == ada.user.workspace_id
 
 
-def test_who_has_an_account_signs_in_and_joins(
-    browser: Browser,  # noqa: F811
-    server: Server,  # noqa: F811
-    ada: Reader,  # noqa: F811
-):
+def test_who_has_an_account_signs_in_and_joins(browser: Browser, server: Server, ada: Reader):
     ada.open("/team")
     ada.page.locator('form[action="/team/invite"] select').select_option("viewer")
     ada.page.get_by_role("button", name="Create a link").click()
@@ -85,7 +69,7 @@ def test_who_has_an_account_signs_in_and_joins(
         assert bob.complaints == []
 
 
-def test_an_administrator_disables_and_enables_an_account_in_the_admin(ada: Reader):  # noqa: F811
+def test_an_administrator_disables_and_enables_an_account_in_the_admin(ada: Reader):
     bob = sign_up(full_name="Bob", email="bob@example.org", password=PASSWORD)
     User.objects.filter(email="ada@example.org").update(is_admin=True)
     page = ada.page

@@ -9,39 +9,27 @@ from playwright.sync_api import Page, expect
 
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
 from tests.apps.executions.timepiece import Timepiece, slow_run, timepiece_of_runs
-from tests.integration.test_accessibility import axe, findings  # noqa: F401 - fixture
-from tests.integration.test_failed_run_page import picture
-from tests.integration.test_pages import (
-    ada,  # noqa: F401 - fixtures
-    browser,  # noqa: F401
-    nobody_admits,  # noqa: F401
-    principal,
-    server,  # noqa: F401
-    worker,  # noqa: F401
-)
+from tests.integration.pages import SCREENS, findings, picture, principal
 from tests.support.browser import Reader
-from tests.support.packages import program
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("nobody_admits"),
-    pytest.mark.skipif(program("chromium") is None, reason="needs Chromium"),
 ]
-SCREENS = [(1440, 900, "light"), (1440, 900, "dark"), (1024, 768, "light"), (390, 844, "dark")]
 
 
 @pytest.fixture
-def timepiece(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Timepiece:  # noqa: F811
+def timepiece(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Timepiece:
     return timepiece_of_runs(monkeypatch)
 
 
 @pytest.fixture
-def run(ada: Reader, worker: Worker, timepiece: Timepiece) -> Run:  # noqa: F811
+def run(ada: Reader, worker: Worker, timepiece: Timepiece) -> Run:
     return slow_run(worker, timepiece, principal=principal(ada))
 
 
-def large_run(who: Reader, worker: Worker, timepiece: Timepiece, count: int) -> Run:  # noqa: F811
+def large_run(who: Reader, worker: Worker, timepiece: Timepiece, count: int) -> Run:
     """A database whose image is pulled, steps of an imported suite behind it, and a report."""
     steps = [node(f"shop/orders/check-{number}", after=["db"]) for number in range(count - 2)]
     last = node("report", after=["shop/orders/check-0"])
@@ -75,8 +63,7 @@ def row(page: Page, step: str) -> Any:
 
 
 def test_the_page_says_what_each_step_did_and_marks_the_critical_path(
-    ada: Reader,  # noqa: F811
-    run: Run,
+    ada: Reader, run: Run
 ) -> None:
     page = open_timeline(ada, run)
 
@@ -89,10 +76,7 @@ def test_the_page_says_what_each_step_did_and_marks_the_critical_path(
     expect(page.locator("#log")).to_be_visible()
 
 
-def test_the_cursor_moves_by_keys_and_scrolls_the_log_to_its_instant(
-    ada: Reader,  # noqa: F811
-    run: Run,
-) -> None:
+def test_the_cursor_moves_by_keys_and_scrolls_the_log_to_its_instant(ada: Reader, run: Run) -> None:
     page = open_timeline(ada, run)
     cursor = page.get_by_label("Instant of the run")
 
@@ -110,7 +94,7 @@ def test_the_cursor_moves_by_keys_and_scrolls_the_log_to_its_instant(
     assert page.evaluate("document.activeElement.id") == "timeline-cursor"
 
 
-def test_a_step_leads_to_its_log(ada: Reader, run: Run) -> None:  # noqa: F811
+def test_a_step_leads_to_its_log(ada: Reader, run: Run) -> None:
     page = open_timeline(ada, run)
 
     row(page, "check").get_by_role("button", name="check").click()
@@ -119,10 +103,7 @@ def test_a_step_leads_to_its_log(ada: Reader, run: Run) -> None:  # noqa: F811
     expect(page.locator("#log-filter")).to_have_value("check")
 
 
-def test_a_run_that_goes_on_is_drawn_again(
-    ada: Reader,  # noqa: F811
-    worker: Worker,  # noqa: F811
-) -> None:
+def test_a_run_that_goes_on_is_drawn_again(ada: Reader, worker: Worker) -> None:
     run = booted_run(node("db", kind="service"), principal=principal(ada))
     page = open_timeline(ada, run)
     expect(row(page, "db")).to_contain_text("queued")
@@ -134,7 +115,7 @@ def test_a_run_that_goes_on_is_drawn_again(
     expect(page.locator(".timeline-sentence")).to_contain_text("so far")
 
 
-def test_a_queued_run_says_how_long_it_waits(ada: Reader) -> None:  # noqa: F811
+def test_a_queued_run_says_how_long_it_waits(ada: Reader) -> None:
     run = queued_run(node("db", kind="service"), principal=principal(ada))
 
     page = open_timeline(ada, run)
@@ -145,10 +126,7 @@ def test_a_queued_run_says_how_long_it_waits(ada: Reader) -> None:  # noqa: F811
 
 @pytest.mark.parametrize("count", [40, 500])
 def test_large_runs_stay_usable(
-    ada: Reader,  # noqa: F811
-    worker: Worker,  # noqa: F811
-    timepiece: Timepiece,
-    count: int,
+    ada: Reader, worker: Worker, timepiece: Timepiece, count: int
 ) -> None:
     run = large_run(ada, worker, timepiece, count)
     page = open_timeline(ada, run)
@@ -178,10 +156,7 @@ def test_large_runs_stay_usable(
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_timeline_fits_its_window_and_axe_finds_nothing(
-    ada: Reader,  # noqa: F811
-    axe: str,  # noqa: F811
-    run: Run,
-    screen: tuple[int, int, Any],
+    ada: Reader, axe: str, run: Run, screen: tuple[int, int, Any]
 ) -> None:
     width, height, scheme = screen
     page = ada.page

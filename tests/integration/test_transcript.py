@@ -56,11 +56,10 @@ class Recording:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    docker = need("TEST_DOCKER_HOST", "a Docker engine")
-    up = Up(tmp_path_factory.mktemp("transcripts") / "up", UP_DEMO="0", DOCKER_HOST=docker)
-    up.start()
-    yield up
-    up.end()
+    folder = tmp_path_factory.mktemp("transcripts") / "up"
+    engine = need("TEST_DOCKER_HOST", "a Docker engine")
+    with Up(folder, UP_DEMO="0", DOCKER_HOST=engine) as up:
+        yield up
 
 
 def record(up: Up, profile: str, suite: str = "shop") -> Recording:

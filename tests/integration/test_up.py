@@ -17,19 +17,12 @@ import psutil
 import pytest
 
 from tests.integration.suites import make_suites
-from tests.support.parts import need
 from tests.support.processes import until
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, runtime_of, write_suite
 
 PROCESS = {"LOCAL_RUNTIME": "process"}
 GIVEN = "Given-by-hand-1"  # a password
 MODES = [pytest.param("process"), pytest.param("docker", marks=pytest.mark.docker)]
-
-
-def environment_of(mode: str) -> dict[str, str]:
-    if mode == "process":
-        return PROCESS
-    return {"LOCAL_RUNTIME": "docker", "DOCKER_HOST": need("TEST_DOCKER_HOST", "a Docker engine")}
 
 
 @pytest.fixture
@@ -44,7 +37,7 @@ def suites(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=MODES)
 def up(request: pytest.FixtureRequest, folder: Path) -> Iterator[Up]:
-    up = Up(folder, **environment_of(request.param))
+    up = Up(folder, **runtime_of(request.param))
     up.begins_empty = True
     yield up
     up.end()
@@ -273,7 +266,7 @@ def assert_lines_once(up: Up, run_id: str) -> None:
 @pytest.mark.docker
 def test_shop_goes_on_after_kill_9(folder: Path):
     """Invariants 6, 9, 11, 39. An attempt whose container was not created yet is given back."""
-    up = Up(folder, UP_DEMO="0", **environment_of("docker"))
+    up = Up(folder, UP_DEMO="0", **runtime_of("docker"))
     try:
         up.start()
         run_id = up.json("run", "launch", "shop")["id"]

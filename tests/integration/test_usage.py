@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.parts import need
 from tests.support.processes import until
-from tests.support.up import Up, write_suite
+from tests.support.up import Up, runtime_of, write_suite
 
 STAR = """
 load("@partita/runtime", "service", "task")
@@ -42,14 +41,11 @@ FILES = {
 
 @pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def up(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Up]:
-    environment = {"LOCAL_RUNTIME": request.param}
-    if request.param == "docker":
-        environment["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
     write_suite(tmp_path / "suites", "load", STAR, FILES)
     suites = str(tmp_path / "suites")
-    up = Up(tmp_path / "up", SUITES_DIR=suites, UP_DEMO="0", LEASE="3s", **environment)
-    yield up.start()
-    up.end()
+    more = runtime_of(request.param)
+    with Up(tmp_path / "up", SUITES_DIR=suites, UP_DEMO="0", LEASE="3s", **more) as up:
+        yield up
 
 
 def usages(detail: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -11,10 +11,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from apps.accounts.models import User
 from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.integration.test_compression import _Ada, client, server  # noqa: F401 - fixtures
-from tests.integration.test_pages import principal
 from tests.support.browser import PASSWORD, Server
+from tests.support.people import principal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -43,8 +43,8 @@ def close_code(socket: ClientConnection) -> tuple[int | None, str | None]:
 
 
 @pytest.fixture
-def run(client: httpx.Client) -> Run:  # noqa: F811
-    return booted_run(node("seed"), principal=principal(_Ada()))
+def run(client: httpx.Client) -> Run:
+    return booted_run(node("seed"), principal=principal_of(User.objects.get()))
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def worker(run: Run) -> Worker:
     return worker
 
 
-def test_records_are_those_of_the_streams_replayed_and_live(client, run, worker):  # noqa: F811
+def test_records_are_those_of_the_streams_replayed_and_live(client, run, worker):
     """Invariant 10."""
     worker.log("seed", *(f"old {n}" for n in range(1500)))
     with socket_of(client, run.id, **bearer(client)) as socket:
@@ -78,7 +78,7 @@ def test_records_are_those_of_the_streams_replayed_and_live(client, run, worker)
         assert mine[-1] == {"type": "end", "stream": name, "data": told[-1]}
 
 
-def test_a_client_resumes_each_stream_after_its_last_record(client, run, worker):  # noqa: F811
+def test_a_client_resumes_each_stream_after_its_last_record(client, run, worker):
     worker.log("seed", "one", "two", "three")
     worker.end("seed")
     with socket_of(client, run.id, "?sinceEvents=2&sinceLogs=3", **bearer(client)) as socket:
@@ -91,7 +91,7 @@ def test_a_client_resumes_each_stream_after_its_last_record(client, run, worker)
     assert first == {"events": 3, "logs": 4}
 
 
-def test_who_is_let_in(client, run, worker, server: Server):  # noqa: F811
+def test_who_is_let_in(client, run, worker, server: Server):
     worker.end("seed")
     path = f"/ws/executions/{run.id}"
     ticket = client.post("/api/v1/auth/stream-tickets", json={"path": path}).json()["ticket"]
@@ -125,7 +125,7 @@ def session_cookie(running: Server) -> str:
         return f"partita_session={browser.cookies['partita_session']}"
 
 
-def test_what_is_refused_has_a_close_code(client, run, worker):  # noqa: F811
+def test_what_is_refused_has_a_close_code(client, run, worker):
     """Invariant 16."""
     theirs = booted_run(node("other"))
     for run_id, query, wanted in (
@@ -143,7 +143,7 @@ def test_what_is_refused_has_a_close_code(client, run, worker):  # noqa: F811
         connect(f"ws://{client.base_url.netloc.decode()}/ws/nowhere")
 
 
-def test_a_client_that_does_not_read_delays_only_itself(client, run, worker):  # noqa: F811
+def test_a_client_that_does_not_read_delays_only_itself(client, run, worker):
     """Invariant 10: and it still gets every line."""
     query = "?sinceLogs=0&source=seed"
     with (
@@ -165,7 +165,7 @@ def lines_of(socket: ClientConnection) -> list[int]:
     return [int(line["text"].split()[0]) for line in lines if line.get("kind") == "output"]
 
 
-def test_a_process_that_shuts_down_says_so(client, run, worker, server: Server):  # noqa: F811
+def test_a_process_that_shuts_down_says_so(client, run, worker, server: Server):
     with socket_of(client, run.id, **bearer(client)) as socket:
         assert json.loads(socket.recv(timeout=30))["type"] == "record"
         assert server.process is not None

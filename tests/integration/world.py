@@ -31,10 +31,10 @@ from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
 from apps.workers.services.remote_workers import supervisor_of
-from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Completion, StepSpecBody, job_of
 from platform_site.asgi import application
 from tests.apps.executions.runs import Run, booted_run, node
+from tests.support.people import principal_of
 
 SECRET = "the-shared-secret-of-the-world"
 PASSWORD = "Correct-Horse-1"
@@ -143,6 +143,7 @@ class World:
         self.root = User.objects.get(email="root@example.org")
         self.viewer = self._member("Vera", Role.VIEWER)
         self.runner = self._member("Rita", Role.RUNNER)
+        self.agent_tokens: dict[str, str] = {}
 
     def _member(self, name: str, role: Role) -> User:
         """A member of Ada's workspace, who works there."""
@@ -156,8 +157,8 @@ class World:
         User.objects.filter(pk=user.pk).update(workspace=self.ada.workspace)
         return User.objects.get(pk=user.pk)
 
-    def caller(self, name: str) -> Caller:
-        """One of COLUMNS; both agents are there, and their tokens given before count no more."""
+    def caller(self, name: str, *, again: bool = True) -> Caller:
+        """One of COLUMNS. `again`: both agents register, and their tokens before count no more."""
         people = {
             "other": self.bob,
             "viewer": self.viewer,
@@ -165,7 +166,10 @@ class World:
             "member": self.ada,
             "admin": self.root,
         }
-        tokens = {id_: register(_registration(id_)).agent_token for id_ in AGENTS.values()}
+        if again:
+            self.agent_tokens = {
+                id_: register(_registration(id_)).agent_token for id_ in AGENTS.values()
+            }
         if name in people:
             return Caller(name, issue_tokens(people[name]).token)
         if name in TOKENS:
@@ -173,7 +177,7 @@ class World:
             made = create_api_token(ada, name=name, scope=TOKENS[name], days=1)
             return Caller(name, made.token)
         if name in AGENTS:
-            return Caller(name, tokens[AGENTS[name]], AGENTS[name])
+            return Caller(name, self.agent_tokens[AGENTS[name]], AGENTS[name])
         return Caller(name, SECRET if name == "secret" else "")
 
     def belongings(self, *, finished: bool = False) -> Belongings:
@@ -212,15 +216,7 @@ class World:
         LimitHit.objects.all().delete()
 
     def _ada(self) -> Principal:
-        return Principal(
-            user_id=self.ada.id,
-            workspace_id=self.ada.workspace_id,
-            is_admin=False,
-            full_name=CANARY,
-            email=self.ada.email,
-            expires_at=clock.now(),
-            role=Role.ADMIN,
-        )
+        return principal_of(self.ada, full_name=CANARY)
 
 
 def _registration(agent_id: str) -> Registration:

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, cast
-from uuid import uuid4
 
 from rest_framework.test import APIClient
 
-from apps.accounts.api import Principal, Role
 from kernel import clock
+from tests.support.people import somebody
 
-PERSON = Principal(
-    user_id=uuid4(),
-    workspace_id=uuid4(),
-    is_admin=False,
-    full_name="Ada Lovelace",
-    email="ada@example.org",
-    token_jti="",
-    expires_at=clock.now() + timedelta(days=1),
-    role=Role.ADMIN,
-)
+PERSON = somebody(expires_at=clock.now() + timedelta(days=1))
 
 
 def signed_in_client() -> APIClient:
@@ -28,3 +18,9 @@ def signed_in_client() -> APIClient:
     api_client = APIClient()
     api_client.force_authenticate(user=cast("Any", PERSON))
     return api_client
+
+
+def problem(answer: Any) -> tuple[int, str]:
+    """Return the status and the code of an answer, which must be a problem."""
+    assert answer["Content-Type"].startswith("application/problem+json"), answer.content
+    return answer.status_code, answer.json()["code"]

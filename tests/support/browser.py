@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,16 @@ class Server:
         except httpx.TransportError:
             return False
 
+    @contextmanager
+    def serve(self, **environment: str) -> Iterator[Server]:
+        """Serve in this block, with more variables of the environment."""
+        self.environment |= environment
+        try:
+            self.start()
+            yield self
+        finally:
+            self.kill()
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
@@ -132,6 +142,13 @@ class Reader:
                     for name in ("partita_session", "csrftoken")
                 ]
             )
+
+
+def fill_sign_in(page: Page, account: Mapping[str, str]) -> None:
+    """Fill the form of /sign-in in with the `email` and `password` of `account`, and send it."""
+    page.get_by_label("Email").fill(account["email"])
+    page.get_by_label("Password", exact=True).fill(account["password"])
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 @contextmanager

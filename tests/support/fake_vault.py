@@ -7,12 +7,13 @@ those of Vault's API documentation; what else a real server does is not shown by
 from __future__ import annotations
 
 import json
-import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.http_threads import serve_http
 
 
 @dataclass
@@ -42,19 +43,15 @@ class FakeVault:
         class Handler(_Handler):
             does = behaviour
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+        self._serving = ExitStack()
+        self._server = self._serving.enter_context(serve_http(Handler))
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._serving.close()
 
 
 class _Handler(BaseHTTPRequestHandler):

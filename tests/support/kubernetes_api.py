@@ -11,9 +11,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qsl
+
+from tests.support.http_threads import serve_http
 
 Object = dict[str, Any]
 LABEL: Final = "app.kubernetes.io/managed-by"
@@ -183,16 +185,9 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[Api]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.socket = tls.wrap_socket(server.socket, server_side=True) if tls else server.socket
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    api.server = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield api
-    finally:
-        api.ended.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(Handler, tls) as server:
+        api.server = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
+        try:
+            yield api
+        finally:
+            api.ended.set()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
-
+from tests.support.parts import give_up
 from tests.support.processes import ROOT
 
 
@@ -29,7 +26,7 @@ def npm_package(name: str, version: str) -> Path:
                 wanted = f"{name}@{version}"
                 subprocess.run([*command, wanted], cwd=folder, check=False, timeout=240)
     if not index.exists():
-        _give_up(f"needs npm and its package {name} {version}")
+        give_up(f"needs npm and its package {name} {version}")
     return folder
 
 
@@ -47,7 +44,7 @@ def npm_files(name: str, version: str, *paths: str) -> list[Path]:
             if shutil.which("npm") and not all(path.exists() for path in found):
                 _keep_files(f"{name}@{version}", folder, paths)
     if not all(path.exists() for path in found):
-        _give_up(f"needs npm and its package {name} {version}")
+        give_up(f"needs npm and its package {name} {version}")
     return found
 
 
@@ -63,9 +60,3 @@ def _keep_files(wanted: str, folder: Path, paths: tuple[str, ...]) -> None:
                     if content is not None:
                         (folder / path).parent.mkdir(parents=True, exist_ok=True)
                         (folder / path).write_bytes(content.read())
-
-
-def _give_up(sentence: str) -> NoReturn:
-    if os.environ.get("CI"):
-        pytest.fail(sentence)
-    pytest.skip(sentence)

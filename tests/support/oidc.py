@@ -7,12 +7,11 @@ import functools
 import hashlib
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -21,6 +20,7 @@ import httpx
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.support.http_threads import serve_http
 from tests.support.npm import npm_package
 from tests.support.processes import ROOT, until
 from tests.support.servers import free_port
@@ -125,16 +125,10 @@ class StandInProvider:
 
 @contextmanager
 def stand_in_provider() -> Iterator[StandInProvider]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _StandInHandler)
-    issuer = f"http://127.0.0.1:{server.server_address[1]}"
-    server.provider = provider = StandInProvider(issuer)  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serve_http(_StandInHandler) as server:
+        provider = StandInProvider(f"http://127.0.0.1:{server.server_port}")
+        server.provider = provider  # type: ignore[attr-defined]
         yield provider
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class _StandInHandler(BaseHTTPRequestHandler):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import grpc
@@ -15,6 +14,8 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as metric_service
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as span_wire
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as span_service
+
+from tests.support.http_threads import serve_http
 
 
 class Collector:
@@ -106,13 +107,6 @@ def _by_http(received: Collector) -> Iterator[None]:
         def log_message(self, *_args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    received.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serve_http(Handler) as server:
+        received.endpoint = f"http://127.0.0.1:{server.server_port}"
         yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

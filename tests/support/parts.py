@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import NoReturn
 
 import pytest
 
@@ -14,9 +15,11 @@ def address(variable: str) -> str:
 
 def need(variable: str, what: str) -> str:
     """The same; without it the test is skipped, or fails when CI is set."""
-    if found := address(variable):
-        return found
-    sentence = f"needs {what}: {variable} is not set (run `make test`)"
+    return address(variable) or give_up(f"needs {what}: {variable} is not set (run `make test`)")
+
+
+def give_up(sentence: str) -> NoReturn:
+    """Skip the test for what is missing here; fail it where CI is set, which has everything."""
     if os.environ.get("CI"):
         pytest.fail(sentence)
     pytest.skip(sentence)

@@ -13,11 +13,10 @@ import contextlib
 import hashlib
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from tests.support import servers
+from tests.support.http_threads import serve_http
 from tests.support.packages import program
 
 USER, PASSWORD = servers.REGISTRY_USER, servers.REGISTRY_PASSWORD
@@ -225,20 +225,11 @@ def token_server(
 ) -> Iterator[str]:
     """Yield the realm of a token server; it wants the user and the password."""
     facts = {"key": signer.key.read_text(), "key_id": _key_id(signer), "catalog": catalog}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Tokens", (_Tokens,), facts))
-    server.daemon_threads = True
-    if tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
+    if tls and context:
         context.load_cert_chain(tls.chain, tls.key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}/token"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(type("Tokens", (_Tokens,), facts), context) as server:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}/token"
 
 
 def _token(key: str, key_id: str, scopes: list[str]) -> str:

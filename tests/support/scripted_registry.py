@@ -8,12 +8,13 @@ import hashlib
 import io
 import json
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.http_threads import serve_http
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 LAYER = "application/vnd.partita.suite.layer.v1.tar+gzip"
@@ -150,14 +151,6 @@ class _Handler(BaseHTTPRequestHandler):
 def scripted() -> Iterator[ScriptedRegistry]:
     registry = ScriptedRegistry()
     handler = type("Handler", (_Handler,), {"registry": registry})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    registry.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serve_http(handler) as server:
+        registry.port = server.server_port
         yield registry
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

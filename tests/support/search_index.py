@@ -8,8 +8,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.http_threads import serve_http
 
 
 @dataclass
@@ -70,15 +72,9 @@ def serving() -> Iterator[SearchIndex]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             """Quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    index.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield index
-    finally:
-        index.gate.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(Handler) as server:
+        index.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            yield index
+        finally:
+            index.gate.set()

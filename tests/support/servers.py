@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 
 from tests.support.packages import program
+from tests.support.parts import give_up
 
 START_S = 60
 _PORTS = (11_000, 32_000)
@@ -62,6 +63,13 @@ def redis(folder: Path) -> Iterator[dict[str, str]]:
         return
     with running(command, folder / "redis.log", ready=lambda: listens(port)):
         yield {"TEST_REDIS_ADDR": f"127.0.0.1:{port}"}
+
+
+@contextmanager
+def own_redis(folder: Path) -> Iterator[str]:
+    """Yield the address of a Redis of the test's own, which ends here; without one, give up."""
+    with redis(folder) as environment:
+        yield environment.get("TEST_REDIS_ADDR") or give_up("redis-server is not installed")
 
 
 @contextmanager

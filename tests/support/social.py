@@ -6,13 +6,14 @@ import base64
 import hashlib
 import json
 import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.support.http_threads import serve_http
 
 CLIENT_ID: Final = "partita-here"
 CLIENT_SECRET: Final = "the-secret-of-the-app"
@@ -99,12 +100,6 @@ def _handler(github: GitHub) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def github_stand_in() -> Iterator[GitHub]:
     github = GitHub()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(github)) as server:
+    with serve_http(_handler(github)) as server:
         github.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield github
-        finally:
-            server.shutdown()
-            thread.join()
+        yield github

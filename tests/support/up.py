@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from tests.support import store_templates
+from tests.support.files import write_files
 from tests.support.parts import need, need_cluster
 from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
@@ -217,6 +218,12 @@ class Up:
                 found[process.pid] = " ".join(words)
         return found
 
+    def __enter__(self) -> Up:
+        return self.start()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.end()
+
     def end(self) -> None:
         """Whatever happened: nothing of ours is left on this host."""
         if self._process is not None:
@@ -237,26 +244,28 @@ def up_with_suite(
     Of a cluster, which other tests need whole, it leaves no place taken.
     """
     write_suite(folder / "suites", name, star, files)
-    more = {"LOCAL_RUNTIME": runtime, "SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
-    if runtime == "docker":
-        more["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
-    if runtime == "kubernetes":
-        more["KUBECONFIG"] = need_cluster()
-    up = Up(folder / "up", **more)
-    up.start()
-    yield up
-    if runtime == "kubernetes":
-        up.end_environments()
-    up.end()
+    more = runtime_of(runtime) | {"SUITES_DIR": str(folder / "suites"), "UP_DEMO": "0"}
+    with Up(folder / "up", **more) as up:
+        yield up
+        if runtime == "kubernetes":
+            up.end_environments()
+
+
+def runtime_of(name: str) -> dict[str, str]:
+    """Return the environment by which `up` runs steps on one of REAL_RUNTIMES."""
+    known = {"LOCAL_RUNTIME": name}
+    if name == "docker":
+        known["DOCKER_HOST"] = need("TEST_DOCKER_HOST", "a Docker engine")
+    if name == "kubernetes":
+        known["KUBECONFIG"] = need_cluster()
+    return known
 
 
 def write_suite(folder: Path, name: str, star: str, files: dict[str, str]) -> None:
     """A suite workspace below `folder`; `files`: path in it → text."""
     home = folder / name
     everything = {"suite.star": star, "metadata.yaml": f"title: {name.title()}\n", **files}
-    for path, text in everything.items():
-        (home / path).parent.mkdir(parents=True, exist_ok=True)
-        (home / path).write_text(textwrap.dedent(text).lstrip())
+    write_files(home, {path: textwrap.dedent(text).lstrip() for path, text in everything.items()})
 
 
 def copy_hello(folder: Path) -> None:

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
 
 import psutil
 import pytest
 
+from tests.support.parts import give_up
 from tests.support.processes import ROOT, until
 
 pytestmark = pytest.mark.slow
@@ -83,16 +83,10 @@ def only_git(folder: Path) -> str:
     return str(folder)
 
 
-def missing(sentence: str) -> NoReturn:
-    if os.environ.get("CI"):
-        pytest.fail(sentence)
-    pytest.skip(sentence)
-
-
 @pytest.mark.parametrize("with_redis", [True, False])
 def test_the_demo_tells_the_whole_story_and_leaves_nothing_behind(with_redis, folder, tmp_path):
     if with_redis and not shutil.which("redis-server"):
-        missing("needs a redis-server program")
+        give_up("needs a redis-server program")
     path = "" if with_redis else only_git(tmp_path / "bin")
     with demo(folder, path=path) as process:
         text, _ = process.communicate(timeout=240)

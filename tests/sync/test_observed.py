@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from tests.support.otlp import Collector, attributes, collecting
 from tests.support.processes import Process, until
 from tests.support.prometheus import Prometheus, lint, need_prometheus, scraping
 from tests.support.search_index import SearchIndex, serving
+from tests.support.servers import free_port
 from tests.support.sync_metrics import GATEWAY, ORCHESTRATOR, SHARED, WATCHER
 
 pytestmark = pytest.mark.slow
@@ -29,12 +29,6 @@ SECRET = "a-webhook-secret-that-nobody-may-see"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SENDER = "b7ad6b7169203331"
 PATIENCE_S = 60
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Stack:

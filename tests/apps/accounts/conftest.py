@@ -99,8 +99,3 @@ def admin() -> Api:
     )
     assert answer.status_code == 200, answer.content
     return Api(token=answer.json()["token"])
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    assert answer["Content-Type"].startswith("application/problem+json"), answer.content
-    return answer.status_code, answer.json()["code"]

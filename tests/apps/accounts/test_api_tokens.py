@@ -11,7 +11,8 @@ from apps.accounts import selectors
 from apps.accounts.models import ApiToken, Membership, User
 from apps.accounts.services.authentication import _by_api_token, recheck
 from kernel.clock import now
-from tests.apps.accounts.conftest import Api, problem
+from tests.apps.accounts.conftest import Api
+from tests.support.api_clients import problem
 
 pytestmark = pytest.mark.store
 

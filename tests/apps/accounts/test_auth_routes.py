@@ -9,7 +9,8 @@ import pytest
 from django.contrib.auth import hashers
 
 from apps.accounts.models import User, Workspace
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
 ADA = {"fullName": "Ada Lovelace", "email": "ada@example.org", "password": PASSWORD}

@@ -38,8 +38,9 @@ from apps.platform_settings.services.live_settings import live_settings
 from kernel.clock import now
 from kernel.encryption import fingerprint
 from platform_site.settings.keys import encryption_keys
-from tests.apps.accounts.conftest import Api, problem
+from tests.apps.accounts.conftest import Api
 from tests.apps.platform_settings.documents import SECRETS, document
+from tests.support.api_clients import problem
 
 EMAIL, ADMIN_PASSWORD = "root@example.org", "swordfish"
 OLD, NEW = "the-old-secret-" + "o" * 40, "the-new-secret-" + "n" * 40

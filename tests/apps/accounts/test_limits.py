@@ -14,7 +14,8 @@ from apps.accounts.models import LimitHit
 from apps.accounts.services import password_reset, rate_limits
 from apps.accounts.services.rate_limits import count_attempt
 from kernel.clock import now
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 from tests.support.threads import at_once
 
 RIGHT = {"email": "ada@example.org", "password": PASSWORD}

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 
 import pytest
 from redis import Redis
 
 from apps.accounts.api import TooManyAttempts, limit_rate
 from apps.accounts.models import LimitHit
-from tests.apps.accounts.conftest import PASSWORD, problem
+from tests.apps.accounts.conftest import PASSWORD
 from tests.support import servers
+from tests.support.api_clients import problem
 
 WRONG = {"email": "ada@example.org", "password": "Wrong-Horse-1"}
 
 
 @pytest.fixture
 def redis_addr(tmp_path, settings):
-    with servers.redis(tmp_path) as env:
-        if not env:
-            pytest.skip("redis-server is not installed")
-        settings.REDIS_URL = f"redis://{env['TEST_REDIS_ADDR']}/0"
-        yield env["TEST_REDIS_ADDR"]
+    with servers.own_redis(tmp_path) as address:
+        settings.REDIS_URL = f"redis://{address}/0"
+        yield address
 
 
 def passed(limit: int, *, tries: int, key: str = "k") -> int:
@@ -70,11 +68,8 @@ def test_failed_passwords_still_count_in_the_store(redis_addr, api):
 @pytest.mark.redis
 def test_a_redis_that_dies_in_the_middle_hands_over_to_the_store(tmp_path, settings):
     """Invariants 34 and 37."""
-    with ExitStack() as stack:
-        env = stack.enter_context(servers.redis(tmp_path))
-        if not env:
-            pytest.skip("redis-server is not installed")
-        settings.REDIS_URL = f"redis://{env['TEST_REDIS_ADDR']}/0"
+    with servers.own_redis(tmp_path) as address:
+        settings.REDIS_URL = f"redis://{address}/0"
         assert passed(3, tries=2) == 2
 
     assert passed(3, tries=5) == 3

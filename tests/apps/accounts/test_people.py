@@ -38,8 +38,9 @@ from apps.accounts.services.tickets import issue_ticket
 from apps.streams.api import unit_of_work
 from kernel.clock import now
 from kernel.errors import InvalidInput
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
 from tests.apps.accounts.test_tokens import principal_of_token
+from tests.support.api_clients import problem
 from tests.support.threads import at_once
 
 

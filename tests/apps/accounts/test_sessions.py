@@ -13,7 +13,8 @@ from apps.accounts import selectors
 from apps.accounts.models import UiSession, User
 from apps.accounts.sessions import SessionStore
 from kernel.clock import now, rfc3339
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 
 SESSION = "partita_session"
 

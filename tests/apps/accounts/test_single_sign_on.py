@@ -12,7 +12,6 @@ import pytest
 
 from apps.accounts import selectors
 from apps.accounts.domain.external_identity import ExternalIdentity, safe_return_url
-from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
 from apps.accounts.models import ExternalAccount, Invitation, Membership, UiSession, User
 from apps.accounts.selectors import find_user
@@ -22,7 +21,8 @@ from apps.accounts.services.invitations import invite
 from apps.accounts.services.oidc_client import forget_discovered
 from apps.accounts.services.sign_up import sign_up
 from kernel import clock
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 from tests.support.oidc import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -30,6 +30,7 @@ from tests.support.oidc import (
     signing_key,
     stand_in_provider,
 )
+from tests.support.people import principal_of
 
 GRACE = {
     "email": "Grace@Example.org",
@@ -271,7 +272,7 @@ def test_closed_sign_up_admits_only_who_is_invited(api, provider, settings, ada_
     selectors._cache.clear()
     assert told(come_back(api, provider)) == {"error": "sign_up_disabled"}
 
-    principal = principal_of(ada_row)
+    principal = principal_of(ada_row, is_admin=False, session_hash="s")
     invite(principal, ada_row.workspace_id, role=Role.RUNNER, email="grace@example.org")
     assert come_back(api, provider)["Location"] == "/"
 
@@ -279,19 +280,6 @@ def test_closed_sign_up_admits_only_who_is_invited(api, provider, settings, ada_
     assert grace.workspace_id == ada_row.workspace_id
     assert Membership.objects.get(user=grace).role == Role.RUNNER
     assert not Invitation.objects.exists()
-
-
-def principal_of(user: User) -> Principal:
-    return Principal(
-        user_id=user.id,
-        workspace_id=user.workspace_id,
-        is_admin=False,
-        full_name=user.full_name,
-        email=user.email,
-        role=Role.ADMIN,
-        expires_at=clock.now() + timedelta(hours=1),
-        session_hash="s",
-    )
 
 
 def test_groups_make_an_administrator_and_end_it(api, provider):

@@ -12,7 +12,8 @@ import pytest
 
 from apps.accounts.models import StreamTicket, User
 from kernel.clock import now
-from tests.apps.accounts.conftest import Api, problem
+from tests.apps.accounts.conftest import Api
+from tests.support.api_clients import problem
 
 PATH = "/api/v1/executions/run-3f9a0c1be77d/logs"
 OTHER = "/api/v1/executions/run-3f9a0c1be77d/events"

@@ -8,6 +8,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from apps.accounts import selectors
 from apps.accounts.api import (
     Principal,
+    Role,
     end_every_sign_in,
     issue_tokens,
     recheck,
@@ -34,7 +36,9 @@ from apps.accounts.models import (
     User,
 )
 from kernel.clock import now
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
+from tests.support.people import principal_of
 
 OTHER_SECRET = "another-secret-for-tests-0123456789abcdef"
 
@@ -492,16 +496,7 @@ def test_no_answer_holds_a_hash_or_a_password(ada, api, signed_up, ada_row):
 
 
 def principal_of_token(token: str, user: User) -> Principal:
-    claims = claims_of(token)
-    return Principal(
-        user_id=user.id,
-        workspace_id=user.workspace_id,
-        is_admin=user.is_admin,
-        full_name=user.full_name,
-        email=user.email,
-        expires_at=now() + timedelta(hours=1),
-        token_jti=claims["jti"],
-    )
+    return principal_of(user, token_jti=claims_of(token)["jti"], role=Role.VIEWER)
 
 
 def test_a_recheck_reads_the_store(ada, ada_row):
@@ -529,16 +524,7 @@ def test_a_recheck_notices_lost_rights(signed_up, ada_row, change):
 
 def test_a_recheck_notices_the_end_of_the_credential(ada, ada_row):
     ended = now() - timedelta(seconds=31)
-    fields = principal_of_token(ada.token, ada_row)
-    principal = Principal(
-        user_id=fields.user_id,
-        workspace_id=fields.workspace_id,
-        is_admin=False,
-        full_name="",
-        email="",
-        expires_at=ended,
-        token_jti=fields.token_jti,
-    )
+    principal = replace(principal_of_token(ada.token, ada_row), expires_at=ended)
 
     assert not recheck(principal)
 

@@ -12,7 +12,8 @@ from apps.accounts import selectors
 from apps.accounts.models import Invitation, Membership, User, Workspace
 from apps.accounts.selectors import active_account
 from kernel.clock import now
-from tests.apps.accounts.conftest import PASSWORD, Api, problem
+from tests.apps.accounts.conftest import PASSWORD, Api
+from tests.support.api_clients import problem
 from tests.support.threads import at_once
 
 pytestmark = pytest.mark.store

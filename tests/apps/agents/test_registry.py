@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.agents import api, models
 from apps.agents.selectors import agents_ready
 from kernel import clock
+from tests.support.commands import run_command
 
 pytestmark = pytest.mark.django_db
 
@@ -238,8 +238,7 @@ def test_worker_status_tells_for_how_long_a_worker_is_offline(capsys):
         api.heartbeat(name, incarnation="1", running_jobs=2)
     silent_for(7500)
 
-    with pytest.raises(SystemExit):
-        execute_from_command_line(["manage.py", "worker", "status"])
+    run_command("worker", "status")
 
     _, edge, near = capsys.readouterr().out.splitlines()
     assert edge.split()[:9] == ["edge", "worker", "offline", "for", "2", "h", "5", "min", "–"]
@@ -250,8 +249,7 @@ def test_worker_status_names_failing_loops(capsys):
     worker("edge", failing=("claims", "orders"))
     worker("near")
 
-    with pytest.raises(SystemExit):
-        execute_from_command_line(["manage.py", "worker", "status"])
+    run_command("worker", "status")
 
     head, edge, near = capsys.readouterr().out.splitlines()
     column = head.index("FAILING LOOPS")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import Principal, Role, TokenScope, create_api_token, sign_up
+from apps.accounts.api import TokenScope, create_api_token, sign_up
 from apps.accounts.models import User
-from kernel import clock
 from tests.apps.catalog.conftest import PASSWORD, FakeIndex, client_of
+from tests.support.api_clients import problem
+from tests.support.people import principal_of
 
 pytestmark = pytest.mark.urls("tests.apps.catalog.urlconf")
 GOOD = 'task.run("t", image="busybox:1.36")\n'
@@ -34,10 +35,6 @@ def offers(index: FakeIndex, workspace: Any) -> FakeIndex:
 
 def ids(answer: Any) -> list[str]:
     return [package["id"] for package in answer.json()["packages"]]
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 def test_the_list_unites_all_sources_by_kind_and_title(client: APIClient, offers: FakeIndex):
@@ -226,11 +223,7 @@ def test_a_favorite_stays_while_its_package_is_gone(client: APIClient, offers: F
 def test_an_api_token_that_only_reads_marks_nothing(
     ada: User, offers: FakeIndex, scope: TokenScope, status: int
 ):
-    owner = Principal(
-        user_id=ada.id, workspace_id=ada.workspace_id, is_admin=False, full_name="Ada",
-        email=ada.email, expires_at=clock.now(), role=Role.ADMIN,
-    )  # fmt: skip
-    token = create_api_token(owner, name="x", scope=scope, days=1).token
+    token = create_api_token(principal_of(ada), name="x", scope=scope, days=1).token
     program = APIClient()
     program.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
 

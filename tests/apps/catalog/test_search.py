@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.accounts.api import ensure_seed_admin, operator
 from apps.catalog.api import add_favorite
 from tests.apps.catalog.conftest import PASSWORD, FakeIndex
+from tests.support.commands import run_command
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,9 +25,7 @@ def offers(index: FakeIndex, workspace: Any) -> FakeIndex:
 
 
 def search(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "suite", "search", *words])
-    return int(ended.value.code or 0)
+    return run_command("suite", "search", *words)
 
 
 def rows(text: str) -> list[list[str]]:

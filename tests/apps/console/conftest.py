@@ -8,13 +8,7 @@ import pytest
 from django.test import Client
 
 from apps.console import api_surfaces, run_list, selectors, suite_list
-from apps.executions.api import (
-    FailedCase,
-    RunFilter,
-    RunPage,
-    difference_name,
-    difference_sides,
-)
+from apps.executions.api import FailedCase, RunFilter, RunPage, difference_name, difference_sides
 from apps.shells.api import ShellOffer
 from kernel.errors import NotFound
 from tests.apps.console import wire_samples

@@ -11,6 +11,7 @@ from django.test import Client
 
 from apps.profiles.api import stored_profiles
 from tests.apps.console.test_team import invited, signed_up
+from tests.support.files import write_files
 
 STAR = 'task.run("t", image="busybox:1.36", env={"FROM": "suite"})\n'
 YAML = "extendsId: base\nenv:\n  A: '2'\n"
@@ -21,14 +22,12 @@ def shop(tmp_path, settings) -> Path:
     settings.SUITES_DIR = tmp_path / "suites"
     settings.PROFILES_FILE = tmp_path / "svc-profiles.yaml"
     folder: Path = settings.SUITES_DIR / "shop"
-    for path, text in {
+    files = {
         "suite.star": STAR,
         "profiles/base.yaml": "env: {A: '1', B: '1'}\n",
         "profiles/ci.yaml": "default: true\nextendsId: base\n",
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return folder
+    }
+    return write_files(folder, files)
 
 
 @pytest.fixture

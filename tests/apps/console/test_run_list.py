@@ -16,7 +16,8 @@ from apps.accounts.models import User
 from apps.console import run_list
 from apps.executions.models import Execution
 from kernel import clock
-from tests.apps.executions.runs import booted_run, node, queued_run, somebody
+from tests.apps.executions.runs import booted_run, node, queued_run
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db
 

@@ -19,8 +19,9 @@ from apps.environments.models import DeadRun, Reap, ReapPart, StoredLook, Watche
 from apps.executions.models import Execution
 from apps.workers import inventory
 from apps.workers.inventory import InventoryLoops
-from kernel import clock, ids
+from kernel import ids
 from tests.apps.executions_rest import conftest as rest
+from tests.support import people
 from tests.support.resources import EngineInMemory
 from worker import host
 
@@ -101,16 +102,7 @@ def engine() -> EngineInMemory:
 
 
 def principal_of(caller: rest.Caller, role: Role = Role.ADMIN) -> Principal:
-    user = caller.user
-    return Principal(
-        user_id=user.pk,
-        workspace_id=user.workspace_id,
-        is_admin=user.is_admin,
-        full_name=user.full_name,
-        email=user.email,
-        expires_at=clock.now() + timedelta(hours=1),
-        role=role,
-    )
+    return people.principal_of(caller.user, role=role)
 
 
 def let_time_pass(seconds: float) -> None:

@@ -12,9 +12,10 @@ from django.db import connections
 
 from apps.operations.services.audit_trail import is_audited
 from tests.apps.environments.conftest import RunnerOfLoops
-from tests.apps.executions_rest.conftest import Caller, make_run, problem
+from tests.apps.executions_rest.conftest import Caller, make_run
 from tests.apps.executions_rest.test_shared_stream import shared, sorted_out
 from tests.apps.executions_rest.test_streams import streaming
+from tests.support.api_clients import problem
 from tests.support.resources import EngineInMemory, resource
 
 Start = Callable[..., RunnerOfLoops]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.accounts.api import Principal, Role
+from apps.accounts.api import Principal
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
 from apps.executions import api, conf
@@ -25,6 +25,7 @@ from apps.suites.api import ResolvedSuite
 from apps.suites.domain.flat_topology import ImportedSuite
 from kernel import clock
 from kernel.agent_protocol import Completion, LogChunk, LogLine, StateReport, job_of
+from tests.support.people import somebody
 
 
 def node(id_: str, **facts: Any) -> dict[str, Any]:
@@ -95,18 +96,6 @@ def profile(**facts: Any) -> LaunchProfile:
 
 def secret(key: str, *, provider: str = "local", ref: str = "token") -> SecretRef:
     return SecretRef(key=key, provider=provider, ref=ref)
-
-
-def somebody(*, workspace_id: uuid.UUID | None = None, is_admin: bool = False) -> Principal:
-    return Principal(
-        user_id=uuid.uuid4(),
-        workspace_id=workspace_id or uuid.uuid4(),
-        is_admin=is_admin,
-        full_name="Ada Lovelace",
-        email="ada@example.org",
-        expires_at=clock.now(),
-        role=Role.ADMIN,
-    )
 
 
 def accepted(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution
@@ -16,6 +15,7 @@ from apps.executions.services.artifact_retention import expire_artifacts
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.apps.executions.test_artifacts import EXPORTS, RED, junit, store
+from tests.support.commands import command_output
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -114,10 +114,7 @@ def test_the_failed_cases_of_an_expired_report_are_left_out(worker: Worker) -> N
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "run", "artifacts", *words])
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
+    return command_output(capsys, "run", "artifacts", *words)
 
 
 def test_the_command_lists_files(capsys: pytest.CaptureFixture[str], worker: Worker) -> None:

@@ -29,10 +29,10 @@ from tests.apps.executions.runs import (
     node,
     profile,
     queued_run,
-    somebody,
     suite,
 )
 from tests.apps.executions.test_fencing import upload
+from tests.support.people import somebody
 from tests.support.threads import at_once
 
 

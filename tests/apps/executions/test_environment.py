@@ -18,6 +18,7 @@ from apps.suites.domain.package import Package
 from apps.suites.evaluation.library import library
 from apps.suites.selectors import resolve
 from kernel.errors import NotFound
+from tests.support.files import write_files
 
 STAR = """
 load("@partita/runtime", "task")
@@ -51,10 +52,7 @@ def shop(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
     settings.PLATFORM_SETTINGS_FILE.write_text(SETTINGS)
     folder = settings.SUITES_DIR / "shop"
-    files = {"suite.star": STAR, "profiles/base.yaml": BASE, "profiles/ci.yaml": CI}
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
+    write_files(folder, {"suite.star": STAR, "profiles/base.yaml": BASE, "profiles/ci.yaml": CI})
     monkeypatch.setenv("PARTITA_SECRET_PSP", "the-planted-value")
 
 

@@ -20,15 +20,8 @@ from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run
 from apps.streams.api import unit_of_work
 from kernel import clock
-from tests.apps.executions.runs import (
-    Run,
-    Worker,
-    booted_run,
-    node,
-    profile,
-    queued_run,
-    somebody,
-)
+from tests.apps.executions.runs import Run, Worker, booted_run, node, profile, queued_run
+from tests.support.people import somebody
 
 HALF_AN_HOUR = 1_800_000
 

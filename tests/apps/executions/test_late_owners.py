@@ -11,14 +11,7 @@ from apps.executions import api
 from apps.executions.models import Execution, Step
 from apps.executions.services import sweep as sweeping
 from kernel import clock
-from tests.apps.executions.runs import (
-    Run,
-    Worker,
-    booted_run,
-    let_leases_lapse,
-    node,
-    stand_still,
-)
+from tests.apps.executions.runs import Run, Worker, booted_run, let_leases_lapse, node, stand_still
 
 pytestmark = pytest.mark.store
 SHARED = """\

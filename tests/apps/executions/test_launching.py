@@ -16,7 +16,8 @@ from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
 from apps.suites.api import SuiteNotFound
 from apps.suites.selectors import TopologyInvalid
 from kernel import clock
-from tests.apps.executions.runs import Run, Worker, node, queued_run, somebody
+from tests.apps.executions.runs import Run, Worker, node, queued_run
+from tests.support.people import somebody
 from tests.support.threads import at_once
 
 SUITE = """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.support.commands import command_output
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -21,10 +21,8 @@ def run(worker: Worker) -> Run:
 
 def logs(capsys: pytest.CaptureFixture[str], run: Run, *words: str) -> tuple[int, list[str], str]:
     """Return the exit code, the lines of stdout and stderr of `run logs`."""
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "run", "logs", run.id, *words])
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out.splitlines(), said.err
+    code, out, err = command_output(capsys, "run", "logs", run.id, *words)
+    return code, out.splitlines(), err
 
 
 @pytest.mark.parametrize(

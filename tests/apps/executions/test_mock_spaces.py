@@ -17,7 +17,8 @@ from apps.mocks.models import MockSpace
 from apps.suites.domain.flat_topology import ImportedSuite
 from kernel import clock
 from mocks.spaces import space_sources
-from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run, somebody
+from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
+from tests.support.people import somebody
 
 
 def mocked(text: str) -> dict[str, bytes]:

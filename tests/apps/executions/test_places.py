@@ -24,7 +24,8 @@ from apps.executions.services.launch import store_run
 from apps.executions.services.start_forecasts import forecast_pace, forecast_starts
 from apps.platform_settings.api import backends
 from kernel import clock
-from tests.apps.executions.runs import Run, Worker, accepted, booted_run, node, queued_run, somebody
+from tests.apps.executions.runs import Run, Worker, accepted, booted_run, node, queued_run
+from tests.support.people import somebody
 from tests.support.threads import at_once
 
 

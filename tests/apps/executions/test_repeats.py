@@ -38,17 +38,11 @@ from kernel import clock
 from kernel.agent_protocol import ArtifactUpload, Job, StateReport
 from kernel.errors import InvalidInput
 from readers.archive import pack
-from tests.apps.executions.kept import (
-    ask,
-    chunk,
-    completion,
-    end_keeping,
-    kept_run,
-    take,
-)
+from tests.apps.executions.kept import ask, chunk, completion, end_keeping, kept_run, take
 from tests.apps.executions.mocks import MockPlane
-from tests.apps.executions.runs import Run, Worker, node, somebody
+from tests.apps.executions.runs import Run, Worker, node
 from tests.apps.executions.test_expected_calls import call
+from tests.support.people import somebody
 
 JUNIT = b"""<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>"""
 

@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from apps.executions import api
-from tests.apps.executions.runs import (
-    Run,
-    Worker,
-    booted_run,
-    let_retries_be_due,
-    node,
-)
+from tests.apps.executions.runs import Run, Worker, booted_run, let_retries_be_due, node
 
 pytestmark = pytest.mark.store
 

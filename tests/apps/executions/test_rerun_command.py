@@ -11,7 +11,9 @@ from django.core.management import execute_from_command_line
 
 from apps.accounts.api import ensure_seed_admin
 from apps.executions.models import Execution
-from tests.apps.executions.runs import Run, Worker, booted_run, node, profile, somebody
+from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
+from tests.support.commands import command_output
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PLAN = """\
@@ -48,10 +50,7 @@ def run(worker: Worker) -> Run:
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """Return the exit code, stdout and stderr."""
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "run", *words])
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
+    return command_output(capsys, "run", *words)
 
 
 def reruns() -> int:

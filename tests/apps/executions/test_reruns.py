@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from apps.accounts.api import Principal, Role
+from apps.accounts.api import Role
 from apps.agents import models as agents
 from apps.executions import api
 from apps.executions.domain.rerun import NothingToRerun
@@ -18,20 +18,11 @@ from apps.executions.selectors.attempts import attempt_documents
 from apps.executions.services.snapshot_suites import SnapshotDiffers
 from apps.platform_settings.api import BackendUnavailable
 from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
-from kernel import clock
 from kernel.errors import InvalidInput, PlatformError
-from tests.apps.executions.runs import (
-    Run,
-    Worker,
-    booted_run,
-    node,
-    profile,
-    queued_run,
-    secret,
-    somebody,
-)
+from tests.apps.executions.runs import Run, Worker, booted_run, node, profile, queued_run, secret
 from tests.apps.executions.test_launching import keyed, write_suite
 from tests.support.older_process import stored_by_older
+from tests.support.people import somebody
 from tests.support.threads import at_once
 
 FAILED = api.RerunRequest(scope=api.RerunScope.FAILED)
@@ -231,15 +222,7 @@ def test_a_run_of_another_workspace_is_unknown(worker: Worker):
 
 def test_a_viewer_may_not_even_see_the_plan(worker: Worker):
     run = failed_run(worker)
-    viewer = Principal(
-        user_id=somebody().user_id,
-        workspace_id=run.principal.workspace_id,
-        is_admin=False,
-        full_name="Vera",
-        email="vera@example.org",
-        expires_at=clock.now(),
-        role=Role.VIEWER,
-    )
+    viewer = somebody(workspace_id=run.principal.workspace_id, role=Role.VIEWER)
 
     for call in (api.rerun, api.prepare_rerun):
         with pytest.raises(PlatformError) as refused:

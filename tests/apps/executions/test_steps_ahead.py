@@ -11,7 +11,8 @@ import pytest
 from apps.executions import api
 from apps.executions.models import Step
 from apps.platform_settings.api import backends
-from tests.apps.executions.runs import Worker, booted_run, node, somebody
+from tests.apps.executions.runs import Worker, booted_run, node
+from tests.support.people import somebody
 
 
 def claimed(worker: Worker, *, ahead: int = 2, limit: int = 100) -> dict[str, Any]:

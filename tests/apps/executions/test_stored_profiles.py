@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -27,7 +25,8 @@ from apps.suites.api import current_profiles, find_suite, list_suites, profile_e
 from apps.suites.domain.definition import suite_of
 from apps.suites.domain.package import Package
 from apps.suites.evaluation.library import library
-from kernel import clock
+from tests.support.files import write_files
+from tests.support.people import somebody
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]
 CHILD = 'load("@partita/runtime", "task")\ntask.run(name = "t", image = "busybox:1.36")\n'
@@ -44,10 +43,7 @@ def suites(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Pa
         "parent/suite.star": PARENT,
         "parent/dependencies.yaml": "dependencies: {child: {ref: child}}\n",
     }
-    for path, text in files.items():
-        place = settings.SUITES_DIR / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+    write_files(settings.SUITES_DIR, files)
     monkeypatch.setattr(launching, "reasons_to_wait", lambda: lambda _backend: "")
     monkeypatch.setattr(launching, "enqueue", lambda *_: None)
     assert backends()
@@ -56,15 +52,7 @@ def suites(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def ada() -> Principal:
-    return Principal(
-        user_id=uuid4(),
-        workspace_id=uuid4(),
-        is_admin=False,
-        full_name="Ada",
-        email="ada@example.org",
-        expires_at=clock.now() + timedelta(hours=1),
-        role=Role.RUNNER,
-    )
+    return somebody(role=Role.RUNNER)
 
 
 def store(name: str, text: str, suite_id: str = "child", **more: Any) -> None:

@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.executions import api
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
 from tests.apps.executions.timepiece import Timepiece, slow_run, write_lines
+from tests.support.commands import command_output
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -122,10 +122,7 @@ def numbered_lines(run: Run) -> list[dict[str, Any]]:
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "run", "timeline", *words])
-    said = capsys.readouterr()
-    return int(ended.value.code or 0), said.out, said.err
+    return command_output(capsys, "run", "timeline", *words)
 
 
 def test_the_command_draws_bars_and_answers_json(

@@ -237,8 +237,3 @@ def make_artifact(row: Execution, body: bytes, **fields: Any) -> Artifact:
         "created_at": clock.now(),
     }
     return Artifact.objects.create(execution=row, **{**defaults, **fields})
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    assert answer["Content-Type"].startswith("application/problem+json"), answer.content
-    return answer.status_code, answer.json()["code"]

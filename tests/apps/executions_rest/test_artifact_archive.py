@@ -11,7 +11,8 @@ import pytest
 
 from apps.executions.models import Artifact, Execution
 from kernel import clock
-from tests.apps.executions_rest.conftest import Caller, make_artifact, make_run, problem
+from tests.apps.executions_rest.conftest import Caller, make_artifact, make_run
+from tests.support.api_clients import problem
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

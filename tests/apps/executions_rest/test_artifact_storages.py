@@ -16,7 +16,8 @@ from apps.executions.domain.artifact_files import head_of
 from apps.executions.models import Artifact, Execution, StoredObject
 from apps.executions.selectors.artifact_bytes import forget_pauses
 from apps.executions.services.artifact_objects import place_bytes
-from tests.apps.executions_rest.conftest import Caller, make_artifact, make_run, problem
+from tests.apps.executions_rest.conftest import Caller, make_artifact, make_run
+from tests.support.api_clients import problem
 from tests.support.artifact_storages import (
     FailingStorage,
     fail_storage,

@@ -7,7 +7,8 @@ import pytest
 
 from apps.executions.models import Step
 from kernel import clock
-from tests.apps.executions_rest.conftest import make_artifact, make_run, problem
+from tests.apps.executions_rest.conftest import make_artifact, make_run
+from tests.support.api_clients import problem
 
 BODY = b"0123456789"
 

@@ -7,8 +7,9 @@ from apps.agents.api import Registration, register
 from apps.executions.models import Execution
 from apps.platform_settings.api import backends
 from kernel import clock
-from tests.apps.executions_rest.conftest import make_run, problem
+from tests.apps.executions_rest.conftest import make_run
 from tests.apps.executions_rest.test_reading import DETAIL, SUMMARY
+from tests.support.api_clients import problem
 
 SUITE = {
     "id",

@@ -11,7 +11,8 @@ from asgiref.testing import ApplicationCommunicator
 
 from apps.executions.selectors import logs as log_reading
 from platform_site.asgi import application
-from tests.apps.executions_rest.conftest import make_run, problem, write_lines
+from tests.apps.executions_rest.conftest import make_run, write_lines
+from tests.support.api_clients import problem
 
 
 def body_of(answer):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.apps.executions_rest.conftest import make_run, problem
+from tests.apps.executions_rest.conftest import make_run
+from tests.support.api_clients import problem
 
 RUN = "run-0123456789ab"
 LISTS = [

@@ -9,13 +9,8 @@ import pytest
 
 from apps.executions.models import Execution, Step
 from kernel import clock
-from tests.apps.executions_rest.conftest import (
-    make_artifact,
-    make_run,
-    problem,
-    write_event,
-    write_lines,
-)
+from tests.apps.executions_rest.conftest import make_artifact, make_run, write_event, write_lines
+from tests.support.api_clients import problem
 
 SUMMARY = {
     "id",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.apps.executions_rest.conftest import Caller, problem
+from tests.apps.executions_rest.conftest import Caller
+from tests.support.api_clients import problem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

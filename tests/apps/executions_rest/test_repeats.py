@@ -17,11 +17,13 @@ from apps.executions.rest import repeats as views
 from apps.streams.services.hub import stop_hub
 from readers.archive import pack
 from tests.apps.executions.kept import NODES, chunk, completion, end_keeping, kept_run, take
-from tests.apps.executions.runs import Run, Worker, somebody
+from tests.apps.executions.runs import Run, Worker
 from tests.apps.executions.test_repeats import upload
-from tests.apps.executions_rest.conftest import Caller, problem
+from tests.apps.executions_rest.conftest import Caller
 from tests.apps.executions_rest.test_shared_stream import shared
 from tests.apps.executions_rest.test_streams import streaming
+from tests.support.api_clients import problem
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,8 +11,10 @@ from apps.accounts import selectors as accounts_memory
 from apps.accounts.models import LimitHit, Membership
 from apps.executions.models import Execution
 from apps.executions.rest import views
-from tests.apps.executions.runs import Run, Worker, booted_run, node, profile, somebody
-from tests.apps.executions_rest.conftest import Caller, problem
+from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
+from tests.apps.executions_rest.conftest import Caller
+from tests.support.api_clients import problem
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NODES = (node("a"), node("b", after=["a"]), node("c"))

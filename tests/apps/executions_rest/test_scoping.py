@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from apps.accounts.api import Principal
+from apps.accounts.api import Role
 from apps.executions import api
 from apps.executions.models import Execution
 from kernel import clock
-from tests.apps.executions_rest.conftest import make_artifact, make_run, problem
+from tests.apps.executions_rest.conftest import make_artifact, make_run
+from tests.support.api_clients import problem
+from tests.support.people import principal_of
 
 BELOW = [
     ("get", ""),
@@ -92,14 +94,7 @@ def test_members_list_and_count_their_own_runs_and_admins_all(ada, bob, admin):
 
 def test_the_recent_runs_of_a_suite_are_those_of_the_reader(ada, bob):
     now = clock.now()
-    reader = Principal(
-        user_id=ada.user.pk,
-        workspace_id=ada.workspace_id,
-        is_admin=False,
-        full_name="Ada",
-        email="ada@example.org",
-        expires_at=now + timedelta(hours=1),
-    )
+    reader = principal_of(ada.user, role=Role.VIEWER)
     runs = [
         make_run(ada.workspace_id, started_at=now - timedelta(minutes=age)) for age in (3, 1, 2)
     ]

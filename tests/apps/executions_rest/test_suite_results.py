@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.executions.api import newest_by_suite
 from apps.executions.selectors import suite_results
 from kernel import clock
-from tests.apps.executions.runs import somebody
 from tests.apps.executions_rest.conftest import make_run
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

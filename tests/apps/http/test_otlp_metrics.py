@@ -9,11 +9,7 @@ import pytest
 from prometheus_client import Counter, Gauge, Histogram, generate_latest
 
 from apps.observability import metrics
-from apps.observability.services import (
-    exported_telemetry,
-    start_telemetry,
-    stop_telemetry,
-)
+from apps.observability.services import exported_telemetry, start_telemetry, stop_telemetry
 from kernel import telemetry
 from tests.support.otlp import Collector, attributes, collecting
 

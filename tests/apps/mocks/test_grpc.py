@@ -21,13 +21,7 @@ from mocks.grpc import methods
 from mocks.grpc.messages import Codec
 from mocks.grpc.protos import compile_protos
 from mocks.grpc.server import GrpcServer
-from tests.support.grpc_mocks import (
-    REFLECTION,
-    REFLECTION_V1,
-    GrpcMocks,
-    content_of,
-    grpc_mocks,
-)
+from tests.support.grpc_mocks import REFLECTION, REFLECTION_V1, GrpcMocks, content_of, grpc_mocks
 
 COMMON = """
 syntax = "proto3";

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
@@ -14,6 +13,7 @@ from apps.mocks.api import SpaceName, forget_spaces, mock_url, reset_space, wait
 from apps.mocks.models import MockSpace
 from apps.mocks.selectors import resets_of
 from apps.mocks.services.readiness import LEAST_ASK_S
+from tests.support.http_threads import serve_http
 from tests.support.mock_planes import planes
 
 SHARED = SpaceName("orders")
@@ -81,12 +81,8 @@ class Ready(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     Ready.asked, Ready.refusals = [], 0
-    with ThreadingHTTPServer(("127.0.0.1", 0), Ready) as listening:
-        thread = threading.Thread(target=listening.serve_forever, args=[0.01])
-        thread.start()
+    with serve_http(Ready) as listening:
         yield f"http://127.0.0.1:{listening.server_port}"
-        listening.shutdown()
-        thread.join()
 
 
 def test_it_waits_until_every_surface_is_served(server: str, settings) -> None:

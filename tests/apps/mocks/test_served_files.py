@@ -11,6 +11,7 @@ from apps.operations.api import ExitCode
 from mocks.standalone import command as standalone
 from mocks.standalone.served_files import FilesRefused, NothingToServe, Reading, ServedFiles
 from mocks.standalone.served_suite import ServedSuite
+from tests.support.files import write_files
 
 BASE = "http://127.0.0.1:8095"
 OPENAPI = """\
@@ -29,16 +30,9 @@ examples:
 """
 
 
-def write(folder: Path, files: dict[str, str]) -> Path:
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return folder
-
-
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    return write(
+    return write_files(
         tmp_path / "shop",
         {
             "suite.star": "",
@@ -80,7 +74,7 @@ def test_a_readme_names_a_suite_without_metadata(shop: Path):
 
 
 def test_a_contract_alone_is_a_suite(tmp_path: Path):
-    place = write(tmp_path, {"pet store.yaml": OPENAPI}) / "pet store.yaml"
+    place = write_files(tmp_path, {"pet store.yaml": OPENAPI}) / "pet store.yaml"
     files = ServedFiles(place)
 
     reading = files.read(BASE)
@@ -89,7 +83,7 @@ def test_a_contract_alone_is_a_suite(tmp_path: Path):
 
 
 def test_a_folder_of_contracts_is_a_suite_and_its_other_files_do_not_matter(tmp_path: Path):
-    folder = write(tmp_path / "specs", {"v1/openapi.yaml": OPENAPI, "v1/notes.txt": "x"})
+    folder = write_files(tmp_path / "specs", {"v1/openapi.yaml": OPENAPI, "v1/notes.txt": "x"})
     (folder / "logo.png").write_bytes(b"\0\xff")
 
     assert list(operations(ServedFiles(folder).read(BASE)).values()) == [["listPets"]]
@@ -111,7 +105,7 @@ def test_a_file_that_breaks_a_rule_for_packages_is_named(shop: Path):
 
 
 def test_what_declares_no_operation_is_refused_with_the_reasons(tmp_path: Path):
-    place = write(tmp_path, {"openapi.yaml": "openapi: 3.0.3\npaths: [\n"}) / "openapi.yaml"
+    place = write_files(tmp_path, {"openapi.yaml": "openapi: 3.0.3\npaths: [\n"}) / "openapi.yaml"
 
     with pytest.raises(NothingToServe) as refused:
         ServedFiles(place).read(BASE)
@@ -145,7 +139,7 @@ class Told:
 def test_an_edit_takes_effect_once_the_files_rest(shop: Path):
     told = Told(shop)
     before = told.suite.generations([told.suite.name])
-    write(shop, {"mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:")})
+    write_files(shop, {"mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:")})
 
     told.looks(1)
     assert told.example == "all"
@@ -169,7 +163,7 @@ def test_an_edit_that_breaks_something_keeps_the_last_good_version(
     shop: Path, path: str, text: str, line: int
 ):
     told = Told(shop)
-    write(shop, {path: text})
+    write_files(shop, {path: text})
     told.looks()
 
     assert told.example == "all"
@@ -178,16 +172,16 @@ def test_an_edit_that_breaks_something_keeps_the_last_good_version(
     assert reason == "an edit breaks the suite"
     assert (path, line) in places
 
-    write(shop, {path: "", "mock/pets/listPets.yaml": EXAMPLES, "api/pets.yaml": OPENAPI})
+    write_files(shop, {path: "", "mock/pets/listPets.yaml": EXAMPLES, "api/pets.yaml": OPENAPI})
     (shop / "README.md").write_text("# other\n")
     told.looks()
     assert len(told.reloaded) == 1
 
 
 def test_what_was_broken_from_the_start_does_not_hold_up_other_edits(shop: Path):
-    write(shop, {"mock/pets/other.metadata.yaml": "spec:\n  fallback: {mode: never}\n"})
+    write_files(shop, {"mock/pets/other.metadata.yaml": "spec:\n  fallback: {mode: never}\n"})
     told = Told(shop)
-    write(
+    write_files(
         shop,
         {
             "mock/pets/other.metadata.yaml": "\nspec:\n  fallback: {mode: never}\n",

@@ -107,7 +107,7 @@ async def test_a_slow_load_holds_up_no_other_space_and_is_made_once(mocks: Plane
         asyncio.create_task(mocks.ask("GET", "/mocks/rest/orders@run-1/orders/orders"))
         for _ in range(5)
     ]
-    await asyncio.to_thread(until, lambda: "orders@run-1" in mocks.source.loaded, within_s=5)
+    await asyncio.to_thread(until, lambda: "orders@run-1" in mocks.source.loaded, within_s=30)
     others = [await mocks.ask("GET", f"{REST}/orders") for _ in range(5)]
     assert not any(task.done() for task in waiting)
     go_on.set()

@@ -63,7 +63,3 @@ def member() -> APIClient:
 @pytest.fixture
 def viewer() -> APIClient:
     return client_of(role=Role.VIEWER)
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]

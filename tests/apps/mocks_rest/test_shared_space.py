@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from mocks.model.calls import CallOutcome
 from mocks.model.spaces import SpaceName
-from tests.apps.mocks_rest.conftest import problem
+from tests.support.api_clients import problem
 from tests.support.served_mocks import MemoryParts
 
 SHARED = SpaceName("shop")

@@ -10,8 +10,8 @@ import pytest
 from apps.accounts.api import Role
 from mocks.model.spaces import SpaceName
 from tests.apps.executions_rest.conftest import make_run
-from tests.apps.mocks_rest.conftest import client_of, problem
-from tests.support.api_clients import PERSON
+from tests.apps.mocks_rest.conftest import client_of
+from tests.support.api_clients import PERSON, problem
 
 EXPLAIN = "/api/v1/mocks/explain"
 STATE = "/api/v1/mocks/state"

@@ -29,6 +29,7 @@ def large(registry: ScriptedRegistry) -> str:
     return f"{registry.host}/core/shop:1.0"
 
 
+@pytest.mark.timed
 async def test_the_event_loop_of_a_server_goes_on_meanwhile(large: str):
     gaps: list[float] = []
 

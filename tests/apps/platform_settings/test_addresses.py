@@ -16,13 +16,7 @@ from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.models import PlatformSettings
 from apps.platform_settings.secret_providers.hashicorp_vault import HashicorpVault
 from kernel.ids import new_uuid
-from tests.apps.platform_settings.documents import (
-    PATH,
-    admin_client,
-    document,
-    put,
-    viewer_client,
-)
+from tests.apps.platform_settings.documents import PATH, admin_client, document, put, viewer_client
 
 
 @pytest.fixture(autouse=True)

@@ -7,19 +7,17 @@ owner only.
 from __future__ import annotations
 
 import stat
-from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from apps.accounts.api import Principal, Role
+from apps.accounts.api import Role
 from apps.profiles import api
 from apps.profiles.domain.profile_file import seeds_of
 from apps.profiles.domain.profiles_file import ProfilesFileInvalid
 from apps.profiles.models import ProfileRecord
 from apps.profiles.services.profiles_file import take_over_file, write_profiles_file
-from kernel import clock
+from tests.support.people import somebody
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]
 TEXT = """\
@@ -53,17 +51,8 @@ def file(tmp_path, settings) -> Path:
 
 
 def edit(suite_id: str = "shop", **files: str) -> api.Edit:
-    person = Principal(
-        user_id=uuid4(),
-        workspace_id=uuid4(),
-        is_admin=False,
-        full_name="Ada",
-        email="ada@example.org",
-        expires_at=clock.now() + timedelta(hours=1),
-        role=Role.RUNNER,
-    )
     packed = {f"profiles/{name}.yaml": text.encode() for name, text in files.items()}
-    return api.Edit(principal=person, suite_id=suite_id, seeds=seeds_of(packed))
+    return api.Edit(principal=somebody(role=Role.RUNNER), suite_id=suite_id, seeds=seeds_of(packed))
 
 
 def draft(name: str = "other", text: str = "env: {A: '3'}\n") -> api.Draft:

@@ -13,8 +13,9 @@ from apps.shells.models import ShellSession
 from apps.shells.services import endings
 from apps.streams.api import last_ids
 from kernel import clock
-from tests.apps.executions_rest.conftest import Caller, node, problem
+from tests.apps.executions_rest.conftest import Caller, node
 from tests.apps.shells.conftest import keep_run, live_run
+from tests.support.api_clients import problem
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

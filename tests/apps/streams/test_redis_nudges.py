@@ -33,10 +33,8 @@ streams.append([streams.Batch(sys.argv[1], "db", [b'{"text":"from afar"}'])])
 
 @pytest.fixture
 def redis_addr(tmp_path: Path) -> Iterator[str]:
-    with servers.redis(tmp_path) as env:
-        if not env:
-            pytest.skip("redis-server is not installed")
-        yield env["TEST_REDIS_ADDR"]
+    with servers.own_redis(tmp_path) as address:
+        yield address
 
 
 class Process:
@@ -88,10 +86,7 @@ def test_other_processes_hear_each_name_once_and_the_teller_does_not(redis_addr:
 
 def test_a_redis_that_comes_back_is_used_again_and_everybody_looks(tmp_path: Path):
     with ExitStack() as stack:
-        env = stack.enter_context(servers.redis(tmp_path))
-        if not env:
-            pytest.skip("redis-server is not installed")
-        addr = env["TEST_REDIS_ADDR"]
+        addr = stack.enter_context(servers.own_redis(tmp_path))
         one = stack.enter_context(closing(listening(addr)))
         two = stack.enter_context(closing(listening(addr)))
         admin = ["redis-cli", "-p", addr.partition(":")[2]]

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -163,11 +162,8 @@ async def test_a_redis_that_dies_in_the_middle_leaves_the_count_of_each_process(
 ):
     """Invariants 34 and 37."""
     settings.STREAM_MAX_PER_USER = 2
-    with ExitStack() as stack:
-        env = stack.enter_context(servers.redis(tmp_path))
-        if not env:
-            pytest.skip("redis-server is not installed")
-        settings.REDIS_URL = f"redis://{env['TEST_REDIS_ADDR']}/0"
+    with servers.own_redis(tmp_path) as address:
+        settings.REDIS_URL = f"redis://{address}/0"
         first = await answer(open_logs)
 
     second = await answer(open_logs)

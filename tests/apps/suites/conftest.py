@@ -12,6 +12,7 @@ from apps.suites import api, selectors
 from apps.suites.authoring import checks, locks
 from apps.suites.evaluation.library import Library
 from apps.suites.services import registration, transfers
+from tests.support.files import write_files
 
 
 class Workspace:
@@ -22,11 +23,7 @@ class Workspace:
 
     def add(self, suite_id: str, files: Mapping[str, str | bytes] | str) -> Path:
         named = {"suite.star": files} if isinstance(files, str) else files
-        for path, content in named.items():
-            place = self.root / suite_id / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
-        return self.root / suite_id
+        return write_files(self.root / suite_id, named)
 
     def definition(self, files: Mapping[str, str | bytes] | str) -> Mapping[str, Any]:
         """What the API shows of one suite of this content."""

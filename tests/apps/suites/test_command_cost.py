@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.suites import api
 from apps.suites.domain import definition
@@ -19,6 +18,7 @@ from apps.suites.evaluator.kept_answers import FILE_NAME, KeptAnswers
 from apps.suites.selectors import SuiteNotFound
 from apps.suites.sources import index
 from tests.apps.suites.conftest import Workspace
+from tests.support.commands import run_command
 
 TASK = 'task.run("t", image="a:1")\n'
 IMPORT = 'suite.run(name = "i", ref = "other")\n'
@@ -59,9 +59,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def typed(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "suite", *words])
-    return int(ended.value.code or 0)
+    return run_command("suite", *words)
 
 
 def importing(workspace: Workspace, suite_id: str, ref: str) -> None:

@@ -18,7 +18,7 @@ from rest_framework.test import APIClient
 
 from apps.accounts.services.workspaces import new_workspace
 from apps.suites import api as suites
-from tests.support.api_clients import PERSON, signed_in_client
+from tests.support.api_clients import PERSON, problem, signed_in_client
 
 STAR = 'task.run("t", image="busybox:1.36")\n'
 ROOT = "/api/v1/profiles/suites"
@@ -63,10 +63,6 @@ def put(client, document, profile, **more):
 
 def profiles(client) -> dict[str, dict[str, Any]]:
     return {each["id"]: each for each in client.get(f"{ROOT}/shop").json()["profiles"]}
-
-
-def problem(answer) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 def pointers(answer) -> list[str]:

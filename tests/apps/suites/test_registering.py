@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, cast
-from uuid import uuid4
 
 import pytest
 from django.db import transaction
@@ -20,17 +18,12 @@ from apps.suites.models import RegisteredSuite
 from apps.suites.sources.registered import TOPIC, RegisteredSource
 from kernel import clock
 from readers.archive import pack, unpack
+from tests.support.api_clients import problem
+from tests.support.people import somebody
 
 STAR = 'task.run("t", image="busybox:1.36", file="t.sh")\n'
 BODY = {"id": "made", "suiteStar": STAR, "title": "Made", "files": {"tasks/t.sh": "#!/bin/sh\n"}}
-ADMIN = Principal(
-    user_id=uuid4(),
-    workspace_id=uuid4(),
-    is_admin=True,
-    full_name="Root",
-    email="root@example.org",
-    expires_at=clock.now() + timedelta(hours=1),
-)
+ADMIN = somebody(is_admin=True, full_name="Root", email="root@example.org", role=Role.VIEWER)
 MEMBER = replace(ADMIN, is_admin=False, role=Role.RUNNER)
 VIEWER = replace(MEMBER, role=Role.VIEWER)
 pytestmark = pytest.mark.urls("tests.apps.suites.urlconf")
@@ -49,10 +42,6 @@ def admin(workspace) -> APIClient:
 
 def post(client: APIClient, **more: Any) -> Any:
     return client.post("/api/v1/suites", {**BODY, **more}, format="json")
-
-
-def problem(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 def test_a_suite_of_text_is_listed_by_every_process_and_can_be_run(admin):

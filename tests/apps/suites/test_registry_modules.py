@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from django.core.management import call_command, execute_from_command_line
+from django.core.management import call_command
 
 from apps.oci import api as oci
 from apps.suites import api, selectors
@@ -14,6 +14,7 @@ from apps.suites.authoring import locks
 from apps.suites.selectors import PackageUnreachable
 from apps.suites.services import transfers
 from tests.apps.suites.conftest import Workspace
+from tests.support.commands import run_command
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry
 
 USE = 'load("@acme/things", "make")\nmake("t")\n'
@@ -329,11 +330,7 @@ NO_MODULES = [
 def test_what_is_no_module_says_so(registry, workspace, settings, capsys):
     write_module(settings)
     for label, place, status, says in NO_MODULES:
-        with pytest.raises(SystemExit) as ended:
-            execute_from_command_line(
-                ["manage.py", "suite", "push", label, registry.repository(place)]
-            )
-        assert ended.value.code == status
+        assert run_command("suite", "push", label, registry.repository(place)) == status
         assert says in capsys.readouterr().err
     assert not oci.sync_registry(REGISTRY_ID).packages
 

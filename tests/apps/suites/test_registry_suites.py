@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from uuid import uuid4
-
 import pytest
 from django.core.management import call_command
 
@@ -19,9 +16,9 @@ from apps.suites.authoring import locks
 from apps.suites.evaluation.library import Library
 from apps.suites.selectors import PackageUnreachable, TopologyInvalid
 from apps.suites.sources.registry_packages import packages
-from kernel import clock
 from kernel.errors import PlatformError
 from tests.apps.suites.conftest import use_library
+from tests.support.people import somebody
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry, package
 
 PAYMENTS = 'task.run(name = "pay", image = "a:1", file = "pay.sh")\n'
@@ -52,15 +49,7 @@ def push(registry: TestRegistry, tag: str, star: str = PAYMENTS, **more: str) ->
 
 
 def runner() -> Principal:
-    return Principal(
-        user_id=uuid4(),
-        workspace_id=uuid4(),
-        is_admin=False,
-        full_name="Ada",
-        email="ada@example.org",
-        expires_at=clock.now() + timedelta(hours=1),
-        role=Role.RUNNER,
-    )
+    return somebody(role=Role.RUNNER)
 
 
 def another_process(monkeypatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from tests.support.api_clients import signed_in_client
+from tests.support.api_clients import problem, signed_in_client
 
 GOOD = 'task.run("t", image="busybox:1.36")\n'
 pytestmark = pytest.mark.urls("tests.apps.suites.urlconf")
@@ -21,10 +21,6 @@ def shop(workspace):
     workspace.add("shop", {"suite.star": GOOD, "metadata.yaml": "{title: Shop, tags: [demo]}"})
     workspace.add("pay", {"suite.star": "nope", "metadata.yaml": "{title: apples}"})
     return workspace
-
-
-def problem(answer) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 def test_a_list_shows_every_suite_by_title(client, shop):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from django.core.management import execute_from_command_line
 
 from apps.oci import api as oci
 from apps.oci.services import sync
 from apps.suites import api, selectors
 from apps.suites.services import transfers
+from tests.support.commands import run_command
 from tests.support.registry_suites import REGISTRY_ID, TestRegistry
 
 FILES = {"suite.star": 'task.run("t", file="t.sh")\n', "tasks/t.sh": "#!/bin/sh\necho hi\n"}
@@ -30,9 +30,7 @@ def registry(workspace, settings, tmp_path) -> TestRegistry:
 
 
 def typed(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", "suite", *words])
-    return int(ended.value.code or 0)
+    return run_command("suite", *words)
 
 
 def test_a_suite_goes_to_a_registry_and_comes_back_the_same(registry, tmp_path, capsys):

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings as project
 
 from apps.suites.authoring import checks
+from tests.support.files import write_files
 
 ROOT = Path(__file__).resolve().parents[3]
 USE = 'load("@acme/things", "make")\nmake("t")\n'
@@ -25,12 +26,7 @@ GOOD = {"make.star": MAKE, "_words.star": WORDS}
 
 
 def write(files: Mapping[str, str | bytes], label: str = "acme/things") -> Path:
-    folder = Path(project.MODULES_DIR) / label
-    for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return folder
+    return write_files(Path(project.MODULES_DIR) / label, files)
 
 
 def test_a_module_exports_the_public_names_of_its_files(workspace):

@@ -155,11 +155,6 @@ def admin() -> Caller:
     return signed_in(User.objects.get(email="root@example.org"))
 
 
-def problem(answer: Any) -> tuple[int, str]:
-    assert answer["Content-Type"].startswith("application/problem+json"), answer.content
-    return answer.status_code, answer.json()["code"]
-
-
 class InThread(threading.Thread):
     """`work` on a thread of its own; `result()` waits for it."""
 

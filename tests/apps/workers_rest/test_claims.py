@@ -20,7 +20,8 @@ from apps.workers.rest import claim_turns, claims
 from apps.workers.services import remote_workers
 from platform_site.asgi import application
 from tests.apps.executions.runs import booted_run, let_retries_be_due, node
-from tests.apps.workers_rest.conftest import InThread, RemoteWorker, problem
+from tests.apps.workers_rest.conftest import InThread, RemoteWorker
+from tests.support.api_clients import problem
 
 pytestmark = pytest.mark.store
 

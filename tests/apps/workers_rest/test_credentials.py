@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from tests.apps.executions.runs import booted_run, node
-from tests.apps.workers_rest.conftest import SECRET, UNKNOWN_JOB, Caller, problem
+from tests.apps.workers_rest.conftest import SECRET, UNKNOWN_JOB, Caller
+from tests.support.api_clients import problem
 
 JOB = f"agent-control/jobs/{UNKNOWN_JOB}"
 ROUTES = [

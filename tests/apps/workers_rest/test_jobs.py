@@ -25,9 +25,10 @@ from tests.apps.executions.runs import (
     node,
     profile,
     secret,
-    somebody,
 )
-from tests.apps.workers_rest.conftest import UNKNOWN_JOB, RemoteWorker, problem
+from tests.apps.workers_rest.conftest import UNKNOWN_JOB, RemoteWorker
+from tests.support.api_clients import problem
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.store
 

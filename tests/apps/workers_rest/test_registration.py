@@ -13,14 +13,8 @@ from apps.agents.models import Agent
 from apps.operations.api import installation_id
 from kernel import clock
 from tests.apps.executions.runs import booted_run, node
-from tests.apps.workers_rest.conftest import (
-    SECRET,
-    UNKNOWN_JOB,
-    Caller,
-    InThread,
-    RemoteWorker,
-    problem,
-)
+from tests.apps.workers_rest.conftest import SECRET, UNKNOWN_JOB, Caller, InThread, RemoteWorker
+from tests.support.api_clients import problem
 
 registrar = Caller(SECRET)
 

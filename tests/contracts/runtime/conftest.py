@@ -183,3 +183,11 @@ async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
             pytest.fail("the container runtime does not answer; is DOCKER_HOST set?")
         yield made
         await made.close()
+
+
+@pytest.fixture
+async def docker_driver(tmp_path: Path) -> AsyncGenerator[Driver]:
+    parts.need("TEST_DOCKER_HOST", "a Docker engine")
+    made = plugin_driver("docker")(tmp_path)
+    yield made
+    await made.close()

@@ -9,7 +9,6 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from typing import Any
 import pytest
 
 from kernel import clock
-from tests.contracts.runtime.conftest import Driver, shell_node
+from tests.contracts.runtime.conftest import Driver
 from tests.support import steps
+from tests.support.docker_engine import containers, docker
 from tests.support.parts import need
 from worker.domain.evaluation import UnitExit
 from worker.domain.runtime import Launch, RuntimeOptions, Unit, UnitState
@@ -27,22 +27,6 @@ from worker.runtimes.docker.container_start import ContainerStarter
 from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker
-
-
-def docker(*words: str) -> str:
-    command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
-
-
-def containers(driver: Driver) -> dict[str, str]:
-    """Return name without the run → id of what the engine has of the run."""
-    label = f"label=partita.run_id={driver.run_id}"
-    listed = docker("ps", "-a", "--no-trunc", "--filter", label, "--format", "{{.Names}} {{.ID}}")
-    prefix = f"partita-{driver.run_id}-"
-    return {
-        name.removeprefix(prefix): id_
-        for name, id_ in (line.split(" ") for line in listed.splitlines())
-    }
 
 
 def state(container: str) -> str:
@@ -56,17 +40,9 @@ async def until_state(container: str, expected: str) -> None:
 
 
 @pytest.fixture
-async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
-    need("TEST_DOCKER_HOST", "a Docker engine")
-    options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
-    opened = Driver(
-        runtime=DockerRuntime(options),
-        reopen=lambda: DockerRuntime(options),
-        words_to_node=shell_node,
-    )
-    await ended(opened, opened.launch("out:first", node_id="first"))  # the run is here
-    yield opened
-    await opened.close()
+async def driver(docker_driver: Driver) -> Driver:
+    await ended(docker_driver, docker_driver.launch("out:first", node_id="first"))  # a run is here
+    return docker_driver
 
 
 async def ended(driver: Driver, launch: Launch) -> tuple[Unit, UnitExit]:
@@ -78,7 +54,7 @@ async def test_the_program_waits_until_its_step_is_started(driver: Driver) -> No
     launch = driver.launch("share:ran=yes", "out:done", "exit:3")
 
     assert await driver.runtime.start_ahead(launch)
-    before = containers(driver)
+    before = containers(driver.run_id)
     await asyncio.sleep(1)
     files = driver.launch("sh:ls $PARTITA_WORKSPACE_DIR", node_id="look")
     looker, _ = await ended(driver, files)
@@ -99,7 +75,7 @@ async def test_the_program_waits_until_its_step_is_started(driver: Driver) -> No
     assert unit.started_at is not None
     assert unit.started_at >= asked_at  # not when the gate was started
     assert await driver.texts(unit) == ["done\n"]
-    assert containers(driver)["step-a1"] == unit.id
+    assert containers(driver.run_id)["step-a1"] == unit.id
     times = {each.id: each.started_at for each in await driver.runtime.list_resources()}
     assert clock.rfc3339(times[unit.id] or asked_at) == clock.rfc3339(unit.started_at)
 
@@ -146,7 +122,7 @@ async def test_a_signal_reaches_the_program(driver: Driver) -> None:
 @pytest.mark.parametrize("what", ["command", "variable", "files", "attempt"])
 async def test_another_launch_gets_a_container_of_its_own(driver: Driver, what: str) -> None:
     assert await driver.runtime.start_ahead(driver.launch("env:A", env={"A": "old"}))
-    before = containers(driver)["step-ahead"]
+    before = containers(driver.run_id)["step-ahead"]
     asked = driver.launch("env:A", env={"A": "old"})
     if what == "command":
         asked = driver.launch("out:other", env={"A": "old"})
@@ -162,7 +138,7 @@ async def test_another_launch_gets_a_container_of_its_own(driver: Driver, what: 
     expected = {"command": ["other\n"], "variable": ["new\n"]}
     assert await driver.texts(unit) == expected.get(what, ["old\n"])
     assert unit.id != before
-    assert before not in containers(driver).values()
+    assert before not in containers(driver.run_id).values()
 
 
 async def test_some_launches_are_not_started_ahead(driver: Driver) -> None:
@@ -178,7 +154,7 @@ async def test_some_launches_are_not_started_ahead(driver: Driver) -> None:
     ]
 
     assert [await driver.runtime.start_ahead(each) for each in refused] == [False] * len(refused)
-    assert containers(driver).keys() == {"first-a1"}
+    assert containers(driver.run_id).keys() == {"first-a1"}
 
 
 def _without_pid(text: str) -> str:
@@ -193,7 +169,7 @@ async def test_a_program_that_is_not_there_fails_as_it_does_without_a_gate(drive
 
     cold, cold_end = await ended(driver, absent("cold"))
     await driver.runtime.start_ahead(absent("step"))
-    left = containers(driver)["step-ahead"]
+    left = containers(driver.run_id)["step-ahead"]
     await until_state(left, "exited 127")
     await asyncio.sleep(0.5)  # the engine tells it
 
@@ -230,7 +206,7 @@ async def test_an_image_without_a_shell_and_its_own_entrypoint(
     unit, end = await ended(driver, launch)
 
     assert (await driver.texts(unit), end.exit_code) == (["made of image\n"], 0)
-    assert unit.id == containers(driver)["step-a1"]
+    assert unit.id == containers(driver.run_id)["step-a1"]
     await driver.runtime.release(driver.run_id, steps.owner())
     docker("rmi", image)
 
@@ -241,7 +217,7 @@ async def test_what_does_not_come_is_removed(driver: Driver) -> None:
     await driver.runtime.remove_ahead(driver.run_id, "step")
     await driver.runtime.remove_ahead(driver.run_id, "step")
 
-    assert containers(driver).keys() == {"first-a1"}
+    assert containers(driver.run_id).keys() == {"first-a1"}
 
 
 async def test_a_released_run_keeps_nothing(driver: Driver) -> None:
@@ -253,7 +229,7 @@ async def test_a_released_run_keeps_nothing(driver: Driver) -> None:
     )
 
     assert not released.leftovers
-    assert containers(driver) == {}
+    assert containers(driver.run_id) == {}
     assert not await driver.runtime.start_ahead(driver.launch("out:x"))
 
 
@@ -309,7 +285,7 @@ async def test_a_gate_ends_with_its_process_and_nothing_has_run(
     driver: Driver, tmp_path: Path
 ) -> None:
     killed(driver, tmp_path, "ahead")
-    left = containers(driver)["step-ahead"]
+    left = containers(driver.run_id)["step-ahead"]
     await until_state(left, "exited 125")
     looker, _ = await ended(driver, driver.launch("sh:ls $PARTITA_WORKSPACE_DIR", node_id="look"))
 
@@ -319,7 +295,7 @@ async def test_a_gate_ends_with_its_process_and_nothing_has_run(
     unit, end = await ended(driver, killed_launch(driver))
     assert (unit.id != left, end.exit_code) == (True, 3)
     async with asyncio.timeout(30):
-        while left in containers(driver).values():  # noqa: ASYNC110 - nobody tells
+        while left in containers(driver.run_id).values():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.1)
 
 
@@ -342,7 +318,7 @@ async def test_one_that_has_its_name_and_was_not_released_gives_way(driver: Driv
     """As if the process had been killed between the rename and the release."""
     launch = driver.launch("out:done")
     assert await driver.runtime.start_ahead(launch)
-    left = containers(driver)["step-ahead"]
+    left = containers(driver.run_id)["step-ahead"]
     docker("rename", left, launch.name)
     after = driver.again()
 
@@ -351,14 +327,14 @@ async def test_one_that_has_its_name_and_was_not_released_gives_way(driver: Driv
     await after.wait(unit)
 
     assert unit.id != left
-    assert left not in containers(driver).values()
+    assert left not in containers(driver.run_id).values()
     assert await driver.texts(unit) == ["done\n"]
 
 
 async def test_a_gate_that_has_ended_is_not_opened(driver: Driver) -> None:
     launch = driver.launch("out:done")
     assert await driver.runtime.start_ahead(launch)
-    left = containers(driver)["step-ahead"]
+    left = containers(driver.run_id)["step-ahead"]
     docker("kill", left)
     await until_state(left, "exited 137")
     await asyncio.sleep(0.5)  # the engine tells it
@@ -374,7 +350,7 @@ async def test_a_step_that_is_dropped_before_its_release_never_runs(
 ) -> None:
     launch = driver.launch("share:ran=yes", attempt=2)
     assert await driver.runtime.start_ahead(launch)
-    left = containers(driver)["step-ahead"]
+    left = containers(driver.run_id)["step-ahead"]
     entered = asyncio.Event()
 
     async def wait_forever(_starter: ContainerStarter, _launch: Launch) -> list[Any]:

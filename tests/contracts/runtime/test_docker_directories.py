@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
-from collections.abc import AsyncGenerator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.contracts.runtime.conftest import Driver, shell_node
-from tests.support import steps
-from tests.support.parts import need
-from worker.domain.runtime import RuntimeOptions
-from worker.runtimes.docker.runtime import DockerRuntime
+from tests.contracts.runtime.conftest import Driver
+from tests.support.docker_engine import docker
 
 pytestmark = pytest.mark.docker
 WRITE = "for d in STEP ARTIFACTS WORKSPACE; do eval echo x \\> \\$PARTITA_${d}_DIR/y; done"
-
-
-def docker(*words: str) -> str:
-    command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +28,8 @@ def image() -> Iterator[str]:
 
 
 @pytest.fixture
-async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
-    options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
-    runtime = DockerRuntime(options)
-    made = Driver(runtime=runtime, reopen=lambda: runtime, words_to_node=shell_node)
-    yield made
-    await runtime.release(made.run_id, steps.owner())
-    await runtime.close()
+def driver(docker_driver: Driver) -> Driver:
+    return docker_driver
 
 
 async def test_commands_start_in_the_directory_of_the_image_and_export_from_it(

@@ -4,55 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import subprocess
-from collections.abc import AsyncGenerator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.contracts.runtime.conftest import Driver, shell_node
+from tests.contracts.runtime.conftest import Driver
 from tests.support import steps
-from tests.support.parts import need
-from worker.domain.runtime import Launch, RuntimeOptions, Unit
-from worker.runtimes.docker.runtime import DockerRuntime
+from tests.support.docker_engine import containers, docker
+from worker.domain.runtime import Launch, Unit
 
 pytestmark = pytest.mark.docker
 LOOK = "sh:cat tasks/hello.sh"
 
 
-def docker(*words: str) -> str:
-    command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
-
-
-def containers(driver: Driver) -> dict[str, str]:
-    """Return name → id of what the engine has of the run."""
-    label = f"label=partita.run_id={driver.run_id}"
-    listed = docker("ps", "-a", "--no-trunc", "--filter", label, "--format", "{{.Names}} {{.ID}}")
-    return dict(line.split(" ", 1) for line in listed.splitlines())
-
-
 async def only(driver: Driver, *names: str) -> dict[str, str]:
     """Wait until the engine has these containers of the run; they go when nobody waits."""
-    expected = {f"partita-{driver.run_id}-{name}" for name in names}
     async with asyncio.timeout(30):
-        while (found := containers(driver)).keys() != expected:  # noqa: ASYNC110 - nobody tells
+        while (found := containers(driver.run_id)).keys() != set(names):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.1)
     return found
 
 
 @pytest.fixture
-async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
-    need("TEST_DOCKER_HOST", "a Docker engine")
-    options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
-    opened = Driver(
-        runtime=DockerRuntime(options),
-        reopen=lambda: DockerRuntime(options),
-        words_to_node=shell_node,
-    )
-    yield opened
-    await opened.close()
+def driver(docker_driver: Driver) -> Driver:
+    return docker_driver
 
 
 async def ended(driver: Driver, launch: Launch) -> Unit:
@@ -71,9 +46,9 @@ async def test_what_stands_by_becomes_the_unit_of_the_next_attempt(driver: Drive
     unit = await ended(driver, second)
 
     assert [each.id for each in found] == [first.id]  # what stands by is no unit yet
-    assert unit.id == before[f"partita-{driver.run_id}-step-standby"]
+    assert unit.id == before["step-standby"]
     assert await driver.texts(unit) == ["echo hello\n"]
-    assert (await only(driver, "step-a2"))[f"partita-{driver.run_id}-step-a2"] == unit.id
+    assert (await only(driver, "step-a2"))["step-a2"] == unit.id
     [again] = await driver.again().find(steps.owner())
     assert (again.id, again.name) == (unit.id, second.name)
 
@@ -107,7 +82,7 @@ async def test_files_that_are_given_come_with_the_attempt(driver: Driver) -> Non
 
     unit = await ended(driver, replace(driver.launch("sh:ls", attempt=2), step_files=new))
 
-    assert unit.id == before[f"partita-{driver.run_id}-step-standby"]
+    assert unit.id == before["step-standby"]
     assert await driver.texts(unit) == ["new.txt\n"]
 
 
@@ -157,8 +132,7 @@ async def test_one_that_an_earlier_runner_left_gives_way(driver: Driver) -> None
     await driver.runtime.stand_by(driver.launch("out:two", attempt=2))
 
     after = await only(driver, "step-a1", "step-standby", "other-a1")
-    name = f"partita-{driver.run_id}-step-standby"
-    assert after[name] != before[name]
+    assert after["step-standby"] != before["step-standby"]
 
 
 async def test_a_runner_that_was_killed_behind_the_rename_starts_the_same_container(
@@ -173,7 +147,7 @@ async def test_a_runner_that_was_killed_behind_the_rename_starts_the_same_contai
     driver.runtime = driver.again()
     unit = await ended(driver, second)
 
-    assert unit.id == before[f"partita-{driver.run_id}-step-standby"]
+    assert unit.id == before["step-standby"]
     assert await driver.texts(unit) == ["echo hello\n"]
 
 
@@ -205,7 +179,7 @@ async def test_nothing_stands_by_for_a_run_that_is_released(driver: Driver) -> N
     )
 
     assert not released.leftovers
-    assert containers(driver) == {}
+    assert containers(driver.run_id) == {}
     label = f"label=partita.run_id={driver.run_id}"
     assert docker("volume", "ls", "-q", "--filter", label) == ""
 
@@ -215,7 +189,7 @@ async def test_an_earlier_attempt_that_runs_is_removed_first(driver: Driver) -> 
 
     second = await driver.start("out:second", attempt=2)
 
-    assert first.id not in containers(driver).values()
+    assert first.id not in containers(driver.run_id).values()
     assert [each.id for each in await driver.runtime.find(steps.owner())] == [second.id]
 
 

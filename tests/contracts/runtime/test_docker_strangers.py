@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import steps
-from tests.support.parts import need
+from tests.support.docker_engine import docker
 from worker.domain.runtime import RuntimeOptions
 from worker.runtimes.docker.runtime import DockerRuntime
 
 pytestmark = pytest.mark.docker
 RUN = "run-00000000f00d"
 Make = Callable[..., str]
-
-
-def docker(*words: str) -> str:
-    host = need("TEST_DOCKER_HOST", "a Docker engine")
-    command = ["docker", "-H", host, *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from tests.contracts.runtime.conftest import Driver, shell_node
 from tests.support import steps
-from tests.support.parts import need
+from tests.support.docker_engine import docker
 from tests.support.processes import ROOT, until
 from tests.support.terminals import terminal
 from worker.domain import ownership
@@ -30,11 +30,6 @@ SLEEPERS = (
     "env -i sleep {} &",
     "(sh -c 'trap \"\" HUP; sleep {} & sleep {}' &)",
 )
-
-
-def docker(*words: str) -> str:
-    command = ["docker", "-H", need("TEST_DOCKER_HOST", "a Docker engine"), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=180).stdout
 
 
 @dataclass

@@ -13,26 +13,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.contracts.runtime.conftest import Driver, shell_node
-from tests.support import steps
+from tests.contracts.runtime.conftest import Driver, plugin_driver
 from tests.support.terminals import terminal
-from worker.domain.runtime import RuntimeOptions
 from worker.domain.shells import MARK, ShellRequest
-from worker.runtimes.process.runtime import ProcessRuntime
 from worker.runtimes.process.units import claiming_process
 
 
 @pytest.fixture
 async def driver(tmp_path: Path) -> AsyncGenerator[Driver]:
-    options = RuntimeOptions(state_dir=tmp_path, installation_id=steps.INSTALLATION)
-    made = Driver(
-        runtime=ProcessRuntime(options),
-        reopen=lambda: ProcessRuntime(options),
-        words_to_node=shell_node,
-    )
+    made = plugin_driver("process")(tmp_path)
     yield made
-    await made.runtime.release(made.run_id, steps.owner())
-    await made.runtime.close()
+    await made.close()
 
 
 async def test_the_notice_says_that_nothing_is_isolated_and_who_the_user_is(

@@ -25,6 +25,4 @@ def watching(world: World) -> Iterator[Watching]:
     world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: 2\n"}))
     with Loop() as loop:
-        made = Watching(world, loop)
-        yield made
-        made.close()
+        yield Watching(world, loop)

@@ -193,7 +193,6 @@ def test_two_watchers_never_heal_one_episode_twice(watching: Watching, monkeypat
         version = Drift.objects.get().version
         monkeypatch.setattr(drift, "episode", lambda _drift_id: both_read)
         assert other.healer.begin(due[0]) is None
-        other.close()
     assert Drift.objects.get().version == version
 
 
@@ -212,7 +211,6 @@ def test_a_new_leader_goes_on_waiting_and_does_not_call_again(watching: Watching
         watching.by_hand("a", "1")  # the task has done its work meanwhile
         loop.do(other.poller.resume_stored())
         loop.do(other.settled())
-        other.close()
     assert len(watching.orchestrator.calls) == 1
     assert watching.states == ["healed"]
 
@@ -230,7 +228,6 @@ def test_a_leader_that_died_before_its_call_came_back_calls_with_the_same_key(wa
         other = Watching(watching.world, loop, watching.orchestrator)
         loop.do(other.poller.resume_stored())
         loop.do(other.settled())
-        other.close()
     assert Task.objects.filter(kind="heal").count() == 1
     assert watching.states == ["healed"]
 

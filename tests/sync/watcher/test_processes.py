@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import sys
 import uuid
 from collections.abc import Iterator
@@ -24,16 +23,11 @@ from sync_stack.watcher.heal_state import REDIS_KEY, RedisHealStateStore, heal_s
 from tests.support.git_server import Repository
 from tests.support.parts import need
 from tests.support.processes import Process, until
+from tests.support.servers import free_port
 
 pytestmark = pytest.mark.redis
 DB = 11
 PASSWORD = "a-password-that-nobody-may-see"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Stack:

@@ -37,9 +37,14 @@ PLACE = Destination(kind="fake", name="production-shop", address="fake://memory/
 
 
 class Loop:
-    """An event loop on a thread, so that tests themselves use the store as usual."""
+    """An event loop on a thread, so that tests themselves use the store as usual.
+
+    It ends with the watchers on it, also those of a test that fails: a server that is left would
+    complain in a later one.
+    """
 
     def __enter__(self) -> Loop:
+        self.closers: list[Callable[[], None]] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -49,6 +54,8 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=180)
 
     def __exit__(self, *_: object) -> None:
+        for close in self.closers:
+            close()
         self.do(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -139,6 +146,7 @@ class Watching:
             **checker,
         )
         loop.do(self._open())
+        loop.closers.append(self.close)
 
     async def _open(self) -> None:
         self.server = grpc.aio.server(options=SERVER_OPTIONS)

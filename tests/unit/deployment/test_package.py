@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -14,6 +15,7 @@ import pytest
 
 from kernel.version import VERSION
 from tests.architecture.sources import PACKAGES
+from tests.support.parts import give_up
 from tests.support.processes import ROOT
 
 # A new folder of the tree is installed, or named here.
@@ -25,7 +27,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    pytest.importorskip("hatchling", reason="needs the tools of `make test`")
+    if find_spec("hatchling") is None:
+        give_up("needs hatchling, of the tools of `make test`")
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

@@ -43,6 +43,7 @@ def floods(rng: random.Random, count: int, places: int) -> list[Arrival]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "places"), [(2, 1), (1, 4)])
 def test_a_flood_delays_others_by_no_more_than_their_share_and_one_longest_step(
     seed: int, places: int
@@ -64,6 +65,7 @@ def test_a_flood_delays_others_by_no_more_than_their_share_and_one_longest_step(
     assert played.idle_while_waiting == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "places"), [(1, 2)])
 def test_four_of_five_runs_start_in_the_interval_that_was_forecast(seed: int, places: int) -> None:
     rng = random.Random(seed)

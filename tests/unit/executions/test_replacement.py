@@ -9,21 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.executions.domain.plan import (
-    PlanNode,
-    RunPlan,
-    decide,
-    may_begin,
-    replacement,
-    upstream,
-)
+from apps.executions.domain.plan import PlanNode, RunPlan, decide, may_begin, replacement, upstream
 from apps.executions.domain.retry_rules import MAX_REQUEUES
-from apps.executions.domain.states import (
-    TERMINAL_STEP,
-    StepEvent,
-    StepStatus,
-    advance_step,
-)
+from apps.executions.domain.states import TERMINAL_STEP, StepEvent, StepStatus, advance_step
 from tests.unit.executions.test_decide import LETTERS, names, plan
 
 SHOP = {"store": "", "migrate": "store", "api": "migrate", "test": "api", "rollback": "!migrate"}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
 from kernel.vault import Vault, VaultError, VaultUnavailable, read_secret
 from tests.support.fake_vault import FakeVault
+from tests.support.http_threads import serve_http
 
 TOKEN = "hvs.the-token-of-the-test"
 FIELDS = {"token": "s3cret-value", "port": 5432}
@@ -162,13 +162,8 @@ def elsewhere() -> Iterator[tuple[type[_Elsewhere], str]]:
     class Handler(_Elsewhere):
         pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield Handler, f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve_http(Handler) as server:
+        yield Handler, f"http://127.0.0.1:{server.server_port}"
 
 
 async def test_a_redirect_is_not_followed(elsewhere: tuple[type[_Elsewhere], str]):

@@ -111,6 +111,7 @@ async def test_an_object_that_is_very_large_is_printed_without_indentation():
     assert len(answer.body) == len(nested)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("response", "body"),
     [
@@ -135,6 +136,7 @@ async def test_a_request_cannot_make_an_answer_that_is_much_larger(response, bod
     assert time.process_time() - started < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "examples", "body"),
     [
@@ -188,6 +190,7 @@ async def test_many_alternatives_of_a_large_blank_body_cost_little():
     assert time.process_time() - started < 1
 
 
+@pytest.mark.slow
 def test_many_texts_that_are_no_expressions_are_compiled_in_linear_time():
     text = json.dumps(["{{'x'}}aa"] * 100_000)
     started = time.process_time()

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.profiles.domain.profile_file import profiles_of, read_profile
-from apps.profiles.domain.profiles import (
-    ProfileInvalid,
-    default_profile,
-    find_profile,
-    merge_chain,
-)
+from apps.profiles.domain.profiles import ProfileInvalid, default_profile, find_profile, merge_chain
 
 
 def profile(text, path="profiles/ci.yaml"):

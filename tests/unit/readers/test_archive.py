@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readers.archive import ArchiveLimits, ArchiveRefused, content_digest, pack, unpack
+from tests.support.files import write_files
 
 FILES = {
     "suite.star": b"# a suite\n",
@@ -47,9 +48,7 @@ def test_what_is_packed_is_unpacked(texts: dict[str, str]):
 
 @pytest.mark.parametrize("form", ["gnu", "pax", "ustar"])
 def test_archives_of_tar_are_read(tmp_path: Path, form: str):
-    for path, content in FILES.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(content)
+    write_files(tmp_path, FILES)
     (tmp_path / ".hidden").write_bytes(b"x")
     command = ["tar", "-cz", f"--format={form}", "-C", str(tmp_path), "."]
     made = subprocess.run(command, check=True, capture_output=True).stdout
