@@ -12,7 +12,7 @@ from typing import Final
 from django.db import Error as StoreError
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from kernel import clock
+from kernel import clock, telemetry
 from sync_stack.core.events import EventKind
 from sync_stack.core.tasks import (
     Change,
@@ -36,7 +36,12 @@ from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import ledgers, tasks
 from sync_stack.orchestrator.services import counters, destination_locks, task_transitions
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.attempt import Attempt, Ports, RuleSync
+from sync_stack.orchestrator.services.execution.attempt import (
+    Attempt,
+    Ports,
+    RuleSync,
+    StageTiming,
+)
 from sync_stack.orchestrator.services.execution.claim_heartbeat import Heartbeat, LostTask, Stopping
 from sync_stack.orchestrator.services.execution.intents import commit_intent, has_committed
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
@@ -71,9 +76,11 @@ def run_task(task_id: str, ports: Ports, *, stopping: Stopping | None = None) ->
             heartbeat=heartbeat,
             bundle=ports.bundle(),
             ports=ports,
+            timing=StageTiming(task.traceparent),
         )
         try:
-            _attempt(attempt)
+            with telemetry.spans_below(attempt.timing.span):
+                _attempt(attempt)
         except LostTask:
             log.warning("task %s was lost at attempt %d", task.id, task.attempt)
         except StoreError as error:
