@@ -7,9 +7,9 @@ the spans of SQL statements, commands of Redis and tasks of Celery (decision 007
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pkgutil import resolve_name
 from typing import Any, Final
@@ -59,13 +59,14 @@ _MAX_TEXT: Final = 4_096  # characters of an attribute: an INSERT of many rows i
 class Pipeline:
     """`spans` of requests and tasks, `calls` below them, and `meters`.
 
-    `finished`: spans whose ids were decided before they began.
+    `finished`: spans whose ids were decided before they began. `undo` ends the instrumentations.
     """
 
     spans: TracerProvider
     calls: TracerProvider
     finished: TracerProvider
     meters: MeterProvider
+    undo: ExitStack = field(default_factory=ExitStack)
 
     def record(self, span: FinishedSpan) -> None:
         """Export a span that is over, under the ids that it was promised."""
@@ -89,16 +90,20 @@ class Pipeline:
 
     def instrument(self) -> None:
         """Make spans of what is asked of the libraries that this process has imported so far."""
+        if psycopg := sys.modules.get("psycopg"):
+            for owner in (psycopg, psycopg.Connection, psycopg.AsyncConnection):
+                # the instrumentation would leave subclasses the `connect` of Connection itself
+                self.undo.callback(setattr, owner, "connect", vars(owner)["connect"])
         for library, name in _INSTRUMENTATIONS.items():
             if library in sys.modules:
+                instrumentor = resolve_name(name)()
                 spans = self.spans if library in _BEGIN_TRACES else self.calls
-                resolve_name(name)().instrument(tracer_provider=spans)
+                instrumentor.instrument(tracer_provider=spans)
+                self.undo.callback(instrumentor.uninstrument)
 
     def shutdown(self, timeout_ms: int) -> None:
         """Send what is waiting and stop; for each of spans and metrics `timeout_ms` at most."""
-        for name in _INSTRUMENTATIONS.values():
-            if name.partition(":")[0] in sys.modules:
-                resolve_name(name)().uninstrument()
+        self.undo.close()
         self.spans.force_flush(timeout_ms)
         self.spans.shutdown()
         self.meters.shutdown(timeout_ms)

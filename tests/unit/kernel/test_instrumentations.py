@@ -6,6 +6,7 @@ As everywhere, a collector on loopback receives the spans.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,12 +145,12 @@ def application() -> Iterator[Celery]:
 
 
 def test_a_task_is_a_span_around_its_calls(collector: Collector, application: Celery) -> None:
-    @application.task(name="tests.call")
+    @application.task(name="tests.call", shared=False)
     def call(_secret: str) -> None:
         with contextlib.suppress(redis.ConnectionError):
             NOBODY.get("key")
 
-    call.apply(args=["hunter2"])
+    call.apply(args=("hunter2",))
 
     spans = exported(collector)
     task = spans["run/tests.call"]
@@ -162,7 +163,7 @@ def test_a_task_is_a_span_around_its_calls(collector: Collector, application: Ce
 def test_a_message_is_a_span_and_its_task_one_below_it(
     collector: Collector, application: Celery
 ) -> None:
-    @application.task(name="tests.send")
+    @application.task(name="tests.send", shared=False)
     def send() -> None: ...
 
     application.send_task("tests.send")
@@ -180,7 +181,7 @@ def test_the_error_of_a_task_is_told_without_its_text(
     collector: Collector, application: Celery, retries: int
 ) -> None:
     @application.task(
-        name="tests.fail", autoretry_for=(RuntimeError,), max_retries=retries, default_retry_delay=0
+        name="tests.fail", shared=False, autoretry_for=(RuntimeError,), max_retries=retries
     )
     def fail() -> None:
         raise RuntimeError("hunter2")
@@ -197,6 +198,8 @@ def test_nothing_is_instrumented_after_the_end(collector: Collector) -> None:
 
     assert not hasattr(redis.Redis.execute_command, "__wrapped__")
     assert not hasattr(psycopg.connect, "__wrapped__")
+    assert inspect.ismethod(connect := BoundedConnection.connect)
+    assert connect.__self__ is BoundedConnection
     assert not [each for each in task_prerun.receivers if "opentelemetry" in repr(each)]
 
 
