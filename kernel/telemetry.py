@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -91,8 +92,15 @@ def configure(settings: TelemetrySettings) -> bool:
         from kernel import otlp
 
         _state.pipeline = otlp.pipeline(settings)
+        _state.pipeline.instrument()
         _state.provider = _state.pipeline.spans
         return True
+
+
+def spans_below(span: TraceContext) -> AbstractContextManager[object]:
+    """Make the calls inside spans below this one, where telemetry is on."""
+    pipeline = _state.pipeline
+    return nullcontext() if pipeline is None else pipeline.spans_below(span)
 
 
 def shutdown(timeout_ms: int = 3000) -> None:

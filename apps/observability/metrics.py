@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Final
 
+from django_prometheus import db as database
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from apps.observability.tallies import TalliedCounter, TalliedHistogram, Tallies
@@ -133,6 +135,20 @@ def mirror(name: str, record: Callable[[float, dict[str, str]], None], /) -> Non
         mock_calls.set_mirror(record)
     else:
         _recorders[name] = record
+
+
+@cache
+def serve_statements() -> None:
+    """Serve what django-prometheus counts of the store's statements, for Prometheus only."""
+    for metric in (
+        database.connections_total,
+        database.connection_errors_total,
+        database.execute_total,
+        database.execute_many_total,
+        database.errors_total,
+        database.query_duration_seconds,
+    ):
+        registry.register(metric)
 
 
 def end_mirrors() -> None:

@@ -25,6 +25,7 @@ class MetricsListener(LifespanPart):
         address = conf.metrics_address()
         if address is not None:
             host, port = address
+            metrics.serve_statements()
             self._serving = start_http_server(port, host, registry=metrics.registry)
 
     async def stop(self) -> None:

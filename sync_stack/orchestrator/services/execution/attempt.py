@@ -196,9 +196,14 @@ class Stage:
 
 
 class StageTiming:
-    """`state` is the state of the task after the attempt, `error` the code of its failure."""
+    """`state` is the state of the task after the attempt, `error` the code of its failure.
 
-    def __init__(self) -> None:
+    `span` is that of the attempt, a child of the task's.
+    """
+
+    def __init__(self, traceparent: str = "") -> None:
+        self._parent = parse_traceparent(traceparent)
+        self.span = new_span(below=self._parent)
         self.stages: list[Stage] = []
         self.state: State | None = None
         self.error = ""
@@ -231,14 +236,12 @@ class StageTiming:
             counters.observe(counters.TASK_SECONDS, taken.total_seconds(), kind=task.kind)
 
     def _trace(self, task: Task) -> None:
-        """Record a span of the attempt, a child of the task's, and one for each stage."""
-        parent = parse_traceparent(task.traceparent)
-        span = new_span(below=parent)
+        """Record the span of the attempt, and one for each stage."""
         telemetry.record(
             FinishedSpan(
                 name="sync.task",
-                context=span,
-                parent_id=parent.span_id if parent else "",
+                context=self.span,
+                parent_id=self._parent.span_id if self._parent else "",
                 started_at=self.started_at,
                 ended_at=_after(self.started_at, time.perf_counter() - self._begun),
                 attributes={
@@ -251,7 +254,7 @@ class StageTiming:
             )
         )
         for stage in self.stages:
-            _trace_stage(stage, span)
+            _trace_stage(stage, self.span)
 
 
 def _trace_stage(stage: Stage, attempt: TraceContext) -> None:

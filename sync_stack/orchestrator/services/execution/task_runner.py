@@ -12,7 +12,7 @@ from typing import Final
 from django.db import Error as StoreError
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from kernel import clock
+from kernel import clock, telemetry
 from sync_stack.core.events import EventKind
 from sync_stack.core.tasks import (
     Change,
@@ -43,6 +43,7 @@ from sync_stack.orchestrator.services.execution.attempt import (
     LostTask,
     Ports,
     RuleSync,
+    StageTiming,
     Stopping,
 )
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
@@ -77,9 +78,11 @@ def run_task(task_id: str, ports: Ports, *, stopping: Stopping | None = None) ->
             heartbeat=heartbeat,
             bundle=ports.bundle(),
             ports=ports,
+            timing=StageTiming(task.traceparent),
         )
         try:
-            _attempt(attempt)
+            with telemetry.spans_below(attempt.timing.span):
+                _attempt(attempt)
         except LostTask:
             log.warning("task %s was lost at attempt %d", task.id, task.attempt)
         except StoreError as error:
