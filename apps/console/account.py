@@ -26,7 +26,7 @@ from apps.accounts.api import (
     second_factor_of,
     sign_ins_of,
 )
-from apps.console.forms import (
+from apps.console.forms.accounts import (
     ApiTokenForm,
     ChangePasswordForm,
     CodeForm,
