@@ -13,6 +13,7 @@ from apps.platform_settings.domain.backends import (
     Mode,
 )
 from apps.platform_settings.domain.changes import Change
+from apps.platform_settings.domain.keys import MASK, Key, KeyGroup, key_group
 from apps.platform_settings.domain.registries import Credentials, ImageRegistry
 from apps.platform_settings.domain.secret_refs import (
     known_secret_providers,
@@ -51,6 +52,7 @@ from apps.platform_settings.services.secret_values import (
 )
 
 __all__ = [
+    "MASK",
     "NOT_ISOLATED",
     "Backend",
     "BackendState",
@@ -59,6 +61,8 @@ __all__ = [
     "Change",
     "Credentials",
     "ImageRegistry",
+    "Key",
+    "KeyGroup",
     "Kind",
     "Mode",
     "Override",
@@ -72,6 +76,7 @@ __all__ = [
     "check_secret_provider",
     "get_registry",
     "global_overrides",
+    "key_group",
     "known_secret_providers",
     "local_runtime",
     "mode",
