@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -26,7 +26,7 @@ from apps.accounts.api import (
     second_factor_of,
     sign_ins_of,
 )
-from apps.console.forms import (
+from apps.console.forms.accounts import (
     ApiTokenForm,
     ChangePasswordForm,
     CodeForm,
@@ -38,6 +38,8 @@ from apps.operations.api import DatastoreUnavailable
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS, problem_headers
 
+_Shown = Mapping[str, object] | None  # once, after an action; None: the page is fetched anew
+
 
 @require_safe
 @page
@@ -47,17 +49,20 @@ def account(request: HttpRequest, principal: Principal) -> HttpResponse:
 
 @require_POST
 @page
-def change_password(request: HttpRequest, principal: Principal) -> HttpResponse:
-    form = ChangePasswordForm(request.POST)
+def change(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
+    """Do what a form of the page asks for, and show the page again, with what is shown once."""
+    _path, form_class, use_case = _ACTIONS[action]
+    form = form_class(request.POST)
     try:
         form.require_valid()
-        old, new = form.cleaned_data["old"], form.cleaned_data["new"]
-        change_password_session(request, principal, old=old, new=new)
+        shown = use_case(request, principal, form.cleaned_data)
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
         return _account(request, principal, error=error)
-    return _account(request, principal, is_changed=True)
+    if shown is None:
+        return HttpResponseRedirect(reverse("console:account"), status=303)
+    return _account(request, principal, shown=shown)
 
 
 @require_POST
@@ -67,105 +72,77 @@ def sign_out_everywhere(_request: HttpRequest, principal: Principal) -> HttpResp
     return HttpResponseRedirect(reverse("console:sign-in"), status=303)
 
 
-@require_POST
-@page
-def create_token(request: HttpRequest, principal: Principal) -> HttpResponse:
-    form = ApiTokenForm(request.POST)
-    try:
-        form.require_valid()
-        made = create_api_token(principal, **form.cleaned_data)
-    except DatastoreUnavailable:
-        raise
-    except PlatformError as error:
-        return _account(request, principal, error=error)
-    return _account(request, principal, token=made.token)
-
-
-@require_POST
-@page
-def revoke_token(request: HttpRequest, principal: Principal) -> HttpResponse:
-    form = RevokeTokenForm(request.POST)
-    try:
-        form.require_valid()
-        revoke_api_token(principal, form.cleaned_data["token"])
-    except DatastoreUnavailable:
-        raise
-    except PlatformError as error:
-        return _account(request, principal, error=error)
-    return HttpResponseRedirect(reverse("console:account"), status=303)
-
-
-@require_POST
-@page
-def change_second_factor(request: HttpRequest, principal: Principal, action: str) -> HttpResponse:
-    """Begin, confirm or remove the second factor, or replace its recovery codes."""
-    form = CodeForm(request.POST)
-    try:
-        form.require_valid()
-        codes = _SECOND_FACTOR[action](principal, form.cleaned_data["code"])
-    except DatastoreUnavailable:
-        raise
-    except PlatformError as error:
-        return _account(request, principal, error=error)
-    return _account(request, principal, recovery_codes=codes)
-
-
-@require_POST
-@page
-def end_one_sign_in(request: HttpRequest, principal: Principal) -> HttpResponse:
-    form = EndSignInForm(request.POST)
-    try:
-        form.require_valid()
-        end_sign_in(principal, form.cleaned_data["sign_in"])
-    except DatastoreUnavailable:
-        raise
-    except PlatformError as error:
-        return _account(request, principal, error=error)
-    return HttpResponseRedirect(reverse("console:account"), status=303)
-
-
-def _begin(principal: Principal, _code: str) -> list[str]:
-    begin_second_factor(principal)
-    return []
-
-
-def _remove(principal: Principal, code: str) -> list[str]:
-    remove_second_factor(principal, code)
-    return []
-
-
-_SECOND_FACTOR: Final = {
-    "begin": _begin,
-    "confirm": confirm_second_factor,
-    "codes": replace_recovery_codes,
-    "remove": _remove,
-}
-SECOND_FACTOR_ACTIONS: Final = tuple(_SECOND_FACTOR)
-
-
 def _account(
     request: HttpRequest,
     principal: Principal,
     *,
     error: PlatformError | None = None,
-    is_changed: bool = False,
-    token: str = "",
-    recovery_codes: Sequence[str] = (),
+    shown: _Shown = None,
 ) -> HttpResponse:
     context = {
         "principal": principal,
         "error": error,
-        "is_changed": is_changed,
-        "token": token,
         "tokens": api_tokens_of(principal),
         "token_form": ApiTokenForm(auto_id=""),
-        "recovery_codes": recovery_codes,
         "second_factor": second_factor_of(principal.user_id),
         "setup": pending_second_factor(principal),
         "sign_ins": sign_ins_of(principal),
+        **(shown or {}),
     }
     status = PROBLEMS[error.problem_code] if error else 200
     response = render(request, "console/account.html", context, status=status)
     for name, value in (problem_headers(error) if error else {}).items():
         response[name] = value
     return response
+
+
+def _change_password(
+    request: HttpRequest, principal: Principal, given: Mapping[str, Any]
+) -> _Shown:
+    change_password_session(request, principal, old=given["old"], new=given["new"])
+    return {"is_changed": True}
+
+
+def _create_token(_request: HttpRequest, principal: Principal, given: Mapping[str, Any]) -> _Shown:
+    return {"token": create_api_token(principal, **given).token}
+
+
+def _revoke_token(_request: HttpRequest, principal: Principal, given: Mapping[str, Any]) -> _Shown:
+    revoke_api_token(principal, given["token"])
+    return None
+
+
+def _end_sign_in(_request: HttpRequest, principal: Principal, given: Mapping[str, Any]) -> _Shown:
+    end_sign_in(principal, given["sign_in"])
+    return None
+
+
+def _begin(_request: HttpRequest, principal: Principal, _given: Mapping[str, Any]) -> _Shown:
+    begin_second_factor(principal)
+    return {}
+
+
+def _confirm(_request: HttpRequest, principal: Principal, given: Mapping[str, Any]) -> _Shown:
+    return {"recovery_codes": confirm_second_factor(principal, given["code"])}
+
+
+def _replace_codes(_request: HttpRequest, principal: Principal, given: Mapping[str, Any]) -> _Shown:
+    return {"recovery_codes": replace_recovery_codes(principal, given["code"])}
+
+
+def _remove(_request: HttpRequest, principal: Principal, given: Mapping[str, Any]) -> _Shown:
+    remove_second_factor(principal, given["code"])
+    return {}
+
+
+_ACTIONS: Final = {
+    "change-password": ("password", ChangePasswordForm, _change_password),
+    "create-token": ("tokens", ApiTokenForm, _create_token),
+    "revoke-token": ("tokens/revoke", RevokeTokenForm, _revoke_token),
+    "end-sign-in": ("sign-ins/end", EndSignInForm, _end_sign_in),
+    "second-factor-begin": ("second-factor/begin", CodeForm, _begin),
+    "second-factor-confirm": ("second-factor/confirm", CodeForm, _confirm),
+    "second-factor-codes": ("second-factor/codes", CodeForm, _replace_codes),
+    "second-factor-remove": ("second-factor/remove", CodeForm, _remove),
+}
+ACTIONS: Final = {name: path for name, (path, _, _) in _ACTIONS.items()}

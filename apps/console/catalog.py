@@ -20,23 +20,22 @@ from apps.catalog.api import OFFICIAL, CatalogEntry, Facet, PackageFilter
 from apps.console import selectors
 from apps.console.domain import catalog_display, display
 from apps.console.domain.markdown import markdown_html
-from apps.console.domain.parameters import choice, text
+from apps.console.forms.filters import PackageFilters
 from apps.console.views import page, same_site
 from apps.platform_settings.api import registries
 from apps.suites import api as suites
 
 PACKAGES_A_PAGE: Final = 50
-SORTS: Final = {"": "Name", "updated": "Last seen", "score": "Score"}
-_TEXTS: Final = ("q", "kind", "provider", "owner", "module")
 _MARKS: Final = ("runnable", "inspectable", "starred")
 
 
 @require_safe
 @page
 def catalog(request: HttpRequest, principal: Principal) -> HttpResponse:
-    given = _read_filters(request)
+    form = PackageFilters(request.GET)
+    wanted = _filter(form.read())
+    given = {name: value for name, value in form.read().items() if value}
     filters = {name: value for name, value in given.items() if name != "sort"}
-    wanted = _filter(given)
     favorites = packages.favorites_of(principal)
     everything = packages.list_entries()
     accepted = [entry for entry in everything if wanted.accepts(entry, favorites)]
@@ -44,9 +43,9 @@ def catalog(request: HttpRequest, principal: Principal) -> HttpResponse:
     shown, more = _page_of(found, request.GET.get("after", ""))
     names = {each.registry_id: each.name for each in registries()}
     context = {
-        "given": given,
+        "form": form,
+        "hidden": {name: value for name, value in filters.items() if name != "q"},
         "filtered": bool(filters),
-        "sorts": SORTS,
         "unfiltered": _address({"sort": given["sort"]} if "sort" in given else {}),
         "total": len(found),
         "known": len(everything),
@@ -142,26 +141,16 @@ def display_digest(digest: str) -> str:
     return digest[:19]
 
 
-def _read_filters(request: HttpRequest) -> dict[str, str]:
-    """Return the filters and the order that are set; raise InvalidInput."""
-    named = {
-        **{name: text(request.GET, name) for name in _TEXTS},
-        **{name: choice(request.GET, name, ("", "true")) for name in _MARKS},
-        "sort": choice(request.GET, "sort", SORTS),
-    }
-    return {name: value for name, value in named.items() if value}
-
-
 def _filter(given: dict[str, str]) -> PackageFilter:
     return PackageFilter(
-        kind=given.get("kind", ""),
-        provider=given.get("provider", ""),
-        owner=given.get("owner", ""),
-        module=given.get("module", ""),
-        runnable="runnable" in given,
-        inspectable="inspectable" in given,
-        starred="starred" in given,
-        words=given.get("q", ""),
+        kind=given["kind"],
+        provider=given["provider"],
+        owner=given["owner"],
+        module=given["module"],
+        runnable=bool(given["runnable"]),
+        inspectable=bool(given["inspectable"]),
+        starred=bool(given["starred"]),
+        words=given["q"],
     )
 
 

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from apps.accounts.api import Principal, Role, workspace_names
 from apps.console import conf, selectors
 from apps.console.domain import display, environment_display
-from apps.console.domain.parameters import choice, text
+from apps.console.forms.filters import EVERYTHING, ZOMBIES, EnvironmentFilters, RemovalScope
 from apps.console.views import page
 from apps.environments import api as environments
 from apps.environments.api import CleanupResult, EnvironmentDocument
@@ -29,9 +29,6 @@ from apps.platform_settings.api import NOT_ISOLATED
 from kernel.errors import InvalidInput, PlatformError
 from kernel.problems import PROBLEMS
 
-EVERYTHING: Final = "everything"  # the word that confirms the removal of all
-ZOMBIES: Final = "zombies"
-_SCOPES: Final = (EVERYTHING, ZOMBIES)
 _ID_MAX: Final = 300
 _FORM_METHODS: Final = ["GET", "HEAD", "POST"]
 
@@ -41,7 +38,6 @@ _FORM_METHODS: Final = ["GET", "HEAD", "POST"]
 def environment_list(request: HttpRequest, principal: Principal) -> HttpResponse:
     may_launch = principal.has_role(Role.RUNNER)
     context = list_context(request, principal) | {
-        "statuses_offered": environment_display.STATUSES,
         "may_launch": may_launch,
         "suites": selectors.launch_suites() if may_launch else [],
         "statuses": {**display.FOR_SCRIPTS, "notIsolated": NOT_ISOLATED},
@@ -61,10 +57,8 @@ def environment_rows(request: HttpRequest, principal: Principal) -> HttpResponse
 
 
 def list_context(request: HttpRequest, principal: Principal) -> dict[str, object]:
-    given = {
-        "status": choice(request.GET, "status", environment_display.STATUSES),
-        "q": text(request.GET, "q"),
-    }
+    form = EnvironmentFilters(request.GET)
+    given = form.read()
     found = environments.snapshot(principal, status=given["status"], q=given["q"])
     names = _workspace_names(principal, found["sandboxes"])
     now = timezone.now()
@@ -79,7 +73,7 @@ def list_context(request: HttpRequest, principal: Principal) -> dict[str, object
         "facts": environment_display.summary_facts(found["summary"]),
         "rows": rows,
         "reaps": environment_display.reap_rows(found),
-        "given": given,
+        "form": form,
         "filtered": any(given.values()),
         "query": urlencode({name: value for name, value in given.items() if value}),
         "may_reap": principal.has_role(Role.RUNNER),
@@ -122,7 +116,7 @@ def reap(request: HttpRequest, principal: Principal) -> HttpResponse:
 @page
 def reap_all(request: HttpRequest, principal: Principal) -> HttpResponse:
     """Show what a removal of all zombies, or of everything, would remove; remove it with POST."""
-    scope = choice(request.GET, "scope", _SCOPES)
+    scope = RemovalScope(request.GET).read()["scope"]
     zombies_only, word = scope == ZOMBIES, "" if scope == ZOMBIES else EVERYTHING
 
     def clean_up(dry_run: bool) -> CleanupResult:  # noqa: FBT001 - called by position, as `reap`

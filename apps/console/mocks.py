@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -14,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from apps.accounts.api import Principal, Role, principal_of
 from apps.console import conf
 from apps.console.domain import mock_display
+from apps.console.forms.mocks import ExplainForm, ResetForm
 from apps.console.views import page
 from apps.executions import api as executions
 from apps.mocks import api as mocks
@@ -23,7 +23,6 @@ from kernel.errors import InvalidInput, PlatformError
 MAX_CALLS: Final = 50
 MAX_UNMATCHED: Final = 20
 MAX_RECORDS: Final = 200
-_MAX_HEADERS: Final = 100
 
 
 @require_POST
@@ -33,7 +32,7 @@ def explain(
 ) -> HttpResponse:
     """Render why the shared mock would answer a call as it would, for htmx."""
     name = SpaceName(suite_id)
-    call = _call(request, surface_id, operation_id)
+    call = ExplainForm(request.POST).call(surface_id, operation_id)
     context: dict[str, object] = {"defaults_only": not principal.is_admin}
     try:
         context |= explanation(name, call, defaults_only=not principal.is_admin)
@@ -55,24 +54,6 @@ def explanation(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) ->
     }
 
 
-def _call(request: HttpRequest, surface_id: str, operation_id: str) -> ExplainedCall:
-    """Read what the form of an operation sends beside the call itself."""
-    path, _, query = request.POST.get("path", "").partition("?")
-    lines = request.POST.get("headers", "").splitlines()
-    if len(lines) > _MAX_HEADERS:
-        raise InvalidInput(f"a request has at most {_MAX_HEADERS} headers here")
-    headers = (line.partition(":") for line in lines if ":" in line)
-    return ExplainedCall(
-        surface_id=surface_id,
-        operation_id=operation_id,
-        method=request.POST.get("method", ""),
-        path=path,
-        headers={header.strip(): value.strip() for header, _, value in headers},
-        query=dict(reversed(parse_qsl(query, keep_blank_values=True))),
-        body=request.POST.get("body", ""),
-    )
-
-
 @require_safe
 @page
 def shared_space(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResponse:
@@ -87,7 +68,9 @@ def shared_space(request: HttpRequest, principal: Principal, suite_id: str) -> H
 def reset_shared_space(request: HttpRequest, principal: Principal, suite_id: str) -> HttpResponse:
     name = SpaceName(suite_id)
     mocks.require_space_writer(principal, name)
-    _empty(request, name)
+    form = ResetForm(request.POST)
+    form.require_valid()
+    _empty(form, name)
     return _shared_space(request, name)
 
 
@@ -111,13 +94,15 @@ def run_spaces(request: HttpRequest, principal: Principal, run_id: str) -> HttpR
 @require_POST
 @page
 def reset_run_space(request: HttpRequest, principal: Principal, run_id: str) -> HttpResponse:
-    wanted = request.POST.get("space", "")
     served = [each for _, each, _ in executions.mock_spaces(principal, run_id)]
     principal.require(Role.RUNNER)
+    form = ResetForm(request.POST)
+    form.require_valid()
+    wanted = form.cleaned_data["space"]
     name = next((each for each in served if str(each) == wanted), None)
     if name is None:
         raise InvalidInput("the run has no such space")
-    _empty(request, name)
+    _empty(form, name)
     return _run_spaces(request, principal, run_id)
 
 
@@ -156,17 +141,13 @@ def _spaces(request: HttpRequest, context: Mapping[str, object], page_of: str) -
     return render(request, "console/mock_space.html", whole)
 
 
-def _empty(request: HttpRequest, name: SpaceName) -> None:
+def _empty(form: ResetForm, name: SpaceName) -> None:
     """Remove a record, the whole state, or the calls, as the pressed button says."""
-    what = request.POST.get("what", "")
+    what, key = form.cleaned_data["what"], form.cleaned_data["key"]
     if what == "calls":
         mocks.clear_journal(name)
-    elif what == "state":
-        mocks.remove_state(name)
-    elif what == "record" and (key := request.POST.get("key", "")):
-        mocks.remove_state(name, key=key)
     else:
-        raise InvalidInput("what must be calls, state or record")
+        mocks.remove_state(name, key=key if what == "record" else "")
 
 
 def call_filter(request: HttpRequest) -> CallFilter:

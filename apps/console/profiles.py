@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -14,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.accounts.api import Principal
+from apps.console.forms.profiles import SecretRefForm, draft_form, read_draft
 from apps.console.views import page
 from apps.executions.api import explain_env
 from apps.http.api import strong_etag
@@ -52,7 +52,6 @@ from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
 
 _BLANK_ROWS: Final = 2  # of secret references, to write into
-_MAX_ROWS: Final = 200
 _OTHER_LOCAL: Final = "secrets"  # another name of `local`
 _FIRST_TEXT: Final = """\
 # extendsId: base          # a profile of this suite whose values come first
@@ -107,9 +106,9 @@ def save(
     own = profile_edit(principal, found, if_match=request.POST.get("ifMatch", ""))
     try:
         if profile_id:
-            written = replace_profile(own, profile_id, _draft(request))
+            written = replace_profile(own, profile_id, read_draft(request.POST))
         else:
-            written = create_profile(own, _draft(request))
+            written = create_profile(own, read_draft(request.POST))
     except DatastoreUnavailable:
         raise
     except PlatformError as error:
@@ -160,7 +159,7 @@ def check(
     return render(
         request,
         "console/_profile_check.html",
-        _check(principal, found, _draft(request), profile_id),
+        _check(principal, found, read_draft(request.POST), profile_id),
     )
 
 
@@ -206,19 +205,23 @@ def _editor(
     records = {each["id"]: each for each in document["profiles"]}
     record = records.get(profile_id)
     copied = records.get(request.GET.get("from", ""))
-    draft = _draft(request) if error else _stored_draft(record or copied, is_copy=not record)
+    draft = (
+        read_draft(request.POST) if error else _stored_draft(record or copied, is_copy=not record)
+    )
     if profile is not None and not error:
         draft = replace(draft, scope=profile.given_scope)
+    is_writer = may_write(principal)
     context = {
         "suite": found,
         "profile": profile,
         "profile_id": profile_id,
         "record": record,
         "draft": draft,
-        "rows": _rows(draft, blank=_BLANK_ROWS if may_write(principal) else 0),
+        "form": draft_form(draft, scope=record["scope"] if record else "", may_write=is_writer),
+        "rows": _rows(draft, may_write=is_writer),
         "secret_providers": [each for each in known_secret_providers() if each != _OTHER_LOCAL],
         "etag": strong_etag(document),
-        "may_write": may_write(principal),
+        "may_write": is_writer,
         "error": error,
         "conflict": _conflict(draft, record) if isinstance(error, ProfilesChanged) else None,
         "saved": "saved" in request.GET,
@@ -231,26 +234,6 @@ def _editor(
         context |= _environment(found, profile_id, request.GET.get("step", ""))
     status = PROBLEMS[error.problem_code] if error else 200
     return render(request, "console/profile_editor.html", context, status=status)
-
-
-def _draft(request: HttpRequest) -> Draft:
-    """Return what the form has. Where it says nothing of it, the YAML decides."""
-    given = request.POST
-    columns = (given.getlist(name)[:_MAX_ROWS] for name in ("key", "provider", "ref"))
-    rows = [[text.strip() for text in row] for row in zip_longest(*columns, fillvalue="")]
-    return Draft(
-        name=given.get("name", ""),
-        file_name=given.get("fileName", ""),
-        yaml=given.get("yaml", "").replace("\r\n", "\n"),  # browsers send these
-        description=given.get("description", "").replace("\r\n", "\n"),
-        scope=given.get("scope", ""),
-        secret_refs=tuple(
-            {"key": key, "provider": provider, "ref": ref}
-            for key, provider, ref in rows
-            if key or provider or ref
-        ),
-        launchable="launchable" in given,
-    )
 
 
 def _stored_draft(record: Mapping[str, Any] | None, *, is_copy: bool) -> Draft:
@@ -266,12 +249,13 @@ def _stored_draft(record: Mapping[str, Any] | None, *, is_copy: bool) -> Draft:
     )
 
 
-def _rows(draft: Draft, *, blank: int) -> list[Mapping[str, str]]:
+def _rows(draft: Draft, *, may_write: bool) -> list[SecretRefForm]:
     """Return the secret references that the YAML does not have, and blank rows."""
     read = profiles_of({"profiles/draft.yaml": draft.yaml.encode()})
     in_yaml = [each.as_dict() for profile in read for each in profile.secret_refs]
     own = [dict(row) for row in draft.secret_refs if dict(row) not in in_yaml]
-    return [*own, *[{"key": "", "provider": "", "ref": ""} for _ in range(blank)]]
+    rows = [*own, *({} for _ in range(_BLANK_ROWS if may_write else 0))]
+    return [SecretRefForm(initial=row, may_write=may_write) for row in rows]
 
 
 def _check(

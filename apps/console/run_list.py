@@ -6,19 +6,18 @@ Filters and pages are parameters of the address, so a list can be shared and the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from apps.accounts.api import Principal, Role
 from apps.console import selectors
 from apps.console.domain import display
-from apps.console.domain.parameters import choice, text
+from apps.console.forms.filters import RUN_TIMES, RunFilters
 from apps.console.views import page
 from apps.executions import api as executions
 from apps.platform_settings.api import NOT_ISOLATED, backends
@@ -26,23 +25,6 @@ from apps.suites import api as suites
 from kernel import clock
 
 RUNS_A_PAGE: Final = 50
-_STATUSES: Final = {
-    "": "Any status",
-    "Queued,Booting,Canceling": "Active",
-    "Queued": "Queued",
-    "Booting,Canceling": "Running",
-    "Healthy": "Healthy",
-    "Failed": "Failed",
-    "Canceled": "Canceled",
-}
-_TIMES: Final = {
-    "": ("Any time", None),
-    "1h": ("Last hour", timedelta(hours=1)),
-    "24h": ("Last 24 hours", timedelta(hours=24)),
-    "7d": ("Last 7 days", timedelta(days=7)),
-    "30d": ("Last 30 days", timedelta(days=30)),
-}
-_FILTERS: Final = ("status", "suite", "profile", "author", "q", "time")
 _GAUGES: Final = (
     ("Queued", "queuedExecutions", "Queued"),
     ("Running", "bootingExecutions", "Booting,Canceling"),
@@ -56,10 +38,9 @@ _GAUGES: Final = (
 @page
 def home(request: HttpRequest, principal: Principal) -> HttpResponse:
     read_at = clock.rfc3339(clock.now())
-    given = {name: text(request.GET, name) for name in (*_FILTERS, "before")}
-    for name, offered in (("status", _STATUSES), ("time", _TIMES)):
-        choice(given, name, offered)
-    filters = {name: given[name] for name in _FILTERS if given[name]}
+    form = RunFilters(request.GET, {each["id"]: each["title"] for each in suites.list_suites()})
+    given = form.read()
+    filters = {name: value for name, value in given.items() if value and name != "before"}
     wanted = _run_filter(given)
     found = executions.run_page(principal, wanted, before=given["before"], limit=RUNS_A_PAGE)
     now, may_launch = timezone.now(), principal.has_role(Role.RUNNER)
@@ -69,12 +50,10 @@ def home(request: HttpRequest, principal: Principal) -> HttpResponse:
         "runs": [selectors.run_row(item, now) for item in found.items],
         "empty_row": {"isolated": True},
         "gauges": _gauges(executions.overview(principal)["summary"]),
-        "given": given,
+        "form": form,
+        "before": given["before"],
         "filtered": bool(filters),
         "live": not filters and not given["before"],
-        "statuses_offered": _STATUSES,
-        "times_offered": {value: words for value, (words, _) in _TIMES.items()},
-        "suites_offered": _suites(given["suite"]),
         "newest": _address(filters),
         "older": _address({**filters, "before": found.older}) if found.older else "",
         "may_launch": may_launch,
@@ -93,7 +72,7 @@ def _is_one(labels: Iterable[str]) -> bool:
 
 def _run_filter(given: dict[str, str]) -> executions.RunFilter:
     """Return the filter that the parameters ask for."""
-    past = _TIMES[given["time"]][1]
+    past = RUN_TIMES[given["time"]][1]
     return executions.RunFilter(
         statuses=frozenset(filter(None, given["status"].split(","))),
         suite_id=given["suite"],
@@ -117,12 +96,5 @@ def _gauges(summary: Any) -> list[dict[str, object]]:
     ]
 
 
-def _suites(chosen: str) -> dict[str, str]:
-    """Return id → title; a suite that is no longer there may still have runs."""
-    titles = {suite["id"]: suite["title"] for suite in suites.list_suites()}
-    gone = {chosen: chosen} if chosen and chosen not in titles else {}
-    return {"": "Any suite", **titles, **gone}
-
-
 def _address(parameters: dict[str, str]) -> str:
-    return "/?" + urlencode(parameters) if parameters else "/"
+    return reverse("console:home", query=parameters)

@@ -11,14 +11,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.accounts.api import Forbidden, Principal
-from apps.console.domain.settings_forms import (
-    BoundGroup,
-    apply_entry_action,
-    bind_group,
-    read_group,
-    with_values,
-)
 from apps.console.domain.settings_sections import SECTIONS, Section
+from apps.console.forms.settings import (
+    Panel,
+    apply_entry_action,
+    build_panel,
+    read_panel,
+    replace_values,
+    show_errors,
+)
 from apps.console.views import page
 from apps.oci import api as oci
 from apps.platform_settings.api import (
@@ -68,15 +69,18 @@ def section(request: HttpRequest, principal: Principal, name: str) -> HttpRespon
     _require_admin(principal)
     if not request.POST.get("tag"):
         raise InvalidInput("the form does not say which settings it was made of; open it again")
-    values = {each.path: read_group(each, request.POST) for each in this.groups}
+    panels = [read_panel(group, document, request.POST) for group in this.groups]
     action = request.POST.get("do", "save")
     if action == "save":
-        return _save(request, principal, this, document, values)
-    for group in this.groups:
-        if group.noun:
-            values[group.path] = apply_entry_action(values[group.path], action)
+        return _save(request, principal, this, document, panels)
+    panels = [
+        build_panel(each.group, document, apply_entry_action(each.values, action))
+        if each.group.keys.is_list
+        else each
+        for each in panels
+    ]
     tag, seen = request.POST.get("tag", ""), request.POST.get("seen", "")
-    return _page(request, principal, this, document, values=values, tag=tag, seen=seen, dirty=True)
+    return _page(request, principal, this, document, panels=panels, tag=tag, seen=seen, dirty=True)
 
 
 @require_POST
@@ -114,18 +118,18 @@ def _save(
     principal: Principal,
     this: Section,
     document: Mapping[str, Any],
-    values: Mapping[tuple[str, ...], Any],
+    panels: Sequence[Panel],
 ) -> HttpResponse:
-    given = with_values(document, [(each, values[each.path]) for each in this.groups])
+    given = replace_values(document, panels)
     tag, seen = request.POST.get("tag", ""), request.POST.get("seen", "")
     try:
         replace_settings(principal, given, if_match=tag, origin="page")
     except SettingsChanged as error:
         # the form's tag is the new one now: to save again is a decision of somebody who saw both
-        return _page(request, principal, this, document, values=values, error=error, since=seen)
+        return _page(request, principal, this, document, panels=panels, error=error, since=seen)
     except InvalidInput as error:
         return _page(
-            request, principal, this, document, values=values, error=error, tag=tag, seen=seen
+            request, principal, this, document, panels=panels, error=error, tag=tag, seen=seen
         )
     return HttpResponseRedirect(f"{_address(this)}?saved=1", status=303)
 
@@ -140,7 +144,7 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     this: Section,
     document: Mapping[str, Any],
     *,
-    values: Mapping[tuple[str, ...], Any] | None = None,
+    panels: Sequence[Panel] = (),
     error: PlatformError | None = None,
     tag: str = "",
     seen: str = "",
@@ -148,22 +152,20 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     dirty: bool = False,
     result: Mapping[str, Any] | None = None,
 ) -> HttpResponse:
-    faults = {each.pointer: each.detail for each in error.errors} if error else {}
-    shown = values or {each.path: _value_at(document, each.path) for each in this.groups}
+    panels = panels or [build_panel(group, document) for group in this.groups]
     history = settings_history(principal, _HISTORY)
-    groups = [bind_group(each, shown[each.path], document, faults) for each in this.groups]
     context = {
         "section": this,
         "sections": [(each, _address(each)) for each in SECTIONS.values()],
         "address": _address(this),
-        "groups": groups,
+        "panels": panels,
         "document": document,
         "may_edit": principal.is_admin,
         "tag": tag or settings_etag(document),
         "seen": seen or document.get("updatedAt", ""),
         "error": error,
-        "faults": _faults(groups, error),
-        "may_save": dirty or bool(error) or any(each.entries for each in groups),
+        "faults": show_errors(panels, error.errors) if error else [],
+        "may_save": dirty or bool(error) or any(each.forms for each in panels),
         "since": [each for each in history if since and _after(each.time, since)],
         "history": history if this.name == "general" else [],
         "providers": secret_provider_titles() if this.name == "secrets" else {},
@@ -177,27 +179,6 @@ def _page(  # noqa: PLR0913 - a form with all that may be said of it
     return render(request, "console/settings.html", context, status=status)
 
 
-def _faults(groups: Sequence[BoundGroup], error: PlatformError | None) -> list[dict[str, str]]:
-    """Return each error in words: the entry and field that it is about, and where that stands."""
-    made = [
-        {"entry": entry.identity, "detail": field.error, "field": field.name}
-        for group in groups
-        for entry in group.entries
-        for field in entry.fields
-        if field.error
-    ]
-    known = {
-        f"{group.group.pointer}/{entry.index}/{field.kind.key}"
-        if group.group.noun
-        else f"{group.group.pointer}/{field.kind.key}"
-        for group in groups
-        for entry in group.entries
-        for field in entry.fields
-    }
-    others = [each for each in (error.errors if error else ()) if each.pointer not in known]
-    return made + [{"entry": "", "detail": each.detail, "field": ""} for each in others]
-
-
 def _result(
     request: HttpRequest, principal: Principal, name: str, result: Mapping[str, Any]
 ) -> HttpResponse:
@@ -209,13 +190,6 @@ def _result(
 
 def _after(moment: Any, since: str) -> bool:
     return bool(moment.isoformat(timespec="milliseconds")[:23] > since[:23])
-
-
-def _value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = document
-    for part in path:
-        found = found[part]
-    return found
 
 
 def _require_admin(principal: Principal) -> None:

@@ -17,14 +17,13 @@ from django.views.decorators.http import require_safe
 from apps.accounts.api import Principal, Role
 from apps.console import selectors
 from apps.console.domain import display
-from apps.console.domain.parameters import choice, text
+from apps.console.forms.filters import SuiteFilters
 from apps.console.views import page
 from apps.executions import api as executions
 from apps.suites import api as suites
 
 RESULTS_A_SUITE: Final = 5
 _FAILED: Final = frozenset({"Failed"})
-SORTS: Final = {"": "Name", "recent": "Last run", "failed": "Failed last"}
 Row = Mapping[str, Any]  # what the page shows of a suite, or of a run
 _SEARCHED: Final = ("id", "title", "description", "repository", "owner")
 
@@ -32,15 +31,16 @@ _SEARCHED: Final = ("id", "title", "description", "repository", "owner")
 @require_safe
 @page
 def suite_list(request: HttpRequest, principal: Principal) -> HttpResponse:
-    words, sort = text(request.GET, "q"), choice(request.GET, "sort", SORTS)
+    form = SuiteFilters(request.GET)
+    given = form.read()
     known = suites.list_suites()
-    found = [suite for suite in known if _has_words(suite, words.casefold().split())]
+    found = [suite for suite in known if _has_words(suite, given["q"].casefold().split())]
     may_launch = principal.has_role(Role.RUNNER)
     context = {
-        "rows": _in_order(_rows(principal, found), sort),
+        "rows": _in_order(_rows(principal, found), given["sort"]),
         "known": len(known),
-        "given": {"q": words, "sort": sort},
-        "sorts": SORTS,
+        "form": form,
+        "filtered": bool(given["q"]),
         "may_launch": may_launch,
         "launch": selectors.launch_suites() if may_launch else [],
         "principal": principal,

@@ -27,7 +27,7 @@ from apps.accounts.api import (
     switch_workspace,
     workspaces_of,
 )
-from apps.console.forms import (
+from apps.console.forms.accounts import (
     ROLES,
     CreateWorkspaceForm,
     InviteForm,

@@ -24,19 +24,10 @@ urlpatterns = [
     path("sign-up", views.sign_up, name="sign-up"),
     path("sign-out", views.sign_out, name="sign-out"),
     path("account", account.account, name="account"),
-    path("account/password", account.change_password, name="change-password"),
-    path("account/tokens", account.create_token, name="create-token"),
-    path("account/tokens/revoke", account.revoke_token, name="revoke-token"),
     path("account/sign-out-everywhere", account.sign_out_everywhere, name="sign-out-everywhere"),
-    path("account/sign-ins/end", account.end_one_sign_in, name="end-sign-in"),
     *(
-        path(
-            f"account/second-factor/{action}",
-            account.change_second_factor,
-            {"action": action},
-            name=f"second-factor-{action}",
-        )
-        for action in account.SECOND_FACTOR_ACTIONS
+        path(f"account/{at}", account.change, {"action": action}, name=action)
+        for action, at in account.ACTIONS.items()
     ),
     path("suites", suite_list.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),

@@ -29,7 +29,7 @@ from apps.accounts.api import (
     sign_up_session,
 )
 from apps.console import api_surfaces, selectors
-from apps.console.forms import (
+from apps.console.forms.accounts import (
     ForgotPasswordForm,
     ResetPasswordForm,
     SecondFactorForm,

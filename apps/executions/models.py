@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from apps.executions.domain.states import ExecutionStatus, JobState, StepStatus
+from apps.executions.querysets import ExecutionQuerySet
 from kernel.ids import new_uuid
 
 
@@ -105,6 +106,8 @@ class Execution(models.Model):
     bound_agent_id = models.CharField(max_length=128, blank=True)
     log_bytes = models.BigIntegerField(default=0)
     log_lines_dropped = models.BigIntegerField(default=0)
+
+    objects = ExecutionQuerySet.as_manager()
 
     class Meta:
         indexes = [

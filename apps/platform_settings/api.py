@@ -11,6 +11,7 @@ from apps.platform_settings.domain.backends import (
     BackendUnknown,
 )
 from apps.platform_settings.domain.changes import Change
+from apps.platform_settings.domain.keys import MASK, Key, KeyGroup, key_group
 from apps.platform_settings.domain.registries import ImageRegistry
 from apps.platform_settings.domain.secret_refs import (
     known_secret_providers,

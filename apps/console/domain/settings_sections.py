@@ -1,11 +1,51 @@
-"""The sections of the settings pages, in words for the people who fill them in."""
+"""The sections of the settings pages, in words for the people who fill them in.
+
+What a key is (its kind, whether it is required, its default) is declared in the table of the
+platform settings; here is what people read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from apps.console.domain.settings_forms import FieldKind, Group
+from apps.platform_settings.api import KeyGroup, key_group
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWords:
+    """What people read of a key, and how its field looks.
+
+    `options` are (value, words) of a choice, the first one that of a new entry. `is_long`: a text
+    of many lines. `types` are the types of the entries that have this key; empty: every entry.
+    """
+
+    label: str
+    hint: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    is_long: bool = False
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Fields of one object, or of each entry of a list.
+
+    `noun` is that of an entry, `empty` what the page says of an empty list, and `type_key` the
+    field that decides which other ones an entry has.
+    """
+
+    keys: KeyGroup
+    title: str
+    fields: Mapping[str, FieldWords]
+    noun: str = ""
+    empty: str = ""
+    type_key: str = ""
+
+    @property
+    def prefix(self) -> str:
+        return "-".join(self.keys.path) or "top"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,81 +62,61 @@ GENERAL: Final = Section(
     lead="How Partita chooses a backend by itself, and the server that its mail goes through.",
     groups=(
         Group(
-            path=(),
+            keys=key_group(),
             title="Installation",
-            fields=(
-                FieldKind(
-                    key="mode",
-                    label="Mode",
-                    kind="choice",
+            fields={
+                "mode": FieldWords(
+                    "Mode",
+                    "Limits the automatic choice. A launch that names a backend ignores it.",
                     options=(
                         ("local", "local: here or on a Docker host"),
                         ("remote", "remote: Kubernetes and workers"),
                         ("hybrid", "hybrid: every backend"),
                     ),
-                    hint="Limits the automatic choice. A launch that names a backend ignores it.",
                 ),
-                FieldKind(key="description", label="Description"),
-            ),
+                "description": FieldWords("Description"),
+            },
         ),
         Group(
-            path=("notifications", "smtp"),
+            keys=key_group("notifications", "smtp"),
             title="Mail server",
-            fields=(
-                FieldKind(
-                    key="host", label="Host", hint="Empty: the server of EMAIL_URL, if it is set."
+            fields={
+                "host": FieldWords("Host", "Empty: the server of EMAIL_URL, if it is set."),
+                "port": FieldWords(
+                    "Port", "465 speaks TLS at once, others STARTTLS with a user name."
                 ),
-                FieldKind(
-                    key="port",
-                    label="Port",
-                    kind="number",
-                    hint="465 speaks TLS at once, others STARTTLS with a user name.",
-                ),
-                FieldKind(key="username", label="User name"),
-                FieldKind(key="password", label="Password", kind="secret"),
-                FieldKind(key="from", label="Sender"),
-            ),
+                "username": FieldWords("User name"),
+                "password": FieldWords("Password"),
+                "from": FieldWords("Sender"),
+            },
         ),
     ),
 )
 _WITH_TLS: Final = ("remote-docker", "kubernetes")
 _CLUSTER: Final = ("kubernetes",)
 _PROVIDERS: Final = ("Generic OCI", "Zot", "Harbor", "JFrog Artifactory", "AWS ECR")
-_PLACES: Final = (
-    FieldKind(
-        key="maxConcurrentRuns",
-        label="Runs at once",
-        kind="number",
-        usual="0",
-        hint="0 or empty: any number.",
+_LIMITS: Final = {
+    "maxConcurrentRuns": FieldWords("Runs at once", "0 or empty: any number."),
+    "maxConcurrentSteps": FieldWords(
+        "Tasks and tests at once", "0 or empty: any number. Services do not count."
     ),
-    FieldKind(
-        key="maxConcurrentSteps",
-        label="Tasks and tests at once",
-        kind="number",
-        usual="0",
-        hint="0 or empty: any number. Services do not count.",
-    ),
-)
+}
 BACKENDS: Final = Section(
     name="backends",
     title="Backends",
     lead="Where steps run. A launch takes the default backend, or the one that it names.",
     groups=(
         Group(
-            path=("agents",),
+            keys=key_group("agents"),
             title="Backends",
             noun="backend",
-            identity="agentId",
             type_key="type",
             empty="There is no backend. Add one: type local runs steps on this machine.",
-            fields=(
-                FieldKind(key="agentId", label="Id", required=True),
-                FieldKind(key="name", label="Name", required=True),
-                FieldKind(
-                    key="type",
-                    label="Type",
-                    kind="choice",
+            fields={
+                "agentId": FieldWords("Id"),
+                "name": FieldWords("Name"),
+                "type": FieldWords(
+                    "Type",
                     options=(
                         ("local", "local: the runner's own engine"),
                         ("remote-docker", "remote-docker: another Docker host"),
@@ -104,55 +124,35 @@ BACKENDS: Final = Section(
                         ("kubernetes", "kubernetes: pods of a cluster"),
                     ),
                 ),
-                FieldKind(key="description", label="Description"),
-                FieldKind(key="enabled", label="Enabled", kind="flag"),
-                FieldKind(key="default", label="Default", kind="flag"),
-                FieldKind(
-                    key="routingTags",
-                    label="Routing tags",
-                    kind="list",
-                    hint="Labels that a supervisor must have, by commas: zone=eu, gpu",
+                "description": FieldWords("Description"),
+                "enabled": FieldWords("Enabled"),
+                "default": FieldWords("Default"),
+                "routingTags": FieldWords(
+                    "Routing tags", "Labels that a supervisor must have, by commas: zone=eu, gpu"
                 ),
-                *_PLACES,
-                FieldKind(
-                    key="hostUrl",
-                    label="Host URL",
+                **_LIMITS,
+                "hostUrl": FieldWords(
+                    "Host URL",
+                    "remote-docker: tcp://host:2376. kubernetes: the cluster's API.",
                     types=_WITH_TLS,
-                    hint="remote-docker: tcp://host:2376. kubernetes: the cluster's API.",
                 ),
-                FieldKind(key="dockerSocket", label="Docker socket", types=("local",)),
-                FieldKind(
-                    key="tlsCert", label="TLS certificate (PEM)", kind="long", types=_WITH_TLS
-                ),
-                FieldKind(key="tlsKey", label="TLS key (PEM)", kind="secret-long", types=_WITH_TLS),
-                FieldKind(
-                    key="kubeconfigPath",
-                    label="Path of the kubeconfig",
-                    types=_CLUSTER,
-                    hint="On the runner's host. Empty: the host URL, or the pod's own account.",
-                ),
-                FieldKind(
-                    key="kubeconfigContext",
-                    label="Context of the kubeconfig",
-                    usual="the current one",
+                "dockerSocket": FieldWords("Docker socket", types=("local",)),
+                "tlsCert": FieldWords("TLS certificate (PEM)", is_long=True, types=_WITH_TLS),
+                "tlsKey": FieldWords("TLS key (PEM)", is_long=True, types=_WITH_TLS),
+                "kubeconfigPath": FieldWords(
+                    "Path of the kubeconfig",
+                    "On the runner's host. Empty: the host URL, or the pod's own account.",
                     types=_CLUSTER,
                 ),
-                FieldKind(
-                    key="targetNamespace", label="Namespace", usual="default", types=_CLUSTER
-                ),
-                FieldKind(
-                    key="serviceAccountToken",
-                    label="Service account token",
-                    kind="secret",
+                "kubeconfigContext": FieldWords("Context of the kubeconfig", types=_CLUSTER),
+                "targetNamespace": FieldWords("Namespace", types=_CLUSTER),
+                "serviceAccountToken": FieldWords("Service account token", types=_CLUSTER),
+                "sharedClaim": FieldWords(
+                    "Volume claim for shared directories",
+                    "ReadWriteMany. Empty: a step sees what earlier steps wrote, up to 1 MB.",
                     types=_CLUSTER,
                 ),
-                FieldKind(
-                    key="sharedClaim",
-                    label="Volume claim for shared directories",
-                    types=_CLUSTER,
-                    hint="ReadWriteMany. Empty: a step sees what earlier steps wrote, up to 1 MB.",
-                ),
-            ),
+            },
         ),
     ),
 )
@@ -162,25 +162,20 @@ WORKSPACES: Final = Section(
     lead="How workspaces share the backends when there is more to run than there are places.",
     groups=(
         Group(
-            path=("workspaces",),
+            keys=key_group("workspaces"),
             title="Shares",
             noun="workspace",
-            identity="workspaceId",
             empty=(
                 "No workspace has a weight or limits of its own: each gets the same share. The id "
                 "of a workspace is on its team page."
             ),
-            fields=(
-                FieldKind(key="workspaceId", label="Id of the workspace", required=True),
-                FieldKind(
-                    key="weight",
-                    label="Weight",
-                    kind="number",
-                    usual="1",
-                    hint="2 gets twice the share of 1 while both have work waiting.",
+            fields={
+                "workspaceId": FieldWords("Id of the workspace"),
+                "weight": FieldWords(
+                    "Weight", "2 gets twice the share of 1 while both have work waiting."
                 ),
-                *_PLACES,
-            ),
+                **_LIMITS,
+            },
         ),
     ),
 )
@@ -190,44 +185,31 @@ REGISTRIES: Final = Section(
     lead="OCI registries that suites and images are pulled from.",
     groups=(
         Group(
-            path=("registries",),
+            keys=key_group("registries"),
             title="Registries",
             noun="registry",
-            identity="registryId",
             empty=(
                 "There is no registry yet. Add the one that your teams push to: its suites then "
                 "appear in the catalog, and its images are pulled with its account."
             ),
-            fields=(
-                FieldKind(key="registryId", label="Id", required=True),
-                FieldKind(key="name", label="Name", required=True),
-                FieldKind(
-                    key="provider",
-                    label="Provider",
-                    kind="choice",
-                    options=tuple((each, each) for each in _PROVIDERS),
+            fields={
+                "registryId": FieldWords("Id"),
+                "name": FieldWords("Name"),
+                "provider": FieldWords(
+                    "Provider", options=tuple((each, each) for each in _PROVIDERS)
                 ),
-                FieldKind(
-                    key="registryUrl",
-                    label="URL",
-                    required=True,
-                    hint="As in https://registry.example.org",
+                "registryUrl": FieldWords("URL", "As in https://registry.example.org"),
+                "username": FieldWords("User name"),
+                "secret": FieldWords("Password or token"),
+                "repositoryScope": FieldWords(
+                    "Repositories", "Names or path prefixes, by commas. Empty: all of them."
                 ),
-                FieldKind(key="username", label="User name"),
-                FieldKind(key="secret", label="Password or token", kind="secret"),
-                FieldKind(
-                    key="repositoryScope",
-                    label="Repositories",
-                    hint="Names or path prefixes, by commas. Empty: all of them.",
+                "region": FieldWords("Region"),
+                "allowLocalNetwork": FieldWords(
+                    "May be on the local network",
+                    "Otherwise private and loopback addresses are refused.",
                 ),
-                FieldKind(key="region", label="Region"),
-                FieldKind(
-                    key="allowLocalNetwork",
-                    label="May be on the local network",
-                    kind="flag",
-                    hint="Otherwise private and loopback addresses are refused.",
-                ),
-            ),
+            },
         ),
     ),
 )
@@ -237,50 +219,40 @@ SECRETS: Final = Section(
     lead="Where the secrets that profiles name are kept, and variables that every step gets.",
     groups=(
         Group(
-            path=("secrets",),
+            keys=key_group("secrets"),
             title="Secret manager",
-            fields=(
-                FieldKind(
-                    key="provider",
-                    label="Manager",
-                    kind="choice",
+            fields={
+                "provider": FieldWords(
+                    "Manager",
                     options=(
                         ("none", "none"),
                         ("vault", "Vault"),
                         ("aws-secrets-manager", "AWS Secrets Manager"),
                     ),
                 ),
-                FieldKind(key="vaultAddress", label="Address of Vault"),
-                FieldKind(key="vaultNamespace", label="Namespace of Vault"),
-                FieldKind(
-                    key="vaultRole",
-                    label="Role",
-                    hint="For the Kubernetes sign-in, where VAULT_TOKEN is not set.",
+                "vaultAddress": FieldWords("Address of Vault"),
+                "vaultNamespace": FieldWords("Namespace of Vault"),
+                "vaultRole": FieldWords(
+                    "Role", "For the Kubernetes sign-in, where VAULT_TOKEN is not set."
                 ),
-                FieldKind(key="secretPrefix", label="Prefix of paths", hint="As in kv/team"),
-                FieldKind(key="awsRegion", label="AWS region"),
-            ),
+                "secretPrefix": FieldWords("Prefix of paths", "As in kv/team"),
+                "awsRegion": FieldWords("AWS region"),
+            },
         ),
         Group(
-            path=("secrets", "globalOverrides"),
+            keys=key_group("secrets", "globalOverrides"),
             title="Variables of every step",
             noun="variable",
-            identity="key",
             empty=(
                 "There is no variable. One that you add here wins over the profile's, for every "
                 "suite; a node's own value wins over it."
             ),
-            fields=(
-                FieldKind(key="key", label="Name", required=True),
-                FieldKind(key="value", label="Value", kind="value"),
-                FieldKind(key="description", label="Description"),
-                FieldKind(
-                    key="sensitive",
-                    label="Secret",
-                    kind="flag",
-                    hint="Encrypted, never shown again, masked in logs.",
-                ),
-            ),
+            fields={
+                "key": FieldWords("Name"),
+                "value": FieldWords("Value"),
+                "description": FieldWords("Description"),
+                "sensitive": FieldWords("Secret", "Encrypted, never shown again, masked in logs."),
+            },
         ),
     ),
 )

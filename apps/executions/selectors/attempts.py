@@ -26,7 +26,6 @@ from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import RunDefinition, run_definition, suite_of
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
-    all_runs,
     find_run,
     get_execution,
     summaries,
@@ -96,11 +95,11 @@ def since_green(principal: Principal, run_id: str) -> SinceGreen:
 
 def run_since_green(run_id: str) -> SinceGreen:
     """Return the same for a run of any workspace, for commands; raise ExecutionNotFound."""
-    return _since_green(find_run(all_runs(), run_id))
+    return _since_green(find_run(Execution.objects.not_deleted(), run_id))
 
 
 def _since_green(row: Execution) -> SinceGreen:
-    before = all_runs().filter(
+    before = Execution.objects.not_deleted().filter(
         workspace_id=row.workspace_id,
         suite_id=row.suite_id,
         status=ExecutionStatus.HEALTHY.value,

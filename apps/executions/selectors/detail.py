@@ -25,7 +25,6 @@ from apps.executions.selectors.definitions import edges_of, suite_of
 from apps.executions.selectors.kept_environments import keep_body
 from apps.executions.selectors.queue_place import QueueBody, queue_body
 from apps.executions.selectors.runs import (
-    all_runs,
     duration,
     find_run,
     get_execution,
@@ -153,7 +152,7 @@ def detail(principal: Principal, run_id: str, *, omit: Set[str] = frozenset()) -
 
 def run_detail(run_id: str, omit: Set[str] = frozenset()) -> RunDetail:
     """Return the Detail of a run of any workspace, for commands; raise ExecutionNotFound."""
-    return _of_one_moment(lambda: find_run(all_runs(), run_id), omit)
+    return _of_one_moment(lambda: find_run(Execution.objects.not_deleted(), run_id), omit)
 
 
 def _of_one_moment(
@@ -331,7 +330,7 @@ def _step_times(step: Step, now: datetime) -> StepTimes:
 
 def event_envelope(topic: str) -> EventEnvelope | None:
     """Return the present state of the run for a frame of events; None once it is deleted."""
-    row = all_runs().filter(run_id=_run_id(topic)).first()
+    row = Execution.objects.not_deleted().filter(run_id=_run_id(topic)).first()
     if row is None:
         return None
     return {

@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 from apps.executions.domain.runs import RunFacts
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, StepStatus
-from apps.executions.models import Step
-from apps.executions.selectors.runs import all_runs
+from apps.executions.models import Execution, Step
 from kernel.agent_protocol import StepUsage
 
 _AT_WORK = [str(StepStatus.RUNNING), str(StepStatus.HEALTHY)]
@@ -29,7 +28,7 @@ def run_facts(run_ids: Collection[str]) -> dict[str, RunFacts]:
     """Return the facts of the runs that the store has and that are not deleted, by run id."""
     if not run_ids:
         return {}
-    rows = all_runs().filter(run_id__in=list(run_ids)).only(*_COLUMNS)
+    rows = Execution.objects.not_deleted().filter(run_id__in=list(run_ids)).only(*_COLUMNS)
     return {
         row.run_id: RunFacts(
             run_id=row.run_id,
@@ -53,7 +52,11 @@ def usage_by_job(run_ids: Collection[str]) -> dict[str, StepUsage]:
     """Return what the steps at work of these runs used last, by the id of their job."""
     if not run_ids:
         return {}
-    runs = list(all_runs().filter(run_id__in=list(run_ids)).values_list("pk", flat=True))
+    runs = list(
+        Execution.objects.not_deleted()
+        .filter(run_id__in=list(run_ids))
+        .values_list("pk", flat=True)
+    )
     steps = Step.objects.filter(execution_id__in=runs, status__in=_AT_WORK)
     rows = steps.values_list("job_id", "cpu_percent", "memory_bytes", "memory_peak_bytes")
     return {

@@ -12,7 +12,7 @@ from apps.accounts.api import Principal
 from apps.executions.domain.kept_environments import KeepBody, KeptRun, NotKept
 from apps.executions.domain.states import FINAL_EXECUTION, JobState
 from apps.executions.models import Execution, Step
-from apps.executions.selectors.runs import all_runs, get_execution
+from apps.executions.selectors.runs import get_execution
 from kernel.agent_protocol import Job
 from kernel.clock import rfc3339
 
@@ -27,7 +27,7 @@ _OPEN: Final = [str(JobState.NONE), str(JobState.PENDING), str(JobState.RUNNING)
 
 def kept_runs() -> QuerySet[Execution, Execution]:
     """Return the runs whose environments are kept now."""
-    return all_runs().filter(KEPT)
+    return Execution.objects.not_deleted().filter(KEPT)
 
 
 def kept_run(principal: Principal, run_id: str) -> KeptRun:
@@ -101,5 +101,7 @@ def jobs_with_kept_units(jobs: Collection[Job]) -> frozenset[Job]:
 
 def count_kept(workspace_id: UUID) -> int:
     """Return how many environments of a workspace are kept, or will be once their run has ended."""
-    rows = all_runs().filter(workspace_id=workspace_id, keep_alive_until__isnull=False)
+    rows = Execution.objects.not_deleted().filter(
+        workspace_id=workspace_id, keep_alive_until__isnull=False
+    )
     return rows.filter(keep_ended_at=None).count()

@@ -13,7 +13,7 @@ from apps.executions.domain.steps import mock_addresses
 from apps.executions.models import Execution
 from apps.executions.selectors.definitions import RunDefinition, archive_of, run_definition
 from apps.executions.selectors.kept_environments import KEPT
-from apps.executions.selectors.runs import all_runs, get_execution
+from apps.executions.selectors.runs import get_execution
 from apps.mocks.api import SpaceContent, SpaceName, mock_url
 from readers.archive import unpack
 from surfaces import surfaces_of
@@ -100,7 +100,7 @@ class RunSpaces:
 
 
 def _live_runs() -> QuerySet[Execution, Execution]:
-    return all_runs().filter(Q(finished_at=None) | KEPT)
+    return Execution.objects.not_deleted().filter(Q(finished_at=None) | KEPT)
 
 
 def _suite(definition: RunDefinition, name: SpaceName) -> Mapping[str, str] | None:

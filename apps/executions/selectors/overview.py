@@ -26,7 +26,7 @@ from apps.executions.domain.runs import RunFilter, RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, StepStatus
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import edges_of
-from apps.executions.selectors.runs import NEWEST_FIRST, all_runs, matching_runs, summaries
+from apps.executions.selectors.runs import NEWEST_FIRST, matching_runs, summaries
 from apps.streams import api as streams
 from kernel import clock
 from kernel.errors import InvalidInput
@@ -310,11 +310,11 @@ def document(items: Sequence[OverviewItemBody], *, updated_at: str) -> OverviewB
 
 def _marks(now: datetime) -> dict[UUID, _Mark]:
     """Return the runs of the overview: primary key → (version, time of the last change)."""
-    finished = all_runs().filter(
+    finished = Execution.objects.not_deleted().filter(
         status__in=list(FINAL_EXECUTION), finished_at__gt=now - FINISHED_FOR
     )
     rows: list[QuerySet[Execution, Execution]] = [
-        all_runs().filter(status__in=_ACTIVE),
+        Execution.objects.not_deleted().filter(status__in=_ACTIVE),
         finished.order_by("-finished_at")[:_FINISHED_HELD],
     ]
     return {

@@ -10,8 +10,7 @@ from typing import Final, NotRequired, TypedDict
 
 from apps.executions.domain.states import StepStatus
 from apps.executions.domain.steps import ProbeBody, probe_of, wait_of
-from apps.executions.models import Step
-from apps.executions.selectors.runs import all_runs
+from apps.executions.models import Execution, Step
 from apps.streams import api as streams
 
 _NAMES: Final = 2  # members of a step that waits for nothing
@@ -33,7 +32,12 @@ class ProbesTaker:
         self._run_id = run_id
 
     def __call__(self) -> bytes:
-        row = all_runs().filter(run_id=self._run_id).only("status", "finished_at").first()
+        row = (
+            Execution.objects.not_deleted()
+            .filter(run_id=self._run_id)
+            .only("status", "finished_at")
+            .first()
+        )
         if row is None or row.finished_at is not None:
             raise streams.ViewOver(row.status if row else "deleted")
         document = {

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-from apps.accounts.api import Principal, visible_workspaces
+from apps.accounts.api import Principal
 from apps.executions.domain.agent_reports import JobToStop
 from apps.executions.domain.runs import (
     ExecutionNotFound,
@@ -37,47 +37,20 @@ _RUN_ID: Final = re.compile(r"^run-[0-9a-f]{12}\Z")
 _ACTIVE: Final = [str(status) for status in ExecutionStatus if status not in FINAL_EXECUTION]
 _CUT_SHORT: Final = [str(reason) for reason in CUTS_SHORT]
 NEWEST_FIRST: Final = ("-started_at", "-id")
-_SEARCHED: Final = (
-    "run_id",
-    "suite_id",
-    "suite_title",
-    "profile",
-    "author",
-    "branch",
-    "commit",
-    "message",
-)
-
-
-def all_runs() -> QuerySet[Execution, Execution]:
-    """Return every run that is not deleted, for admission and commands."""
-    return Execution.objects.filter(deleted_at=None)
 
 
 def uses_suite(suite_id: str) -> bool:
     """Return whether a run that is not over is of this suite, or imports it."""
-    active = all_runs().filter(status__in=_ACTIVE)
+    active = Execution.objects.not_deleted().filter(status__in=_ACTIVE)
     if active.filter(suite_id=suite_id).exists():
         return True
     snapshots = set(active.values_list("snapshot_id", flat=True))
     return any(suite_id in run_definition(pk).contents for pk in snapshots)
 
 
-def visible_runs(
-    principal: Principal, *, workspace_id: str | None = None
-) -> QuerySet[Execution, Execution]:
-    """Return the runs of the workspaces of `principal`, for administrators of all workspaces.
-
-    `workspace_id` limits them to one; raise InvalidInput (invalid_parameter) if it is not a UUID.
-    """
-    workspaces = visible_workspaces(principal, workspace_id)
-    runs = all_runs()
-    return runs if workspaces is None else runs.filter(workspace_id__in=list(workspaces))
-
-
 def get_execution(principal: Principal, run_id: str) -> Execution:
     """Return the run; raise ExecutionNotFound, with one text for unknown, deleted, foreign runs."""
-    return find_run(visible_runs(principal), run_id)
+    return find_run(Execution.objects.visible_to(principal), run_id)
 
 
 def find_run(runs: QuerySet[Execution, Execution], run_id: str) -> Execution:
@@ -92,13 +65,14 @@ def matching_runs(
     principal: Principal, wanted: RunFilter, *, workspace_id: str | None = None
 ) -> QuerySet[Execution, Execution]:
     """Return the visible runs that match the filter, unordered."""
-    return _filter_runs(visible_runs(principal, workspace_id=workspace_id), wanted)
+    return Execution.objects.visible_to(principal, workspace_id=workspace_id).matching(wanted)
 
 
 def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[RunSummary]:
     """Return the Summaries of the newest runs of all workspaces; `status` is a comma list."""
     statuses = frozenset(part.strip() for part in status.split(",") if part.strip())
-    rows = _filter_runs(all_runs(), RunFilter(statuses=statuses, suite_id=suite_id))
+    wanted = RunFilter(statuses=statuses, suite_id=suite_id)
+    rows = Execution.objects.not_deleted().matching(wanted)
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 
@@ -106,31 +80,6 @@ def suite_runs(principal: Principal, suite_id: str, *, limit: int) -> list[RunSu
     """Return the Summaries of the newest runs of a suite that `principal` may see."""
     rows = matching_runs(principal, RunFilter(suite_id=suite_id))
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
-
-
-def _filter_runs(
-    runs: QuerySet[Execution, Execution], wanted: RunFilter
-) -> QuerySet[Execution, Execution]:
-    equal = {
-        "suite_id": wanted.suite_id,
-        "profile": wanted.profile,
-        "backend_id": wanted.backend_id,
-        "trigger": wanted.trigger,
-        "started_at__gte": wanted.since,
-        "started_at__lt": wanted.until,
-        "status__in": list(wanted.statuses),
-    }
-    runs = runs.filter(**{name: value for name, value in equal.items() if value})
-    if wanted.author:
-        runs = runs.filter(author__icontains=wanted.author)
-    if wanted.live_since:
-        runs = runs.filter(Q(finished_at=None) | Q(finished_at__gte=wanted.live_since))
-    if not wanted.words:
-        return runs
-    anywhere = Q()
-    for field in _SEARCHED:
-        anywhere |= Q(**{f"{field}__icontains": wanted.words})
-    return runs.filter(anywhere)
 
 
 def summary(row: Execution, *, now: datetime | None = None) -> RunSummary:

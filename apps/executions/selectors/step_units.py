@@ -11,7 +11,7 @@ from apps.executions.domain.states import FINAL_EXECUTION, StepStatus
 from apps.executions.domain.steps import unknown_step_text
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.kept_environments import is_kept
-from apps.executions.selectors.runs import all_runs, get_execution
+from apps.executions.selectors.runs import get_execution
 from kernel.errors import NotFound
 
 _AT_WORK: Final = (StepStatus.RUNNING, StepStatus.HEALTHY)
@@ -71,5 +71,10 @@ def _unit_of(run: Execution, step: Step) -> StepUnit:
 
 def is_enterable(run_id: str) -> bool:
     """Return whether the run still has an environment: it is not over, or it is kept."""
-    status = all_runs().filter(run_id=run_id).values_list("status", flat=True).first()
+    status = (
+        Execution.objects.not_deleted()
+        .filter(run_id=run_id)
+        .values_list("status", flat=True)
+        .first()
+    )
     return status is not None and (status not in FINAL_EXECUTION or is_kept(run_id))

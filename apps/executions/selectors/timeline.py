@@ -19,7 +19,7 @@ from apps.executions.domain.events import RUN_SOURCE, EventRecord, event_name, e
 from apps.executions.domain.timeline import StepFacts, StepMark, step_timelines
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import edges_of
-from apps.executions.selectors.runs import all_runs, duration, find_run, get_execution
+from apps.executions.selectors.runs import duration, find_run, get_execution
 from apps.streams import api as streams
 from kernel import clock
 
@@ -33,7 +33,7 @@ def timeline(principal: Principal, run_id: str) -> TimelineBody:
 
 def run_timeline(run_id: str) -> TimelineBody:
     """Return the same for a run of any workspace, for commands; raise ExecutionNotFound."""
-    return _timeline_of(find_run(all_runs(), run_id))
+    return _timeline_of(find_run(Execution.objects.not_deleted(), run_id))
 
 
 def _timeline_of(row: Execution) -> TimelineBody:

@@ -317,6 +317,11 @@ SMTP: Final = KeyGroup(
 GROUPS: Final = (INSTALLATION, AGENTS, WORKSPACES, REGISTRIES, SECRETS, OVERRIDES, SMTP)
 
 
+def key_group(*path: str) -> KeyGroup:
+    """Return the keys of the mapping at a path of the document, or of the entries of its list."""
+    return next(group for group in GROUPS if group.path == path)
+
+
 def known_names(path: tuple[str, ...]) -> frozenset[str]:
     """Return the keys that the mapping at a path may have."""
     own = {key.name for group in GROUPS if group.path == path for key in group.keys}

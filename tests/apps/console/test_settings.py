@@ -12,9 +12,10 @@ from django.test import Client
 
 from apps.accounts.api import ensure_seed_admin, operator
 from apps.accounts.models import User
-from apps.console.domain.settings_forms import apply_entry_action
 from apps.console.domain.settings_sections import SECTIONS
+from apps.console.forms.settings import apply_entry_action
 from apps.platform_settings.api import get_registry, replace_settings, settings_document
+from apps.platform_settings.domain.keys import GROUPS
 from apps.platform_settings.models import PlatformSettings
 from tests.apps.platform_settings.documents import PASSWORD, SECRETS, document
 
@@ -61,7 +62,8 @@ def fields_of(page: str) -> dict[str, str]:
     for name, options in _elements("select", form):
         chosen = re.search(r'value="([^"]*)" selected', options)
         made[name] = chosen[1] if chosen else ""
-    made |= dict(_elements("textarea", form))
+    texts = dict(_elements("textarea", form))
+    made |= {name: text.removeprefix("\n") for name, text in texts.items()}  # as browsers do
     return {name: html.unescape(value) for name, value in made.items()}
 
 
@@ -96,6 +98,19 @@ def test_others_read_masked_values_and_why_they_cannot_edit(
     assert viewer.post(f"/settings/{section}", {"do": "save"}).status_code == 403
     for path in ("/settings/check", "/settings/sync"):
         assert viewer.post(path, {"what": "registry", "name": "zot"}).status_code == 403
+
+
+def test_every_key_that_can_be_set_is_on_one_page():
+    on_pages = [
+        (group.keys.path, name)
+        for section in SECTIONS.values()
+        for group in section.groups
+        for name in group.fields
+    ]
+
+    assert sorted(on_pages) == sorted(
+        (group.path, key.name) for group in GROUPS for key in group.settable
+    )
 
 
 def test_a_secret_is_replaced_kept_and_cleared(admin: Client) -> None:

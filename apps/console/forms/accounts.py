@@ -1,8 +1,4 @@
-"""The forms of signing in, of the own account and of the team.
-
-A form reads what a page sends and says what cannot be read; what an account or a workspace does not
-allow, the use case refuses. Both are errors of one kind, so a page has one place that shows them.
-"""
+"""The forms of signing in, of the own account and of the team."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import Final
 from django import forms
 
 from apps.accounts.api import Role, TokenScope
-from kernel.errors import InvalidInput
+from apps.console.forms.base import PageForm, id_field, text_field
 
 DAYS: Final = ("7", "30", "90", "365")
 SCOPES: Final = [
@@ -26,17 +22,6 @@ ROLES: Final = [
 ]
 
 
-def text_field() -> forms.CharField:
-    """Return a field of any text, as it was typed; the use case says what is wrong with it."""
-    return forms.CharField(required=False, strip=False)
-
-
-def id_field(noun: str) -> forms.UUIDField:
-    """Return a field of the id of what a button stands beside."""
-    error = f"the form names no {noun}"
-    return forms.UUIDField(error_messages={"required": error, "invalid": error})
-
-
 def role_field() -> forms.TypedChoiceField:
     error = f"role must be one of {', '.join(Role)}"
     return forms.TypedChoiceField(
@@ -44,15 +29,6 @@ def role_field() -> forms.TypedChoiceField:
         choices=[(role, f"{name}: {meaning}") for role, name, meaning in ROLES],
         error_messages={"required": error, "invalid_choice": error},
     )
-
-
-class PageForm(forms.Form):
-    """A form whose first error is the error of its page."""
-
-    def require_valid(self) -> None:
-        """Raise InvalidInput with the first error unless the form is valid."""
-        if not self.is_valid():
-            raise InvalidInput(str(next(iter(self.errors.values()))[0]))
 
 
 class SignInForm(PageForm):

@@ -1,0 +1,58 @@
+"""Named queries of runs."""
+
+from __future__ import annotations
+
+from typing import Final, Self, TypeVar
+
+from django.db.models import Model, Q, QuerySet
+
+from apps.accounts.api import Principal, visible_workspaces
+from apps.executions.domain.runs import RunFilter
+
+Row = TypeVar("Row", bound=Model)
+_SEARCHED: Final = (
+    "run_id",
+    "suite_id",
+    "suite_title",
+    "profile",
+    "author",
+    "branch",
+    "commit",
+    "message",
+)
+
+
+class ExecutionQuerySet(QuerySet[Row]):
+    def not_deleted(self) -> Self:
+        return self.filter(deleted_at=None)
+
+    def visible_to(self, principal: Principal, *, workspace_id: str | None = None) -> Self:
+        """Return the runs of the caller's workspaces, for administrators of all workspaces.
+
+        `workspace_id` limits them to one; raise InvalidInput (invalid_parameter) if it is no UUID.
+        """
+        workspaces = visible_workspaces(principal, workspace_id)
+        runs = self.not_deleted()
+        return runs if workspaces is None else runs.filter(workspace_id__in=list(workspaces))
+
+    def matching(self, wanted: RunFilter) -> Self:
+        equal = {
+            "suite_id": wanted.suite_id,
+            "profile": wanted.profile,
+            "backend_id": wanted.backend_id,
+            "trigger": wanted.trigger,
+            "started_at__gte": wanted.since,
+            "started_at__lt": wanted.until,
+            "status__in": list(wanted.statuses),
+        }
+        runs = self.filter(**{name: value for name, value in equal.items() if value})
+        if wanted.author:
+            runs = runs.filter(author__icontains=wanted.author)
+        if wanted.live_since:
+            runs = runs.filter(Q(finished_at=None) | Q(finished_at__gte=wanted.live_since))
+        if not wanted.words:
+            return runs
+        anywhere = Q()
+        for field in _SEARCHED:
+            anywhere |= Q(**{f"{field}__icontains": wanted.words})
+        return runs.filter(anywhere)
