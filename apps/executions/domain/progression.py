@@ -1,7 +1,7 @@
 """The progression of a run: all changes that follow from its state, as one value.
 
-Pure. The services apply a `RunDecision` in the order of its fields (reference: control-plane 11.3,
-11.5, 15.2).
+Pure. The services carry out the commands of a `RunDecision` in their order (reference:
+control-plane 11.3, 11.5, 15.2).
 """
 
 from __future__ import annotations
@@ -11,6 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apps.executions.domain.commands import (
+    CancelSteps,
+    ChangeRun,
+    Command,
+    EndJobs,
+    KeepEnvironment,
+    ResetSteps,
+    SkipSteps,
+    StartSteps,
+    StopJobs,
+)
+from apps.executions.domain.events import CauseLink
 from apps.executions.domain.kept_environments import KeepWish
 from apps.executions.domain.plan import Replacement, RunPlan, Skip, decide, replacement
 from apps.executions.domain.states import (
@@ -61,8 +73,9 @@ def open_jobs(jobs: Sequence[JobState]) -> tuple[int, ...]:
 class RunState:
     """A run before a decision; an index is that of a step in the plan.
 
-    `replaced` are services that start again, and why; `failures` are those of their dependents that
-    were reported with it, and come only if these are not reset. `empty_mocks` serve nothing.
+    `replaced` are services that start again, and why, and `replaced_cause` is the first cause among
+    them; `failures` are those of their dependents that were reported with it, and come only if
+    these are not reset. `empty_mocks` serve nothing.
     """
 
     plan: RunPlan
@@ -78,6 +91,7 @@ class RunState:
     now: datetime
     cancel_words: CancelWords
     replaced: Mapping[int, str] = field(default_factory=dict)
+    replaced_cause: Sequence[CauseLink] = ()
     failures: Mapping[int, StepChange] = field(default_factory=dict)
     empty_mocks: Set[int] = frozenset()
 
@@ -94,72 +108,18 @@ class RunState:
         return tuple(index for index, status in enumerate(self.statuses) if status in _WAITING)
 
 
-class ResetSteps(NamedTuple):
-    """Steps that return to `pending` because services were replaced."""
-
-    indexes: tuple[int, ...] = ()
-    services: tuple[int, ...] = ()
-    text: str = ""
-
-
-_NO_RESET: Final = ResetSteps()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDecision:
-    """All changes of a run in the order in which they are made; an empty one makes none.
+    """What happens to a run: `commands`, which are carried out in their order.
 
-    `values` are columns of the run that change before its steps do, and `verdict` those that change
-    after them; where they set the reason `step_failed`, its detail is the step that failed first.
-    `ends`: the run is over with `values`. `stores_sentence`: what it is like in words is stored
-    then; an `event` without a text has this sentence. `keeps`: the environment is kept if the
-    workspace may keep one more. `stop`: open jobs that must end; `end_stopped`: those that end
-    without their supervisor. `goes_on`: more follows, which is `then`, or else is decided from the
-    state after this. `needs`: further steps whose rows the changes are made of.
+    `reads` are the steps whose rows they need. `goes_on`: more follows, which is `then`, or else is
+    decided from the state after this.
     """
 
-    replaced: bool = False
-    reset: ResetSteps = _NO_RESET
-    fail: Sequence[StepChange] = ()
-    values: Values = field(default_factory=dict)
-    ends: bool = False
-    stores_sentence: bool = False
-    event: EventText | None = None
-    cancel: tuple[int, ...] = ()
-    cancel_text: str = "canceled"
-    skip: Mapping[int, Skip] = field(default_factory=dict)
-    start: tuple[int, ...] = ()
-    verdict: Values = field(default_factory=dict)
-    keeps: bool = False
-    stop: tuple[int, ...] = ()
-    stop_reason: CancelReason = CancelReason.TEARDOWN
-    end_stopped: tuple[int, ...] = ()
+    commands: tuple[Command, ...] = ()
+    reads: tuple[int, ...] = ()
     then: RunDecision | None = None
     goes_on: bool = False
-    needs: tuple[int, ...] = ()
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """Return the steps whose rows are needed."""
-        return (
-            *self.needs,
-            *self.reset.services,
-            *self.reset.indexes,
-            *self.stop,
-            *self.end_stopped,
-        )
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Return the steps that change, each once, but for those of `fail`."""
-        return (
-            *self.reset.indexes,
-            *self.cancel,
-            *self.skip,
-            *self.start,
-            *self.stop,
-            *self.end_stopped,
-        )
 
 
 def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
@@ -178,13 +138,13 @@ def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
     causes = {skip.because for skip in steps.skip.values() if skip.because is not None}
     begins_to_fail = steps.failing and not state.failing
     decision = RunDecision(
-        values={"failing": True} if begins_to_fail else {},
-        stores_sentence=begins_to_fail,
-        cancel=steps.cancel,
-        cancel_text="canceled with what it depends on",
-        skip=steps.skip,
-        start=steps.start,
-        needs=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
+        commands=(
+            *([ChangeRun({"failing": True}, stores_sentence=True)] if begins_to_fail else []),
+            CancelSteps(steps.cancel, "canceled with what it depends on"),
+            SkipSteps(steps.skip),
+            StartSteps(steps.start),
+        ),
+        reads=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
         goes_on=any(_ends_at_once(state, index) for index in steps.start),
     )
     if steps.verdict is None:
@@ -197,28 +157,30 @@ def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision
     status = advance_execution(state.status, ExecutionEvent.ADMITTED)
     times: Values = {"booted_at": state.now, "deadline": state.now + max_duration}
     event = EventText("booting", f"admitted, {len(state.statuses)} steps")
-    return RunDecision(values={"status": status, **times}, event=event, goes_on=True)
+    return RunDecision(commands=(ChangeRun({"status": status, **times}, event),), goes_on=True)
 
 
 def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
     """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
     status = advance_execution(state.status, ExecutionEvent.CANCEL_REQUESTED)
     at_once = status is ExecutionStatus.CANCELED
+    values: Values = {
+        "status": status,
+        "keep_alive_until": None,
+        "cancel_reason": words.reason,
+        "canceled_by": words.by,
+        "canceled_at": state.now,
+        **dict.fromkeys(("verdict", "reason", "reason_detail"), ""),
+        "deadline": state.now + STOPPED_WITHIN,
+    }
+    event = None if at_once else EventText("canceling", words.text("cancel requested"), "warn")
     return RunDecision(
-        values={
-            "status": status,
-            "keep_alive_until": None,
-            "cancel_reason": words.reason,
-            "canceled_by": words.by,
-            "canceled_at": state.now,
-            **dict.fromkeys(("verdict", "reason", "reason_detail"), ""),
-            "deadline": state.now + STOPPED_WITHIN,
-        },
-        stores_sentence=True,
-        event=None if at_once else EventText("canceling", words.text("cancel requested"), "warn"),
-        cancel=state.waiting,
-        stop=state.open_jobs,
-        stop_reason=CancelReason.CANCELED,
+        commands=(
+            ChangeRun(values, event, stores_sentence=True),
+            CancelSteps(state.waiting),
+            StopJobs(state.open_jobs, CancelReason.CANCELED),
+        ),
+        reads=state.open_jobs,
         then=_end(state, status, words.text("canceled", " before it started")) if at_once else None,
         goes_on=True,
     )
@@ -230,26 +192,29 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
     The detail of `step_failed` is the step that failed.
     """
     is_late = reason is RunReason.RUN_TIMEOUT
+    values: Values = {
+        "failing": True,
+        "reason": reason,
+        "reason_detail": detail,
+        "verdict": ExecutionStatus.FAILED,
+        "deadline": state.now + STOPPED_WITHIN,
+    }
     return RunDecision(
-        values={
-            "failing": True,
-            "reason": reason,
-            "reason_detail": detail,
-            "verdict": ExecutionStatus.FAILED,
-            "deadline": state.now + STOPPED_WITHIN,
-        },
-        stores_sentence=True,
-        skip=dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED)),
-        keeps=state.keep.applies_to(ExecutionStatus.FAILED, reason),
-        stop=state.open_jobs,
-        stop_reason=CancelReason.TIMEOUT if is_late else CancelReason.CANCELED,
+        commands=(
+            ChangeRun(values, stores_sentence=True),
+            SkipSteps(dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED))),
+            *_keeping(state, ExecutionStatus.FAILED, reason),
+            StopJobs(state.open_jobs, CancelReason.TIMEOUT if is_late else CancelReason.CANCELED),
+        ),
+        reads=state.open_jobs,
         goes_on=True,
     )
 
 
 def decide_forced_end(state: RunState) -> RunDecision:
     """End what is still open after the time for stopping; later reports of it are stale."""
-    return RunDecision(end_stopped=state.open_jobs, goes_on=True)
+    jobs = state.open_jobs
+    return RunDecision(commands=(EndJobs(jobs),), reads=jobs, goes_on=True)
 
 
 def _ends_at_once(state: RunState, index: int) -> bool:
@@ -264,16 +229,14 @@ def _decide_replacement(state: RunState) -> RunDecision:
     if not found.stuck:
         names = _names(state.plan, services)
         text = f"{names} restarted: this step ran against the previous instance"
-        reset = ResetSteps(found.reset, services, text)
-        return RunDecision(replaced=True, reset=reset, goes_on=True)
+        reset = ResetSteps(found.reset, text, state.replaced_cause)
+        return RunDecision(commands=(reset,), reads=(*services, *found.reset), goes_on=True)
     after = _with_failures(state)
     if state.failing:
         failed = decide_failure(after, RunReason.STEP_FAILED)
     else:
         failed = decide_failure(after, RunReason.DEPENDENCY_REPLACED, _stuck_text(state, found))
-    return RunDecision(
-        replaced=True, fail=tuple(state.failures.values()), then=failed, goes_on=True
-    )
+    return RunDecision(commands=tuple(state.failures.values()), then=failed, goes_on=True)
 
 
 def _with_failures(state: RunState) -> RunState:
@@ -310,11 +273,19 @@ def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -
         values["deadline"] = state.now + TEARDOWN_WITHIN
     return replace(
         decision,
-        verdict=values,
-        keeps=state.keep.applies_to(verdict, reason),
-        stop=stop,
+        commands=(
+            *decision.commands,
+            ChangeRun(values),
+            *_keeping(state, verdict, reason),
+            StopJobs(stop, CancelReason.TEARDOWN),
+        ),
+        reads=(*decision.reads, *stop),
         goes_on=not stop,
     )
+
+
+def _keeping(state: RunState, verdict: ExecutionStatus, reason: str) -> tuple[Command, ...]:
+    return (KeepEnvironment(),) if state.keep.applies_to(verdict, reason) else ()
 
 
 def _decide_end(state: RunState) -> RunDecision:
@@ -342,11 +313,10 @@ def _end(
     if reason:
         values["reason"] = reason  # its detail: a step that ended before may be reported after it
     level = _END_LEVELS.get(status, "error")
+    event = EventText(status.lower(), text, level, str(reason))
+    has_sentence = status is not ExecutionStatus.HEALTHY
     return RunDecision(
-        values=values,
-        ends=True,
-        stores_sentence=status is not ExecutionStatus.HEALTHY,
-        event=EventText(status.lower(), text, level, str(reason)),
+        commands=(ChangeRun(values, event, stores_sentence=has_sentence, ends=True),)
     )
 
 

@@ -61,12 +61,6 @@ from apps.executions.services.run_rows import (
     read_steps,
     update_rows,
 )
-from apps.executions.services.telemetry import (
-    FAILED,
-    attempt_trace,
-    count_finished_step,
-    step_duration,
-)
 from apps.streams.api import append
 from kernel import clock
 from kernel.agent_protocol import LogLine
@@ -132,6 +126,7 @@ class RunAggregate:
             now=self.now,
             cancel_words=CancelWords(execution.canceled_by, execution.cancel_reason),
             replaced=self.replaced,
+            replaced_cause=next(filter(None, (self.step(at).cause for at in self.replaced)), ()),
             failures=self.deferred_failures,
             empty_mocks=self.definition.mock_faults.keys(),
         )
@@ -142,12 +137,6 @@ class RunAggregate:
         node, status, attempt = self.plan.nodes[index], self.statuses[index], self.attempt(index)
         facts = _job_facts(self.step(index)) if job is JobState.RUNNING else ()
         return StepState(index, node, status, job, attempt, self.now, self.is_planning, *facts)
-
-    def rows_and_steps(
-        self, reads: Iterable[int], indexes: Iterable[int]
-    ) -> tuple[Mapping[int, Step], dict[int, StepState]]:
-        """Return the rows of `reads`, and those known, in one query; and steps by their index."""
-        return self.rows.read(reads), {index: self.step_state(index) for index in indexes}
 
     def open_jobs(self) -> tuple[int, ...]:
         return open_jobs(self.job_states)
@@ -210,21 +199,17 @@ class RunAggregate:
 
     def _trace(self, index: int, status: str, reason: str) -> None:
         since = self.rows.known_value(index, "started_at")
-        if since is None and status == FAILED:
+        if since is None and status == StepStatus.FAILED:
             since = self.rows.known_value(index, "queued_at")
         if since is not None:
             node, attempt = self.plan.nodes[index], self.attempt(index)
-            span = (since, self.now)
-            self.outbox.record_metric(
-                attempt_trace(self.execution, node, attempt, span, status, reason)
-            )
+            self.outbox.trace_attempt(node, attempt, since, status, reason)
 
     def _record_end(self, index: int, reason: str) -> None:
-        facts = (self.plan.nodes[index].kind, str(self.statuses[index]), reason)
-        self._trace(index, str(self.statuses[index]), reason)
-        self.outbox.record_metric(count_finished_step(*facts))
-        if self.rows.is_read(index) and (started_at := self.step(index).started_at):
-            self.outbox.record_metric(step_duration((started_at, self.now), *facts))
+        kind, status = self.plan.nodes[index].kind, str(self.statuses[index])
+        self._trace(index, status, reason)
+        started_at = self.step(index).started_at if self.rows.is_read(index) else None
+        self.outbox.count_finished_step(kind, status, reason, started_at)
 
     def change_step(self, index: int, **values: Any) -> None:
         self.attempt(index)  # remembered while the status code still has it

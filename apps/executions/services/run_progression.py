@@ -9,12 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from itertools import chain
 from typing import Final
 
 from apps.executions import conf
-from apps.executions.domain import decided_steps
+from apps.executions.domain.commands import (
+    ChangeRun,
+    Command,
+    KeepEnvironment,
+    SkipSteps,
+    StartSteps,
+    StopJobs,
+    log_run,
+    mock_start,
+    queue_entry,
+    skip,
+    stop,
+)
 from apps.executions.domain.events import in_words
-from apps.executions.domain.plan import upstream
+from apps.executions.domain.plan import Skip, upstream
 from apps.executions.domain.progression import (
     CancelWords,
     RunDecision,
@@ -26,7 +39,7 @@ from apps.executions.domain.progression import (
 )
 from apps.executions.domain.states import RunReason, StepStatus
 from apps.executions.domain.steps import fill_in, layered_env
-from apps.executions.domain.transitions import RunChange, StepChange, StepState, Values
+from apps.executions.domain.transitions import RunChange, StepChange, Values
 from apps.executions.domain.verdict import RunOutcome, run_sentence
 from apps.executions.selectors.runs import cancellation
 from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
@@ -68,63 +81,69 @@ def force_end(run: RunAggregate) -> None:
 
 
 def _apply(run: RunAggregate, decision: RunDecision | None = None) -> None:
-    """Make the changes of a decision, then those that follow from the state after it.
+    """Carry out a decision, then those that follow from the state after it.
 
     Each change is made before the next is worked out, because its words may depend on the former.
     """
     while True:
         if decision is None:
             decision = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
-        for change in _changes(run, decision):
-            run.apply(change)
+            run.replaced, run.deferred_failures = {}, {}
+        run.rows.read(decision.reads)
+        for command in decision.commands:
+            for change in _changes(run, command):
+                run.apply(change)
         if not decision.goes_on:
             return
         decision = decision.then
 
 
-def _changes(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    rows, steps = run.rows_and_steps(decision.reads, decision.steps)
-    if decision.replaced:
-        run.replaced, run.deferred_failures = {}, {}
-        causes = [rows[at].cause for at in decision.reset.services if rows[at].cause]
-        yield from decided_steps.resets(decision.reset, steps, next(iter(causes), ()))
-        yield from decision.fail
-    yield from _begin(run, decision)
-    yield from decided_steps.dead_ends(
-        decision, steps, run.plan, cause_of=lambda at: chain_from(rows[at])
-    )
-    for index in decision.start:
-        yield from _start(run, steps[index])
-    if decision.verdict:
-        yield RunChange(_with_detail(run, decision.verdict))
-    if decision.keeps:
-        yield kept_environments.keeping(run.execution, run.now)
-    yield from decided_steps.stops(decision, steps, is_kept=run.execution.has_kept_environment)
+def _changes(run: RunAggregate, command: Command) -> Iterator[Change]:
+    match command:
+        case StepChange():
+            yield command
+        case ChangeRun():
+            yield from _run_changes(run, command)
+        case SkipSteps(reasons):
+            yield from (_skip(run, index, why) for index, why in reasons.items())
+        case StartSteps(indexes):
+            yield from chain.from_iterable(_start(run, index) for index in indexes)
+        case KeepEnvironment():
+            yield kept_environments.keeping(run.execution, run.now)
+        case StopJobs(indexes, reason):
+            is_kept = run.execution.has_kept_environment
+            yield from (stop(run.step_state(index), reason, is_kept=is_kept) for index in indexes)
+        case _:
+            yield from (command.change(run.step_state(index)) for index in command.indexes)
 
 
-def _begin(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    execution = run.execution
-    if decision.values:
-        yield RunChange(_with_detail(run, decision.values))
-    if decision.ends:
+def _run_changes(run: RunAggregate, command: ChangeRun) -> Iterator[RunChange]:
+    execution, event = run.execution, command.event
+    yield RunChange(_with_detail(run, command.values))
+    if command.ends:
         yield kept_environments.kept_from_end(execution, run.now)
-    if decision.stores_sentence:
+    if command.stores_sentence:
         yield RunChange({"sentence": _sentence(run)})
-    if decision.ends and execution.log_lines_dropped:
+    if command.ends and execution.log_lines_dropped:
         yield RunChange({}, warning=f"{execution.log_lines_dropped} lines of output were dropped")
-    if event := decision.event:
+    if event:
         yield RunChange({}, (event if event.text else event._replace(text=execution.sentence),))
 
 
-def _start(run: RunAggregate, step: StepState) -> Iterable[Change]:
+def _skip(run: RunAggregate, index: int, why: Skip) -> StepChange:
+    cause = [] if why.because is None else chain_from(run.step(why.because))
+    return skip(run.step_state(index), why, run.plan, cause)
+
+
+def _start(run: RunAggregate, index: int) -> Iterable[StepChange]:
     """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
+    step = run.step_state(index)
     if step.node.kind == "log":
-        return decided_steps.log_run(step, _log_line(run, step.index))
+        return log_run(step, _log_line(run, index))
     if step.node.kind == "mock":
-        timeout = timedelta(milliseconds=run.definition.nodes[step.index]["timeoutMs"])
-        fault = run.definition.mock_faults.get(step.index, "")
-        return decided_steps.mock_start(step, fault=fault, timeout=timeout)
-    return (decided_steps.queue_entry(step, run.execution.backend_label),)
+        timeout = timedelta(milliseconds=run.definition.nodes[index]["timeoutMs"])
+        return mock_start(step, fault=run.definition.mock_faults.get(index, ""), timeout=timeout)
+    return (queue_entry(step, run.execution.backend_label),)
 
 
 def _log_line(run: RunAggregate, index: int) -> LogLine:
@@ -165,7 +184,7 @@ def _sentence(run: RunAggregate) -> str:
         detail=execution.reason_detail,
         counts=Counter(run.statuses),
         canceled=cancellation(execution),
-        failed=[] if failed is None else [failed_step(run.rows.get(failed), run.definition)],
+        failed=[] if failed is None else [failed_step(run.step(failed), run.definition)],
     )
     return run_sentence(outcome)
 
@@ -186,10 +205,10 @@ def _first_failure(run: RunAggregate) -> str:
     first = _first_failed(run)
     if first is None:
         return ""
-    row = run.rows.get(first)
-    chain = chain_from(row)
+    row = run.step(first)
+    causes = chain_from(row)
     if row.cause:
-        return in_words(chain)
+        return in_words(causes)
     before = upstream(run.plan, first)
     rows = run.rows.read(before)
-    return in_words([*chain, *upstream_cause(rows[index] for index in before)])
+    return in_words([*causes, *upstream_cause(rows[index] for index in before)])

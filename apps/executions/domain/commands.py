@@ -1,18 +1,17 @@
-"""The transitions of steps that a decision about their run brings, as values.
+"""The commands of a decision about a run, and the transitions of steps that they bring, as values.
 
 Pure; the transitions that reports bring are in `transitions` (reference: control-plane 11.4, 11.5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from apps.executions.domain.events import CauseLink, jobs_nudge
 from apps.executions.domain.plan import RunPlan, Skip
-from apps.executions.domain.progression import ResetSteps, RunDecision
 from apps.executions.domain.retry_rules import TIMEOUT_ALLOWANCE, StepFailure
 from apps.executions.domain.states import (
     CancelReason,
@@ -40,7 +39,6 @@ from apps.executions.domain.transitions import (
 )
 from kernel.agent_protocol import LogLine
 
-Steps = Mapping[int, StepState]
 _BY_DISPATCHER: Final = "claimed by the dispatcher"
 _EXPECTED: Final = (StepReason.TRIGGER_NOT_FAILED, StepReason.NOT_SELECTED)  # skips
 _SKIPPED: Final[dict[StepReason, str]] = {
@@ -51,38 +49,76 @@ _SKIPPED: Final[dict[StepReason, str]] = {
 }
 
 
-def resets(reset: ResetSteps, steps: Steps, cause: Sequence[CauseLink]) -> Iterator[StepChange]:
-    """Return steps to `pending` because services that they ran against were replaced."""
-    for index in reset.indexes:
-        yield _reset(steps[index], reset.text, cause)
+@dataclass(frozen=True, slots=True)
+class ChangeRun:
+    """Change columns of the run; the reason `step_failed` brings the step that failed first.
 
-
-def dead_ends(
-    decision: RunDecision,
-    steps: Steps,
-    plan: RunPlan,
-    *,
-    cause_of: Callable[[int], Sequence[CauseLink]],
-) -> Iterator[StepChange]:
-    """Cancel and skip what does not run.
-
-    `cause_of` a step at fault is asked for once that step has its change, which may be a skip too.
+    `ends`: the run is over with them. `stores_sentence`: what it is like in words is stored then;
+    an `event` without a text has this sentence.
     """
-    for index in decision.cancel:
-        yield step_cancellation(steps[index], decision.cancel_text)
-    for index, why in decision.skip.items():
-        yield skip(steps[index], why, plan, () if why.because is None else cause_of(why.because))
+
+    values: Values
+    event: EventText | None = None
+    stores_sentence: bool = False
+    ends: bool = False
 
 
-def stops(decision: RunDecision, steps: Steps, *, is_kept: bool) -> Iterator[StepChange]:
-    """Stop open jobs; where an environment `is_kept`, its healthy services run on."""
-    for index in decision.stop:
-        if steps[index].node.kind == "mock":  # it only waits; no supervisor has it
-            yield step_cancellation(steps[index])
-        else:
-            yield _stop_request(steps[index], decision.stop_reason, is_kept=is_kept)
-    for index in decision.end_stopped:
-        yield stopped_job(steps[index])
+@dataclass(frozen=True, slots=True)
+class ResetSteps:
+    """Return steps to `pending` because a service that they ran against was replaced."""
+
+    indexes: tuple[int, ...]
+    text: str
+    cause: Sequence[CauseLink] = ()
+
+    def change(self, step: StepState) -> StepChange:
+        return reset(step, self.text, self.cause)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelSteps:
+    indexes: tuple[int, ...]
+    text: str = "canceled"
+
+    def change(self, step: StepState) -> StepChange:
+        return step_cancellation(step, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class EndJobs:
+    """End open jobs without their supervisor."""
+
+    indexes: tuple[int, ...]
+
+    def change(self, step: StepState) -> StepChange:
+        return stopped_job(step)
+
+
+@dataclass(frozen=True, slots=True)
+class SkipSteps:
+    reasons: Mapping[int, Skip]
+
+
+@dataclass(frozen=True, slots=True)
+class StartSteps:
+    indexes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopJobs:
+    """Ask for the end of open jobs; healthy services of an environment that is kept run on."""
+
+    indexes: tuple[int, ...]
+    reason: CancelReason
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEnvironment:
+    """Keep the environment if the workspace may keep one more."""
+
+
+StepCommand = ResetSteps | CancelSteps | EndJobs
+Command = StepCommand | ChangeRun | StepChange | SkipSteps | StartSteps | StopJobs | KeepEnvironment
 
 
 def queue_entry(step: StepState, backend: str) -> StepChange:
@@ -140,7 +176,7 @@ def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] =
     return StepChange(step.index, values, (event,))
 
 
-def _reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepChange:
+def reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepChange:
     """Return a step to `pending` because a service that it ran against was replaced."""
     reason = str(RunReason.DEPENDENCY_REPLACED)
     values: Values = {
@@ -161,11 +197,13 @@ def _reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepC
     )
 
 
-def _stop_request(step: StepState, reason: CancelReason, *, is_kept: bool = False) -> StepChange:
+def stop(step: StepState, reason: CancelReason, *, is_kept: bool) -> StepChange:
     """Ask the supervisor to stop the job: it is nudged, and its next call returns the reason.
 
-    A healthy service of an environment that is kept runs on.
+    A mock, which only waits, is canceled; a healthy service of an environment that is kept runs on.
     """
+    if step.node.kind == "mock":
+        return step_cancellation(step)
     if is_kept and step.node.kind == "service" and step.status is StepStatus.HEALTHY:
         reason = CancelReason.DETACH
     nudge = Nudge(jobs_nudge(step.agent_id))
