@@ -5,9 +5,9 @@ Pure; the transitions that reports bring are in `transitions` (reference: contro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from apps.executions.domain.events import CauseLink, jobs_nudge
@@ -35,7 +35,6 @@ from apps.executions.domain.transitions import (
     end_values,
     failure,
     step_cancellation,
-    stopped_job,
 )
 from kernel.agent_protocol import LogLine
 
@@ -53,8 +52,8 @@ _SKIPPED: Final[dict[StepReason, str]] = {
 class ChangeRun:
     """Change columns of the run; the reason `step_failed` brings the step that failed first.
 
-    `ends`: the run is over with them. `stores_sentence`: what it is like in words is stored then;
-    an `event` without a text has this sentence.
+    `stores_sentence`: what the run is like in words is stored then; an `event` without a text has
+    this sentence. `ends`: the run is over, and output that was dropped is told before the event.
     """
 
     values: Values
@@ -64,66 +63,62 @@ class ChangeRun:
 
 
 @dataclass(frozen=True, slots=True)
-class ResetSteps:
-    """Return steps to `pending` because a service that they ran against was replaced."""
+class ResetStep:
+    """Return a step to `pending` because a service that it ran against was replaced."""
 
-    indexes: tuple[int, ...]
+    index: int
     text: str
     cause: Sequence[CauseLink] = ()
 
-    def change(self, step: StepState) -> StepChange:
-        return reset(step, self.text, self.cause)
-
 
 @dataclass(frozen=True, slots=True)
-class CancelSteps:
-    indexes: tuple[int, ...]
+class CancelStep:
+    index: int
     text: str = "canceled"
 
-    def change(self, step: StepState) -> StepChange:
-        return step_cancellation(step, self.text)
+
+@dataclass(frozen=True, slots=True)
+class SkipStep:
+    index: int
+    why: Skip
 
 
 @dataclass(frozen=True, slots=True)
-class EndJobs:
-    """End open jobs without their supervisor."""
+class StartStep:
+    """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
 
-    indexes: tuple[int, ...]
-
-    def change(self, step: StepState) -> StepChange:
-        return stopped_job(step)
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
-class SkipSteps:
-    reasons: Mapping[int, Skip]
+class StopJob:
+    """Ask for the end of an open job; a healthy service of a kept environment runs on."""
 
-
-@dataclass(frozen=True, slots=True)
-class StartSteps:
-    indexes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StopJobs:
-    """Ask for the end of open jobs; healthy services of an environment that is kept run on."""
-
-    indexes: tuple[int, ...]
+    index: int
     reason: CancelReason
 
 
 @dataclass(frozen=True, slots=True)
+class EndJob:
+    """End an open job without its supervisor."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeepEnvironment:
-    """Keep the environment if the workspace may keep one more."""
+    """Keep the environment until then, if the workspace may keep one more."""
+
+    until: datetime
 
 
-StepCommand = ResetSteps | CancelSteps | EndJobs
-Command = StepCommand | ChangeRun | StepChange | SkipSteps | StartSteps | StopJobs | KeepEnvironment
+StepCommand = ResetStep | CancelStep | SkipStep | StartStep | StopJob | EndJob
+Command = ChangeRun | KeepEnvironment | StepChange | StepCommand
 
 
 def queue_entry(step: StepState, backend: str) -> StepChange:
     """Queue a step for the backend with this label."""
-    values = {**_queue_values(step), "job_state": advance_job(step.job, JobEvent.ENQUEUED)}
+    values = _queue_values(step, has_job=True)
     return StepChange(step.index, values, (EventText("queued", f"queued for {backend}"),))
 
 
@@ -163,6 +158,8 @@ def mock_start(step: StepState, *, fault: str, timeout: timedelta) -> tuple[Step
 
 def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] = ()) -> StepChange:
     """Skip a step that is pending, or queued and not claimed; cancel the job of the latter."""
+    level = "info" if why.reason in _EXPECTED else "warn"
+    event = EventText("skipped", _skip_text(step, why, plan), level, str(why.reason))
     values: Values = {
         "status": advance_step(step.status, StepEvent.SKIPPED),
         "reason": why.reason,
@@ -171,8 +168,6 @@ def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] =
     }
     if step.job is JobState.PENDING:
         values["job_state"] = advance_job(step.job, JobEvent.CANCELED)
-    level = "info" if why.reason in _EXPECTED else "warn"
-    event = EventText("skipped", _skip_text(step, why, plan), level, str(why.reason))
     return StepChange(step.index, values, (event,))
 
 
@@ -210,12 +205,15 @@ def stop(step: StepState, reason: CancelReason, *, is_kept: bool) -> StepChange:
     return StepChange(step.index, {"cancel_reason": reason}, nudge=nudge)
 
 
-def _queue_values(step: StepState) -> Values:
-    return {
+def _queue_values(step: StepState, *, has_job: bool = False) -> Values:
+    values: Values = {
         "status": advance_step(step.status, StepEvent.READY),
         "attempt": step.attempt + 1,
         "queued_at": step.now,
     }
+    if has_job:
+        values["job_state"] = advance_job(step.job, JobEvent.ENQUEUED)
+    return values
 
 
 def _skip_text(step: StepState, why: Skip, plan: RunPlan) -> str:

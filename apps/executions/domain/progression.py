@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from apps.executions.domain.commands import (
-    CancelSteps,
+    CancelStep,
     ChangeRun,
     Command,
-    EndJobs,
+    EndJob,
     KeepEnvironment,
-    ResetSteps,
-    SkipSteps,
-    StartSteps,
-    StopJobs,
+    ResetStep,
+    SkipStep,
+    StartStep,
+    StopJob,
 )
 from apps.executions.domain.events import CauseLink
 from apps.executions.domain.kept_environments import KeepWish
@@ -36,7 +36,6 @@ from apps.executions.domain.states import (
     StepReason,
     StepStatus,
     advance_execution,
-    indexes_with,
 )
 from apps.executions.domain.transitions import EventText, StepChange, Values
 from kernel.clock import rfc3339
@@ -88,12 +87,16 @@ class RunState:
     failing: bool
     is_over: bool
     keep: KeepWish
+    is_kept: bool
     now: datetime
     cancel_words: CancelWords
     replaced: Mapping[int, str] = field(default_factory=dict)
     replaced_cause: Sequence[CauseLink] = ()
     failures: Mapping[int, StepChange] = field(default_factory=dict)
     empty_mocks: Set[int] = frozenset()
+
+    def steps_with(self, code: str) -> set[int]:
+        return {index for index, each in enumerate(self.codes) if each == code}
 
     @property
     def is_planning(self) -> bool:
@@ -116,7 +119,7 @@ class RunDecision:
     decided from the state after this.
     """
 
-    commands: tuple[Command, ...] = ()
+    commands: Sequence[Command] = ()
     reads: tuple[int, ...] = ()
     then: RunDecision | None = None
     goes_on: bool = False
@@ -132,18 +135,19 @@ def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
         state.plan,
         state.statuses,
         max_parallel=max_parallel,
-        again=set(indexes_with(state.codes, StatusCode.QUEUED_AGAIN)),
-        not_selected=set(indexes_with(state.codes, StatusCode.NOT_SELECTED)),
+        again=state.steps_with(StatusCode.QUEUED_AGAIN),
+        not_selected=state.steps_with(StatusCode.NOT_SELECTED),
     )
     causes = {skip.because for skip in steps.skip.values() if skip.because is not None}
-    begins_to_fail = steps.failing and not state.failing
+    commands: list[Command] = []
+    if steps.failing and not state.failing:
+        commands.append(ChangeRun({"failing": True}, stores_sentence=True))
+    text = "canceled with what it depends on"
+    commands += (CancelStep(index, text) for index in steps.cancel)
+    commands += (SkipStep(index, why) for index, why in steps.skip.items())
+    commands += (StartStep(index) for index in steps.start)
     decision = RunDecision(
-        commands=(
-            *([ChangeRun({"failing": True}, stores_sentence=True)] if begins_to_fail else []),
-            CancelSteps(steps.cancel, "canceled with what it depends on"),
-            SkipSteps(steps.skip),
-            StartSteps(steps.start),
-        ),
+        commands=commands,
         reads=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
         goes_on=any(_ends_at_once(state, index) for index in steps.start),
     )
@@ -157,12 +161,13 @@ def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision
     status = advance_execution(state.status, ExecutionEvent.ADMITTED)
     times: Values = {"booted_at": state.now, "deadline": state.now + max_duration}
     event = EventText("booting", f"admitted, {len(state.statuses)} steps")
-    return RunDecision(commands=(ChangeRun({"status": status, **times}, event),), goes_on=True)
+    return RunDecision(commands=[ChangeRun({"status": status, **times}, event)], goes_on=True)
 
 
 def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
     """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
-    status = advance_execution(state.status, ExecutionEvent.CANCEL_REQUESTED)
+    asked = ExecutionEvent.CANCEL_REQUESTED
+    status = advance_execution(state.status, asked)
     at_once = status is ExecutionStatus.CANCELED
     values: Values = {
         "status": status,
@@ -175,13 +180,13 @@ def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
     }
     event = None if at_once else EventText("canceling", words.text("cancel requested"), "warn")
     return RunDecision(
-        commands=(
+        commands=[
             ChangeRun(values, event, stores_sentence=True),
-            CancelSteps(state.waiting),
-            StopJobs(state.open_jobs, CancelReason.CANCELED),
-        ),
+            *(CancelStep(index) for index in state.waiting),
+            *(StopJob(index, CancelReason.CANCELED) for index in state.open_jobs),
+        ],
         reads=state.open_jobs,
-        then=_end(state, status, words.text("canceled", " before it started")) if at_once else None,
+        then=_end(state, asked, words.text("canceled", " before it started")) if at_once else None,
         goes_on=True,
     )
 
@@ -192,6 +197,7 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
     The detail of `step_failed` is the step that failed.
     """
     is_late = reason is RunReason.RUN_TIMEOUT
+    why_stopped = CancelReason.TIMEOUT if is_late else CancelReason.CANCELED
     values: Values = {
         "failing": True,
         "reason": reason,
@@ -200,12 +206,12 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
         "deadline": state.now + STOPPED_WITHIN,
     }
     return RunDecision(
-        commands=(
+        commands=[
             ChangeRun(values, stores_sentence=True),
-            SkipSteps(dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED))),
+            *(SkipStep(index, Skip(StepReason.RUN_FAILED)) for index in state.waiting),
             *_keeping(state, ExecutionStatus.FAILED, reason),
-            StopJobs(state.open_jobs, CancelReason.TIMEOUT if is_late else CancelReason.CANCELED),
-        ),
+            *(StopJob(index, why_stopped) for index in state.open_jobs),
+        ],
         reads=state.open_jobs,
         goes_on=True,
     )
@@ -214,7 +220,7 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
 def decide_forced_end(state: RunState) -> RunDecision:
     """End what is still open after the time for stopping; later reports of it are stale."""
     jobs = state.open_jobs
-    return RunDecision(commands=(EndJobs(jobs),), reads=jobs, goes_on=True)
+    return RunDecision(commands=[EndJob(index) for index in jobs], reads=jobs, goes_on=True)
 
 
 def _ends_at_once(state: RunState, index: int) -> bool:
@@ -224,19 +230,19 @@ def _ends_at_once(state: RunState, index: int) -> bool:
 def _decide_replacement(state: RunState) -> RunDecision:
     """Reset what ran against replaced services; fail the run if a part of it must not run twice."""
     services = tuple(state.replaced)
-    not_selected = set(indexes_with(state.codes, StatusCode.NOT_SELECTED))
+    not_selected = state.steps_with(StatusCode.NOT_SELECTED)
     found = replacement(state.plan, state.statuses, services, not_selected=not_selected)
     if not found.stuck:
         names = _names(state.plan, services)
         text = f"{names} restarted: this step ran against the previous instance"
-        reset = ResetSteps(found.reset, text, state.replaced_cause)
-        return RunDecision(commands=(reset,), reads=(*services, *found.reset), goes_on=True)
+        resets = [ResetStep(index, text, state.replaced_cause) for index in found.reset]
+        return RunDecision(commands=resets, reads=(*services, *found.reset), goes_on=True)
     after = _with_failures(state)
     if state.failing:
         failed = decide_failure(after, RunReason.STEP_FAILED)
     else:
         failed = decide_failure(after, RunReason.DEPENDENCY_REPLACED, _stuck_text(state, found))
-    return RunDecision(commands=tuple(state.failures.values()), then=failed, goes_on=True)
+    return RunDecision(commands=[*state.failures.values()], then=failed, goes_on=True)
 
 
 def _with_failures(state: RunState) -> RunState:
@@ -273,19 +279,20 @@ def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -
         values["deadline"] = state.now + TEARDOWN_WITHIN
     return replace(
         decision,
-        commands=(
+        commands=[
             *decision.commands,
             ChangeRun(values),
             *_keeping(state, verdict, reason),
-            StopJobs(stop, CancelReason.TEARDOWN),
-        ),
+            *(StopJob(index, CancelReason.TEARDOWN) for index in stop),
+        ],
         reads=(*decision.reads, *stop),
         goes_on=not stop,
     )
 
 
-def _keeping(state: RunState, verdict: ExecutionStatus, reason: str) -> tuple[Command, ...]:
-    return (KeepEnvironment(),) if state.keep.applies_to(verdict, reason) else ()
+def _keeping(state: RunState, verdict: ExecutionStatus, reason: str) -> Iterable[Command]:
+    if state.keep.applies_to(verdict, reason):
+        yield KeepEnvironment(state.now + state.keep.time)
 
 
 def _decide_end(state: RunState) -> RunDecision:
@@ -296,28 +303,31 @@ def _decide_end(state: RunState) -> RunDecision:
     if state.open_jobs or not all(status in TERMINAL_STEP for status in state.statuses):
         return RunDecision()
     if is_canceling:
-        status = advance_execution(state.status, ExecutionEvent.DRAINED)
-        return _end(state, status, state.cancel_words.text("canceled"))
+        return _end(state, ExecutionEvent.DRAINED, state.cancel_words.text("canceled"))
     if state.verdict == ExecutionStatus.HEALTHY:
-        status = advance_execution(state.status, ExecutionEvent.STEPS_HEALTHY)
-        return _end(state, status, _status_counts(state.statuses))
+        return _end(state, ExecutionEvent.STEPS_HEALTHY, _status_counts(state.statuses))
     by_steps = state.reason == RunReason.STEP_FAILED
     event = ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED
-    return _end(state, advance_execution(state.status, event), reason=state.reason)
+    return _end(state, event, reason=state.reason)
 
 
 def _end(
-    state: RunState, status: ExecutionStatus, text: str = "", *, reason: str = ""
+    state: RunState, event: ExecutionEvent, text: str = "", *, reason: str = ""
 ) -> RunDecision:
+    """End the run; its environment is kept from now on, or its supervisor is released."""
+    status = advance_execution(state.status, event)
     values: Values = {"status": status, "finished_at": state.now, "deadline": None}
     if reason:
         values["reason"] = reason  # its detail: a step that ended before may be reported after it
-    level = _END_LEVELS.get(status, "error")
-    event = EventText(status.lower(), text, level, str(reason))
+    kept = ChangeRun({"bound_agent_id": ""})
+    if state.is_kept:
+        until = state.now + state.keep.time
+        kept_text = f"the environment is kept for {state.keep.time_text}, until {rfc3339(until)}"
+        kept = ChangeRun({"keep_alive_until": until}, EventText("kept", kept_text))
+    end = EventText(status.lower(), text, _END_LEVELS.get(status, "error"), str(reason))
     has_sentence = status is not ExecutionStatus.HEALTHY
-    return RunDecision(
-        commands=(ChangeRun(values, event, stores_sentence=has_sentence, ends=True),)
-    )
+    last = ChangeRun({}, end, stores_sentence=has_sentence, ends=True)
+    return RunDecision(commands=[ChangeRun(values), kept, last])
 
 
 def _status_counts(statuses: Sequence[StepStatus]) -> str:

@@ -123,6 +123,7 @@ class RunAggregate:
             failing=execution.failing,
             is_over=self.is_over,
             keep=KeepWish(execution.keep_alive_ms, execution.keep_only_failed),
+            is_kept=execution.has_kept_environment,
             now=self.now,
             cancel_words=CancelWords(execution.canceled_by, execution.cancel_reason),
             replaced=self.replaced,
@@ -157,9 +158,12 @@ class RunAggregate:
 
     def apply(self, change: StepChange | RunChange) -> None:
         """Make a change, and emit its events with the status after it."""
-        if isinstance(change, StepChange):
+        if isinstance(change, RunChange):
+            self._apply_to_run(change)
+        else:
             self._apply_to_step(change)
-            return
+
+    def _apply_to_run(self, change: RunChange) -> None:
         self.change_run(**change.values)
         if change.warning:
             self.warn(change.warning)
@@ -174,8 +178,9 @@ class RunAggregate:
             self.keep_output(index, change.output)
         if change.attempt_end:
             self._trace(index, *change.attempt_end)
-        if self.statuses[index] is StepStatus.SKIPPED and not self._was_counted(index, "skipped"):
-            self._count(index, "skipped")  # a reset: the next one in this attempt is its second
+        if self.statuses[index] is StepStatus.SKIPPED and not self.event_count(index, "skipped"):
+            # a reset: the next one in this attempt is its second
+            self._event_number(index, "skipped", is_repeatable=True)
         self.change_step(index, **values)
         if values.get("finished_at"):
             self._record_end(index, str(values.get("reason", "")))
@@ -237,31 +242,31 @@ class RunAggregate:
         self, index: int, what: str, text: str, level: str = "info", reason: str = ""
     ) -> None:
         """Add an event with the present status of the step, and the log line that repeats it."""
-        attempt = self.attempt(index)
-        counted = what in REPEATABLE or self._was_counted(index, what)
         self.outbox.emit(
             self.plan.nodes[index].id,
             EventText(what, text, level, reason),
             status=str(self.statuses[index]),
-            attempt=attempt,
-            nth=self._count(index, what) if counted else 1,
+            attempt=self.attempt(index),
+            nth=self._event_number(index, what, is_repeatable=what in REPEATABLE),
         )
 
     def event_count(self, index: int, what: str) -> int:
         """Return how many repeatable events of this name the attempt has."""
-        return int(self.step(index).repeats.get(self._event_key(index, what), 0))
+        key = event_id("", what, attempt=self.attempt(index))
+        return int(self.step(index).repeats.get(key, 0))
 
-    def _event_key(self, index: int, what: str) -> str:
-        return event_id("", what, attempt=self.attempt(index))
+    def _event_number(self, index: int, what: str, *, is_repeatable: bool) -> int:
+        """Return the number of a new event among those of its name in the attempt, and keep it.
 
-    def _was_counted(self, index: int, what: str) -> bool:
-        """Whether a reset left the event in the attempt of the step; its row was read then."""
-        repeats = self.rows.known_value(index, "repeats")
-        return bool(repeats) and self._event_key(index, what) in repeats
-
-    def _count(self, index: int, what: str) -> int:
+        Of others than repeatable ones it is kept if a reset left one; the row was read then.
+        """
+        known = self.rows.known_value(index, "repeats")
+        if not is_repeatable and not known:
+            return 1
+        key = event_id("", what, attempt=self.attempt(index))
+        if not is_repeatable and key not in known:
+            return 1
         repeats: dict[str, int] = dict(self.step(index).repeats)
-        key = self._event_key(index, what)
         repeats[key] = repeats.get(key, 0) + 1
         self.change_step(index, repeats=repeats)
         return repeats[key]

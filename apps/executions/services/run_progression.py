@@ -9,25 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from itertools import chain
 from typing import Final
 
 from apps.executions import conf
 from apps.executions.domain.commands import (
+    CancelStep,
     ChangeRun,
     Command,
+    EndJob,
     KeepEnvironment,
-    SkipSteps,
-    StartSteps,
-    StopJobs,
+    ResetStep,
+    SkipStep,
+    StartStep,
+    StepCommand,
+    StopJob,
     log_run,
     mock_start,
     queue_entry,
+    reset,
     skip,
     stop,
 )
 from apps.executions.domain.events import in_words
-from apps.executions.domain.plan import Skip, upstream
+from apps.executions.domain.kept_environments import not_kept_warning
+from apps.executions.domain.plan import upstream
 from apps.executions.domain.progression import (
     CancelWords,
     RunDecision,
@@ -39,11 +44,18 @@ from apps.executions.domain.progression import (
 )
 from apps.executions.domain.states import RunReason, StepStatus
 from apps.executions.domain.steps import fill_in, layered_env
-from apps.executions.domain.transitions import RunChange, StepChange, Values
+from apps.executions.domain.transitions import (
+    RunChange,
+    StepChange,
+    StepState,
+    Values,
+    step_cancellation,
+    stopped_job,
+)
 from apps.executions.domain.verdict import RunOutcome, run_sentence
+from apps.executions.selectors.kept_environments import count_kept
 from apps.executions.selectors.runs import cancellation
-from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
-from apps.executions.services import kept_environments
+from apps.executions.selectors.verdicts import failed_step, upstream_cause
 from apps.executions.services.run_aggregate import RunAggregate
 from apps.executions.services.secrets import overriding
 from kernel.agent_protocol import LogLine
@@ -87,7 +99,8 @@ def _apply(run: RunAggregate, decision: RunDecision | None = None) -> None:
     """
     while True:
         if decision is None:
-            decision = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
+            state = run.state()
+            decision = decide_progress(state, max_parallel=conf.max_parallel_steps())
             run.replaced, run.deferred_failures = {}, {}
         run.rows.read(decision.reads)
         for command in decision.commands:
@@ -98,52 +111,61 @@ def _apply(run: RunAggregate, decision: RunDecision | None = None) -> None:
         decision = decision.then
 
 
-def _changes(run: RunAggregate, command: Command) -> Iterator[Change]:
+def _changes(run: RunAggregate, command: Command) -> Iterable[Change]:
+    """Work out what a command changes, from the state that the changes before it left."""
     match command:
         case StepChange():
-            yield command
+            return (command,)
         case ChangeRun():
-            yield from _run_changes(run, command)
-        case SkipSteps(reasons):
-            yield from (_skip(run, index, why) for index, why in reasons.items())
-        case StartSteps(indexes):
-            yield from chain.from_iterable(_start(run, index) for index in indexes)
-        case KeepEnvironment():
-            yield kept_environments.keeping(run.execution, run.now)
-        case StopJobs(indexes, reason):
-            is_kept = run.execution.has_kept_environment
-            yield from (stop(run.step_state(index), reason, is_kept=is_kept) for index in indexes)
+            return _run_changes(run, command)
+        case KeepEnvironment(until):
+            limit = conf.max_kept()
+            if count_kept(run.execution.workspace_id) < limit:
+                return (RunChange({"keep_alive_until": until}),)
+            return (RunChange({}, warning=not_kept_warning(limit)),)
         case _:
-            yield from (command.change(run.step_state(index)) for index in command.indexes)
+            return _step_changes(run, command, run.step_state(command.index))
+
+
+def _step_changes(run: RunAggregate, command: StepCommand, step: StepState) -> Iterable[StepChange]:
+    changes: Iterable[StepChange]
+    match command:
+        case StartStep():
+            changes = _start(run, step)
+        case SkipStep(_, why):
+            cause = [] if why.because is None else run.step(why.because).cause_of_dependents
+            changes = (skip(step, why, run.plan, cause),)
+        case ResetStep(_, text, cause):
+            changes = (reset(step, text, cause),)
+        case StopJob(_, reason):
+            changes = (stop(step, reason, is_kept=run.execution.has_kept_environment),)
+        case CancelStep(_, text):
+            changes = (step_cancellation(step, text),)
+        case EndJob():
+            changes = (stopped_job(step),)
+    return changes
+
+
+def _start(run: RunAggregate, step: StepState) -> Iterable[StepChange]:
+    if step.node.kind == "log":
+        line = _log_line(run, step.index)
+        return log_run(step, line)
+    if step.node.kind == "mock":
+        timeout = timedelta(milliseconds=run.definition.nodes[step.index]["timeoutMs"])
+        fault = run.definition.mock_faults.get(step.index, "")
+        return mock_start(step, fault=fault, timeout=timeout)
+    return (queue_entry(step, run.execution.backend_label),)
 
 
 def _run_changes(run: RunAggregate, command: ChangeRun) -> Iterator[RunChange]:
     execution, event = run.execution, command.event
     yield RunChange(_with_detail(run, command.values))
-    if command.ends:
-        yield kept_environments.kept_from_end(execution, run.now)
     if command.stores_sentence:
         yield RunChange({"sentence": _sentence(run)})
     if command.ends and execution.log_lines_dropped:
         yield RunChange({}, warning=f"{execution.log_lines_dropped} lines of output were dropped")
     if event:
         yield RunChange({}, (event if event.text else event._replace(text=execution.sentence),))
-
-
-def _skip(run: RunAggregate, index: int, why: Skip) -> StepChange:
-    cause = [] if why.because is None else chain_from(run.step(why.because))
-    return skip(run.step_state(index), why, run.plan, cause)
-
-
-def _start(run: RunAggregate, index: int) -> Iterable[StepChange]:
-    """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
-    step = run.step_state(index)
-    if step.node.kind == "log":
-        return log_run(step, _log_line(run, index))
-    if step.node.kind == "mock":
-        timeout = timedelta(milliseconds=run.definition.nodes[index]["timeoutMs"])
-        return mock_start(step, fault=run.definition.mock_faults.get(index, ""), timeout=timeout)
-    return (queue_entry(step, run.execution.backend_label),)
 
 
 def _log_line(run: RunAggregate, index: int) -> LogLine:
@@ -206,7 +228,7 @@ def _first_failure(run: RunAggregate) -> str:
     if first is None:
         return ""
     row = run.step(first)
-    causes = chain_from(row)
+    causes = row.cause_of_dependents
     if row.cause:
         return in_words(causes)
     before = upstream(run.plan, first)

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 import pytest
 
 from apps.executions.domain.commands import (
-    CancelSteps,
+    CancelStep,
     ChangeRun,
-    EndJobs,
+    EndJob,
     KeepEnvironment,
-    ResetSteps,
-    SkipSteps,
-    StartSteps,
-    StopJobs,
+    ResetStep,
+    SkipStep,
+    StartStep,
+    StopJob,
 )
 from apps.executions.domain.kept_environments import KeepWish
 from apps.executions.domain.plan import PlanNode, RunPlan, Skip
@@ -63,6 +63,7 @@ def state(codes: str, *nodes: PlanNode, **facts: Any) -> RunState:
             failing=False,
             is_over=False,
             keep=KeepWish(),
+            is_kept=False,
             now=NOW,
             cancel_words=CancelWords(),
         ),
@@ -79,7 +80,7 @@ def of_kind(decision: RunDecision | None, kind: type[Kind]) -> list[Kind]:
 def test_a_step_starts_once_its_service_is_healthy() -> None:
     decision = decide_progress(state("Hp"), max_parallel=3)
 
-    assert of_kind(decision, StartSteps) == [StartSteps((1,))]
+    assert of_kind(decision, StartStep) == [StartStep(1)]
     assert (decision.goes_on, of_kind(decision, ChangeRun)) == (False, [])
 
 
@@ -98,9 +99,11 @@ def test_a_verdict_stops_the_services_that_are_left() -> None:
     decision = decide_progress(state("Hh", keep=KeepWish(60_000)), max_parallel=3)
 
     verdict = {"verdict": ExecutionStatus.HEALTHY, "deadline": NOW + TEARDOWN_WITHIN}
-    assert decision.commands[-3:] == (
-        ChangeRun(verdict), KeepEnvironment(), StopJobs((0,), CancelReason.TEARDOWN),
-    )  # fmt: skip
+    assert decision.commands[-3:] == [
+        ChangeRun(verdict),
+        KeepEnvironment(NOW + timedelta(minutes=1)),
+        StopJob(0, CancelReason.TEARDOWN),
+    ]
     assert (decision.reads, decision.goes_on) == ((0,), False)
 
 
@@ -108,12 +111,12 @@ def test_a_failure_is_told_before_what_it_skips() -> None:
     decision = decide_progress(state("fp"), max_parallel=3)
 
     failing, verdict = of_kind(decision, ChangeRun)
-    skips = SkipSteps({1: Skip(StepReason.DEPENDENCY_FAILED, 0)})
+    skipped = SkipStep(1, Skip(StepReason.DEPENDENCY_FAILED, 0))
     assert failing == ChangeRun({"failing": True}, stores_sentence=True)
     assert verdict.values == {
         "verdict": ExecutionStatus.FAILED, "reason": RunReason.STEP_FAILED,
     }  # fmt: skip
-    order = [decision.commands.index(each) for each in (failing, skips, verdict)]
+    order = [decision.commands.index(each) for each in (failing, skipped, verdict)]
     assert order == sorted(order)
     assert (decision.reads, decision.goes_on) == ((0,), True)
 
@@ -129,13 +132,23 @@ def test_a_failure_is_told_before_what_it_skips() -> None:
 def test_a_run_ends_when_its_last_job_has(verdict: str, reason: str, expected: Any) -> None:
     drained = state("hh", verdict=verdict, reason=reason)
 
-    (end,) = decide_progress(drained, max_parallel=3).commands
+    first, release, end = of_kind(decide_progress(drained, max_parallel=3), ChangeRun)
 
-    assert isinstance(end, ChangeRun)
     assert (end.ends, end.event) == (True, expected)
-    assert end.values["finished_at"] == NOW
+    assert first.values["finished_at"] == NOW
+    assert release.values == {"bound_agent_id": ""}
     assert not decide_progress(state("Hh", verdict=verdict), max_parallel=3).commands
     assert not decide_progress(replace(drained, is_over=True), max_parallel=3).commands
+
+
+def test_an_environment_is_kept_from_the_end_of_its_run_on() -> None:
+    kept = state("hh", verdict=ExecutionStatus.HEALTHY, keep=KeepWish(60_000), is_kept=True)
+
+    _, keeping, _ = of_kind(decide_progress(kept, max_parallel=3), ChangeRun)
+
+    assert keeping.values == {"keep_alive_until": NOW + timedelta(minutes=1)}
+    assert keeping.event is not None
+    assert keeping.event.text == "the environment is kept for 60 s, until 2026-01-02T00:01:00.000Z"
 
 
 def test_what_ran_against_a_replaced_service_is_reset() -> None:
@@ -144,7 +157,7 @@ def test_what_ran_against_a_replaced_service_is_reset() -> None:
     decision = decide_progress(state("Qr", SERVICE, again, replaced={0: "lost"}), max_parallel=3)
 
     text = "db restarted: this step ran against the previous instance"
-    assert decision.commands == (ResetSteps((1,), text),)
+    assert decision.commands == [ResetStep(1, text)]
     assert (decision.reads, decision.goes_on) == ((0, 1), True)
 
 
@@ -160,11 +173,11 @@ def test_a_run_fails_if_what_ran_against_the_service_must_not_run_twice(
 
     decision = decide_progress(stuck, max_parallel=3)
 
-    assert (decision.commands, decision.goes_on) == ((failure,), True)
+    assert (decision.commands, decision.goes_on) == ([failure], True)
     assert of_kind(decision.then, ChangeRun)[0].values["reason"] is reason
-    assert of_kind(decision.then, SkipSteps) == [SkipSteps({0: Skip(StepReason.RUN_FAILED)})]
+    assert of_kind(decision.then, SkipStep) == [SkipStep(0, Skip(StepReason.RUN_FAILED))]
     # the job of the test ends with its failure
-    assert [each.indexes for each in of_kind(decision.then, StopJobs)] == [()]
+    assert of_kind(decision.then, StopJob) == []
 
 
 def test_an_admission_starts_the_time_of_a_run() -> None:
@@ -188,14 +201,14 @@ def test_a_queued_run_is_canceled_at_once_and_a_booted_one_once_its_jobs_stop() 
     booted = decide_cancellation(state("rp"), words)
 
     assert of_kind(queued, ChangeRun)[0].event is None
-    assert of_kind(queued, CancelSteps) == [CancelSteps((0, 1))]
-    (end,) = of_kind(queued.then, ChangeRun)
+    assert of_kind(queued, CancelStep) == [CancelStep(0), CancelStep(1)]
+    *_, end = of_kind(queued.then, ChangeRun)
     assert end.event is not None
     assert end.event.text == "canceled by Ada before it started: wrong branch"
     (change,) = of_kind(booted, ChangeRun)
     assert change.event is not None
     assert change.event.text == "cancel requested by Ada: wrong branch"
-    assert booted.commands[1:] == (CancelSteps((1,)), StopJobs((0,), CancelReason.CANCELED))
+    assert booted.commands[1:] == [CancelStep(1), StopJob(0, CancelReason.CANCELED)]
     assert booted.then is None
     with pytest.raises(IllegalTransition):
         decide_cancellation(state("hh", status=ExecutionStatus.HEALTHY), words)
@@ -204,9 +217,9 @@ def test_a_queued_run_is_canceled_at_once_and_a_booted_one_once_its_jobs_stop() 
 def test_a_canceled_run_ends_with_who_canceled_it() -> None:
     canceling = state("cc", status=ExecutionStatus.CANCELING, cancel_words=CancelWords("Ada"))
 
-    (end,) = of_kind(decide_progress(canceling, max_parallel=3), ChangeRun)
+    first, _, end = of_kind(decide_progress(canceling, max_parallel=3), ChangeRun)
 
-    assert end.values["status"] is ExecutionStatus.CANCELED
+    assert first.values["status"] is ExecutionStatus.CANCELED
     assert end.event == ("canceled", "canceled by Ada", "warn", "")
 
 
@@ -220,13 +233,13 @@ def test_a_run_that_took_too_long_stops_its_jobs_as_late() -> None:
     assert failure.values["reason_detail"] == "too long"
     assert failure.values["deadline"] == NOW + STOPPED_WITHIN
     assert rest == [
-        SkipSteps({1: Skip(StepReason.RUN_FAILED)}),
-        KeepEnvironment(),
-        StopJobs((0,), CancelReason.TIMEOUT),
+        SkipStep(1, Skip(StepReason.RUN_FAILED)),
+        KeepEnvironment(NOW + timedelta(minutes=1)),
+        StopJob(0, CancelReason.TIMEOUT),
     ]
 
 
 def test_a_forced_end_ends_every_open_job() -> None:
     decision = decide_forced_end(state("Hr"))
 
-    assert (decision.commands, decision.reads) == ((EndJobs((0, 1)),), (0, 1))
+    assert (decision.commands, decision.reads) == ([EndJob(0), EndJob(1)], (0, 1))
