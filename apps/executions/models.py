@@ -203,7 +203,7 @@ class Step(models.Model):
 
     @property
     def cause_of_dependents(self) -> list[CauseLink]:
-        """The cause that a dependent of this step has: the step, then its own causes."""
+        """Return the cause that a dependent of this step has: the step, then its own causes."""
         return cause_chain(
             self.step_id, reason=self.reason, exit_code=self.exit_code, cause=self.cause
         )

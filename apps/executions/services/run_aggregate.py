@@ -37,7 +37,6 @@ from apps.executions.domain.states import (
     JobState,
     StatusCode,
     StepStatus,
-    indexes_with,
     status_code_of,
 )
 from apps.executions.domain.transitions import (
@@ -106,8 +105,9 @@ class RunAggregate:
         return is_planning(self.execution.status, self.execution.verdict)
 
     @property
-    def not_selected(self) -> list[int]:
-        return indexes_with(self.status_codes, StatusCode.NOT_SELECTED)
+    def not_selected(self) -> set[int]:
+        codes = enumerate(self.status_codes)
+        return {index for index, code in codes if code == StatusCode.NOT_SELECTED}
 
     def state(self) -> RunState:
         """Return the run as decisions need it."""
