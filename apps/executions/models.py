@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from apps.executions.domain.events import CauseLink, cause_chain
 from apps.executions.domain.states import ExecutionStatus, JobState, StepStatus
 from apps.executions.querysets import ExecutionQuerySet
 from kernel.ids import new_uuid
@@ -202,6 +203,13 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"{self.step_id} ({self.status}, attempt {self.attempt})"
+
+    @property
+    def cause_of_dependents(self) -> list[CauseLink]:
+        """Return the cause that a dependent of this step has: the step, then its own causes."""
+        return cause_chain(
+            self.step_id, reason=self.reason, exit_code=self.exit_code, cause=self.cause
+        )
 
 
 class Blob(models.Model):

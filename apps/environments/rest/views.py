@@ -6,19 +6,31 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.rest import IsAdmin, IsSignedIn, PrincipalMixin
 from apps.environments import api
 from apps.environments.domain.documents import CleanupResult, SnapshotDocument
-from apps.environments.rest import schemas
-from apps.http.rest import StrictViewSet
+from apps.http.rest import StrictSerializer, StrictViewSet
 
 FILTERS: Final = (
     OpenApiParameter("status", str, description="comma list, such as Zombie,Degraded"),
     OpenApiParameter("q", str, description="text in an id, suite, owner, profile, name or image"),
 )
+
+
+class ReapInput(StrictSerializer):
+    dryRun = serializers.BooleanField(
+        required=False, default=False, help_text="count what would be removed, remove nothing"
+    )
+
+
+class ReapAllInput(ReapInput):
+    onlyZombies = serializers.BooleanField(
+        required=False, default=False, help_text="leave everything that still has its supervisor"
+    )
 
 
 class SandboxViewSet(PrincipalMixin, StrictViewSet):  # the stream is a raw view, in `streams`
@@ -39,20 +51,18 @@ class SandboxViewSet(PrincipalMixin, StrictViewSet):  # the stream is a raw view
         )
         return Response(document)
 
-    @extend_schema(
-        operation_id="sandboxes_reap", request=schemas.ReapInput, responses={200: CleanupResult}
-    )
+    @extend_schema(operation_id="sandboxes_reap", request=ReapInput, responses={200: CleanupResult})
     def reap(self, request: Request, **path: str) -> Response:
-        body = self.body(schemas.ReapInput)
+        body = self.body(ReapInput)
         return Response(api.reap(self.principal, path["sandboxId"], dry_run=body["dryRun"]))
 
     @extend_schema(
         operation_id="sandboxes_reap_all",
-        request=schemas.ReapAllInput,
+        request=ReapAllInput,
         responses={200: CleanupResult},
     )
     def reap_all(self, request: Request) -> Response:
-        body = self.body(schemas.ReapAllInput)
+        body = self.body(ReapAllInput)
         result = api.reap_all(
             self.principal, dry_run=body["dryRun"], only_zombies=body["onlyZombies"]
         )

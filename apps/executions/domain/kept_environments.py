@@ -11,6 +11,7 @@ from typing import Final, TypedDict
 from uuid import UUID
 
 from apps.executions.domain.states import ExecutionStatus, RunReason
+from kernel import durations
 from kernel.errors import PlatformError
 
 TOLD_BEFORE: Final = timedelta(minutes=5)  # the owner is told of the end, at the latest
@@ -32,6 +33,14 @@ class KeepWish:
 
     keep_ms: int = 0
     only_failed: bool = False
+
+    @property
+    def time(self) -> timedelta:
+        return timedelta(milliseconds=self.keep_ms)
+
+    @property
+    def time_text(self) -> str:
+        return durations.format_duration(self.keep_ms / 1000)
 
     def applies_to(self, verdict: ExecutionStatus, reason: str) -> bool:
         """Return whether an environment is kept that ends with this verdict and reason."""
@@ -73,6 +82,13 @@ class KeepBody(_KeepTimes):
 
     keepAliveMs: int
     onlyFailed: bool
+
+
+def not_kept_warning(limit: int) -> str:
+    return (
+        f"the environment is not kept: this workspace keeps {limit} already; "
+        "end one of them (EXECUTION_MAX_KEPT)"
+    )
 
 
 def keep_nudge(run_id: str) -> str:

@@ -1,7 +1,7 @@
 """The progression of a run: all changes that follow from its state, as one value.
 
-Pure. The services apply a `RunDecision` in the order of its fields (reference: control-plane 11.3,
-11.5, 15.2).
+Pure. The services carry out the commands of a `RunDecision` in their order (reference:
+control-plane 11.3, 11.5, 15.2).
 """
 
 from __future__ import annotations
@@ -11,6 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from apps.executions.domain.commands import (
+    CancelStep,
+    ChangeRun,
+    Command,
+    EndJob,
+    KeepEnvironment,
+    ResetStep,
+    SkipStep,
+    StartStep,
+    StopJob,
+)
+from apps.executions.domain.events import CauseLink
 from apps.executions.domain.kept_environments import KeepWish
 from apps.executions.domain.plan import Replacement, RunPlan, Skip, decide, replacement
 from apps.executions.domain.states import (
@@ -24,7 +36,6 @@ from apps.executions.domain.states import (
     StepReason,
     StepStatus,
     advance_execution,
-    indexes_with,
 )
 from apps.executions.domain.transitions import EventText, StepChange, Values
 from kernel.clock import rfc3339
@@ -61,8 +72,9 @@ def open_jobs(jobs: Sequence[JobState]) -> tuple[int, ...]:
 class RunState:
     """A run before a decision; an index is that of a step in the plan.
 
-    `replaced` are services that start again, and why; `failures` are those of their dependents that
-    were reported with it, and come only if these are not reset. `empty_mocks` serve nothing.
+    `replaced` are services that start again, and why, and `replaced_cause` is the first cause among
+    them; `failures` are those of their dependents that were reported with it, and come only if
+    these are not reset. `empty_mocks` serve nothing.
     """
 
     plan: RunPlan
@@ -75,11 +87,16 @@ class RunState:
     failing: bool
     is_over: bool
     keep: KeepWish
+    is_kept: bool
     now: datetime
     cancel_words: CancelWords
     replaced: Mapping[int, str] = field(default_factory=dict)
+    replaced_cause: Sequence[CauseLink] = ()
     failures: Mapping[int, StepChange] = field(default_factory=dict)
     empty_mocks: Set[int] = frozenset()
+
+    def steps_with(self, code: str) -> set[int]:
+        return {index for index, each in enumerate(self.codes) if each == code}
 
     @property
     def is_planning(self) -> bool:
@@ -94,72 +111,18 @@ class RunState:
         return tuple(index for index, status in enumerate(self.statuses) if status in _WAITING)
 
 
-class ResetSteps(NamedTuple):
-    """Steps that return to `pending` because services were replaced."""
-
-    indexes: tuple[int, ...] = ()
-    services: tuple[int, ...] = ()
-    text: str = ""
-
-
-_NO_RESET: Final = ResetSteps()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDecision:
-    """All changes of a run in the order in which they are made; an empty one makes none.
+    """What happens to a run: `commands`, which are carried out in their order.
 
-    `values` are columns of the run that change before its steps do, and `verdict` those that change
-    after them; where they set the reason `step_failed`, its detail is the step that failed first.
-    `ends`: the run is over with `values`. `stores_sentence`: what it is like in words is stored
-    then; an `event` without a text has this sentence. `keeps`: the environment is kept if the
-    workspace may keep one more. `stop`: open jobs that must end; `end_stopped`: those that end
-    without their supervisor. `goes_on`: more follows, which is `then`, or else is decided from the
-    state after this. `needs`: further steps whose rows the changes are made of.
+    `reads` are the steps whose rows they need. `goes_on`: more follows, which is `then`, or else is
+    decided from the state after this.
     """
 
-    replaced: bool = False
-    reset: ResetSteps = _NO_RESET
-    fail: Sequence[StepChange] = ()
-    values: Values = field(default_factory=dict)
-    ends: bool = False
-    stores_sentence: bool = False
-    event: EventText | None = None
-    cancel: tuple[int, ...] = ()
-    cancel_text: str = "canceled"
-    skip: Mapping[int, Skip] = field(default_factory=dict)
-    start: tuple[int, ...] = ()
-    verdict: Values = field(default_factory=dict)
-    keeps: bool = False
-    stop: tuple[int, ...] = ()
-    stop_reason: CancelReason = CancelReason.TEARDOWN
-    end_stopped: tuple[int, ...] = ()
+    commands: Sequence[Command] = ()
+    reads: tuple[int, ...] = ()
     then: RunDecision | None = None
     goes_on: bool = False
-    needs: tuple[int, ...] = ()
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """Return the steps whose rows are needed."""
-        return (
-            *self.needs,
-            *self.reset.services,
-            *self.reset.indexes,
-            *self.stop,
-            *self.end_stopped,
-        )
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Return the steps that change, each once, but for those of `fail`."""
-        return (
-            *self.reset.indexes,
-            *self.cancel,
-            *self.skip,
-            *self.start,
-            *self.stop,
-            *self.end_stopped,
-        )
 
 
 def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
@@ -172,19 +135,20 @@ def decide_progress(state: RunState, *, max_parallel: int) -> RunDecision:
         state.plan,
         state.statuses,
         max_parallel=max_parallel,
-        again=set(indexes_with(state.codes, StatusCode.QUEUED_AGAIN)),
-        not_selected=set(indexes_with(state.codes, StatusCode.NOT_SELECTED)),
+        again=state.steps_with(StatusCode.QUEUED_AGAIN),
+        not_selected=state.steps_with(StatusCode.NOT_SELECTED),
     )
     causes = {skip.because for skip in steps.skip.values() if skip.because is not None}
-    begins_to_fail = steps.failing and not state.failing
+    commands: list[Command] = []
+    if steps.failing and not state.failing:
+        commands.append(ChangeRun({"failing": True}, stores_sentence=True))
+    text = "canceled with what it depends on"
+    commands += (CancelStep(index, text) for index in steps.cancel)
+    commands += (SkipStep(index, why) for index, why in steps.skip.items())
+    commands += (StartStep(index) for index in steps.start)
     decision = RunDecision(
-        values={"failing": True} if begins_to_fail else {},
-        stores_sentence=begins_to_fail,
-        cancel=steps.cancel,
-        cancel_text="canceled with what it depends on",
-        skip=steps.skip,
-        start=steps.start,
-        needs=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
+        commands=commands,
+        reads=(*causes, *(at for at in steps.start if state.codes[at] == StatusCode.PENDING_AGAIN)),
         goes_on=any(_ends_at_once(state, index) for index in steps.start),
     )
     if steps.verdict is None:
@@ -197,29 +161,32 @@ def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision
     status = advance_execution(state.status, ExecutionEvent.ADMITTED)
     times: Values = {"booted_at": state.now, "deadline": state.now + max_duration}
     event = EventText("booting", f"admitted, {len(state.statuses)} steps")
-    return RunDecision(values={"status": status, **times}, event=event, goes_on=True)
+    return RunDecision(commands=[ChangeRun({"status": status, **times}, event)], goes_on=True)
 
 
 def decide_cancellation(state: RunState, words: CancelWords) -> RunDecision:
     """Cancel a run that is `Queued` (at once) or `Booting`; else raise IllegalTransition."""
-    status = advance_execution(state.status, ExecutionEvent.CANCEL_REQUESTED)
+    asked = ExecutionEvent.CANCEL_REQUESTED
+    status = advance_execution(state.status, asked)
     at_once = status is ExecutionStatus.CANCELED
+    values: Values = {
+        "status": status,
+        "keep_alive_until": None,
+        "cancel_reason": words.reason,
+        "canceled_by": words.by,
+        "canceled_at": state.now,
+        **dict.fromkeys(("verdict", "reason", "reason_detail"), ""),
+        "deadline": state.now + STOPPED_WITHIN,
+    }
+    event = None if at_once else EventText("canceling", words.text("cancel requested"), "warn")
     return RunDecision(
-        values={
-            "status": status,
-            "keep_alive_until": None,
-            "cancel_reason": words.reason,
-            "canceled_by": words.by,
-            "canceled_at": state.now,
-            **dict.fromkeys(("verdict", "reason", "reason_detail"), ""),
-            "deadline": state.now + STOPPED_WITHIN,
-        },
-        stores_sentence=True,
-        event=None if at_once else EventText("canceling", words.text("cancel requested"), "warn"),
-        cancel=state.waiting,
-        stop=state.open_jobs,
-        stop_reason=CancelReason.CANCELED,
-        then=_end(state, status, words.text("canceled", " before it started")) if at_once else None,
+        commands=[
+            ChangeRun(values, event, stores_sentence=True),
+            *(CancelStep(index) for index in state.waiting),
+            *(StopJob(index, CancelReason.CANCELED) for index in state.open_jobs),
+        ],
+        reads=state.open_jobs,
+        then=_end(state, asked, words.text("canceled", " before it started")) if at_once else None,
         goes_on=True,
     )
 
@@ -230,26 +197,30 @@ def decide_failure(state: RunState, reason: RunReason, detail: str = "") -> RunD
     The detail of `step_failed` is the step that failed.
     """
     is_late = reason is RunReason.RUN_TIMEOUT
+    why_stopped = CancelReason.TIMEOUT if is_late else CancelReason.CANCELED
+    values: Values = {
+        "failing": True,
+        "reason": reason,
+        "reason_detail": detail,
+        "verdict": ExecutionStatus.FAILED,
+        "deadline": state.now + STOPPED_WITHIN,
+    }
     return RunDecision(
-        values={
-            "failing": True,
-            "reason": reason,
-            "reason_detail": detail,
-            "verdict": ExecutionStatus.FAILED,
-            "deadline": state.now + STOPPED_WITHIN,
-        },
-        stores_sentence=True,
-        skip=dict.fromkeys(state.waiting, Skip(StepReason.RUN_FAILED)),
-        keeps=state.keep.applies_to(ExecutionStatus.FAILED, reason),
-        stop=state.open_jobs,
-        stop_reason=CancelReason.TIMEOUT if is_late else CancelReason.CANCELED,
+        commands=[
+            ChangeRun(values, stores_sentence=True),
+            *(SkipStep(index, Skip(StepReason.RUN_FAILED)) for index in state.waiting),
+            *_keeping(state, ExecutionStatus.FAILED, reason),
+            *(StopJob(index, why_stopped) for index in state.open_jobs),
+        ],
+        reads=state.open_jobs,
         goes_on=True,
     )
 
 
 def decide_forced_end(state: RunState) -> RunDecision:
     """End what is still open after the time for stopping; later reports of it are stale."""
-    return RunDecision(end_stopped=state.open_jobs, goes_on=True)
+    jobs = state.open_jobs
+    return RunDecision(commands=[EndJob(index) for index in jobs], reads=jobs, goes_on=True)
 
 
 def _ends_at_once(state: RunState, index: int) -> bool:
@@ -259,21 +230,19 @@ def _ends_at_once(state: RunState, index: int) -> bool:
 def _decide_replacement(state: RunState) -> RunDecision:
     """Reset what ran against replaced services; fail the run if a part of it must not run twice."""
     services = tuple(state.replaced)
-    not_selected = set(indexes_with(state.codes, StatusCode.NOT_SELECTED))
+    not_selected = state.steps_with(StatusCode.NOT_SELECTED)
     found = replacement(state.plan, state.statuses, services, not_selected=not_selected)
     if not found.stuck:
         names = _names(state.plan, services)
         text = f"{names} restarted: this step ran against the previous instance"
-        reset = ResetSteps(found.reset, services, text)
-        return RunDecision(replaced=True, reset=reset, goes_on=True)
+        resets = [ResetStep(index, text, state.replaced_cause) for index in found.reset]
+        return RunDecision(commands=resets, reads=(*services, *found.reset), goes_on=True)
     after = _with_failures(state)
     if state.failing:
         failed = decide_failure(after, RunReason.STEP_FAILED)
     else:
         failed = decide_failure(after, RunReason.DEPENDENCY_REPLACED, _stuck_text(state, found))
-    return RunDecision(
-        replaced=True, fail=tuple(state.failures.values()), then=failed, goes_on=True
-    )
+    return RunDecision(commands=[*state.failures.values()], then=failed, goes_on=True)
 
 
 def _with_failures(state: RunState) -> RunState:
@@ -310,11 +279,20 @@ def _with_verdict(state: RunState, decision: RunDecision, *, is_healthy: bool) -
         values["deadline"] = state.now + TEARDOWN_WITHIN
     return replace(
         decision,
-        verdict=values,
-        keeps=state.keep.applies_to(verdict, reason),
-        stop=stop,
+        commands=[
+            *decision.commands,
+            ChangeRun(values),
+            *_keeping(state, verdict, reason),
+            *(StopJob(index, CancelReason.TEARDOWN) for index in stop),
+        ],
+        reads=(*decision.reads, *stop),
         goes_on=not stop,
     )
+
+
+def _keeping(state: RunState, verdict: ExecutionStatus, reason: str) -> Iterable[Command]:
+    if state.keep.applies_to(verdict, reason):
+        yield KeepEnvironment(state.now + state.keep.time)
 
 
 def _decide_end(state: RunState) -> RunDecision:
@@ -325,29 +303,31 @@ def _decide_end(state: RunState) -> RunDecision:
     if state.open_jobs or not all(status in TERMINAL_STEP for status in state.statuses):
         return RunDecision()
     if is_canceling:
-        status = advance_execution(state.status, ExecutionEvent.DRAINED)
-        return _end(state, status, state.cancel_words.text("canceled"))
+        return _end(state, ExecutionEvent.DRAINED, state.cancel_words.text("canceled"))
     if state.verdict == ExecutionStatus.HEALTHY:
-        status = advance_execution(state.status, ExecutionEvent.STEPS_HEALTHY)
-        return _end(state, status, _status_counts(state.statuses))
+        return _end(state, ExecutionEvent.STEPS_HEALTHY, _status_counts(state.statuses))
     by_steps = state.reason == RunReason.STEP_FAILED
     event = ExecutionEvent.STEPS_FAILED if by_steps else ExecutionEvent.RUN_FAILED
-    return _end(state, advance_execution(state.status, event), reason=state.reason)
+    return _end(state, event, reason=state.reason)
 
 
 def _end(
-    state: RunState, status: ExecutionStatus, text: str = "", *, reason: str = ""
+    state: RunState, event: ExecutionEvent, text: str = "", *, reason: str = ""
 ) -> RunDecision:
+    """End the run; its environment is kept from now on, or its supervisor is released."""
+    status = advance_execution(state.status, event)
     values: Values = {"status": status, "finished_at": state.now, "deadline": None}
     if reason:
         values["reason"] = reason  # its detail: a step that ended before may be reported after it
-    level = _END_LEVELS.get(status, "error")
-    return RunDecision(
-        values=values,
-        ends=True,
-        stores_sentence=status is not ExecutionStatus.HEALTHY,
-        event=EventText(status.lower(), text, level, str(reason)),
-    )
+    kept = ChangeRun({"bound_agent_id": ""})
+    if state.is_kept:
+        until = state.now + state.keep.time
+        kept_text = f"the environment is kept for {state.keep.time_text}, until {rfc3339(until)}"
+        kept = ChangeRun({"keep_alive_until": until}, EventText("kept", kept_text))
+    end = EventText(status.lower(), text, _END_LEVELS.get(status, "error"), str(reason))
+    has_sentence = status is not ExecutionStatus.HEALTHY
+    last = ChangeRun({}, end, stores_sentence=has_sentence, ends=True)
+    return RunDecision(commands=[ChangeRun(values), kept, last])
 
 
 def _status_counts(statuses: Sequence[StepStatus]) -> str:

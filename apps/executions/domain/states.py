@@ -7,7 +7,6 @@ Each is an enum of states, an enum of events and a table. Only the tables name t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -271,8 +270,3 @@ def status_code_of(
     if status is StepStatus.HEALTHY and job is JobState.RUNNING:
         return StatusCode.HEALTHY_AND_HELD
     return status.value[0]
-
-
-def indexes_with(status_codes: Sequence[str], wanted: str) -> list[int]:
-    """Return the indexes of the steps with one of these codes."""
-    return [index for index, each in enumerate(status_codes) if each in wanted]

@@ -31,7 +31,7 @@ from apps.accounts.api import (
 from apps.executions import api
 from apps.executions.rest.artifact_responses import HARMLESS
 from apps.executions.rest.parameters import text, texts
-from apps.http.rest import InvalidParameter, refuse_unknown_parameters
+from apps.http.rest import InvalidParameter, Schema, refuse_unknown_parameters
 from apps.streams import api as streams
 
 T = TypeVar("T")
@@ -363,7 +363,7 @@ def _describe(result: Any, path: str, operation: Any) -> None:
     result["paths"][path] = {"get": {**operation["get"], "security": security}}
 
 
-def with_streams(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
+def with_streams(result: Schema, **_context: Any) -> Schema:
     """Hook of drf-spectacular; runs before the one that adds problems."""
     for path, operation in _PATHS.items():
         _describe(result, path, operation)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterator
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from django.http import HttpRequest
 
@@ -66,9 +66,8 @@ class Messages:
             if frame == ": ping":
                 yield '{"type":"ping"}'
                 continue
-            fields: dict[str, Any] = dict(
-                line.split(": ", 1) for line in frame.split("\n") if line and line[0] != ":"
-            )
+            lines = [line for line in frame.split("\n") if line and line[0] != ":"]
+            fields = {name: value for name, _, value in (line.partition(": ") for line in lines)}
             kind = fields.get("event", "record")
             if kind == "stream":
                 self._stream = json.dumps(_NAMES[int(fields["data"])])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apps.executions.domain import junit
-from apps.executions.domain.events import CauseLink, cause_chain
+from apps.executions.domain.events import CauseLink
 from apps.executions.domain.phrases import clip, plain_text
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.states import StepStatus
@@ -76,11 +76,6 @@ def failed_step(
     )
 
 
-def chain_from(step: Step) -> list[CauseLink]:
-    """Return the cause that a dependent of this step has."""
-    return cause_chain(step.step_id, reason=step.reason, exit_code=step.exit_code, cause=step.cause)
-
-
 def _failed_rows(steps: Iterable[Step], definition: RunDefinition) -> list[Step]:
     """Return the failed steps, those that fail the run first, then in the order they ended."""
     nodes = definition.plan.nodes
@@ -102,7 +97,7 @@ def upstream_cause(before: Iterable[Step]) -> list[CauseLink]:
     """Return the cause in the nearest dependency that failed too, or that was lost or retried."""
     for step in before:
         if step.status == StepStatus.FAILED:
-            return chain_from(step)
+            return step.cause_of_dependents
         if step.cause and step.status != StepStatus.SKIPPED:
             return list(step.cause)
     return []

@@ -140,7 +140,7 @@ def _steps_ahead(
         return {}
     return {
         run.execution.pk: steps_ahead(
-            run.plan, run.statuses, count=count, skipped_by=set(run.not_selected)
+            run.plan, run.statuses, count=count, skipped_by=run.not_selected
         )
         for run in {each.execution.pk: each for each, _ in claimed}.values()
     }
@@ -212,7 +212,7 @@ def _may_claim(
     node = run.plan.nodes[step.index]
     if supervisor.capabilities and node.kind not in supervisor.capabilities:
         return False
-    return may_begin(run.plan, run.statuses, step.index, set(run.not_selected))
+    return may_begin(run.plan, run.statuses, step.index, run.not_selected)
 
 
 def specs_of(claimed: ClaimedSteps) -> tuple[StepSpecBody, ...]:

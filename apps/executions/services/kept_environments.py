@@ -22,10 +22,8 @@ from apps.executions.domain.kept_environments import (
     tell_at,
 )
 from apps.executions.domain.repeats import REPEATS_NUDGE
-from apps.executions.domain.transitions import EventText, RunChange
 from apps.executions.models import Execution
 from apps.executions.selectors.kept_environments import (
-    count_kept,
     keep_body,
     kept_runs,
     not_kept_text,
@@ -44,30 +42,6 @@ _TEXT: Final = """\
 Extend it or end it on its page: {page}
 or on the command line:          partita run keep {run} --for 30m
 """
-
-
-def keeping(execution: Execution, now: datetime) -> RunChange:
-    """Keep the environment of a run with its verdict, if its workspace may keep one more.
-
-    The row says so at once.
-    """
-    if count_kept(execution.workspace_id) < conf.max_kept():
-        return RunChange({"keep_alive_until": _until(execution, now)})
-    text = (
-        f"the environment is not kept: this workspace keeps {conf.max_kept()} already; "
-        "end one of them (EXECUTION_MAX_KEPT)"
-    )
-    return RunChange({}, warning=text)
-
-
-def kept_from_end(execution: Execution, now: datetime) -> RunChange:
-    """Keep the environment from the end of the run on, or release the run from its supervisor."""
-    if not execution.has_kept_environment:
-        return RunChange({"bound_agent_id": ""})
-    kept_for = durations.format_duration(execution.keep_alive_ms / 1000)
-    until = _until(execution, now)
-    text = f"the environment is kept for {kept_for}, until {clock.rfc3339(until)}"
-    return RunChange({"keep_alive_until": until}, (EventText("kept", text),))
 
 
 @unit_of_work
@@ -171,7 +145,3 @@ def _load_kept_run(principal: Principal, run_id: str) -> RunAggregate:
     if run is None or not run.is_over or not run.execution.has_kept_environment or is_over_time:
         raise NotKept(not_kept_text(run.execution if run else execution))
     return run
-
-
-def _until(execution: Execution, now: datetime) -> datetime:
-    return now + timedelta(milliseconds=execution.keep_alive_ms)

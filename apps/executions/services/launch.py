@@ -19,7 +19,7 @@ from django.db.models import F, Max
 from apps.accounts.api import Principal, Role
 from apps.agents.api import reasons_to_wait
 from apps.executions import conf
-from apps.executions.domain.decided_steps import skip
+from apps.executions.domain.commands import skip
 from apps.executions.domain.events import RUN_SOURCE, events_topic, logs_topic
 from apps.executions.domain.kept_environments import keep_wish
 from apps.executions.domain.plan import Skip

@@ -37,7 +37,6 @@ from apps.executions.domain.states import (
     JobState,
     StatusCode,
     StepStatus,
-    indexes_with,
     status_code_of,
 )
 from apps.executions.domain.transitions import (
@@ -60,12 +59,6 @@ from apps.executions.services.run_rows import (
     raise_versions,
     read_steps,
     update_rows,
-)
-from apps.executions.services.telemetry import (
-    FAILED,
-    attempt_trace,
-    count_finished_step,
-    step_duration,
 )
 from apps.streams.api import append
 from kernel import clock
@@ -112,8 +105,9 @@ class RunAggregate:
         return is_planning(self.execution.status, self.execution.verdict)
 
     @property
-    def not_selected(self) -> list[int]:
-        return indexes_with(self.status_codes, StatusCode.NOT_SELECTED)
+    def not_selected(self) -> set[int]:
+        codes = enumerate(self.status_codes)
+        return {index for index, code in codes if code == StatusCode.NOT_SELECTED}
 
     def state(self) -> RunState:
         """Return the run as decisions need it."""
@@ -129,9 +123,11 @@ class RunAggregate:
             failing=execution.failing,
             is_over=self.is_over,
             keep=KeepWish(execution.keep_alive_ms, execution.keep_only_failed),
+            is_kept=execution.has_kept_environment,
             now=self.now,
             cancel_words=CancelWords(execution.canceled_by, execution.cancel_reason),
             replaced=self.replaced,
+            replaced_cause=next(filter(None, (self.step(at).cause for at in self.replaced)), ()),
             failures=self.deferred_failures,
             empty_mocks=self.definition.mock_faults.keys(),
         )
@@ -142,12 +138,6 @@ class RunAggregate:
         node, status, attempt = self.plan.nodes[index], self.statuses[index], self.attempt(index)
         facts = _job_facts(self.step(index)) if job is JobState.RUNNING else ()
         return StepState(index, node, status, job, attempt, self.now, self.is_planning, *facts)
-
-    def rows_and_steps(
-        self, reads: Iterable[int], indexes: Iterable[int]
-    ) -> tuple[Mapping[int, Step], dict[int, StepState]]:
-        """Return the rows of `reads`, and those known, in one query; and steps by their index."""
-        return self.rows.read(reads), {index: self.step_state(index) for index in indexes}
 
     def open_jobs(self) -> tuple[int, ...]:
         return open_jobs(self.job_states)
@@ -168,9 +158,12 @@ class RunAggregate:
 
     def apply(self, change: StepChange | RunChange) -> None:
         """Make a change, and emit its events with the status after it."""
-        if isinstance(change, StepChange):
+        if isinstance(change, RunChange):
+            self._apply_to_run(change)
+        else:
             self._apply_to_step(change)
-            return
+
+    def _apply_to_run(self, change: RunChange) -> None:
         self.change_run(**change.values)
         if change.warning:
             self.warn(change.warning)
@@ -185,8 +178,9 @@ class RunAggregate:
             self.keep_output(index, change.output)
         if change.attempt_end:
             self._trace(index, *change.attempt_end)
-        if self.statuses[index] is StepStatus.SKIPPED and not self._was_counted(index, "skipped"):
-            self._count(index, "skipped")  # a reset: the next one in this attempt is its second
+        if self.statuses[index] is StepStatus.SKIPPED and not self.event_count(index, "skipped"):
+            # a reset: the next one in this attempt is its second
+            self._event_number(index, "skipped", is_repeatable=True)
         self.change_step(index, **values)
         if values.get("finished_at"):
             self._record_end(index, str(values.get("reason", "")))
@@ -210,21 +204,17 @@ class RunAggregate:
 
     def _trace(self, index: int, status: str, reason: str) -> None:
         since = self.rows.known_value(index, "started_at")
-        if since is None and status == FAILED:
+        if since is None and status == StepStatus.FAILED:
             since = self.rows.known_value(index, "queued_at")
         if since is not None:
             node, attempt = self.plan.nodes[index], self.attempt(index)
-            span = (since, self.now)
-            self.outbox.record_metric(
-                attempt_trace(self.execution, node, attempt, span, status, reason)
-            )
+            self.outbox.trace_attempt(node, attempt, since, status, reason)
 
     def _record_end(self, index: int, reason: str) -> None:
-        facts = (self.plan.nodes[index].kind, str(self.statuses[index]), reason)
-        self._trace(index, str(self.statuses[index]), reason)
-        self.outbox.record_metric(count_finished_step(*facts))
-        if self.rows.is_read(index) and (started_at := self.step(index).started_at):
-            self.outbox.record_metric(step_duration((started_at, self.now), *facts))
+        kind, status = self.plan.nodes[index].kind, str(self.statuses[index])
+        self._trace(index, status, reason)
+        started_at = self.step(index).started_at if self.rows.is_read(index) else None
+        self.outbox.count_finished_step(kind, status, reason, started_at)
 
     def change_step(self, index: int, **values: Any) -> None:
         self.attempt(index)  # remembered while the status code still has it
@@ -252,31 +242,31 @@ class RunAggregate:
         self, index: int, what: str, text: str, level: str = "info", reason: str = ""
     ) -> None:
         """Add an event with the present status of the step, and the log line that repeats it."""
-        attempt = self.attempt(index)
-        counted = what in REPEATABLE or self._was_counted(index, what)
         self.outbox.emit(
             self.plan.nodes[index].id,
             EventText(what, text, level, reason),
             status=str(self.statuses[index]),
-            attempt=attempt,
-            nth=self._count(index, what) if counted else 1,
+            attempt=self.attempt(index),
+            nth=self._event_number(index, what, is_repeatable=what in REPEATABLE),
         )
 
     def event_count(self, index: int, what: str) -> int:
         """Return how many repeatable events of this name the attempt has."""
-        return int(self.step(index).repeats.get(self._event_key(index, what), 0))
+        key = event_id("", what, attempt=self.attempt(index))
+        return int(self.step(index).repeats.get(key, 0))
 
-    def _event_key(self, index: int, what: str) -> str:
-        return event_id("", what, attempt=self.attempt(index))
+    def _event_number(self, index: int, what: str, *, is_repeatable: bool) -> int:
+        """Return the number of a new event among those of its name in the attempt, and keep it.
 
-    def _was_counted(self, index: int, what: str) -> bool:
-        """Whether a reset left the event in the attempt of the step; its row was read then."""
-        repeats = self.rows.known_value(index, "repeats")
-        return bool(repeats) and self._event_key(index, what) in repeats
-
-    def _count(self, index: int, what: str) -> int:
+        Of others than repeatable ones it is kept if a reset left one; the row was read then.
+        """
+        known = self.rows.known_value(index, "repeats")
+        if not is_repeatable and not known:
+            return 1
+        key = event_id("", what, attempt=self.attempt(index))
+        if not is_repeatable and key not in known:
+            return 1
         repeats: dict[str, int] = dict(self.step(index).repeats)
-        key = self._event_key(index, what)
         repeats[key] = repeats.get(key, 0) + 1
         self.change_step(index, repeats=repeats)
         return repeats[key]

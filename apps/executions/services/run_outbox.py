@@ -22,10 +22,18 @@ from apps.executions.domain.events import (
     logs_topic,
     timestamps,
 )
+from apps.executions.domain.plan import PlanNode
 from apps.executions.domain.transitions import EventText
 from apps.executions.models import Execution
 from apps.executions.services.enqueue import enqueue
-from apps.executions.services.telemetry import MetricUpdate, run_finished, run_trace
+from apps.executions.services.telemetry import (
+    MetricUpdate,
+    attempt_trace,
+    finished_step,
+    run_finished,
+    run_trace,
+    step_duration,
+)
 from apps.observability.api import metrics
 from apps.streams.api import Batch, close_topic, nudge
 from kernel.agent_protocol import LogLine
@@ -82,6 +90,21 @@ class RunOutbox:
         """Update a metric once this is committed."""
         if update is not None:
             self._metric_updates.append(update)
+
+    def trace_attempt(
+        self, node: PlanNode, attempt: int, since: datetime, status: str, reason: str
+    ) -> None:
+        """Record the span of an attempt that ends now."""
+        span = (since, self.now)
+        self.record_metric(attempt_trace(self.execution, node, attempt, span, status, reason))
+
+    def count_finished_step(
+        self, kind: str, status: str, reason: str, started_at: datetime | None
+    ) -> None:
+        """Count a step that ends now, and how long it took if it was started."""
+        self.record_metric(finished_step(kind, status, reason))
+        if started_at:
+            self.record_metric(step_duration((started_at, self.now), kind, status, reason))
 
     def nudge(self, name: str, *, after_s: float = 0) -> None:
         """Wake listeners of `name` once this is committed, or `after_s` later."""

@@ -12,8 +12,26 @@ from datetime import timedelta
 from typing import Final
 
 from apps.executions import conf
-from apps.executions.domain import decided_steps
+from apps.executions.domain.commands import (
+    CancelStep,
+    ChangeRun,
+    Command,
+    EndJob,
+    KeepEnvironment,
+    ResetStep,
+    SkipStep,
+    StartStep,
+    StepCommand,
+    StopJob,
+    log_run,
+    mock_start,
+    queue_entry,
+    reset,
+    skip,
+    stop,
+)
 from apps.executions.domain.events import in_words
+from apps.executions.domain.kept_environments import not_kept_warning
 from apps.executions.domain.plan import upstream
 from apps.executions.domain.progression import (
     CancelWords,
@@ -26,11 +44,18 @@ from apps.executions.domain.progression import (
 )
 from apps.executions.domain.states import RunReason, StepStatus
 from apps.executions.domain.steps import fill_in, layered_env
-from apps.executions.domain.transitions import RunChange, StepChange, StepState, Values
+from apps.executions.domain.transitions import (
+    RunChange,
+    StepChange,
+    StepState,
+    Values,
+    step_cancellation,
+    stopped_job,
+)
 from apps.executions.domain.verdict import RunOutcome, run_sentence
+from apps.executions.selectors.kept_environments import count_kept
 from apps.executions.selectors.runs import cancellation
-from apps.executions.selectors.verdicts import chain_from, failed_step, upstream_cause
-from apps.executions.services import kept_environments
+from apps.executions.selectors.verdicts import failed_step, upstream_cause
 from apps.executions.services.run_aggregate import RunAggregate
 from apps.executions.services.secrets import overriding
 from kernel.agent_protocol import LogLine
@@ -68,63 +93,79 @@ def force_end(run: RunAggregate) -> None:
 
 
 def _apply(run: RunAggregate, decision: RunDecision | None = None) -> None:
-    """Make the changes of a decision, then those that follow from the state after it.
+    """Carry out a decision, then those that follow from the state after it.
 
     Each change is made before the next is worked out, because its words may depend on the former.
     """
     while True:
         if decision is None:
-            decision = decide_progress(run.state(), max_parallel=conf.max_parallel_steps())
-        for change in _changes(run, decision):
-            run.apply(change)
+            state = run.state()
+            decision = decide_progress(state, max_parallel=conf.max_parallel_steps())
+            run.replaced, run.deferred_failures = {}, {}
+        run.rows.read(decision.reads)
+        for command in decision.commands:
+            for change in _changes(run, command):
+                run.apply(change)
         if not decision.goes_on:
             return
         decision = decision.then
 
 
-def _changes(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    rows, steps = run.rows_and_steps(decision.reads, decision.steps)
-    if decision.replaced:
-        run.replaced, run.deferred_failures = {}, {}
-        causes = [rows[at].cause for at in decision.reset.services if rows[at].cause]
-        yield from decided_steps.resets(decision.reset, steps, next(iter(causes), ()))
-        yield from decision.fail
-    yield from _begin(run, decision)
-    yield from decided_steps.dead_ends(
-        decision, steps, run.plan, cause_of=lambda at: chain_from(rows[at])
-    )
-    for index in decision.start:
-        yield from _start(run, steps[index])
-    if decision.verdict:
-        yield RunChange(_with_detail(run, decision.verdict))
-    if decision.keeps:
-        yield kept_environments.keeping(run.execution, run.now)
-    yield from decided_steps.stops(decision, steps, is_kept=run.execution.has_kept_environment)
+def _changes(run: RunAggregate, command: Command) -> Iterable[Change]:
+    """Work out what a command changes, from the state that the changes before it left."""
+    match command:
+        case StepChange():
+            return (command,)
+        case ChangeRun():
+            return _run_changes(run, command)
+        case KeepEnvironment(until):
+            limit = conf.max_kept()
+            if count_kept(run.execution.workspace_id) < limit:
+                return (RunChange({"keep_alive_until": until}),)
+            return (RunChange({}, warning=not_kept_warning(limit)),)
+        case _:
+            return _step_changes(run, command, run.step_state(command.index))
 
 
-def _begin(run: RunAggregate, decision: RunDecision) -> Iterator[Change]:
-    execution = run.execution
-    if decision.values:
-        yield RunChange(_with_detail(run, decision.values))
-    if decision.ends:
-        yield kept_environments.kept_from_end(execution, run.now)
-    if decision.stores_sentence:
-        yield RunChange({"sentence": _sentence(run)})
-    if decision.ends and execution.log_lines_dropped:
-        yield RunChange({}, warning=f"{execution.log_lines_dropped} lines of output were dropped")
-    if event := decision.event:
-        yield RunChange({}, (event if event.text else event._replace(text=execution.sentence),))
+def _step_changes(run: RunAggregate, command: StepCommand, step: StepState) -> Iterable[StepChange]:
+    changes: Iterable[StepChange]
+    match command:
+        case StartStep():
+            changes = _start(run, step)
+        case SkipStep(_, why):
+            cause = [] if why.because is None else run.step(why.because).cause_of_dependents
+            changes = (skip(step, why, run.plan, cause),)
+        case ResetStep(_, text, cause):
+            changes = (reset(step, text, cause),)
+        case StopJob(_, reason):
+            changes = (stop(step, reason, is_kept=run.execution.has_kept_environment),)
+        case CancelStep(_, text):
+            changes = (step_cancellation(step, text),)
+        case EndJob():
+            changes = (stopped_job(step),)
+    return changes
 
 
-def _start(run: RunAggregate, step: StepState) -> Iterable[Change]:
-    """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
+def _start(run: RunAggregate, step: StepState) -> Iterable[StepChange]:
     if step.node.kind == "log":
-        return decided_steps.log_run(step, _log_line(run, step.index))
+        line = _log_line(run, step.index)
+        return log_run(step, line)
     if step.node.kind == "mock":
         timeout = timedelta(milliseconds=run.definition.nodes[step.index]["timeoutMs"])
         fault = run.definition.mock_faults.get(step.index, "")
-        return decided_steps.mock_start(step, fault=fault, timeout=timeout)
-    return (decided_steps.queue_entry(step, run.execution.backend_label),)
+        return mock_start(step, fault=fault, timeout=timeout)
+    return (queue_entry(step, run.execution.backend_label),)
+
+
+def _run_changes(run: RunAggregate, command: ChangeRun) -> Iterator[RunChange]:
+    execution, event = run.execution, command.event
+    yield RunChange(_with_detail(run, command.values))
+    if command.stores_sentence:
+        yield RunChange({"sentence": _sentence(run)})
+    if command.ends and execution.log_lines_dropped:
+        yield RunChange({}, warning=f"{execution.log_lines_dropped} lines of output were dropped")
+    if event:
+        yield RunChange({}, (event if event.text else event._replace(text=execution.sentence),))
 
 
 def _log_line(run: RunAggregate, index: int) -> LogLine:
@@ -165,7 +206,7 @@ def _sentence(run: RunAggregate) -> str:
         detail=execution.reason_detail,
         counts=Counter(run.statuses),
         canceled=cancellation(execution),
-        failed=[] if failed is None else [failed_step(run.rows.get(failed), run.definition)],
+        failed=[] if failed is None else [failed_step(run.step(failed), run.definition)],
     )
     return run_sentence(outcome)
 
@@ -186,10 +227,10 @@ def _first_failure(run: RunAggregate) -> str:
     first = _first_failed(run)
     if first is None:
         return ""
-    row = run.rows.get(first)
-    chain = chain_from(row)
+    row = run.step(first)
+    causes = row.cause_of_dependents
     if row.cause:
-        return in_words(chain)
+        return in_words(causes)
     before = upstream(run.plan, first)
     rows = run.rows.read(before)
-    return in_words([*chain, *upstream_cause(rows[index] for index in before)])
+    return in_words([*causes, *upstream_cause(rows[index] for index in before)])

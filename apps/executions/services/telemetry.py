@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from apps.executions.domain.plan import PlanNode
 from apps.executions.domain.states import ExecutionStatus, StepStatus
@@ -24,7 +23,6 @@ from kernel.clock import milliseconds
 from kernel.trace_context import TraceContext, parse_traceparent
 
 MetricUpdate = Callable[[], None]
-FAILED: Final = str(StepStatus.FAILED)
 
 
 def run_finished(run: Execution) -> MetricUpdate:
@@ -37,7 +35,7 @@ def run_finished(run: Execution) -> MetricUpdate:
     )
 
 
-def count_finished_step(kind: str, status: str, reason: str) -> MetricUpdate:
+def finished_step(kind: str, status: str, reason: str) -> MetricUpdate:
     return partial(metrics.count, "partita.steps.finished", kind=kind, status=status, reason=reason)
 
 
@@ -94,7 +92,7 @@ def attempt_trace(
             "status": status,
             "reason": reason,
         },
-        error=reason if status == FAILED else "",
+        error=reason if status == StepStatus.FAILED else "",
     )
     return partial(telemetry.record, finished)
 

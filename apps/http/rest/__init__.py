@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.http.rest.documents import DocumentField, page_of
+from apps.http.rest.documents import DocumentField, Schema, page_of
 from apps.http.rest.pagination import (
     InvalidCursor,
     Page,
@@ -36,6 +36,7 @@ __all__ = [
     "InvalidParameter",
     "Page",
     "PreconditionFailed",
+    "Schema",
     "StrictAPIView",
     "StrictJSONParser",
     "StrictSerializer",

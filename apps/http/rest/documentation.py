@@ -20,6 +20,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from apps.http.middleware.headers import CONTENT_SECURITY_POLICY
+from apps.http.rest.documents import Schema
 from apps.http.rest.strict import StrictAPIView
 from kernel.problems import PROBLEMS
 
@@ -92,14 +93,14 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
         """Return the schemes as alternatives: a request needs only one of them."""
         return [{name: []} for name in self.name]
 
-    def get_security_definition(self, auto_schema: AutoSchema) -> list[dict[str, Any]]:
+    def get_security_definition(self, auto_schema: AutoSchema) -> list[Schema]:
         return [
             {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
             {"type": "apiKey", "in": "cookie", "name": "partita_session"},
         ]
 
 
-def with_problems(result: dict[str, Any], **_context: Any) -> dict[str, Any]:
+def with_problems(result: Schema, **_context: Any) -> Schema:
     """Hook of drf-spectacular: `default` is what an operation answers beside its successes."""
     result.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
     for operations in result["paths"].values():

@@ -37,7 +37,7 @@ from drf_spectacular.extensions import (
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import serializers
 
-Schema = dict[str, Any]
+Schema = dict[str, Any]  # or the whole description, which has such
 Reference = Callable[[type], Schema]  # the schema that refers to a document's component
 Member = tuple[str, Any, bool]  # name, type, whether it is always there
 _NULL: Final[Schema] = {"type": "null"}

@@ -83,12 +83,10 @@ class StrictAPIView(APIView):
 
     def body(self, serializer_class: type[serializers.Serializer[Any]]) -> dict[str, Any]:
         """The validated body; raises InvalidInput with one entry for each fault."""
-        serializer = serializer_class(data=self.request.data, context=self.get_context())
+        context = {"request": self.request, "view": self}
+        serializer = serializer_class(data=self.request.data, context=context)
         serializer.is_valid(raise_exception=True)
         return dict(serializer.validated_data)
-
-    def get_context(self) -> dict[str, Any]:
-        return {"request": self.request, "view": self}
 
     def allowed_parameters(self, request: Request) -> Collection[str]:
         known = self.query_parameters

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from apps.executions.domain.commands import (
+    CancelStep,
+    ChangeRun,
+    EndJob,
+    KeepEnvironment,
+    ResetStep,
+    SkipStep,
+    StartStep,
+    StopJob,
+)
 from apps.executions.domain.kept_environments import KeepWish
 from apps.executions.domain.plan import PlanNode, RunPlan, Skip
 from apps.executions.domain.progression import (
     STOPPED_WITHIN,
     TEARDOWN_WITHIN,
     CancelWords,
+    RunDecision,
     RunState,
     decide_admission,
     decide_cancellation,
@@ -31,6 +42,7 @@ from apps.executions.domain.states import (
 )
 from apps.executions.domain.transitions import StepChange
 
+Kind = TypeVar("Kind")
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SERVICE = PlanNode(id="db", kind="service", may_run_again=True)
 TEST = PlanNode(id="test", kind="test", needs=(0,), level=1)
@@ -51,6 +63,7 @@ def state(codes: str, *nodes: PlanNode, **facts: Any) -> RunState:
             failing=False,
             is_over=False,
             keep=KeepWish(),
+            is_kept=False,
             now=NOW,
             cancel_words=CancelWords(),
         ),
@@ -58,10 +71,17 @@ def state(codes: str, *nodes: PlanNode, **facts: Any) -> RunState:
     )
 
 
+def of_kind(decision: RunDecision | None, kind: type[Kind]) -> list[Kind]:
+    """The commands of this kind, in their order."""
+    assert decision is not None
+    return [command for command in decision.commands if isinstance(command, kind)]
+
+
 def test_a_step_starts_once_its_service_is_healthy() -> None:
     decision = decide_progress(state("Hp"), max_parallel=3)
 
-    assert (decision.start, decision.goes_on, decision.ends) == ((1,), False, False)
+    assert of_kind(decision, StartStep) == [StartStep(1)]
+    assert (decision.goes_on, of_kind(decision, ChangeRun)) == (False, [])
 
 
 def test_a_log_node_ends_at_once_so_that_more_is_decided() -> None:
@@ -78,25 +98,27 @@ def test_a_mock_with_nothing_to_serve_ends_at_once() -> None:
 def test_a_verdict_stops_the_services_that_are_left() -> None:
     decision = decide_progress(state("Hh", keep=KeepWish(60_000)), max_parallel=3)
 
-    assert decision.verdict == {
-        "verdict": ExecutionStatus.HEALTHY, "deadline": NOW + TEARDOWN_WITHIN,
-    }  # fmt: skip
-    assert (decision.stop, decision.reads, decision.keeps) == ((0,), (0,), True)
-    assert decision.stop_reason is CancelReason.TEARDOWN
-    assert not decision.goes_on
+    verdict = {"verdict": ExecutionStatus.HEALTHY, "deadline": NOW + TEARDOWN_WITHIN}
+    assert decision.commands[-3:] == [
+        ChangeRun(verdict),
+        KeepEnvironment(NOW + timedelta(minutes=1)),
+        StopJob(0, CancelReason.TEARDOWN),
+    ]
+    assert (decision.reads, decision.goes_on) == ((0,), False)
 
 
 def test_a_failure_is_told_before_what_it_skips() -> None:
     decision = decide_progress(state("fp"), max_parallel=3)
 
-    assert decision.values == {"failing": True}
-    assert decision.stores_sentence
-    assert decision.skip == {1: Skip(StepReason.DEPENDENCY_FAILED, 0)}
-    assert decision.reads == (0,)
-    assert decision.verdict == {
+    failing, verdict = of_kind(decision, ChangeRun)
+    skipped = SkipStep(1, Skip(StepReason.DEPENDENCY_FAILED, 0))
+    assert failing == ChangeRun({"failing": True}, stores_sentence=True)
+    assert verdict.values == {
         "verdict": ExecutionStatus.FAILED, "reason": RunReason.STEP_FAILED,
     }  # fmt: skip
-    assert decision.goes_on
+    order = [decision.commands.index(each) for each in (failing, skipped, verdict)]
+    assert order == sorted(order)
+    assert (decision.reads, decision.goes_on) == ((0,), True)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +132,23 @@ def test_a_failure_is_told_before_what_it_skips() -> None:
 def test_a_run_ends_when_its_last_job_has(verdict: str, reason: str, expected: Any) -> None:
     drained = state("hh", verdict=verdict, reason=reason)
 
-    ended = decide_progress(drained, max_parallel=3)
+    first, release, end = of_kind(decide_progress(drained, max_parallel=3), ChangeRun)
 
-    assert (ended.ends, ended.event) == (True, expected)
-    assert ended.values["finished_at"] == NOW
-    assert not decide_progress(state("Hh", verdict=verdict), max_parallel=3).ends
-    assert not decide_progress(replace(drained, is_over=True), max_parallel=3).ends
+    assert (end.ends, end.event) == (True, expected)
+    assert first.values["finished_at"] == NOW
+    assert release.values == {"bound_agent_id": ""}
+    assert not decide_progress(state("Hh", verdict=verdict), max_parallel=3).commands
+    assert not decide_progress(replace(drained, is_over=True), max_parallel=3).commands
+
+
+def test_an_environment_is_kept_from_the_end_of_its_run_on() -> None:
+    kept = state("hh", verdict=ExecutionStatus.HEALTHY, keep=KeepWish(60_000), is_kept=True)
+
+    _, keeping, _ = of_kind(decide_progress(kept, max_parallel=3), ChangeRun)
+
+    assert keeping.values == {"keep_alive_until": NOW + timedelta(minutes=1)}
+    assert keeping.event is not None
+    assert keeping.event.text == "the environment is kept for 60 s, until 2026-01-02T00:01:00.000Z"
 
 
 def test_what_ran_against_a_replaced_service_is_reset() -> None:
@@ -123,8 +156,8 @@ def test_what_ran_against_a_replaced_service_is_reset() -> None:
 
     decision = decide_progress(state("Qr", SERVICE, again, replaced={0: "lost"}), max_parallel=3)
 
-    assert decision.reset.indexes == (1,)
-    assert decision.reset.text == "db restarted: this step ran against the previous instance"
+    text = "db restarted: this step ran against the previous instance"
+    assert decision.commands == [ResetStep(1, text)]
     assert (decision.reads, decision.goes_on) == ((0, 1), True)
 
 
@@ -140,11 +173,11 @@ def test_a_run_fails_if_what_ran_against_the_service_must_not_run_twice(
 
     decision = decide_progress(stuck, max_parallel=3)
 
-    assert (decision.fail, decision.start, decision.goes_on) == ((failure,), (), True)
-    assert decision.then is not None
-    assert decision.then.values["reason"] is reason
-    assert decision.then.skip == {0: Skip(StepReason.RUN_FAILED)}
-    assert decision.then.stop == ()  # the job of the test ends with its failure
+    assert (decision.commands, decision.goes_on) == ([failure], True)
+    assert of_kind(decision.then, ChangeRun)[0].values["reason"] is reason
+    assert of_kind(decision.then, SkipStep) == [SkipStep(0, Skip(StepReason.RUN_FAILED))]
+    # the job of the test ends with its failure
+    assert of_kind(decision.then, StopJob) == []
 
 
 def test_an_admission_starts_the_time_of_a_run() -> None:
@@ -152,11 +185,12 @@ def test_an_admission_starts_the_time_of_a_run() -> None:
 
     decision = decide_admission(queued, max_duration=timedelta(hours=1))
 
-    assert decision.values == {
+    (admission,) = of_kind(decision, ChangeRun)
+    assert admission.values == {
         "status": ExecutionStatus.BOOTING, "booted_at": NOW, "deadline": NOW + timedelta(hours=1),
     }  # fmt: skip
-    assert decision.event is not None
-    assert decision.event.text == "admitted, 2 steps"
+    assert admission.event is not None
+    assert admission.event.text == "admitted, 2 steps"
     assert decision.goes_on
 
 
@@ -166,13 +200,16 @@ def test_a_queued_run_is_canceled_at_once_and_a_booted_one_once_its_jobs_stop() 
     queued = decide_cancellation(state("pp", status=ExecutionStatus.QUEUED), words)
     booted = decide_cancellation(state("rp"), words)
 
-    assert (queued.event, queued.cancel) == (None, (0, 1))
-    assert queued.then is not None
-    assert queued.then.event is not None
-    assert queued.then.event.text == "canceled by Ada before it started: wrong branch"
-    assert booted.event is not None
-    assert booted.event.text == "cancel requested by Ada: wrong branch"
-    assert (booted.cancel, booted.stop, booted.then) == ((1,), (0,), None)
+    assert of_kind(queued, ChangeRun)[0].event is None
+    assert of_kind(queued, CancelStep) == [CancelStep(0), CancelStep(1)]
+    *_, end = of_kind(queued.then, ChangeRun)
+    assert end.event is not None
+    assert end.event.text == "canceled by Ada before it started: wrong branch"
+    (change,) = of_kind(booted, ChangeRun)
+    assert change.event is not None
+    assert change.event.text == "cancel requested by Ada: wrong branch"
+    assert booted.commands[1:] == [CancelStep(1), StopJob(0, CancelReason.CANCELED)]
+    assert booted.then is None
     with pytest.raises(IllegalTransition):
         decide_cancellation(state("hh", status=ExecutionStatus.HEALTHY), words)
 
@@ -180,10 +217,10 @@ def test_a_queued_run_is_canceled_at_once_and_a_booted_one_once_its_jobs_stop() 
 def test_a_canceled_run_ends_with_who_canceled_it() -> None:
     canceling = state("cc", status=ExecutionStatus.CANCELING, cancel_words=CancelWords("Ada"))
 
-    decision = decide_progress(canceling, max_parallel=3)
+    first, _, end = of_kind(decide_progress(canceling, max_parallel=3), ChangeRun)
 
-    assert decision.values["status"] is ExecutionStatus.CANCELED
-    assert decision.event == ("canceled", "canceled by Ada", "warn", "")
+    assert first.values["status"] is ExecutionStatus.CANCELED
+    assert end.event == ("canceled", "canceled by Ada", "warn", "")
 
 
 def test_a_run_that_took_too_long_stops_its_jobs_as_late() -> None:
@@ -191,14 +228,18 @@ def test_a_run_that_took_too_long_stops_its_jobs_as_late() -> None:
 
     decision = decide_failure(state("rp", keep=kept), RunReason.RUN_TIMEOUT, "too long")
 
-    assert decision.values["reason_detail"] == "too long"
-    assert decision.values["deadline"] == NOW + STOPPED_WITHIN
-    assert decision.skip == {1: Skip(StepReason.RUN_FAILED)}
-    assert (decision.stop, decision.stop_reason) == ((0,), CancelReason.TIMEOUT)
-    assert decision.keeps
+    failure, *rest = decision.commands
+    assert isinstance(failure, ChangeRun)
+    assert failure.values["reason_detail"] == "too long"
+    assert failure.values["deadline"] == NOW + STOPPED_WITHIN
+    assert rest == [
+        SkipStep(1, Skip(StepReason.RUN_FAILED)),
+        KeepEnvironment(NOW + timedelta(minutes=1)),
+        StopJob(0, CancelReason.TIMEOUT),
+    ]
 
 
 def test_a_forced_end_ends_every_open_job() -> None:
     decision = decide_forced_end(state("Hr"))
 
-    assert (decision.end_stopped, decision.reads, decision.steps) == ((0, 1), (0, 1), (0, 1))
+    assert (decision.commands, decision.reads) == ([EndJob(0), EndJob(1)], (0, 1))

@@ -16,7 +16,7 @@ from apps.executions.domain.critical_path import (
 )
 from apps.executions.domain.events import event_id, event_name
 from apps.executions.domain.timeline import StepFacts, StepMark, step_timelines
-from apps.executions.terminal_timeline import bar, timeline_lines
+from apps.executions.management.verbs.timeline import bar, timeline_lines
 
 NAMES = (
     "queued", "claimed", "image-pull", "running", "adopted", "healthy", "artifacts", "retry",

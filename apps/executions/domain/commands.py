@@ -1,18 +1,17 @@
-"""The transitions of steps that a decision about their run brings, as values.
+"""The commands of a decision about a run, and the transitions of steps that they bring, as values.
 
 Pure; the transitions that reports bring are in `transitions` (reference: control-plane 11.4, 11.5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from apps.executions.domain.events import CauseLink, jobs_nudge
 from apps.executions.domain.plan import RunPlan, Skip
-from apps.executions.domain.progression import ResetSteps, RunDecision
 from apps.executions.domain.retry_rules import TIMEOUT_ALLOWANCE, StepFailure
 from apps.executions.domain.states import (
     CancelReason,
@@ -36,11 +35,9 @@ from apps.executions.domain.transitions import (
     end_values,
     failure,
     step_cancellation,
-    stopped_job,
 )
 from kernel.agent_protocol import LogLine
 
-Steps = Mapping[int, StepState]
 _BY_DISPATCHER: Final = "claimed by the dispatcher"
 _EXPECTED: Final = (StepReason.TRIGGER_NOT_FAILED, StepReason.NOT_SELECTED)  # skips
 _SKIPPED: Final[dict[StepReason, str]] = {
@@ -51,43 +48,77 @@ _SKIPPED: Final[dict[StepReason, str]] = {
 }
 
 
-def resets(reset: ResetSteps, steps: Steps, cause: Sequence[CauseLink]) -> Iterator[StepChange]:
-    """Return steps to `pending` because services that they ran against were replaced."""
-    for index in reset.indexes:
-        yield _reset(steps[index], reset.text, cause)
+@dataclass(frozen=True, slots=True)
+class ChangeRun:
+    """Change columns of the run; the reason `step_failed` brings the step that failed first.
 
-
-def dead_ends(
-    decision: RunDecision,
-    steps: Steps,
-    plan: RunPlan,
-    *,
-    cause_of: Callable[[int], Sequence[CauseLink]],
-) -> Iterator[StepChange]:
-    """Cancel and skip what does not run.
-
-    `cause_of` a step at fault is asked for once that step has its change, which may be a skip too.
+    `stores_sentence`: what the run is like in words is stored then; an `event` without a text has
+    this sentence. `ends`: the run is over, and output that was dropped is told before the event.
     """
-    for index in decision.cancel:
-        yield step_cancellation(steps[index], decision.cancel_text)
-    for index, why in decision.skip.items():
-        yield skip(steps[index], why, plan, () if why.because is None else cause_of(why.because))
+
+    values: Values
+    event: EventText | None = None
+    stores_sentence: bool = False
+    ends: bool = False
 
 
-def stops(decision: RunDecision, steps: Steps, *, is_kept: bool) -> Iterator[StepChange]:
-    """Stop open jobs; where an environment `is_kept`, its healthy services run on."""
-    for index in decision.stop:
-        if steps[index].node.kind == "mock":  # it only waits; no supervisor has it
-            yield step_cancellation(steps[index])
-        else:
-            yield _stop_request(steps[index], decision.stop_reason, is_kept=is_kept)
-    for index in decision.end_stopped:
-        yield stopped_job(steps[index])
+@dataclass(frozen=True, slots=True)
+class ResetStep:
+    """Return a step to `pending` because a service that it ran against was replaced."""
+
+    index: int
+    text: str
+    cause: Sequence[CauseLink] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelStep:
+    index: int
+    text: str = "canceled"
+
+
+@dataclass(frozen=True, slots=True)
+class SkipStep:
+    index: int
+    why: Skip
+
+
+@dataclass(frozen=True, slots=True)
+class StartStep:
+    """Queue a step; a log node and a mock are the dispatcher's, which starts them at once."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    """Ask for the end of an open job; a healthy service of a kept environment runs on."""
+
+    index: int
+    reason: CancelReason
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """End an open job without its supervisor."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEnvironment:
+    """Keep the environment until then, if the workspace may keep one more."""
+
+    until: datetime
+
+
+StepCommand = ResetStep | CancelStep | SkipStep | StartStep | StopJob | EndJob
+Command = ChangeRun | KeepEnvironment | StepChange | StepCommand
 
 
 def queue_entry(step: StepState, backend: str) -> StepChange:
     """Queue a step for the backend with this label."""
-    values = {**_queue_values(step), "job_state": advance_job(step.job, JobEvent.ENQUEUED)}
+    values = _queue_values(step, has_job=True)
     return StepChange(step.index, values, (EventText("queued", f"queued for {backend}"),))
 
 
@@ -127,6 +158,8 @@ def mock_start(step: StepState, *, fault: str, timeout: timedelta) -> tuple[Step
 
 def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] = ()) -> StepChange:
     """Skip a step that is pending, or queued and not claimed; cancel the job of the latter."""
+    level = "info" if why.reason in _EXPECTED else "warn"
+    event = EventText("skipped", _skip_text(step, why, plan), level, str(why.reason))
     values: Values = {
         "status": advance_step(step.status, StepEvent.SKIPPED),
         "reason": why.reason,
@@ -135,12 +168,10 @@ def skip(step: StepState, why: Skip, plan: RunPlan, cause: Sequence[CauseLink] =
     }
     if step.job is JobState.PENDING:
         values["job_state"] = advance_job(step.job, JobEvent.CANCELED)
-    level = "info" if why.reason in _EXPECTED else "warn"
-    event = EventText("skipped", _skip_text(step, why, plan), level, str(why.reason))
     return StepChange(step.index, values, (event,))
 
 
-def _reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepChange:
+def reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepChange:
     """Return a step to `pending` because a service that it ran against was replaced."""
     reason = str(RunReason.DEPENDENCY_REPLACED)
     values: Values = {
@@ -161,23 +192,28 @@ def _reset(step: StepState, text: str, cause: Sequence[CauseLink] = ()) -> StepC
     )
 
 
-def _stop_request(step: StepState, reason: CancelReason, *, is_kept: bool = False) -> StepChange:
+def stop(step: StepState, reason: CancelReason, *, is_kept: bool) -> StepChange:
     """Ask the supervisor to stop the job: it is nudged, and its next call returns the reason.
 
-    A healthy service of an environment that is kept runs on.
+    A mock, which only waits, is canceled; a healthy service of an environment that is kept runs on.
     """
+    if step.node.kind == "mock":
+        return step_cancellation(step)
     if is_kept and step.node.kind == "service" and step.status is StepStatus.HEALTHY:
         reason = CancelReason.DETACH
     nudge = Nudge(jobs_nudge(step.agent_id))
     return StepChange(step.index, {"cancel_reason": reason}, nudge=nudge)
 
 
-def _queue_values(step: StepState) -> Values:
-    return {
+def _queue_values(step: StepState, *, has_job: bool = False) -> Values:
+    values: Values = {
         "status": advance_step(step.status, StepEvent.READY),
         "attempt": step.attempt + 1,
         "queued_at": step.now,
     }
+    if has_job:
+        values["job_state"] = advance_job(step.job, JobEvent.ENQUEUED)
+    return values
 
 
 def _skip_text(step: StepState, why: Skip, plan: RunPlan) -> str:
