@@ -16,7 +16,7 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.api import destination_of, drift, drift_records
 from sync_stack.watcher.drift_check import CheckOutcome, DriftChecker, DriftCheckResult
-from sync_stack.watcher.healer import Healer, HealResult
+from sync_stack.watcher.heal_requests import Healer, HealResult
 from sync_stack.watcher.notifications import NOTICE_PAUSE_S, ChangeNotifications
 from sync_stack.watcher.threads import WatcherThreads
 

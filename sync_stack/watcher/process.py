@@ -32,8 +32,8 @@ from sync_stack.rpc.readiness import Health, keep_pinging
 from sync_stack.sinks.open_sinks import Sinks
 from sync_stack.watcher.conf import WatcherSettings, read_settings
 from sync_stack.watcher.drift_check import DriftChecker
+from sync_stack.watcher.heal_requests import Healer, HealSettings
 from sync_stack.watcher.heal_state import HealStates, open_heal_state_store
-from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.leader_election import HEARTBEAT_S, LeaderElection
 from sync_stack.watcher.metrics import CONTENT_TYPE, WatcherMetrics
 from sync_stack.watcher.poller import Poller

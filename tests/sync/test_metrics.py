@@ -19,7 +19,7 @@ from sync_stack.orchestrator.domain.task_documents import TargetOutcome
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.process import OrchestratorProcess
 from sync_stack.orchestrator.services import counters
-from sync_stack.watcher.healer import HealResult
+from sync_stack.watcher.heal_requests import HealResult
 from sync_stack.watcher.metrics import WatcherMetrics
 from tests.support.bundles import changed, read_changed, valid
 from tests.support.prometheus import lint

@@ -12,7 +12,7 @@ from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import SinkError, TargetMarker
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.models import DestinationLock, JournalChunk, LedgerTarget, Task
-from sync_stack.orchestrator.services.execution import apply, task_runner
+from sync_stack.orchestrator.services.execution import target_writes, task_runner
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.reconcile import reconcile
 from sync_stack.orchestrator.services.ref_records import record_refs
@@ -109,7 +109,7 @@ def test_a_kill_between_two_writes_of_the_store_is_made_good(prepared, step, mon
 
     task = prepared.commit_and_push({"app.yaml": AFTER})
     with monkeypatch.context() as patch:
-        owner = Attempt if step == "finish_rule_sync" else apply
+        owner = Attempt if step == "finish_rule_sync" else target_writes
         patch.setattr(owner, step, killed)
         with pytest.raises(Killed):
             prepared.run(task)
@@ -176,7 +176,7 @@ def test_an_attempt_that_fails_after_a_kill_gives_back_what_was_before_both(prep
         raise TaskError("verify_failed", "it does not read back as written")
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply, "_verify", fail)
+        patch.setattr(target_writes, "_verify", fail)
         failed = prepared.run(task)
     assert (failed.state, failed.error["code"]) == ("RETRYING", "verify_failed")
     assert prepared.values() == {"a": "1", "b": "2", "c": "3"}
@@ -192,7 +192,7 @@ def test_a_lost_attempt_is_refused_before_the_next_has_read(prepared, monkeypatc
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply, "_put", killed)
+        patch.setattr(target_writes, "_put", killed)
         with pytest.raises(Killed):
             prepared.run(task)
     lost = TargetMarker(

@@ -8,8 +8,8 @@ import pytest
 
 from sync_stack.core.bundle.rules import Cleanup, CleanupAction, OnMissingFile
 from sync_stack.orchestrator.models import JournalChunk, LedgerTarget, Task
-from sync_stack.orchestrator.services.execution import apply
-from sync_stack.orchestrator.services.execution.apply import store_intent
+from sync_stack.orchestrator.services.execution import target_writes
+from sync_stack.orchestrator.services.execution.target_writes import store_intent
 from sync_stack.orchestrator.services.reconcile import reconcile
 from tests.support.sync_world import World, rule
 from tests.sync.orchestrator.test_crashes import Killed, recover
@@ -128,14 +128,14 @@ def test_where_a_frozen_attempt_goes_on_when_another_has_found_the_ref_gone(tmp_
     task = world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop")
 
     def late(*arguments: Any) -> None:
-        monkeypatch.setattr(apply, "store_intent", store_intent)
+        monkeypatch.setattr(target_writes, "store_intent", store_intent)
         world.repository.git("push", "-q", "origin", "--delete", "develop")
         recover(task, world)
         assert world.finish(task).message == "ref_deleted"
         store_intent(*arguments)
         raise Killed
 
-    monkeypatch.setattr(apply, "store_intent", late)
+    monkeypatch.setattr(target_writes, "store_intent", late)
     with pytest.raises(Killed):
         world.run(task)
     assert LedgerTarget.objects.exclude(intent_task_id="").exists()

@@ -25,8 +25,8 @@ from sync_stack.rpc.gen.partita.sync.v1.orchestrator_pb2_grpc import (
     add_OrchestratorServicer_to_server,
 )
 from sync_stack.watcher.drift_check import DriftChecker
+from sync_stack.watcher.heal_requests import Healer, HealSettings
 from sync_stack.watcher.heal_state import HealStates, PrimaryHealStateStore
-from sync_stack.watcher.healer import Healer, HealSettings
 from sync_stack.watcher.metrics import WatcherMetrics
 from sync_stack.watcher.poller import Poller
 from sync_stack.watcher.threads import WatcherThreads

@@ -25,16 +25,16 @@ from sync_stack.orchestrator.domain.task_documents import (
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.destination_locks import lock_destinations
 from sync_stack.orchestrator.services.execution import results
-from sync_stack.orchestrator.services.execution.apply import (
+from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
+from sync_stack.orchestrator.services.execution.rule_scope import is_for, rule_digest
+from sync_stack.orchestrator.services.execution.target_content import load_target
+from sync_stack.orchestrator.services.execution.target_writes import (
     commit_targets,
     finish_intent,
     restore_targets,
     write_targets,
 )
-from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
-from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.rule_scope import is_for, rule_digest
-from sync_stack.orchestrator.services.execution.target_content import load_target
 from sync_stack.orchestrator.services.execution.targets import (
     LoadedTarget,
     RuleWork,

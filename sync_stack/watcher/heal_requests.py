@@ -1,4 +1,6 @@
-"""Heal, wait, verify (reference: sync-stack 6.5): each step is stored before the next one begins.
+"""Ask for a heal, wait, verify (reference: sync-stack 6.5): each step is stored before the next.
+
+The orchestrator writes what has drifted back (`services/execution/rule_sync.py` there).
 
 A new leader finds an attempt under way in the drift record: it waits for the task, or, without
 one, calls again with the same key, which gives the same task.
