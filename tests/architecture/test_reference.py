@@ -6,6 +6,7 @@ A citation has the form `(reference: sync-stack 2.2)` and names sections of `doc
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -73,6 +74,15 @@ def test_the_reference_cites_sections_that_it_has(path: Path) -> None:
                for match in OWN.finditer(text)}  # fmt: skip
     assert own
     assert numbers <= own
+
+
+@pytest.mark.parametrize("path", documents.documents(), ids=documents.shown)
+def test_a_merge_left_no_mark_and_no_chapter_twice(path: Path) -> None:
+    lines = path.read_text().splitlines()
+
+    assert [line for line in lines if line.startswith(("<<<<<<< ", ">>>>>>> "))] == []
+    chapters = Counter(line for line in lines if line.startswith("## "))
+    assert [chapter for chapter, count in chapters.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("path", documents.documents(), ids=documents.shown)
