@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as span_wire
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as span_service
 
+from kernel.otlp import SCOPE
 from tests.support.http_threads import serve_http
 
 
@@ -24,6 +25,7 @@ class Collector:
     def __init__(self) -> None:
         self.endpoint = ""
         self.spans: list[Any] = []
+        self.own_spans: list[Any] = []  # without those of OpenTelemetry's instrumentations
         self.metrics: list[Any] = []
         self.resources: list[dict[str, str]] = []
         self.headers: list[dict[str, str]] = []
@@ -31,7 +33,10 @@ class Collector:
     def take_spans(self, request: Any) -> None:
         for each in request.resource_spans:
             self.resources.append(attributes(each.resource))
-            self.spans.extend(span for scope in each.scope_spans for span in scope.spans)
+            for scope in each.scope_spans:
+                self.spans.extend(scope.spans)
+                if scope.scope.name == SCOPE:
+                    self.own_spans.extend(scope.spans)
 
     def take_metrics(self, request: Any) -> None:
         for each in request.resource_metrics:
