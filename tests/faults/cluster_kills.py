@@ -52,6 +52,7 @@ def main() -> int:
         ) as site,
     ):
         site.add("worker", LOCAL_RUNTIME="kubernetes", KUBECONFIG=parts.need_cluster())
+        until(lambda: _is_ready(site, REMOTE), within_s=LEFT_S, what=f"{REMOTE} has its worker")
         rows = []
         for victim in options.victim or (*COMPONENTS, *OURS):
             rows.append(_play(site, victim, moments(victim, options.moments, seed=options.seed)))
@@ -60,6 +61,11 @@ def main() -> int:
     if options.publish:
         _publish(rows, wrong, options.seed)
     return 1 if wrong else 0
+
+
+def _is_ready(site: Cluster, backend: str) -> bool:
+    agents = site.client.get("/api/v1/platform-settings").json()["agents"]
+    return {each["agentId"]: each["status"] for each in agents}[backend] == "Ready"
 
 
 def _settings() -> dict[str, Any]:
