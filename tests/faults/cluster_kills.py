@@ -65,7 +65,7 @@ def main() -> int:
 
 def _is_ready(site: Cluster, backend: str) -> bool:
     agents = site.client.get("/api/v1/platform-settings").json()["agents"]
-    return {each["agentId"]: each["status"] for each in agents}[backend] == "Ready"
+    return any(each["agentId"] == backend and each["status"] == "Ready" for each in agents)
 
 
 def _settings() -> dict[str, Any]:
