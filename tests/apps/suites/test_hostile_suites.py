@@ -10,12 +10,15 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from apps.oci import api as oci
+from apps.oci.models import IndexedRepository, StoredPackage
 from apps.suites import api, conf
 from apps.suites.evaluator import process
 from apps.suites.evaluator.child import NICENESS
@@ -159,6 +162,57 @@ def test_a_package_that_breaks_a_rule_is_listed_with_it(workspace, files, says):
     assert says in listed["bad"]["topologyError"]["message"]
     assert (listed["bad"]["status"], listed["bad"]["launchable"]) == ("Invalid", False)
     assert listed["good"]["launchable"]
+
+
+@pytest.fixture
+def offers(settings: Any, tmp_path: Path) -> Callable[..., None]:
+    """Puts a repository with a suite into the index of a registry that is never asked."""
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+    settings.PLATFORM_SETTINGS_FILE.write_text(
+        "registries: [{registryId: main, name: Main, provider: Zot, registryUrl: 'https://r.test'}]"
+    )
+
+    def offer(name: str, **facts: Any) -> None:
+        IndexedRepository.objects.create(
+            registry_id="main",
+            host="r.test",
+            path=f"core/{name}",
+            repository=f"r.test/core/{name}",
+            tags=["1"],
+            version="1",
+            artifact_type=oci.SUITE_TYPE,
+            **facts,
+        )
+
+    return offer
+
+
+def test_a_package_of_a_registry_that_was_refused_is_listed_with_the_reason(workspace, offers):
+    """Invariant 25."""
+    offers("odd", error_code="package_invalid", error_detail="tasks/x is a link")
+    workspace.add("good", GOOD)
+
+    listed = {suite["id"]: suite for suite in api.list_suites()}
+
+    assert listed.keys() == {"core-odd", "good"}
+    assert listed["core-odd"]["topologyError"]["message"].endswith("tasks/x is a link")
+    assert listed["core-odd"]["status"] == "Invalid"
+
+
+def test_a_stored_package_whose_bytes_have_changed_is_listed_with_the_reason(workspace, offers):
+    """Invariant 25."""
+    digest = f"sha256:{'1' * 64}"
+    StoredPackage.objects.create(
+        digest=digest, manifest=b"other bytes", content_digest=digest, size=1
+    )
+    offers("odd", digest=digest, pulled=True)
+    workspace.add("good", GOOD)
+
+    listed = {suite["id"]: suite for suite in api.list_suites()}
+
+    assert listed.keys() == {"core-odd", "good"}
+    assert "digest" in listed["core-odd"]["topologyError"]["message"]
+    assert listed["core-odd"]["status"] == "Invalid"
 
 
 def test_512_files_are_allowed_and_hidden_ones_do_not_count(workspace):
