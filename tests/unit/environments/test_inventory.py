@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -292,6 +293,16 @@ def test_a_document_names_the_supervisor_the_run_and_why_it_is_a_zombie() -> Non
     assert (document["isZombie"], document["canReap"]) == (True, False)
     assert document["executionStatus"] == "Failed"
     assert document["containers"][0]["stepId"] == "store"
+
+
+def test_what_nobody_knows_of_an_environment_is_left_out() -> None:
+    """Invariant 40."""
+    known = facts(runs={RUN: run()}, orchestrators={"runner:a": record(1)})
+    for tracked in (
+        *track(seen(resource(), resource("network", "net"), resource("volume", "ws")), known),
+        *track(seen(resource(run_id="")), facts()),
+    ):
+        assert "null" not in json.dumps(environment_document(tracked, can_reap=True))
 
 
 @pytest.mark.parametrize(
