@@ -251,6 +251,16 @@ def test_a_link_out_of_the_folder_breaks_the_package(workspace, link, target, sa
     assert says in error["message"]
 
 
+def test_a_suite_whose_topology_is_a_link_to_nowhere_is_listed_with_it(workspace):
+    """Invariant 25."""
+    (workspace.add("s", {"README.md": "# S"}) / "suite.star").symlink_to("nowhere")
+
+    (listed,) = api.list_suites()
+
+    assert listed["id"] == "s"
+    assert "suite.star cannot be read" in listed["topologyError"]["message"]
+
+
 def test_links_inside_the_folder_are_followed(workspace):
     folder = workspace.add("s", {"suite.star": GOOD, "shared/a.sh": "echo"})
     (folder / "tests").symlink_to("shared")
