@@ -10,24 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rules import Rule
-from sync_stack.core.events import Effect, Event, EventKind
-from sync_stack.core.git_platform import git_platform
+from sync_stack.core.events import Effect
 from sync_stack.core.ownership import PlanRefused
 from sync_stack.core.plan import plan_apply
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator.domain.task_documents import (
-    RuleSyncOutcome,
-    TargetOutcome,
-    TaskRequest,
-)
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TargetOutcome
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.destination_locks import lock_destinations
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.rule_scope import is_for, rule_digest
 from sync_stack.orchestrator.services.execution.target_content import load_target
 from sync_stack.orchestrator.services.execution.target_writes import (
     commit_targets,
@@ -55,50 +47,6 @@ class RuleSyncFailed(Exception):
 
     error: TaskError
     targets: Sequence[TargetOutcome]
-
-
-def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[RuleSync]:
-    """Return a rule sync for each event, in order, and each rule of the segment that matches it."""
-    found = []
-    for number, event in enumerate(request.events):
-        for rule in bundle.rules_of_segment(segment):
-            named = not request.rules or rule.name in request.rules
-            if named and rule.platform == event.platform and is_for(rule, event.repo):
-                requested = replace(rule, dry_run=rule.dry_run or request.dry_run)
-                sync = RuleSync(
-                    rule=requested,
-                    event=event,
-                    number=number,
-                    effect=_effect(bundle, event),
-                    digest=rule_digest(bundle, requested),
-                )
-                found.append(sync)
-    return found
-
-
-def _effect(bundle: Bundle, event: Event) -> Effect:
-    """Return what the action of a pull request asks for; anything else asks for a sync."""
-    if event.kind is not EventKind.PULL_REQUEST or not event.action:
-        return Effect.SYNC
-    return git_platform(bundle.platform(event.platform)).effect(event.action)
-
-
-def purge_sync_of(attempt: Attempt) -> RuleSync | None:
-    """Return a sync of the target's rule, or of a substitute; None without a target."""
-    row = ledgers.get_row(attempt.request.purge)
-    if row is None:
-        return None
-    rule = attempt.bundle.find_rule(row.rule_id) or Rule(
-        name=row.rule_id,
-        platform=row.platform,
-        datasource=row.datasource,
-        segment=row.datasource,
-        repositories=(row.repo,),
-    )
-    event = Event(
-        platform=row.platform, kind=EventKind.PUSH, repo=row.repo, clone_url="", ref=row.ref
-    )
-    return RuleSync(rule=replace(rule, dry_run=False), event=event)
 
 
 def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
