@@ -23,12 +23,8 @@ from sync_stack.orchestrator.domain.task_documents import (
 )
 from sync_stack.orchestrator.services.execution.attempt import RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.targets import (
-    RuleWork,
-    Target,
-    TargetFailed,
-    TargetPlan,
-)
+from sync_stack.orchestrator.services.execution.target_plans import TargetFailed, TargetPlan
+from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
 from sync_stack.repositories import GitError
 
 KNOWN_ERRORS: Final = (TaskError, GitError, SinkError, ShapingError, PlanRefused, SecretError)

@@ -7,32 +7,23 @@ Each loads its targets, locks their destinations, decides on all changes, writes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 
 from sync_stack.core.events import Effect
-from sync_stack.core.ownership import PlanRefused
-from sync_stack.core.plan import plan_apply
 from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TargetOutcome
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.destination_locks import lock_destinations
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.services.execution.recovery import restore_targets
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.target_content import load_target
-from sync_stack.orchestrator.services.execution.target_writes import (
-    commit_targets,
-    finish_intent,
-    restore_targets,
-    write_targets,
-)
+from sync_stack.orchestrator.services.execution.target_content import load_targets
+from sync_stack.orchestrator.services.execution.target_plans import TargetFailed, plan_targets
+from sync_stack.orchestrator.services.execution.target_writes import commit_targets, write_targets
 from sync_stack.orchestrator.services.execution.targets import (
-    LoadedTarget,
     RuleWork,
-    Target,
-    TargetFailed,
-    TargetPlan,
     identity_of,
     load_work,
     unfinished_targets,
@@ -97,9 +88,9 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutc
     ref_state, targets, dry_run = work.ref_state, work.targets, work.ref_state.rule.dry_run
     if not work.cleans_up:
         attempt.stage("plan", 0.25)
-    found = _load_targets(attempt, work)
+    found = load_targets(attempt, work)
     try:
-        planned = _plan_targets(found, dry_run=dry_run)
+        planned = plan_targets(found, dry_run=dry_run)
         if planned and not dry_run:
             targets = tuple(each.target for each in planned)
             write_targets(attempt, ref_state, planned)
@@ -111,80 +102,3 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutc
     if not dry_run:
         commit_targets(attempt, ref_state, planned)
     return outcome
-
-
-@dataclass(slots=True, kw_only=True)
-class LoadedTargets:
-    """`idle`: targets with nothing to write, each with `no_files` or `env_not_in_file`.
-
-    `failure`: why one target, and with it those after it, was not loaded.
-    """
-
-    loaded: list[LoadedTarget] = field(default_factory=list)
-    idle: list[tuple[Target, str]] = field(default_factory=list)
-    failure: TargetFailed | None = None
-
-
-def _load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
-    """Finish the intents of earlier attempts, and load targets up to the first that fails.
-
-    Raises LostTask.
-    """
-    found, ref_state = LoadedTargets(), work.ref_state
-    for target in work.targets:
-        try:
-            older = () if ref_state.rule.dry_run else finish_intent(attempt, target, ref_state)
-            loaded = load_target(attempt, ref_state, target, older)
-        except KNOWN_ERRORS as error:
-            found.failure = TargetFailed(target, error)
-            break
-        if isinstance(loaded, LoadedTarget):
-            found.loaded.append(loaded)
-        else:
-            found.idle.append((target, loaded))
-    return found
-
-
-def _plan_targets(found: LoadedTargets, *, dry_run: bool) -> list[TargetPlan]:
-    """Return the plan of each target. Raises TargetFailed, also for one that was not loaded.
-
-    A guard stops a dry run only after the other targets are planned.
-    """
-    planned: list[TargetPlan] = []
-    failure: TargetFailed | None = None
-    for each in found.loaded:
-        try:
-            plan = TargetPlan(
-                target=each.target,
-                shaped=each.shaped,
-                formats=each.formats,
-                logged=each.logged,
-                request=each.request,
-                plan=plan_apply(each.request),
-                journal=each.older,
-                replans_left=each.request.capabilities.replans,
-            )
-            _refuse_shared(plan, planned)
-        except PlanRefused as refused:
-            if refused.code != "prune_guard" or not dry_run:
-                raise TargetFailed(each.target, refused) from refused
-            stopped = plan_apply(replace(each.request, limits_waived=True))
-            failure = failure or TargetFailed(
-                each.target, refused, stopped=stopped, planned=planned
-            )
-        else:
-            planned.append(plan)
-    if failure := found.failure or failure:
-        raise failure
-    return planned
-
-
-def _refuse_shared(found: TargetPlan, others: Sequence[TargetPlan]) -> None:
-    """Raise PlanRefused if another target of the rule sync writes one of these records."""
-    records = {put.record for put in found.plan.puts}
-    for other in others:
-        if other.target.destination.id != found.target.destination.id:
-            continue
-        if shared := records & {put.record for put in other.plan.puts}:
-            detail = f"{min(shared)!r} also belongs to environment {other.target.place.env!r}"
-            raise PlanRefused("ownership_conflict", detail, shared)

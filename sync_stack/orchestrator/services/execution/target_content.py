@@ -25,8 +25,15 @@ from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
+from sync_stack.orchestrator.services.execution.recovery import finish_intent
 from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
-from sync_stack.orchestrator.services.execution.targets import LoadedTarget, Target
+from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS
+from sync_stack.orchestrator.services.execution.target_plans import (
+    LoadedTarget,
+    LoadedTargets,
+    TargetFailed,
+)
+from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
 from sync_stack.repositories import GitError, TreeEntry
 from sync_stack.repositories.entry import readable
 from sync_stack.repositories.schemas import RegistryFolder
@@ -79,6 +86,26 @@ def _registry(attempt: Attempt) -> RegistryFolder | None:
     platform = bundle.platform(found.platform)
     source = git_source(platform, None, found.repo, attempt.ports.resolve)
     return RegistryFolder(source=source, branch=found.branch, path=found.path.strip("/"))
+
+
+def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
+    """Finish the intents of earlier attempts, and load targets up to the first that fails.
+
+    Raises LostTask.
+    """
+    found, ref_state = LoadedTargets(), work.ref_state
+    for target in work.targets:
+        try:
+            older = () if ref_state.rule.dry_run else finish_intent(attempt, target, ref_state)
+            loaded = load_target(attempt, ref_state, target, older)
+        except KNOWN_ERRORS as error:
+            found.failure = TargetFailed(target, error)
+            break
+        if isinstance(loaded, LoadedTarget):
+            found.loaded.append(loaded)
+        else:
+            found.idle.append((target, loaded))
+    return found
 
 
 def load_target(

@@ -10,10 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from sync_stack.core.bundle.rules import CleanupAction
 from sync_stack.core.environments import EnvironmentSource, TargetFiles
-from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.plan import Plan, PlanRequest
-from sync_stack.core.shaping.model import Shaped
 from sync_stack.core.sink import Destination, Owner, TargetPlace
 from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.orchestrator.domain.identity import TargetKey
@@ -78,55 +75,6 @@ def identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
         return work.message, False, set()
     places = {(target.place.env, target.destination.id) for target in work.targets}
     return "", work.cleans_up, places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedTarget:
-    """All that a target is planned from.
-
-    `formats`: file → format. `logged`: the keys whose changes are logged, as the sink spells them.
-    `older`: the journal of an attempt that is rolled forward.
-    """
-
-    target: Target
-    request: PlanRequest
-    shaped: Shaped
-    formats: Mapping[str, str]
-    logged: frozenset[str]
-    older: tuple[JournalRecord, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class TargetPlan:
-    """A target with its plan; a conflict leads to a new request and plan, `replans_left` times.
-
-    `journal`: what the writes replace, also those of an attempt that is rolled forward.
-    `restored`: how many keys were given back.
-    """
-
-    target: Target
-    shaped: Shaped
-    formats: Mapping[str, str]
-    logged: frozenset[str]
-    request: PlanRequest
-    plan: Plan
-    journal: tuple[JournalRecord, ...]
-    replans_left: int
-    restored: int = 0
-
-
-@dataclass(eq=False)
-class TargetFailed(Exception):
-    """An error at one target.
-
-    `planned`: all plans of a failed write; those of the other targets where a guard stopped a dry
-    run, and `stopped` is what would be done without the guard.
-    """
-
-    target: Target
-    cause: Exception
-    planned: Sequence[TargetPlan] = ()
-    stopped: Plan | None = None
 
 
 def load_work(attempt: Attempt, sync: RuleSync) -> Work:
