@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sync_stack.core.journal import JournalRecord
-from sync_stack.core.ownership import PlanRefused
-from sync_stack.core.plan import Plan, PlanRequest, plan_apply
+from sync_stack.core.ownership import PlanRefused, refuse_shared
+from sync_stack.core.plan import Plan, PlanRequest, plan_apply, plan_dry_run
 from sync_stack.core.shaping.model import Shaped
 from sync_stack.orchestrator.services.execution.targets import Target
 
@@ -61,6 +61,19 @@ class TargetPlan:
     replans_left: int
     restored: int = 0
 
+    @classmethod
+    def of(cls, loaded: LoadedTarget, plan: Plan) -> TargetPlan:
+        return cls(
+            target=loaded.target,
+            shaped=loaded.shaped,
+            formats=loaded.formats,
+            logged=loaded.logged,
+            request=loaded.request,
+            plan=plan,
+            journal=loaded.older,
+            replans_left=loaded.request.capabilities.replans,
+        )
+
 
 @dataclass(eq=False)
 class TargetFailed(Exception):
@@ -84,38 +97,23 @@ def plan_targets(found: LoadedTargets, *, dry_run: bool) -> list[TargetPlan]:
     planned: list[TargetPlan] = []
     failure: TargetFailed | None = None
     for each in found.loaded:
+        others = [
+            (other.target.place.env, other.plan.put_records)
+            for other in planned
+            if other.target.destination.id == each.target.destination.id
+        ]
         try:
-            plan = TargetPlan(
-                target=each.target,
-                shaped=each.shaped,
-                formats=each.formats,
-                logged=each.logged,
-                request=each.request,
-                plan=plan_apply(each.request),
-                journal=each.older,
-                replans_left=each.request.capabilities.replans,
+            plan, guard = (
+                plan_dry_run(each.request) if dry_run else (plan_apply(each.request), None)
             )
-            _refuse_shared(plan, planned)
+            if guard is None:
+                refuse_shared(plan.put_records, others)
         except PlanRefused as refused:
-            if refused.code != "prune_guard" or not dry_run:
-                raise TargetFailed(each.target, refused) from refused
-            stopped = plan_apply(replace(each.request, limits_waived=True))
-            failure = failure or TargetFailed(
-                each.target, refused, stopped=stopped, planned=planned
-            )
-        else:
-            planned.append(plan)
+            raise TargetFailed(each.target, refused) from refused
+        if guard is None:
+            planned.append(TargetPlan.of(each, plan))
+        elif failure is None:
+            failure = TargetFailed(each.target, guard, stopped=plan, planned=planned)
     if failure := found.failure or failure:
         raise failure
     return planned
-
-
-def _refuse_shared(found: TargetPlan, others: Sequence[TargetPlan]) -> None:
-    """Raise PlanRefused if another target of the rule sync writes one of these records."""
-    records = {put.record for put in found.plan.puts}
-    for other in others:
-        if other.target.destination.id != found.target.destination.id:
-            continue
-        if shared := records & {put.record for put in other.plan.puts}:
-            detail = f"{min(shared)!r} also belongs to environment {other.target.place.env!r}"
-            raise PlanRefused("ownership_conflict", detail, shared)

@@ -125,7 +125,7 @@ def _put(attempt: Attempt, ref_state: RefState, planned: TargetPlan) -> None:
 
 def _verify(planned: TargetPlan) -> None:
     target, plan = planned.target, planned.plan
-    touched = {put.record for put in plan.puts} | {gone.record for gone in plan.deletes}
+    touched = plan.put_records | {gone.record for gone in plan.deletes}
     if not touched:
         return
     live = target.sink.read(target.destination, target.owner, sorted(touched))
