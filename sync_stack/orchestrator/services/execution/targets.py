@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sync_stack.core.bundle.rules import CleanupAction
-from sync_stack.core.environments import EnvironmentSource, TargetFiles
+from sync_stack.core.environments import TargetFiles
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination, Owner, TargetPlace
 from sync_stack.core.tasks import TaskError, TaskKind
@@ -27,7 +26,6 @@ from sync_stack.orchestrator.services.execution.rule_scope import (
     place_of,
     template_names,
 )
-from sync_stack.orchestrator.services.ref_records import later_record
 from sync_stack.repositories import RepositorySource
 
 
@@ -87,38 +85,16 @@ def load_work(attempt: Attempt, sync: RuleSync) -> Work:
 
 
 def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
-    """Return the targets of the head.
-
-    A ref that is gone has a clean-up, and a pull request that is closed, unless a later event of
-    it was handled. A closed one whose branch still exists is ignored, because nothing was deleted.
-    """
+    """Return the targets of the head, or of a clean-up those to which something was applied."""
+    attempt.stage("git", 0.0)
+    attempt.heartbeat.check()
     ref_state = read_ref(attempt, sync)
-    if ref_state.found.word:
-        return ref_state.outcome(ref_state.found.word)
-    if ref_state.tree is not None:
-        targets = tuple(_target(attempt, ref_state, files) for files in ref_state.files)
-        if not targets:
-            return ref_state.outcome("no_files")
-        return RuleWork(ref_state=ref_state, targets=targets)
-    if _cleans(ref_state) and not later_record(sync):
-        target = _target(attempt, ref_state, TargetFiles(env=ref_state.found.environment))
-        if target.ledger is not None and target.ledger.applied is not None:
-            return RuleWork(ref_state=ref_state, targets=(target,))
-    return ref_state.outcome("ref_deleted" if ref_state.gone else "pull_request_ignored")
-
-
-def _cleans(ref_state: RefState) -> bool:
-    cleanup = ref_state.rule.cleanup
-    match ref_state.found.source:
-        case EnvironmentSource.BRANCH:
-            action = cleanup.on_branch_delete
-        case EnvironmentSource.TAG:
-            action = cleanup.on_tag_delete
-        case EnvironmentSource.PULL_REQUEST:
-            action = cleanup.on_pr_close
-        case _:
-            return False
-    return action is CleanupAction.PRUNE
+    targets = [_target(attempt, ref_state, files) for files in ref_state.files]
+    if ref_state.tree is None:
+        targets = [each for each in targets if each.ledger and each.ledger.applied]
+    if not targets:
+        return ref_state.outcome(ref_state.message)
+    return RuleWork(ref_state=ref_state, targets=tuple(targets))
 
 
 def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target:
@@ -149,9 +125,8 @@ def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
     ledger = _healable_ledger(attempt, sync)
     if ledger is None or ledger.applied is None:
         return RuleSyncOutcome(message="superseded")
-    applied = ledger.applied
-    ref_state = read_baseline(attempt, sync, applied)
-    files = TargetFiles(env=ledger.env, files=applied.files, missing=applied.missing_files())
+    ref_state = read_baseline(attempt, sync, ledger.env, ledger.applied)
+    (files,) = ref_state.files
     target = _target(attempt, ref_state, files)
     if target.destination.id != ledger.destination_id:
         return RuleSyncOutcome(message="superseded")
@@ -185,7 +160,7 @@ def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
 def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
     """Return an orphan, of which all goes but protected keys and those with another's marker.
 
-    Its ref counts as closed: nothing is read from Git, and the rule's own protection applies.
+    Nothing is read from Git, and the rule's own protection applies.
     """
     row = ledgers.get_row(attempt.request.purge)
     if row is None:
@@ -211,7 +186,6 @@ def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
         event=sync.event,
         rule=sync.rule,
         rule_digest=applied.rule_digest if applied else "",
-        closed=True,
     )
     return RuleWork(ref_state=ref_state, targets=(target,))
 
