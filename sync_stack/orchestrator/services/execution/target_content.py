@@ -9,16 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from sync_stack.configuration.secrets import SecretError
 from sync_stack.core.bundle.datasources import KeyCase
-from sync_stack.core.bundle.rules import Prune, Rule
+from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.formats import detect
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import refuse_overlap
 from sync_stack.core.plan import DesiredKey, PlanRequest
 from sync_stack.core.shaping.model import Shaped, ShapedKey, ShapingRules, SourceFile
 from sync_stack.core.shaping.pipeline import shape
-from sync_stack.core.shaping.schema import Schema, Unfetched
 from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Live
 from sync_stack.core.tasks import TaskError, TaskKind
@@ -26,66 +24,23 @@ from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.recovery import finish_intent
-from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
+from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS
+from sync_stack.orchestrator.services.execution.schema_registry import schemas_for
 from sync_stack.orchestrator.services.execution.target_plans import (
     LoadedTarget,
     LoadedTargets,
     TargetFailed,
 )
 from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
-from sync_stack.repositories import GitError, TreeEntry
+from sync_stack.repositories import TreeEntry
 from sync_stack.repositories.entry import readable
-from sync_stack.repositories.schemas import RegistryFolder
 
-FindSchema = Callable[[str], Schema | Unfetched | None]
 _CASES: Final[Mapping[KeyCase, Callable[[str], str]]] = {
     KeyCase.KEEP: str,
     KeyCase.UPPER: str.upper,
     KeyCase.LOWER: str.lower,
 }
-
-
-def refresh_schemas(attempt: Attempt) -> None:
-    """Fetch the registry after a push to it. Raises TaskError, GitError, SecretError."""
-    registry = _registry(attempt)
-    if registry is None:
-        raise TaskError("rule_removed", "the bundle no longer has a schema registry")
-    attempt.ports.schemas.refresh(registry)
-
-
-def _schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
-    """Return a function from a file to its schema, all of one commit of the registry.
-
-    The central `file_name` selects the schema even if the repository names another file: a
-    repository cannot choose what it is checked against.
-    """
-    try:
-        registry = _registry(attempt)
-        if registry is None:
-            return lambda _file: None
-        shelf = attempt.ports.schemas.shelf(registry)
-    except (GitError, SecretError) as error:
-        unfetched = Unfetched(reason=str(error))
-        return lambda _file: unfetched
-
-    def find(file: str) -> Schema | Unfetched | None:
-        try:
-            return shelf.schema_of(file, central_file=rule.file_name)
-        except GitError as error:
-            return Unfetched(reason=str(error))
-
-    return find
-
-
-def _registry(attempt: Attempt) -> RegistryFolder | None:
-    bundle = attempt.bundle
-    found = bundle.schema_registry
-    if found is None:
-        return None
-    platform = bundle.platform(found.platform)
-    source = git_source(platform, None, found.repo, attempt.ports.resolve)
-    return RegistryFolder(source=source, branch=found.branch, path=found.path.strip("/"))
 
 
 def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
@@ -183,7 +138,7 @@ def _shape_target(
     rules = _shaping_rules(attempt, ref_state, target)
     entries = [entry for path in target.files.files if (entry := readable(tree, path))]
     repositories.bring(ref_state.source, entries)
-    find_schema = _schemas_for(attempt, ref_state.sync.rule)
+    find_schema = schemas_for(attempt, ref_state.sync.rule)
     sources, formats = [], {}
     for entry in entries:
         content = repositories.content(ref_state.source, entry, max_bytes=rule.max_file_bytes)

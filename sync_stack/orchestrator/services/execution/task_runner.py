@@ -49,7 +49,7 @@ from sync_stack.orchestrator.services.execution.attempt import (
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.rule_scope import purge_sync_of, rule_syncs_of
 from sync_stack.orchestrator.services.execution.rule_sync import RuleSyncFailed, run_rule_sync
-from sync_stack.orchestrator.services.execution.target_content import refresh_schemas
+from sync_stack.orchestrator.services.execution.schema_registry import refresh_schemas
 from sync_stack.orchestrator.services.ledger_records import commit_intent, has_committed
 from sync_stack.orchestrator.services.ref_records import mark_failure, mark_success, record_refs
 
