@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
-from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.formats import detect
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import refuse_overlap
 from sync_stack.core.plan import DesiredKey, PlanRequest
-from sync_stack.core.shaping.model import Shaped, ShapedKey, ShapingRules, SourceFile
+from sync_stack.core.shaping.model import Shaped, ShapingRules, SourceFile
 from sync_stack.core.shaping.pipeline import shape
 from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Live
-from sync_stack.core.tasks import TaskError, TaskKind
+from sync_stack.core.tasks import TaskKind
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
@@ -35,12 +33,6 @@ from sync_stack.orchestrator.services.execution.target_plans import (
 from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
 from sync_stack.repositories import TreeEntry
 from sync_stack.repositories.entry import readable
-
-_CASES: Final[Mapping[KeyCase, Callable[[str], str]]] = {
-    KeyCase.KEEP: str,
-    KeyCase.UPPER: str.upper,
-    KeyCase.LOWER: str.lower,
-}
 
 
 def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
@@ -81,7 +73,7 @@ def load_target(
         if shaped.env_not_in_file:
             return "env_not_in_file"
         desired = _desired_keys(attempt, ref_state, target, shaped)
-    cleans_up, logged = tree is None, _logged_keys(target, shaped)
+    cleans_up, logged = tree is None, shaped.logged_keys(target.sink.capabilities.key_case)
     request = PlanRequest(
         owner=target.owner,
         capabilities=target.sink.capabilities,
@@ -174,31 +166,13 @@ def _desired_keys(
             ref: attempt.ports.resolve(ref, target.names) for ref in set(shaped.secrets.values())
         }
         values = shaped.complete(fetched)
-    return {
-        name: DesiredKey(
+    desired = {}
+    for name, key in shaped.spell_keys(target.sink.capabilities.key_case).items():
+        found = shaped.keys[key]
+        desired[name] = DesiredKey(
             value=values[key],
             record=target.sink.record(target.place, target.destination, name, found.file),
             file=found.file,
             secret=found.secret is not None,
         )
-        for name, key, found in _fold_case(target, shaped)
-    }
-
-
-def _logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
-    """Return the keys that `@logger()` or `x-partita-log` names, as the sink spells them."""
-    cased = _CASES[target.sink.capabilities.key_case]
-    return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)
-
-
-def _fold_case(target: Target, shaped: Shaped) -> list[tuple[str, str, ShapedKey]]:
-    """Return (name in the sink, key, shaped key) of each key. Raises TaskError(key_conflict)."""
-    cased = _CASES[target.sink.capabilities.key_case]
-    names: dict[str, str] = {}
-    for key, found in shaped.keys.items():
-        name = cased(key)
-        if name in names:
-            detail = f"{names[name]!r} and {key!r} both become {name!r} at this destination"
-            raise TaskError("key_conflict", detail, file=found.file, line=found.line)
-        names[name] = key
-    return [(name, key, shaped.keys[key]) for name, key in names.items()]
+    return desired
