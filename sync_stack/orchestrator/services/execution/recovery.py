@@ -55,32 +55,27 @@ def finish_intent(
             target.sink.fence(target.destination, target.owner, target.generation)
             return ledger_records.read_journal(ledger)
         ref, commit = ref_state.event.ref, ref_state.head
-    _undo(attempt, target, ref, commit)
+    target.sink.fence(target.destination, target.owner, target.generation)
+    restore_target(attempt, target, ref, commit)
     return ()
 
 
-def _undo(attempt: Attempt, target: Target, ref: str, commit: str) -> None:
-    """Undo the writes of an earlier attempt, which can no longer write."""
-    marker = marker_of(attempt, target, ref, commit)
-    target.sink.fence(target.destination, target.owner, target.generation)
-    attempt.heartbeat.restoring = True
-    try:
-        restore_target(target, marker)
-    finally:
-        attempt.heartbeat.restoring = False
-
-
-def restore_target(target: Target, marker: TargetMarker) -> int:
+def restore_target(attempt: Attempt, target: Target, ref: str, commit: str) -> int:
     """Write back what the intent replaced, and clear it; return the number of keys.
 
-    Raises TaskError(restore_failed) and keeps the intent.
+    `ref` and `commit` are named in the records. Raises TaskError(restore_failed) and keeps the
+    intent.
     """
     assert target.ledger is not None
+    marker = marker_of(attempt, target, ref, commit)
+    attempt.heartbeat.restoring = True
     try:
         keys = _write_back(target, target.ledger, marker)
     except SinkError as error:
         counters.count_restore("error")
         raise TaskError("restore_failed", f"{error.code}: {error.detail}") from error
+    finally:
+        attempt.heartbeat.restoring = False
     target.ledger = ledger_records.clear_intent(target.ledger)
     counters.count_restore("ok")
     return keys

@@ -165,14 +165,11 @@ def _log_changes(planned: TargetPlan) -> None:
 
 def _restore_all(attempt: Attempt, ref_state: RefState, failure: TargetFailed) -> None:
     """Restore targets in reverse; one that cannot be restored keeps its intent."""
-    attempt.heartbeat.restoring = True
+    ref, commit = ref_state.event.ref, ref_state.head
     try:
         for each in reversed(failure.planned):
             if each.target.has_intent:
-                marker = marker_of(attempt, each.target, ref_state.event.ref, ref_state.head)
-                each.restored = restore_target(each.target, marker)
+                each.restored = restore_target(attempt, each.target, ref, commit)
     except TaskError as error:
         log.warning("restore after %s: %s", task_error(failure.cause).code, error)
         failure.cause = error
-    finally:
-        attempt.heartbeat.restoring = False
