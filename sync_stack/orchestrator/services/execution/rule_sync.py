@@ -100,5 +100,5 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutc
     outcome = results.outcome_of(work, planned, found.idle)
     attempt.finish_rule_sync(sync, outcome)
     if not dry_run:
-        commit_targets(attempt, ref_state, planned)
+        commit_targets(attempt, work, planned)
     return outcome

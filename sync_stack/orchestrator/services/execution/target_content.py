@@ -10,14 +10,12 @@ from dataclasses import replace
 
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.formats import detect
-from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import refuse_overlap
 from sync_stack.core.plan import DesiredKey, PlanRequest
 from sync_stack.core.shaping.model import Shaped, ShapingRules, SourceFile
 from sync_stack.core.shaping.pipeline import shape
 from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Live
-from sync_stack.core.tasks import TaskKind
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
@@ -28,6 +26,7 @@ from sync_stack.orchestrator.services.execution.schema_registry import schemas_f
 from sync_stack.orchestrator.services.execution.target_plans import (
     LoadedTarget,
     LoadedTargets,
+    TargetContent,
     TargetFailed,
 )
 from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
@@ -44,56 +43,36 @@ def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
     for target in work.targets:
         try:
             older = () if ref_state.rule.dry_run else finish_intent(attempt, target, ref_state)
-            loaded = load_target(attempt, ref_state, target, older)
+            content = _read_content(attempt, ref_state, target)
+            if isinstance(content, str):
+                found.idle.append((target, content))
+                continue
+            request = read_destination(target, _plan_request(attempt, work, target, content))
         except KNOWN_ERRORS as error:
             found.failure = TargetFailed(target, error)
             break
-        if isinstance(loaded, LoadedTarget):
-            found.loaded.append(loaded)
-        else:
-            found.idle.append((target, loaded))
+        loaded = LoadedTarget(target=target, content=content, request=request, older=older)
+        found.loaded.append(loaded)
     return found
 
 
-def load_target(
-    attempt: Attempt, ref_state: RefState, target: Target, older: tuple[JournalRecord, ...]
-) -> LoadedTarget | str:
-    """Return the target with what it is planned from, or why it has nothing to write.
-
-    `older`: the journal of an attempt that is rolled forward. Raises KNOWN_ERRORS.
-    """
-    rule, tree = ref_state.rule, ref_state.tree
-    shaped = Shaped(values={}, keys={})
-    formats: Mapping[str, str] = {}
-    desired: Mapping[str, DesiredKey] = {}
-    if tree is not None:
-        if not target.files.files:
-            return "no_files"
-        shaped, formats = _shape_target(attempt, ref_state, target, tree)
-        if shaped.env_not_in_file:
-            return "env_not_in_file"
-        desired = _desired_keys(attempt, ref_state, target, shaped)
-    cleans_up, logged = tree is None, shaped.logged_keys(target.sink.capabilities.key_case)
-    request = PlanRequest(
+def _plan_request(
+    attempt: Attempt, work: RuleWork, target: Target, content: TargetContent
+) -> PlanRequest:
+    """Return what is planned, without what is live."""
+    rule, cleans_up = work.ref_state.rule, work.cleans_up
+    return PlanRequest(
         owner=target.owner,
         capabilities=target.sink.capabilities,
-        desired=desired,
+        desired=content.desired,
         live=Live(),
         mode=rule.sync_mode,
         prune=Prune(enabled=True, protection=rule.prune.protection) if cleans_up else rule.prune,
         missing_files=target.files.missing,
         approved=attempt.approved_keys(target.destination.id, target.place.env),
         adopt=rule.adopt,
-        heal=attempt.task.kind == TaskKind.HEAL,
+        heal=work.heals,
         limits_waived=cleans_up,
-    )
-    return LoadedTarget(
-        target=target,
-        request=read_destination(target, request),
-        shaped=shaped,
-        formats=formats,
-        logged=logged,
-        older=older,
     )
 
 
@@ -117,6 +96,27 @@ def read_destination(target: Target, request: PlanRequest) -> PlanRequest:
         for record in other.records()
     }
     return replace(request, ledger=ledger, live=live, taken=taken)
+
+
+def _read_content(attempt: Attempt, ref_state: RefState, target: Target) -> TargetContent | str:
+    """Return the content of a target's files, or why it has nothing to write.
+
+    A clean-up reads no file. Raises GitError, ShapingError, SecretError, TaskError.
+    """
+    tree = ref_state.tree
+    if tree is None:
+        return TargetContent()
+    if not target.files.files:
+        return "no_files"
+    shaped, formats = _shape_target(attempt, ref_state, target, tree)
+    if shaped.env_not_in_file:
+        return "env_not_in_file"
+    return TargetContent(
+        desired=_desired_keys(attempt, ref_state, target, shaped),
+        shaped=shaped,
+        formats=formats,
+        logged=shaped.logged_keys(target.sink.capabilities.key_case),
+    )
 
 
 def _shape_target(

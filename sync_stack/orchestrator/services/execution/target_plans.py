@@ -10,24 +10,35 @@ from dataclasses import dataclass, field
 
 from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import PlanRefused, refuse_shared
-from sync_stack.core.plan import Plan, PlanRequest, plan_apply, plan_dry_run
+from sync_stack.core.plan import DesiredKey, Plan, PlanRequest, plan_apply, plan_dry_run
 from sync_stack.core.shaping.model import Shaped
 from sync_stack.orchestrator.services.execution.targets import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetContent:
+    """What the files of a target hold; nothing in a clean-up.
+
+    `desired`: the keys as the sink spells them, and `logged` those whose changes are logged.
+    `formats`: file → format.
+    """
+
+    desired: Mapping[str, DesiredKey] = field(default_factory=dict)
+    shaped: Shaped = field(default_factory=lambda: Shaped(values={}, keys={}))
+    formats: Mapping[str, str] = field(default_factory=dict)
+    logged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedTarget:
     """All that a target is planned from.
 
-    `formats`: file → format. `logged`: the keys whose changes are logged, as the sink spells them.
     `older`: the journal of an attempt that is rolled forward.
     """
 
     target: Target
+    content: TargetContent
     request: PlanRequest
-    shaped: Shaped
-    formats: Mapping[str, str]
-    logged: frozenset[str]
     older: tuple[JournalRecord, ...]
 
 
@@ -52,9 +63,7 @@ class TargetPlan:
     """
 
     target: Target
-    shaped: Shaped
-    formats: Mapping[str, str]
-    logged: frozenset[str]
+    content: TargetContent
     request: PlanRequest
     plan: Plan
     journal: tuple[JournalRecord, ...]
@@ -65,9 +74,7 @@ class TargetPlan:
     def of(cls, loaded: LoadedTarget, plan: Plan) -> TargetPlan:
         return cls(
             target=loaded.target,
-            shaped=loaded.shaped,
-            formats=loaded.formats,
-            logged=loaded.logged,
+            content=loaded.content,
             request=loaded.request,
             plan=plan,
             journal=loaded.older,

@@ -23,7 +23,7 @@ from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.target_content import read_destination
 from sync_stack.orchestrator.services.execution.target_plans import TargetFailed, TargetPlan
-from sync_stack.orchestrator.services.execution.targets import Target
+from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
 from sync_stack.orchestrator.services.ledger_records import commit_intent
 from sync_stack.repositories import GitError
 
@@ -133,12 +133,12 @@ def _verify(planned: TargetPlan) -> None:
         raise TaskError("verify_failed", f"{len(wrong)} record(s) do not read back as written")
 
 
-def commit_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[TargetPlan]) -> None:
+def commit_targets(attempt: Attempt, work: RuleWork, planned: Sequence[TargetPlan]) -> None:
     """Commit the intents; what an error leaves undone here, the next attempt finishes.
 
     The ledger of a purged target is deleted, unless keys were retained.
     """
-    keep = attempt.ports.repositories.keep
+    keep, ref_state = attempt.ports.repositories.keep, work.ref_state
     for each in planned:
         _log_changes(each)
         ledger = each.target.ledger
@@ -150,14 +150,14 @@ def commit_targets(attempt: Attempt, ref_state: RefState, planned: Sequence[Targ
                 keep(ref_state.source, ledger.unit_id, ref_state.head)
             except GitError as error:
                 log.warning("commit %s was not kept in the cache: %s", ref_state.head, error)
-        if attempt.request.purge and not ledger.retained:
+        if work.purges and not ledger.retained:
             ledger_records.delete(ledger.unit_id, ledger.version)
 
 
 def _log_changes(planned: TargetPlan) -> None:
     """Log `key_changed` for each written key that is to be logged, without values of secrets."""
     before = planned.request.live_values
-    for key in sorted(planned.logged & planned.plan.written):
+    for key in sorted(planned.content.logged & planned.plan.written):
         wanted = planned.request.desired[key]
         values = {} if wanted.secret else {"from": before.get(key), "to": wanted.value}
         log.info("%s changed", key, extra={"event": "key_changed", "key": key, **values})

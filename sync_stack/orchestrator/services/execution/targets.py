@@ -54,10 +54,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWork:
-    """The targets to sync with the files of a ref's tree, or, without a tree, to clean up."""
+    """The targets to sync with the files of a ref's tree, or, without a tree, to clean up.
+
+    `heals`: only what differs is written. `purges`: the ledger goes as well.
+    """
 
     ref_state: RefState
     targets: tuple[Target, ...]
+    heals: bool = False
+    purges: bool = False
 
     @property
     def cleans_up(self) -> bool:
@@ -131,7 +136,7 @@ def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
     if target.destination.id != ledger.destination_id:
         return RuleSyncOutcome(message="superseded")
     target.ledger = ledger
-    return RuleWork(ref_state=ref_state, targets=(target,))
+    return RuleWork(ref_state=ref_state, targets=(target,), heals=True)
 
 
 def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
@@ -187,7 +192,7 @@ def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
         rule=sync.rule,
         rule_digest=applied.rule_digest if applied else "",
     )
-    return RuleWork(ref_state=ref_state, targets=(target,))
+    return RuleWork(ref_state=ref_state, targets=(target,), purges=True)
 
 
 def _stored_target(
