@@ -15,7 +15,7 @@ from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services import counters, ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.targets import Target
+from sync_stack.orchestrator.services.execution.targets import Target, marker_of
 from sync_stack.orchestrator.services.ledger_records import commit_intent, is_committed
 
 
@@ -96,19 +96,3 @@ def _write_back(target: Target, ledger: Ledger, marker: TargetMarker) -> int:
         else:
             return found.keys
     return 0
-
-
-def marker_of(attempt: Attempt, target: Target, ref: str, commit: str) -> TargetMarker:
-    place = target.place
-    return TargetMarker(
-        rule=place.rule,
-        repo=place.repo,
-        env=place.env,
-        generation=target.generation,
-        tenant=place.tenant,
-        datasource=place.datasource,
-        ref=ref,
-        commit=commit,
-        tags=dict(attempt.bundle.global_tags),
-        updated_at=attempt.now(),
-    )

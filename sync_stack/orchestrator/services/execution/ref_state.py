@@ -59,9 +59,9 @@ class RefState:
     files: tuple[TargetFiles, ...] = ()
     message: str = ""
 
-    def outcome(self, message: str) -> RuleSyncOutcome:
+    def outcome(self) -> RuleSyncOutcome:
         """Return the outcome of a rule sync of the ref that did nothing."""
-        return RuleSyncOutcome(message=message, commit=self.head, rule_digest=self.rule_digest)
+        return RuleSyncOutcome(message=self.message, commit=self.head, rule_digest=self.rule_digest)
 
 
 def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
@@ -82,12 +82,13 @@ def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
     found = environment_of_ref(own.rule, event, default_branch=remote.head_branch, refs=remote.refs)
     tree: Mapping[str, TreeEntry] | None = None
     files: tuple[TargetFiles, ...] = ()
-    message = found.word
-    if not message and (head == GONE or closed):
+    if found.word:
+        message = found.word
+    elif head == GONE or closed:
         message = "ref_deleted" if head == GONE else "pull_request_ignored"
         if is_cleaned_up(own.rule, found) and not later_record(sync):
             files = (TargetFiles(env=found.environment),)
-    elif not message:
+    else:
         message = "no_files"
         tree = _tree(attempt, source, head, ref=event.ref)
         mark_read(sync)

@@ -47,7 +47,8 @@ def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
             if isinstance(content, str):
                 found.idle.append((target, content))
                 continue
-            request = read_destination(target, _plan_request(attempt, work, target, content))
+            request = _plan_request(attempt, work, target, content)
+            request = read_destination(target, request)
         except KNOWN_ERRORS as error:
             found.failure = TargetFailed(target, error)
             break
@@ -59,7 +60,7 @@ def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
 def _plan_request(
     attempt: Attempt, work: RuleWork, target: Target, content: TargetContent
 ) -> PlanRequest:
-    """Return what is planned, without what is live."""
+    """Return what a target is planned from, without what is live."""
     rule, cleans_up = work.ref_state.rule, work.cleans_up
     return PlanRequest(
         owner=target.owner,

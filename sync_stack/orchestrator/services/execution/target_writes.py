@@ -18,12 +18,12 @@ from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator import derived_keys
 from sync_stack.orchestrator.services import ledger_records
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.recovery import marker_of, restore_target
+from sync_stack.orchestrator.services.execution.recovery import restore_target
 from sync_stack.orchestrator.services.execution.ref_state import RefState
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
 from sync_stack.orchestrator.services.execution.target_content import read_destination
 from sync_stack.orchestrator.services.execution.target_plans import TargetFailed, TargetPlan
-from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
+from sync_stack.orchestrator.services.execution.targets import RuleWork, Target, marker_of
 from sync_stack.orchestrator.services.ledger_records import commit_intent
 from sync_stack.repositories import GitError
 

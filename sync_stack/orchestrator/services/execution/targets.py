@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from sync_stack.core.environments import TargetFiles
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.sink import Destination, Owner, TargetPlace
+from sync_stack.core.sink import Destination, Owner, TargetMarker, TargetPlace
 from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
@@ -98,7 +98,7 @@ def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
     if ref_state.tree is None:
         targets = [each for each in targets if each.ledger and each.ledger.applied]
     if not targets:
-        return ref_state.outcome(ref_state.message)
+        return ref_state.outcome()
     return RuleWork(ref_state=ref_state, targets=tuple(targets))
 
 
@@ -233,3 +233,20 @@ def unfinished_targets(
         and ledger.intent
         and ledger.intent.state.ref == sync.event.ref
     ]
+
+
+def marker_of(attempt: Attempt, target: Target, ref: str, commit: str) -> TargetMarker:
+    """Return what the sink notes of the target on each record that is written now."""
+    place = target.place
+    return TargetMarker(
+        rule=place.rule,
+        repo=place.repo,
+        env=place.env,
+        generation=target.generation,
+        tenant=place.tenant,
+        datasource=place.datasource,
+        ref=ref,
+        commit=commit,
+        tags=dict(attempt.bundle.global_tags),
+        updated_at=attempt.now(),
+    )
