@@ -1,12 +1,13 @@
 """Run one rule of a task: a sync, a heal or the purge of an orphan.
 
-Each loads its targets, locks their destinations, decides on all changes, writes them and commits.
+Each loads its own targets. Then all of them lock the destinations, finish what earlier attempts
+left, plan all changes, write them and commit.
 (reference: sync-stack 4.2, 4.7, 4.8, 6.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,8 +25,11 @@ from sync_stack.orchestrator.services.execution.target_plans import TargetFailed
 from sync_stack.orchestrator.services.execution.target_writes import commit_targets, write_targets
 from sync_stack.orchestrator.services.execution.targets import (
     RuleWork,
+    Work,
     identity_of,
-    load_work,
+    load_baseline,
+    load_orphan,
+    load_ref,
     unfinished_targets,
 )
 
@@ -41,19 +45,16 @@ class RuleSyncFailed(Exception):
 
 
 def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
-    """Sync, heal or purge; return the stored outcome.
+    """Bring the targets of a ref to its head; return the stored outcome.
 
     A permanent failure restores what an earlier attempt left half written.
-    Raises RuleSyncFailed, LostTask, KNOWN_ERRORS.
+    Raises RuleSyncFailed, LostTask, KNOWN_ERRORS, as those below.
     """
-    if attempt.follows_ref and sync.effect is Effect.NONE:
+    if sync.effect is Effect.NONE:
         outcome = RuleSyncOutcome(message="pull_request_action_ignored")
         return attempt.finish_rule_sync(sync, outcome)
     try:
-        for _ in range(_TRIES):
-            if ended := _run_once(attempt, sync):
-                return ended
-        raise TaskError("destination_busy", "other syncs keep changing the targets")
+        return _run(attempt, sync, lambda: load_ref(attempt, sync))
     except (RuleSyncFailed, *KNOWN_ERRORS) as error:
         known = error.error if isinstance(error, RuleSyncFailed) else task_error(error)
         if not known.retryable and (unfinished := unfinished_targets(attempt, sync)):
@@ -63,16 +64,33 @@ def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
         raise
 
 
-def _run_once(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome | None:
+def run_heal(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
+    """Write what differs from the baseline of a target; return the stored outcome."""
+    return _run(attempt, sync, lambda: load_baseline(attempt, sync))
+
+
+def run_purge(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
+    """Delete what an orphan owns; return the stored outcome."""
+    return _run(attempt, sync, lambda: load_orphan(attempt, sync))
+
+
+def _run(attempt: Attempt, sync: RuleSync, load: Callable[[], Work]) -> RuleSyncOutcome:
+    for _ in range(_TRIES):
+        if ended := _run_once(attempt, sync, load):
+            return ended
+    raise TaskError("destination_busy", "other syncs keep changing the targets")
+
+
+def _run_once(attempt: Attempt, sync: RuleSync, load: Callable[[], Work]) -> RuleSyncOutcome | None:
     """Carry out the work under its locks; return None if it is about other targets by then."""
     versions = ledgers.versions(sync.rule.name, sync.event.repo)
-    work = load_work(attempt, sync)
+    work = load()
     targets = work.targets if isinstance(work, RuleWork) else ()
     unfinished = unfinished_targets(attempt, sync, targets)
     places = [target.destination for target in (*targets, *unfinished)]
     with lock_destinations(places, attempt.claim, attempt.ports.publish) as generations:
         if ledgers.versions(sync.rule.name, sync.event.repo) != versions:
-            known, work = work, load_work(attempt, sync)
+            known, work = work, load()
             if identity_of(work) != identity_of(known):
                 return None
         restore_targets(attempt, unfinished, generations)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from sync_stack.core.environments import TargetFiles
 from sync_stack.core.ledger import Ledger
 from sync_stack.core.sink import Destination, Owner, TargetMarker, TargetPlace
-from sync_stack.core.tasks import TaskError, TaskKind
+from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import ledgers
@@ -80,16 +80,7 @@ def identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
     return "", work.cleans_up, places
 
 
-def load_work(attempt: Attempt, sync: RuleSync) -> Work:
-    """Return the targets of the ref, of the heal or of the purge. Raises KNOWN_ERRORS."""
-    if attempt.request.purge:
-        return _load_orphan(attempt, sync)
-    if attempt.task.kind == TaskKind.HEAL:
-        return _load_baseline(attempt, sync)
-    return _load_ref(attempt, sync)
-
-
-def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
+def load_ref(attempt: Attempt, sync: RuleSync) -> Work:
     """Return the targets of the head, or of a clean-up those to which something was applied."""
     attempt.stage("git", 0.0)
     attempt.heartbeat.check()
@@ -122,7 +113,7 @@ def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target
     )
 
 
-def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
+def load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
     """Return the target of a heal with the ledger's commit, whatever the ref is now.
 
     The outcome is `superseded` if the ledger is no longer the one that the watcher compared with.
@@ -162,7 +153,7 @@ def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
     return ledger if same and applied.rule_digest == sync.digest else None
 
 
-def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
+def load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
     """Return an orphan, of which all goes but protected keys and those with another's marker.
 
     Nothing is read from Git, and the rule's own protection applies.
