@@ -140,15 +140,17 @@ def pull_request_of(ref: str) -> int:
     return int(parts[2]) if parts[2].isascii() and parts[2].isdigit() else 0
 
 
-def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
-    """Return what the rule's sink needs to name the destination of a target."""
-    names = template_names(rule, event, env)
+def place_of(rule: Rule, repo: str, names: Mapping[str, str]) -> TargetPlace:
+    """Return what the rule's sink needs to name the destination of a target.
+
+    `names`: as `template_names` returns them.
+    """
     return TargetPlace(
         rule=rule.name,
         tenant=rule.tenant,
         datasource=rule.datasource,
-        env=env,
-        repo=event.repo,
+        env=names["env"],
+        repo=repo,
         rendered=render(rule.destination_template, names) if rule.destination_template else "",
         overrides={
             name: value for name in SINK_FLAGS if (value := getattr(rule, name)) is not None
@@ -219,7 +221,7 @@ def is_produced(rule: Rule, target: TargetLocation, sink: Sink) -> bool:
     name = RefName(rule=rule.name, repo=target.repo, ref=target.ref)
     try:
         event = event_of_ref(name, refs.find(name), platform=rule.platform, clone_url="")
-        place = place_of(rule, event, target.env)
+        place = place_of(rule, target.repo, template_names(rule, event, target.env))
         same_place = sink.destination(place).id == target.destination_id
     except (BadPayload, SinkError):
         return False

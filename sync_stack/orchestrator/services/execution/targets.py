@@ -97,7 +97,8 @@ def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target
     """Return the target at its destination, with its ledger. Raises SinkError."""
     rule, event, bundle = ref_state.sync.rule, ref_state.event, attempt.bundle
     sink = attempt.open_sink(rule.datasource)
-    place = place_of(rule, event, files.env)
+    names = template_names(rule, event, files.env)
+    place = place_of(rule, event.repo, names)
     destination = sink.destination(place)
     key = TargetKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
     # rules that this build cannot serve exist as well
@@ -109,7 +110,7 @@ def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target
         destination=destination,
         sink=sink,
         ledger=ledgers.find(key) or ledgers.adoptable(key, known_rules),
-        names=template_names(rule, event, files.env),
+        names=names,
     )
 
 
