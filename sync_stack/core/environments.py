@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sync_stack.core.bundle.rules import OnMissingFile, Rule
+from sync_stack.core.bundle.rules import CleanupAction, OnMissingFile, Rule
 from sync_stack.core.events import Event, EventKind
 from sync_stack.core.formats import by_name
 from sync_stack.core.globs import is_literal, matches
@@ -136,6 +136,17 @@ def mapped_branch(branch_map: Mapping[str, str], branch: str) -> str:
         return branch_map[branch]
     fitting = [p for p in branch_map if not is_literal(p) and matches(p, branch)]
     return branch_map[max(fitting, key=lambda p: (len(p), p))] if fitting else ""
+
+
+def is_cleaned_up(rule: Rule, found: Resolution) -> bool:
+    """Return whether the rule deletes what it wrote to an environment whose ref is gone."""
+    cleanup = rule.cleanup
+    actions = {
+        EnvironmentSource.BRANCH: cleanup.on_branch_delete,
+        EnvironmentSource.TAG: cleanup.on_tag_delete,
+        EnvironmentSource.PULL_REQUEST: cleanup.on_pr_close,
+    }
+    return actions.get(found.source) is CleanupAction.PRUNE
 
 
 def _derive(source: EnvironmentSource, environment: str) -> Resolution:

@@ -160,6 +160,19 @@ def refuse_overlap(destination: Destination, older: Mapping[str, Destination]) -
             )
 
 
+def refuse_shared(
+    records: AbstractSet[str], others: Iterable[tuple[str, AbstractSet[str]]]
+) -> None:
+    """Raise PlanRefused when another environment of the same rule sync writes one of the records.
+
+    `others`: environment and records of each target at the same destination.
+    """
+    for env, theirs in others:
+        if shared := records & theirs:
+            detail = f"{min(shared)!r} also belongs to environment {env!r}"
+            raise PlanRefused("ownership_conflict", detail, shared)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedKeys:
     """The keys that a target owns by name, and the records that it has written before.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sync_stack.core.bundle.rules import SyncMode
@@ -15,13 +15,22 @@ from sync_stack.core.ledger import Ledger, LedgerKey, RetainedKey, digest, diges
 from sync_stack.core.ownership import (
     DesiredKey,
     OwnedKeys,
+    PlanRefused,
     PlanRequest,
     PruneDecision,
     decide_ownership,
 )
 from sync_stack.core.sink import MISTYPED, Delete, Live, LiveRecord, Put
 
-__all__ = ["DesiredKey", "Plan", "PlanRequest", "applied_keys", "plan_apply", "retained_keys"]
+__all__ = [
+    "DesiredKey",
+    "Plan",
+    "PlanRequest",
+    "applied_keys",
+    "plan_apply",
+    "plan_dry_run",
+    "retained_keys",
+]
 
 AUTO_UPSERT_KEYS: Final = 500
 
@@ -53,6 +62,10 @@ class Plan:
     def __bool__(self) -> bool:
         """Whether there is anything to send to the sink."""
         return bool(self.puts or self.deletes)
+
+    @property
+    def put_records(self) -> frozenset[str]:
+        return frozenset(put.record for put in self.puts)
 
     def unverified_records(self, live: Live) -> tuple[str, ...]:
         """Return the touched records that do not read back as planned, sorted."""
@@ -93,6 +106,19 @@ def plan_apply(request: PlanRequest) -> Plan:
         retained={key: name for key, name in (carried | kept).items() if key not in decision.held},
         held=decision.held,
     )
+
+
+def plan_dry_run(request: PlanRequest) -> tuple[Plan, PlanRefused | None]:
+    """Return the plan; if a guard stops it, the plan without the guard, and the refusal.
+
+    Raise PlanRefused where nothing else may be written either.
+    """
+    try:
+        return plan_apply(request), None
+    except PlanRefused as refused:
+        if refused.code != "prune_guard":
+            raise
+        return plan_apply(replace(request, limits_waived=True)), refused
 
 
 def effective_mode(request: PlanRequest) -> SyncMode:

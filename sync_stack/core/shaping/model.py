@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from readers.diagnostics import Diagnostic
 from readers.tree import Tree
+from sync_stack.core.bundle.datasources import KeyCase
 from sync_stack.core.bundle.rules import EnvSlice, KeyFormat, Rule, Variable
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.file_errors import ShapingError
 from sync_stack.core.shaping.leaves import value_problem
 from sync_stack.core.shaping.schema import Schema, Unfetched
 from sync_stack.core.shaping.secrets import HIDDEN, SecretRules, unavailable
+from sync_stack.core.tasks import TaskError
+
+_SPELLINGS: Final[Mapping[KeyCase, Callable[[str], str]]] = {
+    KeyCase.KEEP: str,
+    KeyCase.UPPER: str.upper,
+    KeyCase.LOWER: str.lower,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +122,22 @@ class Shaped:
             key: self.values[key] if found.secret is None else _fetched_value(key, found, fetched)
             for key, found in self.keys.items()
         }
+
+    def spell_keys(self, case: KeyCase) -> dict[str, str]:
+        """Return each key by its name at a destination. Raises TaskError(key_conflict)."""
+        spelling = _SPELLINGS[case]
+        names: dict[str, str] = {}
+        for key, found in self.keys.items():
+            name = spelling(key)
+            if name in names:
+                detail = f"{names[name]!r} and {key!r} both become {name!r} at this destination"
+                raise TaskError("key_conflict", detail, file=found.file, line=found.line)
+            names[name] = key
+        return names
+
+    def logged_keys(self, case: KeyCase) -> frozenset[str]:
+        """Return the names of the keys that `@logger()` or `x-partita-log` marks."""
+        return frozenset(_SPELLINGS[case](key) for key, found in self.keys.items() if found.logged)
 
 
 def _fetched_value(key: str, found: ShapedKey, fetched: Mapping[SecretRef, str]) -> str:

@@ -14,10 +14,9 @@ from sync_stack.core.bundle.platforms import Platform
 from sync_stack.core.bundle.rules import Rule
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.environments import (
-    EnvironmentSource,
-    Resolution,
     TargetFiles,
     environment_of_ref,
+    is_cleaned_up,
     target_files,
 )
 from sync_stack.core.events import Effect, Event, EventKind
@@ -36,7 +35,6 @@ from sync_stack.repositories.entry import readable
 log: Final = logging.getLogger(__name__)
 _PERMANENT: Final = ("path_is_symlink", "path_is_submodule", "lfs_pointer", "file_too_large")
 MIN_PREFIX: Final = 7
-_UNMAPPED: Final = Resolution(source=EnvironmentSource.NONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +43,8 @@ class RefState:
 
     `head` is GONE if the ref is gone; `rule` has overrides applied. `tree`: path → entry of the
     head; None where it is not read: the ref is gone, closed or not mapped. `files`: of each
-    environment of the head.
+    environment to sync, or, without a tree, to clean up. `message`: why there is none, or what
+    is said if nothing was written there.
     """
 
     sync: RuleSync
@@ -56,24 +55,21 @@ class RefState:
     rule_digest: str
     override_commit: str = ""
     warnings: tuple[str, ...] = ()
-    closed: bool = False
-    found: Resolution = _UNMAPPED
     tree: Mapping[str, TreeEntry] | None = None
     files: tuple[TargetFiles, ...] = ()
+    message: str = ""
 
-    @property
-    def gone(self) -> bool:
-        return self.head == GONE
-
-    def outcome(self, message: str) -> RuleSyncOutcome:
+    def outcome(self) -> RuleSyncOutcome:
         """Return the outcome of a rule sync of the ref that did nothing."""
-        return RuleSyncOutcome(message=message, commit=self.head, rule_digest=self.rule_digest)
+        return RuleSyncOutcome(message=self.message, commit=self.head, rule_digest=self.rule_digest)
 
 
 def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
-    """Read a ref from the remote. Raises GitError, and TaskError(ref_lagging) if the host lags."""
-    attempt.stage("git", 0.0)
-    attempt.heartbeat.check()
+    """Read a ref from the remote. Raises GitError, and TaskError(ref_lagging) if the host lags.
+
+    A ref that is gone has a clean-up, and a pull request that is closed, unless a later event of
+    it was handled.
+    """
     source = _source(attempt, sync)
     remote = attempt.ports.repositories.ls_remote(source)
     head = attempt.heads[sync.key] = remote.refs.get(sync.event.ref, GONE)
@@ -84,10 +80,19 @@ def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
     own = _overrides_at(attempt, source, sync.rule, default)
     event = replace(sync.event, default_branch=remote.head_branch)
     found = environment_of_ref(own.rule, event, default_branch=remote.head_branch, refs=remote.refs)
-    tree = None
-    if not (found.word or head == GONE or closed):
+    tree: Mapping[str, TreeEntry] | None = None
+    files: tuple[TargetFiles, ...] = ()
+    if found.word:
+        message = found.word
+    elif head == GONE or closed:
+        message = "ref_deleted" if head == GONE else "pull_request_ignored"
+        if is_cleaned_up(own.rule, found) and not later_record(sync):
+            files = (TargetFiles(env=found.environment),)
+    else:
+        message = "no_files"
         tree = _tree(attempt, source, head, ref=event.ref)
         mark_read(sync)
+        files = target_files(own.rule, found, tree)
     return RefState(
         sync=sync,
         source=source,
@@ -97,17 +102,18 @@ def read_ref(attempt: Attempt, sync: RuleSync) -> RefState:
         rule_digest=sync.digest,
         override_commit=own.commit,
         warnings=own.warnings,
-        closed=closed,
-        found=found,
         tree=tree,
-        files=target_files(own.rule, found, tree) if tree is not None else (),
+        files=files,
+        message=message,
     )
 
 
-def read_baseline(attempt: Attempt, sync: RuleSync, applied: TargetState) -> RefState:
+def read_baseline(attempt: Attempt, sync: RuleSync, env: str, applied: TargetState) -> RefState:
     """Read the commit that was applied to a target, whatever the ref is now. Raises GitError."""
     source = _source(attempt, sync)
     own = _overrides_at(attempt, source, sync.rule, applied.override_commit)
+    tree = _tree(attempt, source, applied.commit, ref=sync.event.ref)
+    files = TargetFiles(env=env, files=applied.files, missing=applied.missing_files())
     return RefState(
         sync=sync,
         source=source,
@@ -116,7 +122,8 @@ def read_baseline(attempt: Attempt, sync: RuleSync, applied: TargetState) -> Ref
         rule=own.rule,
         rule_digest=applied.rule_digest,
         override_commit=applied.override_commit,
-        tree=_tree(attempt, source, applied.commit, ref=sync.event.ref),
+        tree=tree,
+        files=(files,),
     )
 
 
@@ -175,7 +182,8 @@ def _overrides_at(
     if rule.allow_overrides is False or not commit:
         return RuleWithOverrides(rule=rule)
     try:
-        entry = readable(_tree(attempt, source, commit), FILE_NAME)
+        tree = _tree(attempt, source, commit)
+        entry = readable(tree, FILE_NAME)
         read = attempt.ports.repositories.content
         content = read(source, entry, max_bytes=MAX_BYTES) if entry else None
         found = apply_overrides(rule, content)

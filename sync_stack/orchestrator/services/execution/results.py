@@ -23,12 +23,8 @@ from sync_stack.orchestrator.domain.task_documents import (
 )
 from sync_stack.orchestrator.services.execution.attempt import RuleSync
 from sync_stack.orchestrator.services.execution.ref_state import RefState
-from sync_stack.orchestrator.services.execution.targets import (
-    RuleWork,
-    Target,
-    TargetFailed,
-    TargetPlan,
-)
+from sync_stack.orchestrator.services.execution.target_plans import TargetFailed, TargetPlan
+from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
 from sync_stack.repositories import GitError
 
 KNOWN_ERRORS: Final = (TaskError, GitError, SinkError, ShapingError, PlanRefused, SecretError)
@@ -207,7 +203,7 @@ def _target(ref_state: RefState, target: Target) -> TargetOutcome:
 def _applied_outcome(ref_state: RefState, planned: TargetPlan) -> TargetOutcome:
     plan = planned.plan
     changed = plan.written or plan.pruned
-    warnings = [*ref_state.warnings, *map(str, planned.shaped.warnings)][:MAX_WARNINGS]
+    warnings = [*ref_state.warnings, *map(str, planned.content.shaped.warnings)][:MAX_WARNINGS]
     return replace(
         _target(ref_state, planned.target),
         committed=True,
@@ -231,12 +227,12 @@ def _files(planned: TargetPlan) -> list[FileOutcome]:
         FileOutcome(
             file=each.file,
             env=env,
-            format=planned.formats.get(each.file, ""),
+            format=planned.content.formats.get(each.file, ""),
             keys=each.keys,
             validation=each.validation,
             status="ok" if each.keys else "empty",
         )
-        for each in planned.shaped.files
+        for each in planned.content.shaped.files
     ]
     return found + _missing(planned.target)
 

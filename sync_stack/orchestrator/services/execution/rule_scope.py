@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any, Final
@@ -19,17 +19,63 @@ from sync_stack.core.bundle.model import Bundle
 from sync_stack.core.bundle.rules import SINK_FLAGS, Rule
 from sync_stack.core.bundle.secrets import SecretRef
 from sync_stack.core.environments import EnvironmentSource, resolve, slug
-from sync_stack.core.events import BadPayload, Event, EventKind, ref_fields
+from sync_stack.core.events import BadPayload, Effect, Event, EventKind, ref_fields
 from sync_stack.core.git_platform import git_platform
 from sync_stack.core.globs import matches
 from sync_stack.core.sink import Sink, SinkError, TargetPlace
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.derived_keys import digest_key_id
 from sync_stack.orchestrator.domain.identity import RecordedRef, RefName
+from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.models import LedgerTarget
-from sync_stack.orchestrator.selectors import refs
+from sync_stack.orchestrator.selectors import ledgers, refs
+from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 
 _OF_PULL_REQUEST: Final = re.compile(r"pr-\d+")
+
+
+def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[RuleSync]:
+    """Return a rule sync for each event, in order, and each rule of the segment that matches it."""
+    found = []
+    for number, event in enumerate(request.events):
+        for rule in bundle.rules_of_segment(segment):
+            named = not request.rules or rule.name in request.rules
+            if named and rule.platform == event.platform and is_for(rule, event.repo):
+                requested = replace(rule, dry_run=rule.dry_run or request.dry_run)
+                sync = RuleSync(
+                    rule=requested,
+                    event=event,
+                    number=number,
+                    effect=_effect(bundle, event),
+                    digest=rule_digest(bundle, requested),
+                )
+                found.append(sync)
+    return found
+
+
+def _effect(bundle: Bundle, event: Event) -> Effect:
+    """Return what the action of a pull request asks for; anything else asks for a sync."""
+    if event.kind is not EventKind.PULL_REQUEST or not event.action:
+        return Effect.SYNC
+    return git_platform(bundle.platform(event.platform)).effect(event.action)
+
+
+def purge_sync_of(attempt: Attempt) -> RuleSync | None:
+    """Return a sync of the target's rule, or of a substitute; None without a target."""
+    row = ledgers.get_row(attempt.request.purge)
+    if row is None:
+        return None
+    rule = attempt.bundle.find_rule(row.rule_id) or Rule(
+        name=row.rule_id,
+        platform=row.platform,
+        datasource=row.datasource,
+        segment=row.datasource,
+        repositories=(row.repo,),
+    )
+    event = Event(
+        platform=row.platform, kind=EventKind.PUSH, repo=row.repo, clone_url="", ref=row.ref
+    )
+    return RuleSync(rule=replace(rule, dry_run=False), event=event)
 
 
 def rule_digest(bundle: Bundle, rule: Rule) -> str:
@@ -94,15 +140,17 @@ def pull_request_of(ref: str) -> int:
     return int(parts[2]) if parts[2].isascii() and parts[2].isdigit() else 0
 
 
-def place_of(rule: Rule, event: Event, env: str) -> TargetPlace:
-    """Return what the rule's sink needs to name the destination of a target."""
-    names = template_names(rule, event, env)
+def place_of(rule: Rule, repo: str, names: Mapping[str, str]) -> TargetPlace:
+    """Return what the rule's sink needs to name the destination of a target.
+
+    `names`: as `template_names` returns them.
+    """
     return TargetPlace(
         rule=rule.name,
         tenant=rule.tenant,
         datasource=rule.datasource,
-        env=env,
-        repo=event.repo,
+        env=names["env"],
+        repo=repo,
         rendered=render(rule.destination_template, names) if rule.destination_template else "",
         overrides={
             name: value for name in SINK_FLAGS if (value := getattr(rule, name)) is not None
@@ -173,7 +221,7 @@ def is_produced(rule: Rule, target: TargetLocation, sink: Sink) -> bool:
     name = RefName(rule=rule.name, repo=target.repo, ref=target.ref)
     try:
         event = event_of_ref(name, refs.find(name), platform=rule.platform, clone_url="")
-        place = place_of(rule, event, target.env)
+        place = place_of(rule, target.repo, template_names(rule, event, target.env))
         same_place = sink.destination(place).id == target.destination_id
     except (BadPayload, SinkError):
         return False

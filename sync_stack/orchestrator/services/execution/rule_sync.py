@@ -1,48 +1,35 @@
 """Run one rule of a task: a sync, a heal or the purge of an orphan.
 
-Each loads its targets, locks their destinations, decides on all changes, writes them and commits.
+Each loads its own targets. Then all of them lock the destinations, finish what earlier attempts
+left, plan all changes, write them and commit.
 (reference: sync-stack 4.2, 4.7, 4.8, 6.5)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from sync_stack.core.bundle.model import Bundle
-from sync_stack.core.bundle.rules import Rule
-from sync_stack.core.events import Effect, Event, EventKind
-from sync_stack.core.git_platform import git_platform
-from sync_stack.core.ownership import PlanRefused
-from sync_stack.core.plan import plan_apply
+from sync_stack.core.events import Effect
 from sync_stack.core.tasks import TaskError
-from sync_stack.orchestrator.domain.task_documents import (
-    RuleSyncOutcome,
-    TargetOutcome,
-    TaskRequest,
-)
+from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome, TargetOutcome
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.destination_locks import lock_destinations
 from sync_stack.orchestrator.services.execution import results
 from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
+from sync_stack.orchestrator.services.execution.recovery import restore_targets
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
-from sync_stack.orchestrator.services.execution.rule_scope import is_for, rule_digest
-from sync_stack.orchestrator.services.execution.target_content import load_target
-from sync_stack.orchestrator.services.execution.target_writes import (
-    commit_targets,
-    finish_intent,
-    restore_targets,
-    write_targets,
-)
+from sync_stack.orchestrator.services.execution.target_content import load_targets
+from sync_stack.orchestrator.services.execution.target_plans import TargetFailed, plan_targets
+from sync_stack.orchestrator.services.execution.target_writes import commit_targets, write_targets
 from sync_stack.orchestrator.services.execution.targets import (
-    LoadedTarget,
     RuleWork,
-    Target,
-    TargetFailed,
-    TargetPlan,
+    Work,
     identity_of,
-    load_work,
+    load_baseline,
+    load_orphan,
+    load_ref,
     unfinished_targets,
 )
 
@@ -57,64 +44,17 @@ class RuleSyncFailed(Exception):
     targets: Sequence[TargetOutcome]
 
 
-def rule_syncs_of(bundle: Bundle, request: TaskRequest, segment: str) -> list[RuleSync]:
-    """Return a rule sync for each event, in order, and each rule of the segment that matches it."""
-    found = []
-    for number, event in enumerate(request.events):
-        for rule in bundle.rules_of_segment(segment):
-            named = not request.rules or rule.name in request.rules
-            if named and rule.platform == event.platform and is_for(rule, event.repo):
-                requested = replace(rule, dry_run=rule.dry_run or request.dry_run)
-                sync = RuleSync(
-                    rule=requested,
-                    event=event,
-                    number=number,
-                    effect=_effect(bundle, event),
-                    digest=rule_digest(bundle, requested),
-                )
-                found.append(sync)
-    return found
-
-
-def _effect(bundle: Bundle, event: Event) -> Effect:
-    """Return what the action of a pull request asks for; anything else asks for a sync."""
-    if event.kind is not EventKind.PULL_REQUEST or not event.action:
-        return Effect.SYNC
-    return git_platform(bundle.platform(event.platform)).effect(event.action)
-
-
-def purge_sync_of(attempt: Attempt) -> RuleSync | None:
-    """Return a sync of the target's rule, or of a substitute; None without a target."""
-    row = ledgers.get_row(attempt.request.purge)
-    if row is None:
-        return None
-    rule = attempt.bundle.find_rule(row.rule_id) or Rule(
-        name=row.rule_id,
-        platform=row.platform,
-        datasource=row.datasource,
-        segment=row.datasource,
-        repositories=(row.repo,),
-    )
-    event = Event(
-        platform=row.platform, kind=EventKind.PUSH, repo=row.repo, clone_url="", ref=row.ref
-    )
-    return RuleSync(rule=replace(rule, dry_run=False), event=event)
-
-
 def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
-    """Sync, heal or purge; return the stored outcome.
+    """Bring the targets of a ref to its head; return the stored outcome.
 
     A permanent failure restores what an earlier attempt left half written.
-    Raises RuleSyncFailed, LostTask, KNOWN_ERRORS.
+    Raises RuleSyncFailed, LostTask, KNOWN_ERRORS, as those below.
     """
-    if attempt.follows_ref and sync.effect is Effect.NONE:
+    if sync.effect is Effect.NONE:
         outcome = RuleSyncOutcome(message="pull_request_action_ignored")
         return attempt.finish_rule_sync(sync, outcome)
     try:
-        for _ in range(_TRIES):
-            if ended := _run_once(attempt, sync):
-                return ended
-        raise TaskError("destination_busy", "other syncs keep changing the targets")
+        return _run(attempt, sync, lambda: load_ref(attempt, sync))
     except (RuleSyncFailed, *KNOWN_ERRORS) as error:
         known = error.error if isinstance(error, RuleSyncFailed) else task_error(error)
         if not known.retryable and (unfinished := unfinished_targets(attempt, sync)):
@@ -124,16 +64,33 @@ def run_rule_sync(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
         raise
 
 
-def _run_once(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome | None:
+def run_heal(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
+    """Write what differs from the baseline of a target; return the stored outcome."""
+    return _run(attempt, sync, lambda: load_baseline(attempt, sync))
+
+
+def run_purge(attempt: Attempt, sync: RuleSync) -> RuleSyncOutcome:
+    """Delete what an orphan owns; return the stored outcome."""
+    return _run(attempt, sync, lambda: load_orphan(attempt, sync))
+
+
+def _run(attempt: Attempt, sync: RuleSync, load: Callable[[], Work]) -> RuleSyncOutcome:
+    for _ in range(_TRIES):
+        if ended := _run_once(attempt, sync, load):
+            return ended
+    raise TaskError("destination_busy", "other syncs keep changing the targets")
+
+
+def _run_once(attempt: Attempt, sync: RuleSync, load: Callable[[], Work]) -> RuleSyncOutcome | None:
     """Carry out the work under its locks; return None if it is about other targets by then."""
     versions = ledgers.versions(sync.rule.name, sync.event.repo)
-    work = load_work(attempt, sync)
+    work = load()
     targets = work.targets if isinstance(work, RuleWork) else ()
     unfinished = unfinished_targets(attempt, sync, targets)
     places = [target.destination for target in (*targets, *unfinished)]
     with lock_destinations(places, attempt.claim, attempt.ports.publish) as generations:
         if ledgers.versions(sync.rule.name, sync.event.repo) != versions:
-            known, work = work, load_work(attempt, sync)
+            known, work = work, load()
             if identity_of(work) != identity_of(known):
                 return None
         restore_targets(attempt, unfinished, generations)
@@ -149,9 +106,9 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutc
     ref_state, targets, dry_run = work.ref_state, work.targets, work.ref_state.rule.dry_run
     if not work.cleans_up:
         attempt.stage("plan", 0.25)
-    found = _load_targets(attempt, work)
+    found = load_targets(attempt, work)
     try:
-        planned = _plan_targets(found, dry_run=dry_run)
+        planned = plan_targets(found, dry_run=dry_run)
         if planned and not dry_run:
             targets = tuple(each.target for each in planned)
             write_targets(attempt, ref_state, planned)
@@ -161,82 +118,5 @@ def _carry_out(attempt: Attempt, sync: RuleSync, work: RuleWork) -> RuleSyncOutc
     outcome = results.outcome_of(work, planned, found.idle)
     attempt.finish_rule_sync(sync, outcome)
     if not dry_run:
-        commit_targets(attempt, ref_state, planned)
+        commit_targets(attempt, work, planned)
     return outcome
-
-
-@dataclass(slots=True, kw_only=True)
-class LoadedTargets:
-    """`idle`: targets with nothing to write, each with `no_files` or `env_not_in_file`.
-
-    `failure`: why one target, and with it those after it, was not loaded.
-    """
-
-    loaded: list[LoadedTarget] = field(default_factory=list)
-    idle: list[tuple[Target, str]] = field(default_factory=list)
-    failure: TargetFailed | None = None
-
-
-def _load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
-    """Finish the intents of earlier attempts, and load targets up to the first that fails.
-
-    Raises LostTask.
-    """
-    found, ref_state = LoadedTargets(), work.ref_state
-    for target in work.targets:
-        try:
-            older = () if ref_state.rule.dry_run else finish_intent(attempt, target, ref_state)
-            loaded = load_target(attempt, ref_state, target, older)
-        except KNOWN_ERRORS as error:
-            found.failure = TargetFailed(target, error)
-            break
-        if isinstance(loaded, LoadedTarget):
-            found.loaded.append(loaded)
-        else:
-            found.idle.append((target, loaded))
-    return found
-
-
-def _plan_targets(found: LoadedTargets, *, dry_run: bool) -> list[TargetPlan]:
-    """Return the plan of each target. Raises TargetFailed, also for one that was not loaded.
-
-    A guard stops a dry run only after the other targets are planned.
-    """
-    planned: list[TargetPlan] = []
-    failure: TargetFailed | None = None
-    for each in found.loaded:
-        try:
-            plan = TargetPlan(
-                target=each.target,
-                shaped=each.shaped,
-                formats=each.formats,
-                logged=each.logged,
-                request=each.request,
-                plan=plan_apply(each.request),
-                journal=each.older,
-                replans_left=each.request.capabilities.replans,
-            )
-            _refuse_shared(plan, planned)
-        except PlanRefused as refused:
-            if refused.code != "prune_guard" or not dry_run:
-                raise TargetFailed(each.target, refused) from refused
-            stopped = plan_apply(replace(each.request, limits_waived=True))
-            failure = failure or TargetFailed(
-                each.target, refused, stopped=stopped, planned=planned
-            )
-        else:
-            planned.append(plan)
-    if failure := found.failure or failure:
-        raise failure
-    return planned
-
-
-def _refuse_shared(found: TargetPlan, others: Sequence[TargetPlan]) -> None:
-    """Raise PlanRefused if another target of the rule sync writes one of these records."""
-    records = {put.record for put in found.plan.puts}
-    for other in others:
-        if other.target.destination.id != found.target.destination.id:
-            continue
-        if shared := records & {put.record for put in other.plan.puts}:
-            detail = f"{min(shared)!r} also belongs to environment {other.target.place.env!r}"
-            raise PlanRefused("ownership_conflict", detail, shared)

@@ -5,121 +5,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
-from sync_stack.configuration.secrets import SecretError
-from sync_stack.core.bundle.datasources import KeyCase
-from sync_stack.core.bundle.rules import Prune, Rule
+from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.formats import detect
-from sync_stack.core.journal import JournalRecord
 from sync_stack.core.ownership import refuse_overlap
 from sync_stack.core.plan import DesiredKey, PlanRequest
-from sync_stack.core.shaping.model import Shaped, ShapedKey, ShapingRules, SourceFile
+from sync_stack.core.shaping.model import Shaped, ShapingRules, SourceFile
 from sync_stack.core.shaping.pipeline import shape
-from sync_stack.core.shaping.schema import Schema, Unfetched
 from sync_stack.core.shaping.secrets import SecretRules
 from sync_stack.core.sink import Live
-from sync_stack.core.tasks import TaskError, TaskKind
 from sync_stack.core.templates import render
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.attempt import Attempt
-from sync_stack.orchestrator.services.execution.ref_state import RefState, git_source
-from sync_stack.orchestrator.services.execution.targets import LoadedTarget, Target
-from sync_stack.repositories import GitError, TreeEntry
+from sync_stack.orchestrator.services.execution.recovery import finish_intent
+from sync_stack.orchestrator.services.execution.ref_state import RefState
+from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS
+from sync_stack.orchestrator.services.execution.schema_registry import schemas_for
+from sync_stack.orchestrator.services.execution.target_plans import (
+    LoadedTarget,
+    LoadedTargets,
+    TargetContent,
+    TargetFailed,
+)
+from sync_stack.orchestrator.services.execution.targets import RuleWork, Target
+from sync_stack.repositories import TreeEntry
 from sync_stack.repositories.entry import readable
-from sync_stack.repositories.schemas import RegistryFolder
-
-FindSchema = Callable[[str], Schema | Unfetched | None]
-_CASES: Final[Mapping[KeyCase, Callable[[str], str]]] = {
-    KeyCase.KEEP: str,
-    KeyCase.UPPER: str.upper,
-    KeyCase.LOWER: str.lower,
-}
 
 
-def refresh_schemas(attempt: Attempt) -> None:
-    """Fetch the registry after a push to it. Raises TaskError, GitError, SecretError."""
-    registry = _registry(attempt)
-    if registry is None:
-        raise TaskError("rule_removed", "the bundle no longer has a schema registry")
-    attempt.ports.schemas.refresh(registry)
+def load_targets(attempt: Attempt, work: RuleWork) -> LoadedTargets:
+    """Finish the intents of earlier attempts, and load targets up to the first that fails.
 
-
-def _schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
-    """Return a function from a file to its schema, all of one commit of the registry.
-
-    The central `file_name` selects the schema even if the repository names another file: a
-    repository cannot choose what it is checked against.
+    Raises LostTask.
     """
-    try:
-        registry = _registry(attempt)
-        if registry is None:
-            return lambda _file: None
-        shelf = attempt.ports.schemas.shelf(registry)
-    except (GitError, SecretError) as error:
-        unfetched = Unfetched(reason=str(error))
-        return lambda _file: unfetched
-
-    def find(file: str) -> Schema | Unfetched | None:
+    found, ref_state = LoadedTargets(), work.ref_state
+    for target in work.targets:
         try:
-            return shelf.schema_of(file, central_file=rule.file_name)
-        except GitError as error:
-            return Unfetched(reason=str(error))
-
-    return find
-
-
-def _registry(attempt: Attempt) -> RegistryFolder | None:
-    bundle = attempt.bundle
-    found = bundle.schema_registry
-    if found is None:
-        return None
-    platform = bundle.platform(found.platform)
-    source = git_source(platform, None, found.repo, attempt.ports.resolve)
-    return RegistryFolder(source=source, branch=found.branch, path=found.path.strip("/"))
+            older = () if ref_state.rule.dry_run else finish_intent(attempt, target, ref_state)
+            content = _read_content(attempt, ref_state, target)
+            if isinstance(content, str):
+                found.idle.append((target, content))
+                continue
+            request = _plan_request(attempt, work, target, content)
+            request = read_destination(target, request)
+        except KNOWN_ERRORS as error:
+            found.failure = TargetFailed(target, error)
+            break
+        loaded = LoadedTarget(target=target, content=content, request=request, older=older)
+        found.loaded.append(loaded)
+    return found
 
 
-def load_target(
-    attempt: Attempt, ref_state: RefState, target: Target, older: tuple[JournalRecord, ...]
-) -> LoadedTarget | str:
-    """Return the target with what it is planned from, or why it has nothing to write.
-
-    `older`: the journal of an attempt that is rolled forward. Raises KNOWN_ERRORS.
-    """
-    rule, tree = ref_state.rule, ref_state.tree
-    shaped = Shaped(values={}, keys={})
-    formats: Mapping[str, str] = {}
-    desired: Mapping[str, DesiredKey] = {}
-    if tree is not None:
-        if not target.files.files:
-            return "no_files"
-        shaped, formats = _shape_target(attempt, ref_state, target, tree)
-        if shaped.env_not_in_file:
-            return "env_not_in_file"
-        desired = _desired_keys(attempt, ref_state, target, shaped)
-    cleans_up, logged = tree is None, _logged_keys(target, shaped)
-    request = PlanRequest(
+def _plan_request(
+    attempt: Attempt, work: RuleWork, target: Target, content: TargetContent
+) -> PlanRequest:
+    """Return what a target is planned from, without what is live."""
+    rule, cleans_up = work.ref_state.rule, work.cleans_up
+    return PlanRequest(
         owner=target.owner,
         capabilities=target.sink.capabilities,
-        desired=desired,
+        desired=content.desired,
         live=Live(),
         mode=rule.sync_mode,
         prune=Prune(enabled=True, protection=rule.prune.protection) if cleans_up else rule.prune,
         missing_files=target.files.missing,
         approved=attempt.approved_keys(target.destination.id, target.place.env),
         adopt=rule.adopt,
-        heal=attempt.task.kind == TaskKind.HEAL,
+        heal=work.heals,
         limits_waived=cleans_up,
-    )
-    return LoadedTarget(
-        target=target,
-        request=read_destination(target, request),
-        shaped=shaped,
-        formats=formats,
-        logged=logged,
-        older=older,
     )
 
 
@@ -145,6 +99,27 @@ def read_destination(target: Target, request: PlanRequest) -> PlanRequest:
     return replace(request, ledger=ledger, live=live, taken=taken)
 
 
+def _read_content(attempt: Attempt, ref_state: RefState, target: Target) -> TargetContent | str:
+    """Return the content of a target's files, or why it has nothing to write.
+
+    A clean-up reads no file. Raises GitError, ShapingError, SecretError, TaskError.
+    """
+    tree = ref_state.tree
+    if tree is None:
+        return TargetContent()
+    if not target.files.files:
+        return "no_files"
+    shaped, formats = _shape_target(attempt, ref_state, target, tree)
+    if shaped.env_not_in_file:
+        return "env_not_in_file"
+    return TargetContent(
+        desired=_desired_keys(attempt, ref_state, target, shaped),
+        shaped=shaped,
+        formats=formats,
+        logged=shaped.logged_keys(target.sink.capabilities.key_case),
+    )
+
+
 def _shape_target(
     attempt: Attempt,
     ref_state: RefState,
@@ -156,7 +131,7 @@ def _shape_target(
     rules = _shaping_rules(attempt, ref_state, target)
     entries = [entry for path in target.files.files if (entry := readable(tree, path))]
     repositories.bring(ref_state.source, entries)
-    find_schema = _schemas_for(attempt, ref_state.sync.rule)
+    find_schema = schemas_for(attempt, ref_state.sync.rule)
     sources, formats = [], {}
     for entry in entries:
         content = repositories.content(ref_state.source, entry, max_bytes=rule.max_file_bytes)
@@ -192,31 +167,13 @@ def _desired_keys(
             ref: attempt.ports.resolve(ref, target.names) for ref in set(shaped.secrets.values())
         }
         values = shaped.complete(fetched)
-    return {
-        name: DesiredKey(
+    desired = {}
+    for name, key in shaped.spell_keys(target.sink.capabilities.key_case).items():
+        found = shaped.keys[key]
+        desired[name] = DesiredKey(
             value=values[key],
             record=target.sink.record(target.place, target.destination, name, found.file),
             file=found.file,
             secret=found.secret is not None,
         )
-        for name, key, found in _fold_case(target, shaped)
-    }
-
-
-def _logged_keys(target: Target, shaped: Shaped) -> frozenset[str]:
-    """Return the keys that `@logger()` or `x-partita-log` names, as the sink spells them."""
-    cased = _CASES[target.sink.capabilities.key_case]
-    return frozenset(cased(key) for key, found in shaped.keys.items() if found.logged)
-
-
-def _fold_case(target: Target, shaped: Shaped) -> list[tuple[str, str, ShapedKey]]:
-    """Return (name in the sink, key, shaped key) of each key. Raises TaskError(key_conflict)."""
-    cased = _CASES[target.sink.capabilities.key_case]
-    names: dict[str, str] = {}
-    for key, found in shaped.keys.items():
-        name = cased(key)
-        if name in names:
-            detail = f"{names[name]!r} and {key!r} both become {name!r} at this destination"
-            raise TaskError("key_conflict", detail, file=found.file, line=found.line)
-        names[name] = key
-    return [(name, key, shaped.keys[key]) for name, key in names.items()]
+    return desired

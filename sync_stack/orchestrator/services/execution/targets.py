@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sync_stack.core.bundle.rules import CleanupAction
-from sync_stack.core.environments import EnvironmentSource, TargetFiles
-from sync_stack.core.journal import JournalRecord
+from sync_stack.core.environments import TargetFiles
 from sync_stack.core.ledger import Ledger
-from sync_stack.core.plan import Plan, PlanRequest
-from sync_stack.core.shaping.model import Shaped
-from sync_stack.core.sink import Destination, Owner, TargetPlace
-from sync_stack.core.tasks import TaskError, TaskKind
+from sync_stack.core.sink import Destination, Owner, TargetMarker, TargetPlace
+from sync_stack.core.tasks import TaskError
 from sync_stack.orchestrator.domain.identity import TargetKey
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.selectors import ledgers
@@ -30,7 +26,6 @@ from sync_stack.orchestrator.services.execution.rule_scope import (
     place_of,
     template_names,
 )
-from sync_stack.orchestrator.services.ref_records import later_record
 from sync_stack.repositories import RepositorySource
 
 
@@ -59,10 +54,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWork:
-    """The targets to sync with the files of a ref's tree, or, without a tree, to clean up."""
+    """The targets to sync with the files of a ref's tree, or, without a tree, to clean up.
+
+    `heals`: only what differs is written. `purges`: the ledger goes as well.
+    """
 
     ref_state: RefState
     targets: tuple[Target, ...]
+    heals: bool = False
+    purges: bool = False
 
     @property
     def cleans_up(self) -> bool:
@@ -80,104 +80,25 @@ def identity_of(work: Work) -> tuple[str, bool, set[tuple[str, str]]]:
     return "", work.cleans_up, places
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedTarget:
-    """All that a target is planned from.
-
-    `formats`: file → format. `logged`: the keys whose changes are logged, as the sink spells them.
-    `older`: the journal of an attempt that is rolled forward.
-    """
-
-    target: Target
-    request: PlanRequest
-    shaped: Shaped
-    formats: Mapping[str, str]
-    logged: frozenset[str]
-    older: tuple[JournalRecord, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class TargetPlan:
-    """A target with its plan; a conflict leads to a new request and plan, `replans_left` times.
-
-    `journal`: what the writes replace, also those of an attempt that is rolled forward.
-    `restored`: how many keys were given back.
-    """
-
-    target: Target
-    shaped: Shaped
-    formats: Mapping[str, str]
-    logged: frozenset[str]
-    request: PlanRequest
-    plan: Plan
-    journal: tuple[JournalRecord, ...]
-    replans_left: int
-    restored: int = 0
-
-
-@dataclass(eq=False)
-class TargetFailed(Exception):
-    """An error at one target.
-
-    `planned`: all plans of a failed write; those of the other targets where a guard stopped a dry
-    run, and `stopped` is what would be done without the guard.
-    """
-
-    target: Target
-    cause: Exception
-    planned: Sequence[TargetPlan] = ()
-    stopped: Plan | None = None
-
-
-def load_work(attempt: Attempt, sync: RuleSync) -> Work:
-    """Return the targets of the ref, of the heal or of the purge. Raises KNOWN_ERRORS."""
-    if attempt.request.purge:
-        return _load_orphan(attempt, sync)
-    if attempt.task.kind == TaskKind.HEAL:
-        return _load_baseline(attempt, sync)
-    return _load_ref(attempt, sync)
-
-
-def _load_ref(attempt: Attempt, sync: RuleSync) -> Work:
-    """Return the targets of the head.
-
-    A ref that is gone has a clean-up, and a pull request that is closed, unless a later event of
-    it was handled. A closed one whose branch still exists is ignored, because nothing was deleted.
-    """
+def load_ref(attempt: Attempt, sync: RuleSync) -> Work:
+    """Return the targets of the head, or of a clean-up those to which something was applied."""
+    attempt.stage("git", 0.0)
+    attempt.heartbeat.check()
     ref_state = read_ref(attempt, sync)
-    if ref_state.found.word:
-        return ref_state.outcome(ref_state.found.word)
-    if ref_state.tree is not None:
-        targets = tuple(_target(attempt, ref_state, files) for files in ref_state.files)
-        if not targets:
-            return ref_state.outcome("no_files")
-        return RuleWork(ref_state=ref_state, targets=targets)
-    if _cleans(ref_state) and not later_record(sync):
-        target = _target(attempt, ref_state, TargetFiles(env=ref_state.found.environment))
-        if target.ledger is not None and target.ledger.applied is not None:
-            return RuleWork(ref_state=ref_state, targets=(target,))
-    return ref_state.outcome("ref_deleted" if ref_state.gone else "pull_request_ignored")
-
-
-def _cleans(ref_state: RefState) -> bool:
-    cleanup = ref_state.rule.cleanup
-    match ref_state.found.source:
-        case EnvironmentSource.BRANCH:
-            action = cleanup.on_branch_delete
-        case EnvironmentSource.TAG:
-            action = cleanup.on_tag_delete
-        case EnvironmentSource.PULL_REQUEST:
-            action = cleanup.on_pr_close
-        case _:
-            return False
-    return action is CleanupAction.PRUNE
+    targets = [_target(attempt, ref_state, files) for files in ref_state.files]
+    if ref_state.tree is None:
+        targets = [each for each in targets if each.ledger and each.ledger.applied]
+    if not targets:
+        return ref_state.outcome()
+    return RuleWork(ref_state=ref_state, targets=tuple(targets))
 
 
 def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target:
     """Return the target at its destination, with its ledger. Raises SinkError."""
     rule, event, bundle = ref_state.sync.rule, ref_state.event, attempt.bundle
     sink = attempt.open_sink(rule.datasource)
-    place = place_of(rule, event, files.env)
+    names = template_names(rule, event, files.env)
+    place = place_of(rule, event.repo, names)
     destination = sink.destination(place)
     key = TargetKey(rule=rule.name, repo=event.repo, env=files.env, destination_id=destination.id)
     # rules that this build cannot serve exist as well
@@ -189,11 +110,11 @@ def _target(attempt: Attempt, ref_state: RefState, files: TargetFiles) -> Target
         destination=destination,
         sink=sink,
         ledger=ledgers.find(key) or ledgers.adoptable(key, known_rules),
-        names=template_names(rule, event, files.env),
+        names=names,
     )
 
 
-def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
+def load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
     """Return the target of a heal with the ledger's commit, whatever the ref is now.
 
     The outcome is `superseded` if the ledger is no longer the one that the watcher compared with.
@@ -201,14 +122,13 @@ def _load_baseline(attempt: Attempt, sync: RuleSync) -> Work:
     ledger = _healable_ledger(attempt, sync)
     if ledger is None or ledger.applied is None:
         return RuleSyncOutcome(message="superseded")
-    applied = ledger.applied
-    ref_state = read_baseline(attempt, sync, applied)
-    files = TargetFiles(env=ledger.env, files=applied.files, missing=applied.missing_files())
+    ref_state = read_baseline(attempt, sync, ledger.env, ledger.applied)
+    (files,) = ref_state.files
     target = _target(attempt, ref_state, files)
     if target.destination.id != ledger.destination_id:
         return RuleSyncOutcome(message="superseded")
     target.ledger = ledger
-    return RuleWork(ref_state=ref_state, targets=(target,))
+    return RuleWork(ref_state=ref_state, targets=(target,), heals=True)
 
 
 def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
@@ -234,10 +154,10 @@ def _healable_ledger(attempt: Attempt, sync: RuleSync) -> Ledger | None:
     return ledger if same and applied.rule_digest == sync.digest else None
 
 
-def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
+def load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
     """Return an orphan, of which all goes but protected keys and those with another's marker.
 
-    Its ref counts as closed: nothing is read from Git, and the rule's own protection applies.
+    Nothing is read from Git, and the rule's own protection applies.
     """
     row = ledgers.get_row(attempt.request.purge)
     if row is None:
@@ -263,9 +183,8 @@ def _load_orphan(attempt: Attempt, sync: RuleSync) -> Work:
         event=sync.event,
         rule=sync.rule,
         rule_digest=applied.rule_digest if applied else "",
-        closed=True,
     )
-    return RuleWork(ref_state=ref_state, targets=(target,))
+    return RuleWork(ref_state=ref_state, targets=(target,), purges=True)
 
 
 def _stored_target(
@@ -306,3 +225,20 @@ def unfinished_targets(
         and ledger.intent
         and ledger.intent.state.ref == sync.event.ref
     ]
+
+
+def marker_of(attempt: Attempt, target: Target, ref: str, commit: str) -> TargetMarker:
+    """Return what the sink notes of the target on each record that is written now."""
+    place = target.place
+    return TargetMarker(
+        rule=place.rule,
+        repo=place.repo,
+        env=place.env,
+        generation=target.generation,
+        tenant=place.tenant,
+        datasource=place.datasource,
+        ref=ref,
+        commit=commit,
+        tags=dict(attempt.bundle.global_tags),
+        updated_at=attempt.now(),
+    )

@@ -47,13 +47,14 @@ from sync_stack.orchestrator.services.execution.attempt import (
     Stopping,
 )
 from sync_stack.orchestrator.services.execution.results import KNOWN_ERRORS, task_error
+from sync_stack.orchestrator.services.execution.rule_scope import purge_sync_of, rule_syncs_of
 from sync_stack.orchestrator.services.execution.rule_sync import (
     RuleSyncFailed,
-    purge_sync_of,
-    rule_syncs_of,
+    run_heal,
+    run_purge,
     run_rule_sync,
 )
-from sync_stack.orchestrator.services.execution.target_content import refresh_schemas
+from sync_stack.orchestrator.services.execution.schema_registry import refresh_schemas
 from sync_stack.orchestrator.services.ledger_records import commit_intent, has_committed
 from sync_stack.orchestrator.services.ref_records import mark_failure, mark_success, record_refs
 
@@ -205,7 +206,12 @@ def _finish_committed(attempt: Attempt) -> None:
 
 def _run(attempt: Attempt, sync: RuleSync) -> TaskError | None:
     try:
-        run_rule_sync(attempt, sync)
+        if attempt.request.purge:
+            run_purge(attempt, sync)
+        elif attempt.task.kind == TaskKind.HEAL:
+            run_heal(attempt, sync)
+        else:
+            run_rule_sync(attempt, sync)
     except RuleSyncFailed as failure:
         return _store_failure(attempt, sync, failure.error, failure.targets)
     except KNOWN_ERRORS as error:

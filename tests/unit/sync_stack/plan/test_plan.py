@@ -8,8 +8,8 @@ import pytest
 
 from sync_stack.core.bundle.rules import Prune, SyncMode
 from sync_stack.core.ledger import digest, digester
-from sync_stack.core.ownership import PlanRefused, refuse_overlap
-from sync_stack.core.plan import DesiredKey, effective_mode, plan_apply
+from sync_stack.core.ownership import PlanRefused, refuse_overlap, refuse_shared
+from sync_stack.core.plan import DesiredKey, effective_mode, plan_apply, plan_dry_run
 from sync_stack.core.sink import Destination, LiveRecord
 from tests.support.fake_sink import FakeSink, Layout
 from tests.support.syncing import DIGEST_KEY, PLACE, Unit, prune
@@ -173,6 +173,26 @@ def test_an_approval_waives_the_guard_for_exactly_the_keys_that_were_seen():
     assert plan.pruned == {"k1", "k2", "k3"}
     with pytest.raises(PlanRefused):
         unit.plan(desired, prune=limits, approved=frozenset({"k1", "k2"}))
+
+
+def test_a_dry_run_has_the_plan_that_its_guard_stops():
+    unit = synced(Layout.HASH, TEN)
+    request = unit.request(unit.desired({"k0": "0"}), prune=Prune(enabled=True))
+
+    plan, guard = plan_dry_run(request)
+
+    assert plan.pruned == TEN.keys() - {"k0"}
+    assert guard is not None
+    assert guard.code == "prune_guard"
+    assert plan_dry_run(replace(request, limits_waived=True)) == (plan, None)
+
+
+def test_a_dry_run_of_what_belongs_to_others_has_no_plan():
+    unit = Unit(FakeSink(Layout.HASH))
+    request = unit.request({"a": DesiredKey(value="1", record="a")}, taken={"a": "rule 'other'"})
+
+    with pytest.raises(PlanRefused, match="belongs to rule 'other'"):
+        plan_dry_run(request)
 
 
 def test_a_cleanup_that_was_asked_for_deletes_all_but_protected_keys():
@@ -412,3 +432,12 @@ def test_neighbours_do_not_overlap(other):
 def test_the_id_of_a_destination_depends_on_kind_and_address_alone():
     assert place("s3://b/a").id == replace(place("s3://b/a"), name="called otherwise").id
     assert place("s3://b/a").id != replace(place("s3://b/a"), kind="redis").id
+
+
+def test_two_targets_of_a_rule_sync_write_no_record_together():
+    refuse_shared({"a", "b"}, [("staging", {"c"}), ("production", set())])
+
+    with pytest.raises(PlanRefused, match="'b' also belongs to environment 'production'") as found:
+        refuse_shared({"a", "b", "c"}, [("staging", {"d"}), ("production", {"c", "b"})])
+
+    assert (found.value.code, found.value.keys) == ("ownership_conflict", ("b", "c"))
