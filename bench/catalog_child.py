@@ -37,7 +37,8 @@ def _answer_to(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _synchronized(question: dict[str, Any]) -> dict[str, Any]:
-    from apps.oci.api import list_repositories, sync_due, sync_registry
+    from apps.oci.api import list_repositories, sync_registry
+    from apps.oci.services.sync import sync_due
 
     if "due" in question:
         from apps.oci.models import RegistryState

@@ -9,44 +9,26 @@ from apps.environments.domain.documents import (
     CleanupResult,
     ContainerDocument,
     EnvironmentDocument,
-    NetworkDocument,
     ReapDocument,
     SnapshotDocument,
     SnapshotSummary,
     UsageDocument,
-    VolumeDocument,
 )
 from apps.environments.domain.inventory import (
     RESOURCE_KINDS,
     EnvironmentStatus,
     RuntimeLook,
-    SeenResource,
     run_id_of,
 )
-from apps.environments.domain.orchestrators import OrchestratorState
-from apps.environments.domain.reaps import (
-    ALL_ENVIRONMENTS,
-    ReapInProgress,
-    RuntimeNotReached,
-    SandboxNotFound,
-    SweepPart,
-    SweepProgress,
-)
-from apps.environments.domain.states import ReapState
-from apps.environments.services.inventory_looks import (
-    ENVIRONMENTS_NUDGE,
-    LOOK_NUDGE,
-    due_looks,
-    record_look,
-    watch,
-)
+from apps.environments.domain.reaps import ALL_ENVIRONMENTS, SweepPart, SweepProgress
+from apps.environments.services.inventory_looks import LOOK_NUDGE, due_looks, record_look
 from apps.environments.services.reaps import (
     continue_reaps,
     reap,
     reap_all,
     reap_zombies_if_set,
 )
-from apps.environments.services.snapshots import environment, environment_of_run, snapshot
+from apps.environments.services.snapshots import environment_of_run, snapshot
 from apps.environments.services.sweeps import (
     end_part,
     has_open_reaps,

@@ -13,12 +13,12 @@ from apps.accounts.api import (
     authenticate_stream,
     principal_of,
     recheck,
-    require_session,
     sign_in_session,
     sign_out_session,
     sign_up_session,
 )
 from apps.accounts.rest import IsAdmin
+from apps.accounts.services.authentication import require_session
 from apps.http.rest import StrictAPIView
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.executions import api
+from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import ArtifactUpload, Completion, Job, StateReport, job_of
 from kernel.errors import InvalidInput
 from tests.apps.executions.runs import (
@@ -177,7 +178,7 @@ def test_leases_that_are_renewed_hold(worker: Worker):
     worker.claim()
     lease = worker.renew("a")[0]
     assert (lease.status, lease.lease_ms, lease.cancel_reason) == ("running", 30_000, "")
-    api.sweep()
+    sweep()
     assert run.statuses == {"a": "running"}
 
 
@@ -187,7 +188,7 @@ def test_a_lost_test_is_failed_not_run_again(worker: Worker):
     worker.claim()
     worker.report("unit", "running")
     let_leases_lapse()
-    api.sweep()
+    sweep()
     assert (run.status, run.reasons) == ("Failed", {"unit": "agent_lost"})
 
 
@@ -198,7 +199,7 @@ def test_services_and_idempotent_steps_are_queued_again_twice_at_most(worker: Wo
         worker.claim()
         worker.report("step", "running")
         let_leases_lapse()
-        api.sweep()
+        sweep()
     assert run.reasons == {"step": "agent_lost"}
     assert run.event_ids().count("step-requeued-2") == 1
     assert "step-requeued-3" in run.event_ids()
@@ -209,7 +210,7 @@ def test_a_healthy_service_that_was_lost_starts_again(worker: Worker):
     worker.claim()
     worker.report("db", "healthy")
     let_leases_lapse()
-    api.sweep()
+    sweep()
 
     assert run.statuses == {"db": "queued", "check": "queued"}
     assert worker.claim() == ["db"], "its dependent waits until it is healthy again"
@@ -221,7 +222,7 @@ def test_a_renewal_after_the_sweep_took_the_lease_is_stale(worker: Worker):
     booted_run(node("step", idempotent=True))
     worker.claim()
     let_leases_lapse()
-    api.sweep()
+    sweep()
     assert refused(worker.renew("step")) == [api.StaleAttempt]
 
 

@@ -9,15 +9,10 @@ import pytest
 
 from apps.health.api import probes
 from apps.operations.api import mail_server
-from apps.platform_settings.api import (
-    SecretManagers,
-    backends,
-    global_overrides,
-    mode,
-    secret_managers,
-    select_backend,
-)
+from apps.platform_settings.api import backends, global_overrides, select_backend
 from apps.platform_settings.domain.document import SettingsInvalid, read_document
+from apps.platform_settings.domain.secrets import SecretManagers
+from apps.platform_settings.services.effective import mode, secret_managers
 
 GOOD = """\
 mode: hybrid
