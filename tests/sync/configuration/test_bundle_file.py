@@ -179,7 +179,9 @@ def test_secrets_of_a_rejected_bundle_do_not_reach_the_managers_in_use(path):
     write(path, with_manager("https://evil", secret={"env": "NOT_SET"}))
 
     assert file.reload() is Reload.REJECTED
-    resolver.resolve_optional(file.bundle.platforms[0].token)
+    token = file.bundle.platforms[0].token
+    assert token is not None
+    resolver.resolve(token)
     assert asked == ["https://good"]
     resolver.close()
 
