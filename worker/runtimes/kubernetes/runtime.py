@@ -273,7 +273,7 @@ class KubernetesRuntime(Runtime):
         pod = self._pods.get(unit.name)
         if pod and not await self._has_keeper(unit, pod):  # nothing else can act for us
             await self._resources.delete("pods", unit.name)
-            return
+            raise PodFailed(reasons.KEEPER_LOST)
         await self._waits.repeat(
             unit, lambda: keeper.signal_step(self._keepers, unit.name, kill=kill)
         )
