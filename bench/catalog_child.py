@@ -64,7 +64,7 @@ def _names(client: httpx.Client) -> list[str]:
 def _ask_serially(url: str) -> dict[str, Any]:
     """Catalog, then for each repository tags and the digest of the newest version."""
     from apps.oci.domain.manifest import OCI_MANIFEST
-    from apps.oci.domain.versions import chosen_tag, sorted_tags
+    from apps.oci.domain.repositories import chosen_tag, sorted_tags
 
     accept = {"Accept": OCI_MANIFEST}
     with httpx.Client(base_url=url, trust_env=False, timeout=10) as client:
@@ -79,7 +79,7 @@ def _ask_serially(url: str) -> dict[str, Any]:
 def _read_serially(url: str) -> dict[str, Any]:
     """Catalog, then for each repository tags, manifest and layer, checked and unpacked."""
     from apps.oci.domain.manifest import OCI_MANIFEST, digest_of, read_manifest
-    from apps.oci.domain.versions import chosen_tag, sorted_tags
+    from apps.oci.domain.repositories import chosen_tag, sorted_tags
     from readers.archive import unpack
 
     pulled = 0

@@ -12,7 +12,7 @@ from apps.platform_settings.domain.backends import (
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.keys import MASK, Key, KeyGroup, key_group
 from apps.platform_settings.domain.registries import ImageRegistry
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     known_secret_providers,
     provider_of,
     reference_problem,

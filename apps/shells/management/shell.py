@@ -15,9 +15,9 @@ from apps.accounts import api as accounts
 from apps.operations.api import ExitCode, VerbCommand, printable, trail
 from apps.shells import api
 from apps.shells.domain.documents import ShellDocument
+from apps.shells.domain.local_terminal import TypedEscapes
 from apps.shells.domain.records import TerminalSize, output_bytes
 from apps.shells.domain.states import ShellState
-from apps.shells.domain.typed_escapes import TypedEscapes
 from apps.shells.management.terminal import HungUp, LocalTerminal
 from apps.shells.services.clients import (
     count_untaken,

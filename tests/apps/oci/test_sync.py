@@ -12,8 +12,7 @@ import pytest
 
 from apps.catalog.domain.packages import merge_packages
 from apps.oci import api
-from apps.oci.domain.failures import RegistryFailure
-from apps.oci.domain.repositories import SyncInProgress
+from apps.oci.domain.repositories import RegistryFailure, SyncInProgress
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
 from apps.oci.services import packages, registry_session, scan, sync
 from apps.oci.services.registry_session import RegistrySession
