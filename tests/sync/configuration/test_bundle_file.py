@@ -195,9 +195,9 @@ def test_the_file_is_watched(path):
 
 
 def test_a_hangup_wakes_a_watch_without_interval(path):
-    file, before = opened(path, reload_interval_s=0), signal.getsignal(signal.SIGHUP)
+    file = opened(path, reload_interval_s=0)
+    before = signal.signal(signal.SIGHUP, lambda _number, _frame: file.wake())
     try:
-        file.reload_on_hangup()
         file.watch()
         write(path, renamed("other"))
         signal.raise_signal(signal.SIGHUP)
