@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -268,11 +268,15 @@ class HeartbeatAnswer(msgspec.Struct, frozen=True, rename="camel"):
 ResourceKind = Literal["container", "network", "volume"]
 
 
+UNKNOWN_TIME: Final = datetime.min.replace(tzinfo=UTC)  # before every other
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeResource:
     """A container, network or volume on a runtime, as its list has it.
 
-    `id` names it for its runtime; of a volume it is the name. `created_at` is in whole seconds.
+    `id` names it for its runtime; of a volume it is the name. `created_at` is in whole seconds,
+    and UNKNOWN_TIME where the runtime's own cannot be read.
     `state` is the runtime's word (`running`, `exited`), `status` its sentence. `ports` are written
     `8080 -> 80/tcp`, or `80/tcp` where none is published. The last three are of networks and
     volumes. An attribute that does not apply, or that the list does not have, is empty.

@@ -453,7 +453,7 @@ call_command("migrate", verbosity=0)
 from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from platform_site import admin_urls
 ensure_seed_admin("root@example.org", "Correct-Horse-1")
 client = Client()

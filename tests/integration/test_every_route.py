@@ -10,6 +10,7 @@ Invariant 8: agent routes take agents only.
 Invariant 16: what belongs to another workspace is 404, as if it did not exist, and nowhere shown.
 Invariant 17: what is for administrators is 403 to members.
 Invariant 36: only public routes answer without a session (reference: control-plane 3).
+Invariant 40: no answer holds null.
 
 The table is routes.txt. A route or method without a row fails.
 """
@@ -162,6 +163,8 @@ def test_everybody_gets_what_the_table_says(world: World, row: str):
                 assert is_streamed(caller, asked, answer, target), asked
             elif caller.name in ("anonymous", "other"):
                 assert reveals_nothing(answer, target), answer.content
+            if "json" in answer.get("Content-Type", ""):
+                assert not holds_null(json.loads(answer.content)), answer.content
             changed |= one != "GET" and answer.status_code < 300
             answer.close()
         if changed:  # the next caller finds what nobody has changed
@@ -237,6 +240,13 @@ def test_the_stream_of_a_finished_run_is_read_to_its_end(world: World, what: str
     assert ids == list(range(1, len(ids) + 1))
     assert frames[-2].startswith("event: end\ndata: ")
     assert frames[-1] == ""
+
+
+def holds_null(value: Any) -> bool:
+    """Return whether a value of JSON is null, or holds null at any depth."""
+    if isinstance(value, dict):
+        return any(map(holds_null, value.values()))
+    return any(map(holds_null, value)) if isinstance(value, list) else value is None
 
 
 def reveals_nothing(answer: Any, target: Belongings) -> bool:

@@ -18,6 +18,7 @@ class ContainerDetails(TypedDict, total=False):
     """What a container may have, by its state and its labels."""
 
     stepId: str
+    createdAt: str
     startedAt: str
     exitCode: int
     usage: UsageDocument
@@ -30,7 +31,6 @@ class ContainerDocument(ContainerDetails):
     state: str
     status: str
     ports: list[str]
-    createdAt: str
 
 
 class NetworkDocument(TypedDict):

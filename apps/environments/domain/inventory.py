@@ -23,7 +23,7 @@ from apps.environments.domain.orchestrators import (
     orchestrator_state,
 )
 from apps.executions.api import RunFacts
-from kernel.agent_protocol import RuntimeResource, StepUsage
+from kernel.agent_protocol import UNKNOWN_TIME, RuntimeResource, StepUsage
 from kernel.ids import shorten, slug
 
 RUN_ID: Final = "partita.run_id"
@@ -256,10 +256,15 @@ def _track_one(
         orchestrator=record,
         dead=dead,
         zombie_reason=death_reason(run, record, now=facts.now) if zombie else "",
-        started_at=run.started_at if run else min(each.resource.created_at for each in group),
+        started_at=run.started_at if run else _first_created(group),
         warnings=tuple(warnings),
         usage=_usage_of(group, facts),
     )
+
+
+def _first_created(group: Sequence[SeenResource]) -> datetime | None:
+    known = (each.resource.created_at for each in group)
+    return min((each for each in known if each != UNKNOWN_TIME), default=None)
 
 
 def _place(each: SeenResource) -> tuple[int, datetime, str]:

@@ -24,7 +24,7 @@ from apps.environments.domain.inventory import (
     RuntimeLook,
     TrackedEnvironment,
 )
-from kernel.agent_protocol import RuntimeResource, StepUsage
+from kernel.agent_protocol import UNKNOWN_TIME, RuntimeResource, StepUsage
 from kernel.clock import rfc3339
 
 NO_RUNTIME: Final = (
@@ -91,8 +91,9 @@ def _container(resource: RuntimeResource, tracked: TrackedEnvironment) -> Contai
         "state": resource.state,
         "status": resource.status,
         "ports": list(resource.ports),
-        "createdAt": rfc3339(resource.created_at),
     }
+    if resource.created_at != UNKNOWN_TIME:
+        document["createdAt"] = rfc3339(resource.created_at)
     if STEP in resource.labels:
         document["stepId"] = resource.labels[STEP]
     if resource.started_at:

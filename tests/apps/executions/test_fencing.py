@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from apps.executions import api
+from apps.executions.domain.agent_reports import Lease
+from apps.executions.services.run_aggregate import load_runs
 from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import ArtifactUpload, Completion, Job, StateReport, job_of
 from kernel.errors import InvalidInput
@@ -224,6 +226,25 @@ def test_a_renewal_after_the_sweep_took_the_lease_is_stale(worker: Worker):
     let_leases_lapse()
     sweep()
     assert refused(worker.renew("step")) == [api.StaleAttempt]
+
+
+def test_a_lease_that_is_renewed_while_it_is_given_up_is_kept(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+):
+    """Invariant 6: nobody else gets a step whose supervisor has just renewed its lease."""
+    run = booted_run(node("step", idempotent=True))
+    worker.claim()
+    let_leases_lapse()
+
+    def renew_first(*runs, **steps):
+        assert refused(worker.renew("step")) == [Lease]
+        return load_runs(*runs, **steps)
+
+    monkeypatch.setattr("apps.executions.services.leases.load_runs", renew_first)
+    sweep()
+
+    assert run.statuses == {"step": "running"}
+    assert refused(worker.renew("step")) == [Lease]
 
 
 def test_what_a_restarted_supervisor_still_has_goes_on_as_the_same_attempt(worker: Worker):

@@ -40,6 +40,7 @@ def redis_journal(request: pytest.FixtureRequest) -> Iterator[RedisJournal]:
 
 
 def test_each_space_keeps_its_newest_thousand_calls() -> None:
+    """Invariant 38: memory that grows with the number of mock requests."""
     journal = MemoryJournal()
     for number in range(1_200):
         journal.add("s", call(number))

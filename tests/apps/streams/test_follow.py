@@ -131,7 +131,7 @@ async def test_a_replay_of_many_pages_is_whole_and_meets_the_live_end(hub, open_
 
 @pytest.mark.slow
 async def test_a_slow_follower_reads_on_from_the_store_and_loses_nothing(hub, open_logs):
-    """Invariants 10 and 37."""
+    """Invariants 10, 37 and 38."""
     async with aclosing(follow(open_logs)) as slow, aclosing(follow(open_logs)) as quick:
         behind, ahead = Seen(), Seen()
         await append(open_logs, "0")

@@ -10,12 +10,15 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from apps.oci import api as oci
+from apps.oci.models import IndexedRepository, StoredPackage
 from apps.suites import api, conf
 from apps.suites.evaluator import process
 from apps.suites.evaluator.child import NICENESS
@@ -161,6 +164,57 @@ def test_a_package_that_breaks_a_rule_is_listed_with_it(workspace, files, says):
     assert listed["good"]["launchable"]
 
 
+@pytest.fixture
+def offers(settings: Any, tmp_path: Path) -> Callable[..., None]:
+    """Puts a repository with a suite into the index of a registry that is never asked."""
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+    settings.PLATFORM_SETTINGS_FILE.write_text(
+        "registries: [{registryId: main, name: Main, provider: Zot, registryUrl: 'https://r.test'}]"
+    )
+
+    def offer(name: str, **facts: Any) -> None:
+        IndexedRepository.objects.create(
+            registry_id="main",
+            host="r.test",
+            path=f"core/{name}",
+            repository=f"r.test/core/{name}",
+            tags=["1"],
+            version="1",
+            artifact_type=oci.SUITE_TYPE,
+            **facts,
+        )
+
+    return offer
+
+
+def test_a_package_of_a_registry_that_was_refused_is_listed_with_the_reason(workspace, offers):
+    """Invariant 25."""
+    offers("odd", error_code="package_invalid", error_detail="tasks/x is a link")
+    workspace.add("good", GOOD)
+
+    listed = {suite["id"]: suite for suite in api.list_suites()}
+
+    assert listed.keys() == {"core-odd", "good"}
+    assert listed["core-odd"]["topologyError"]["message"].endswith("tasks/x is a link")
+    assert listed["core-odd"]["status"] == "Invalid"
+
+
+def test_a_stored_package_whose_bytes_have_changed_is_listed_with_the_reason(workspace, offers):
+    """Invariant 25."""
+    digest = f"sha256:{'1' * 64}"
+    StoredPackage.objects.create(
+        digest=digest, manifest=b"other bytes", content_digest=digest, size=1
+    )
+    offers("odd", digest=digest, pulled=True)
+    workspace.add("good", GOOD)
+
+    listed = {suite["id"]: suite for suite in api.list_suites()}
+
+    assert listed.keys() == {"core-odd", "good"}
+    assert "digest" in listed["core-odd"]["topologyError"]["message"]
+    assert listed["core-odd"]["status"] == "Invalid"
+
+
 def test_512_files_are_allowed_and_hidden_ones_do_not_count(workspace):
     hidden = {f".git/{n}": b"\0\xff" for n in range(20)} | {"tests/.hidden": b"\0"}
 
@@ -195,6 +249,16 @@ def test_a_link_out_of_the_folder_breaks_the_package(workspace, link, target, sa
 
     assert error["code"] == "package_invalid"
     assert says in error["message"]
+
+
+def test_a_suite_whose_topology_is_a_link_to_nowhere_is_listed_with_it(workspace):
+    """Invariant 25."""
+    (workspace.add("s", {"README.md": "# S"}) / "suite.star").symlink_to("nowhere")
+
+    (listed,) = api.list_suites()
+
+    assert listed["id"] == "s"
+    assert "suite.star cannot be read" in listed["topologyError"]["message"]
 
 
 def test_links_inside_the_folder_are_followed(workspace):

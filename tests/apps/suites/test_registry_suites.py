@@ -303,6 +303,7 @@ def test_a_tampered_package_refuses_the_launch(registry, pushed, workspace, monk
 
 
 def test_stored_bytes_that_changed_hide_no_other_suite(registry, pushed, workspace):
+    """Invariant 25."""
     files = package('task.run("o", image="a:1")')
     oci.push(f"{registry.repository('orders')}:1", files)
     oci.sync_registry(REGISTRY_ID)
@@ -335,6 +336,7 @@ def test_a_pinned_digest_of_another_package_refuses_the_launch(registry, pushed,
 
 
 def test_a_package_that_is_no_suite_is_not_listed_and_a_broken_one_is(registry, workspace):
+    """Invariant 25."""
     oci.push(f"{registry.repository('broken')}:1", {"README.md": b"# No topology\n"})
     oci.push(
         f"{registry.repository('module')}:1",

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from kernel import clock
-from kernel.agent_protocol import LogLine
+from kernel.agent_protocol import JobDirective, LogChunk, LogLine
+from kernel.redaction import Redactor
+from tests.support import steps
+from tests.support.fake_control_plane import OrderlyFakeControlPlane, Store
+from worker.domain.control_plane import ControlPlaneUnavailable
+from worker.domain.masked_output import LineCutter, LogWatch
 from worker.supervisor.spool import DISK_BYTES, Spool, SpoolEntry, SpoolSpace
+from worker.supervisor.step_log import LogPosition, StepLog
 
 
 def entry(number: int) -> SpoolEntry:
@@ -63,3 +69,40 @@ async def test_with_disk_the_reader_goes_on_until_that_is_full(tmp_path: Path) -
 
     assert taken == list(range(1, 501))
     await asyncio.gather(putting, spool.close())
+
+
+class UnsteadyControlPlane(OrderlyFakeControlPlane):
+    """Is away for the second chunk that it gets."""
+
+    calls = 0
+
+    async def send(self, chunk: LogChunk) -> JobDirective:
+        self.calls += 1
+        if self.calls == 2:
+            raise ControlPlaneUnavailable("away")
+        return await super().send(chunk)
+
+
+async def test_of_chunks_sent_together_none_is_lost_and_none_stored_twice(tmp_path: Path) -> None:
+    """Invariant 11."""
+    store = Store()
+    job = await store.add(steps.claim("run-000000000001", "step"))
+    control_plane = UnsteadyControlPlane(store)
+    await control_plane.claim(1)
+    log = StepLog(
+        control_plane,
+        job.job,
+        SpoolSpace(tmp_path, 0),
+        cutter=LineCutter(Redactor(()), LogWatch(())),
+        start=LogPosition(),
+        apply_directive=lambda _directive: None,
+    )
+
+    for number in range(3_000):
+        await log.append_system_line(str(number))
+    assert await log.finish() == 3_000
+    await log.sending
+    await log.close()
+
+    assert [line.text for line in job.lines] == [str(number) for number in range(3_000)]
+    assert control_plane.calls > 3

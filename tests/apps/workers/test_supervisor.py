@@ -32,6 +32,19 @@ async def test_the_unit_is_removed_once_its_completion_is_stored(stage: Stage) -
     assert stage.runtime.units == {}
 
 
+async def test_nothing_is_kept_of_steps_that_are_over(stage: Stage) -> None:
+    """Invariant 38: memory that grows with the number of finished runs."""
+    async with stage.supervisor() as supervisor:
+        for words in (("out:one",), ("exit:3",)):
+            await stage.store.outcome(await stage.add(*words))
+        await supervisor.until_idle()
+
+        parts = (supervisor, supervisor._ahead)
+        members = {name: value for part in parts for name, value in vars(part).items()}
+        assert {n: v for n, v in members.items() if isinstance(v, dict | set) and v} == {}
+        assert supervisor._leases._renewed_at == {}
+
+
 async def test_a_wrong_exit_code_fails(stage: Stage) -> None:
     async with stage.supervisor():
         job = await stage.add("exit:3")

@@ -224,6 +224,28 @@ def test_a_destination_has_one_holder_and_who_waits_goes_on_after_it(world):
     assert LedgerTarget.objects.get().generation == 3
 
 
+def test_two_holders_of_a_destination_never_have_one_generation(world, monkeypatch):
+    """Sync invariant 11: the sink tells writers apart by it, also one that locks very slowly."""
+    place = "d" * 64
+    theirs, mine = Claim("quick", 1), Claim("slow", 1)
+    assert destination_locks.acquire(place, theirs).generation == 1
+    destination_locks.release(place, theirs)
+    generations: list[int] = []
+    lock_of = destination_locks._lock_of
+
+    def after_another(holder, destination_id):
+        if not generations:
+            generations.append(0)
+            generations[0] = destination_locks.acquire(place, theirs).generation
+            destination_locks.release(place, theirs)
+        return lock_of(holder, destination_id)
+
+    monkeypatch.setattr(destination_locks, "_lock_of", after_another)
+    generations.append(destination_locks.acquire(place, mine).generation)
+
+    assert generations == [2, 3]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_of_pushes_rewinds_and_crowds_ends_at_the_head(tmp_path, seed):
     """Sync invariant 7: generations strictly increase."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ from apps.environments.domain.wire import (
     look_warnings,
     snapshot_document,
 )
-from kernel.agent_protocol import RuntimeResource, StepUsage
+from kernel.agent_protocol import UNKNOWN_TIME, RuntimeResource, StepUsage
 from tests.support.resources import CREATED, resource
 from tests.unit.environments.test_orchestrators import NOW, RUN, ago, over, record, run
 
@@ -292,6 +294,26 @@ def test_a_document_names_the_supervisor_the_run_and_why_it_is_a_zombie() -> Non
     assert (document["isZombie"], document["canReap"]) == (True, False)
     assert document["executionStatus"] == "Failed"
     assert document["containers"][0]["stepId"] == "store"
+
+
+def test_what_nobody_knows_of_an_environment_is_left_out() -> None:
+    """Invariant 40."""
+    known = facts(runs={RUN: run()}, orchestrators={"runner:a": record(1)})
+    for tracked in (
+        *track(seen(resource(), resource("network", "net"), resource("volume", "ws")), known),
+        *track(seen(resource(run_id="")), facts()),
+    ):
+        assert "null" not in json.dumps(environment_document(tracked, can_reap=True))
+
+
+def test_a_time_that_the_runtime_does_not_tell_is_left_out() -> None:
+    """Invariant 40: no year 1."""
+    (tracked,) = track(seen(replace(resource(run_id=""), created_at=UNKNOWN_TIME)), facts())
+
+    document = environment_document(tracked, can_reap=True)
+
+    assert "startedAt" not in document
+    assert "createdAt" not in document["containers"][0]
 
 
 @pytest.mark.parametrize(

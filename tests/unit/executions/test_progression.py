@@ -141,6 +141,20 @@ def test_a_run_ends_when_its_last_job_has(verdict: str, reason: str, expected: A
     assert not decide_progress(replace(drained, is_over=True), max_parallel=3).commands
 
 
+@pytest.mark.parametrize("codes", ["hp", "hq", "hQ", "hr"])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"verdict": ExecutionStatus.HEALTHY},
+        {"verdict": ExecutionStatus.FAILED, "reason": RunReason.RUN_TIMEOUT},
+        {"status": ExecutionStatus.CANCELING},
+    ],
+)
+def test_no_run_ends_while_a_step_waits_or_runs(codes: str, facts: dict[str, str]) -> None:
+    """Invariant 3."""
+    assert not decide_progress(state(codes, **facts), max_parallel=3).commands
+
+
 def test_an_environment_is_kept_from_the_end_of_its_run_on() -> None:
     kept = state("hh", verdict=ExecutionStatus.HEALTHY, keep=KeepWish(60_000), is_kept=True)
 

@@ -48,6 +48,21 @@ def test_active_runs_stay_and_finished_ones_roll_out():
     assert names(overview.overview_runs(runs, workspaces={MINE}, now=NOW)) == ["kept", "active"]
 
 
+def test_a_run_that_rolled_out_is_not_kept_in_memory(monkeypatch):
+    """Invariant 38: memory that grows with the number of finished runs."""
+    shown = {each.row.pk: each for each in (run("first"), run("second"))}
+    monkeypatch.setattr(overview, "MAX_AGE_S", -1)
+    monkeypatch.setattr(
+        overview, "_marks", lambda _now: {pk: each.mark for pk, each in shown.items()}
+    )
+    monkeypatch.setattr(overview, "_read", lambda pks: {pk: shown[pk] for pk in pks})
+    cache = overview.OverviewCache()
+
+    assert cache.entries().keys() == {"first", "second"}
+    shown.pop(next(iter(shown)))
+    assert cache.entries().keys() == {"second"}
+
+
 def test_of_the_finished_only_the_last_200_are_shown_newest_first():
     runs = [
         run(f"run-{n:03d}", age=timedelta(minutes=n), finished=timedelta(minutes=n))

@@ -16,7 +16,7 @@ import docker
 import msgspec
 
 from kernel import clock
-from kernel.agent_protocol import ResourceKind, RuntimeResource
+from kernel.agent_protocol import UNKNOWN_TIME, ResourceKind, RuntimeResource
 from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.runtimes.docker import unit_copies
@@ -205,15 +205,15 @@ def _volume(found: Mapping[str, Any]) -> RuntimeResource:
 
 
 def engine_time(text: str) -> datetime:
-    """Return a time of the engine in whole seconds; the year 1 for one that cannot be read."""
+    """Return a time of the engine in whole seconds; UNKNOWN_TIME for one that cannot be read."""
     match = _TIME.match(text)
     if match is None:
-        return datetime.min.replace(tzinfo=UTC)
+        return UNKNOWN_TIME
     offset = "+00:00" if match[2] == "Z" else match[2]
     try:
         return datetime.fromisoformat(f"{match[1]}{offset}").astimezone(UTC)
     except (ValueError, OverflowError):
-        return datetime.min.replace(tzinfo=UTC)
+        return UNKNOWN_TIME
 
 
 def _inspect_container(client: docker.APIClient, id_: str) -> RuntimeResource:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from kernel import clock
-from kernel.agent_protocol import RuntimeResource
+from kernel.agent_protocol import UNKNOWN_TIME, RuntimeResource
 from worker.domain import ownership
 from worker.domain.runtime import RemovedResources
 from worker.runtimes.kubernetes.client import (
@@ -196,7 +196,7 @@ def service_resource(meta: Meta) -> RuntimeResource:
 
 
 def _created_at(meta: Meta) -> datetime:
-    return cluster_time(meta.creation_timestamp) or datetime.min.replace(tzinfo=UTC)
+    return cluster_time(meta.creation_timestamp) or UNKNOWN_TIME
 
 
 def cluster_time(text: str | None) -> datetime | None:

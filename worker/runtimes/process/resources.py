@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kernel.agent_protocol import RuntimeResource
+from kernel.agent_protocol import UNKNOWN_TIME, RuntimeResource
 from worker.domain import ownership
 from worker.domain.runtime import Unit, UnitState
 from worker.runtimes.process.units import UnitFolder, remove_unit, run_labels
@@ -74,7 +74,7 @@ def _written_at(path: Path) -> datetime:
     try:
         return datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
     except FileNotFoundError:
-        return datetime.min.replace(tzinfo=UTC)
+        return UNKNOWN_TIME
 
 
 def look_at(root: Path, resource: RuntimeResource) -> RuntimeResource | None:

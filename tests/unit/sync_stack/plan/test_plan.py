@@ -223,6 +223,16 @@ def test_the_record_of_a_renamed_file_goes_with_prune():
     assert unit.read().records.keys() == {"new.yaml"}
 
 
+def test_the_record_of_a_renamed_file_stays_while_prune_is_only_tried():
+    """Sync invariant 22."""
+    unit = Unit(FakeSink(Layout.FILE))
+    unit.sync_keys(unit.desired({"a": "1"}, "old.yaml"), prune=prune())
+
+    unit.sync_keys(unit.desired({"a": "1"}, "new.yaml"), prune=prune(dry_run=True))
+
+    assert unit.read().records.keys() == {"old.yaml", "new.yaml"}
+
+
 def test_the_record_of_a_file_that_git_lost_stays_with_prune_off():
     unit = Unit(FakeSink(Layout.FILE))
     both = unit.desired({"a": "1"}, "a.yaml") | unit.desired({"b": "2"}, "b.yaml")
