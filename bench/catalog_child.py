@@ -37,7 +37,8 @@ def _answer_to(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _synchronized(question: dict[str, Any]) -> dict[str, Any]:
-    from apps.oci.api import list_repositories, sync_due, sync_registry
+    from apps.oci.api import list_repositories, sync_registry
+    from apps.oci.services.sync import sync_due
 
     if "due" in question:
         from apps.oci.models import RegistryState
@@ -63,7 +64,7 @@ def _names(client: httpx.Client) -> list[str]:
 def _ask_serially(url: str) -> dict[str, Any]:
     """Catalog, then for each repository tags and the digest of the newest version."""
     from apps.oci.domain.manifest import OCI_MANIFEST
-    from apps.oci.domain.versions import chosen_tag, sorted_tags
+    from apps.oci.domain.repositories import chosen_tag, sorted_tags
 
     accept = {"Accept": OCI_MANIFEST}
     with httpx.Client(base_url=url, trust_env=False, timeout=10) as client:
@@ -78,7 +79,7 @@ def _ask_serially(url: str) -> dict[str, Any]:
 def _read_serially(url: str) -> dict[str, Any]:
     """Catalog, then for each repository tags, manifest and layer, checked and unpacked."""
     from apps.oci.domain.manifest import OCI_MANIFEST, digest_of, read_manifest
-    from apps.oci.domain.versions import chosen_tag, sorted_tags
+    from apps.oci.domain.repositories import chosen_tag, sorted_tags
     from readers.archive import unpack
 
     pulled = 0

@@ -34,7 +34,8 @@ BUSY: Final = 8  # processes that only count
 CLIENTS: Final = 64
 A_MINUTE: Final = 25  # launches of one account, of the 30 that it may make
 SIGN_UP: Final = """\
-from apps.accounts.api import issue_tokens, sign_up
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.token_pairs import issue_tokens
 for number in range({count}):
     mail = f"ci{{number}}@example.org"
     user = sign_up(full_name=f"Ci {{number}}", email=mail, password="{password}")

@@ -16,7 +16,9 @@ from typing import Any
 from apps.accounts.api import operator
 from apps.agents.api import online_agents
 from apps.executions import api as executions
+from apps.executions.domain.events import events_topic, logs_topic
 from apps.executions.models import Execution, Step
+from apps.executions.services.admission import dispatch
 from apps.streams.api import iterate, listen
 from apps.workers.api import RunnerThread
 from bench.stand import answer, questions
@@ -53,7 +55,7 @@ def run(suite_id: str) -> dict[str, Any]:
     run_id = _launched(principal, suite_id)
     accepted = time.perf_counter()
     watch = Watch(run_id)
-    executions.dispatch()
+    dispatch()
     ended = watch.until_over()
     return {
         "runId": run_id,
@@ -74,7 +76,7 @@ class Watch:
         self._run_id = run_id
         self._nudged_at = time.perf_counter()
         self._nudged = threading.Event()
-        self._unsubscribe = listen(executions.events_topic(run_id), self._note)
+        self._unsubscribe = listen(events_topic(run_id), self._note)
 
     def _note(self) -> None:
         self._nudged_at = time.perf_counter()
@@ -99,7 +101,7 @@ def step_ends(run_id: str) -> list[float]:
 
 def lines(run_id: str) -> dict[str, Any]:
     count = total = 0
-    for chunk in iterate(executions.logs_topic(run_id)):
+    for chunk in iterate(logs_topic(run_id)):
         for record in chunk.records:
             line = json.loads(record)
             if line["kind"] == "output":

@@ -105,8 +105,9 @@ def measured() -> tuple[list[tuple[Any, ...]], bool]:
     from django.conf import settings
     from django.test import Client
 
-    from apps.accounts.api import ensure_seed_admin, issue_tokens
     from apps.accounts.models import User
+    from apps.accounts.services.administrators import ensure_seed_admin
+    from apps.accounts.services.token_pairs import issue_tokens
     from apps.suites import selectors
     from apps.suites.evaluation.library import Library
     from apps.suites.lifespan import SERVER_PATIENCE_S

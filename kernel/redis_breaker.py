@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from redis import Redis
+    from redis.asyncio import Redis as AsyncRedis
 
 PAUSE_S: Final = 3.0
 logger = logging.getLogger("partita.system")
@@ -87,12 +88,24 @@ class RedisBreaker:
 def open_redis(url: str, *, connect_s: float, answer_s: float) -> Redis:
     """Return a client that connects at its first command and never asks twice."""
     from redis import Redis
-    from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    return Redis.from_url(
-        url,
-        socket_connect_timeout=connect_s,
-        socket_timeout=answer_s,
-        retry=Retry(NoBackoff(), 0),
-    )
+    return Redis.from_url(url, **_limits(Retry, connect_s, answer_s))
+
+
+def open_async_redis(url: str, *, connect_s: float, answer_s: float) -> AsyncRedis:
+    """Return such a client for an event loop."""
+    from redis.asyncio import Redis
+    from redis.asyncio.retry import Retry
+
+    return Redis.from_url(url, **_limits(Retry, connect_s, answer_s))
+
+
+def _limits(retry: Callable[..., object], connect_s: float, answer_s: float) -> Mapping[str, Any]:
+    from redis.backoff import NoBackoff
+
+    return {
+        "socket_connect_timeout": connect_s,
+        "socket_timeout": answer_s,
+        "retry": retry(NoBackoff(), 0),
+    }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from kernel.redis_breaker import RedisBreaker, open_redis
+from kernel.redis_breaker import RedisBreaker, open_async_redis, open_redis
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -99,16 +99,7 @@ class RedisLink:
         loop = asyncio.get_running_loop()
         found = self._of_loops.get(loop)
         if found is None:
-            from redis.asyncio import Redis
-            from redis.asyncio.retry import Retry
-            from redis.backoff import NoBackoff
-
-            client = Redis.from_url(
-                self._url,
-                socket_connect_timeout=CONNECT_S,
-                socket_timeout=ANSWER_S,
-                retry=Retry(NoBackoff(), 0),
-            )
+            client = open_async_redis(self._url, connect_s=CONNECT_S, answer_s=ANSWER_S)
             found = self._of_loops[loop] = _Client(client)
         return found
 

@@ -27,22 +27,10 @@ def edit_yaml(text: str, change: Callable[[CommentedMap], None]) -> str:
     yaml.explicit_start = text.startswith("---") and not is_empty
     root = CommentedMap() if is_empty else root
     change(root)
-    written = _dump(yaml, root)
-    return f"{text.rstrip()}\n{written}".lstrip() if is_empty else written
-
-
-def write_yaml(root: CommentedMap) -> str:
-    """Return the text of a new file."""
-    yaml = YAML()
-    yaml.width = _WIDTH
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    return _dump(yaml, root)
-
-
-def _dump(yaml: YAML, root: CommentedMap) -> str:
-    stream = io.StringIO()
-    yaml.dump(root, stream)
-    return stream.getvalue()
+    written = io.StringIO()
+    yaml.dump(root, written)
+    edited = written.getvalue()
+    return f"{text.rstrip()}\n{edited}".lstrip() if is_empty else edited
 
 
 def map_in(holder: CommentedMap, key: str) -> CommentedMap:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from apps.accounts.conf import password_sign_in_enabled
 from apps.accounts.domain.api_tokens import TokenScope, is_api_token
-from apps.accounts.domain.errors import (
-    EmailTaken,
-    ExternalSignInRefused,
-    Forbidden,
-    TooManyAttempts,
-    Unauthenticated,
-)
+from apps.accounts.domain.errors import ExternalSignInRefused, Forbidden, Unauthenticated
 from apps.accounts.domain.external_identity import (
     ExternalIdentity,
     external_identity,
@@ -19,7 +13,6 @@ from apps.accounts.domain.external_identity import (
 from apps.accounts.domain.principal import Principal, visible_workspaces
 from apps.accounts.domain.roles import Role
 from apps.accounts.domain.tokens import is_access_token
-from apps.accounts.lifespan import purge_expired
 from apps.accounts.selectors import (
     SignInProvider,
     email_of,
@@ -31,7 +24,6 @@ from apps.accounts.selectors import (
 )
 from apps.accounts.services.administrators import (
     FirstAdministrator,
-    ensure_seed_admin,
     first_administrator,
     operator,
     operator_access_token,
@@ -48,7 +40,6 @@ from apps.accounts.services.authentication import (
     principal_of,
     recheck,
     require_principal,
-    require_session,
 )
 from apps.accounts.services.external_accounts import (
     complete_sign_in,
@@ -83,12 +74,7 @@ from apps.accounts.services.sign_in import (
     sign_up_session,
 )
 from apps.accounts.services.sign_ins import end_sign_in, sign_ins_of
-from apps.accounts.services.sign_up import sign_up
-from apps.accounts.services.token_pairs import (
-    end_every_sign_in,
-    issue_tokens,
-    revoke_everything,
-)
+from apps.accounts.services.token_pairs import end_every_sign_in, revoke_everything
 from apps.accounts.services.workspaces import (
     change_role,
     create_workspace,

@@ -10,7 +10,7 @@ from apps.agents.domain.agent import (
     Registered,
     Registration,
 )
-from apps.agents.domain.availability import is_available, is_routed_to
+from apps.agents.domain.availability import is_routed_to
 from apps.agents.selectors import (
     agents_seen_since,
     authenticate,
@@ -21,13 +21,4 @@ from apps.agents.selectors import (
     online_agents,
     reasons_to_wait,
 )
-from apps.agents.services import (
-    drain,
-    heard_of,
-    heartbeat,
-    register,
-    remove,
-    remove_by_hand,
-    resume,
-    serve,
-)
+from apps.agents.services import heard_of, heartbeat, register, remove, remove_by_hand, serve

@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from apps.console.services import error_page
-
-__all__ = ["error_page"]

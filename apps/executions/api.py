@@ -10,7 +10,6 @@ from apps.executions.domain.agent_reports import (
     Adopted,
     JobNotFound,
     JobToStop,
-    Lease,
     LogGap,
     Recorded,
     ReportBatchResult,
@@ -18,126 +17,44 @@ from apps.executions.domain.agent_reports import (
     SupervisorSession,
 )
 from apps.executions.domain.attempts import AttemptBody, attempt_numbers, gap_words, has_reruns
-from apps.executions.domain.critical_path import CriticalLink, TimelineBody, rounded_duration
-from apps.executions.domain.events import (
-    OVERVIEW_NUDGE,
-    WORK_NUDGE,
-    CauseLink,
-    events_topic,
-    jobs_nudge,
-    logs_topic,
-    probes_nudge,
-    work_nudge,
-)
+from apps.executions.domain.critical_path import CriticalLink, TimelineBody
+from apps.executions.domain.events import WORK_NUDGE, CauseLink, jobs_nudge, work_nudge
 from apps.executions.domain.junit import REPORT_FORMATS
-from apps.executions.domain.kept_environments import KeepBody, KeptRun, NotKept, keep_nudge
+from apps.executions.domain.kept_environments import NotKept, keep_nudge
 from apps.executions.domain.phrases import failure_phrase, link_phrase
-from apps.executions.domain.repeats import (
-    REPEATS_NUDGE,
-    RepeatNotFound,
-    RepeatRequest,
-    RepeatState,
-    repeat_topic,
-)
-from apps.executions.domain.rerun import RerunScope
-from apps.executions.domain.runs import (
-    Concurrency,
-    ExecutionActive,
-    ExecutionFinished,
-    ExecutionNotFound,
-    Idempotency,
-    IdempotencyKeyReused,
-    Launched,
-    LaunchRequest,
-    QueueFull,
-    RunFacts,
-    RunFilter,
-    RunSummary,
-)
+from apps.executions.domain.repeats import REPEATS_NUDGE
+from apps.executions.domain.runs import LaunchRequest, RunFacts, RunFilter
 from apps.executions.domain.since_green import difference_name, difference_sides
 from apps.executions.domain.states import FINAL_EXECUTION, CancelReason
 from apps.executions.domain.timeline import SEGMENT_KINDS, SegmentBody, StepTimeline
-from apps.executions.domain.verdict import RunVerdict, StepVerdict
-from apps.executions.selectors.artifact_files import (
-    ArtifactPreview,
-    StoredFile,
-    artifact_archive,
-    artifact_file,
-    artifact_image,
-    artifact_preview,
-    run_artifact_files,
-)
-from apps.executions.selectors.artifacts import FailedCase, failed_cases
-from apps.executions.selectors.attempts import SinceGreen, run_since_green, since_green
-from apps.executions.selectors.detail import (
-    NO_PARTS,
-    STEPS_ONLY,
-    detail,
-    event_envelope,
-    log_envelope,
-    run_detail,
-)
+from apps.executions.domain.verdict import RunVerdict
+from apps.executions.selectors.artifact_files import artifact_preview
+from apps.executions.selectors.artifacts import failed_cases
+from apps.executions.selectors.attempts import since_green
+from apps.executions.selectors.detail import STEPS_ONLY, detail, run_detail
 from apps.executions.selectors.environment_facts import run_facts, usage_by_job
-from apps.executions.selectors.junit_report import junit_document
 from apps.executions.selectors.kept_environments import is_kept, kept_run
-from apps.executions.selectors.launchable import launch_suites, referenced_suite
-from apps.executions.selectors.logs import (
-    PATTERN_MAX_CHARACTERS,
-    LineFilter,
-    LinePlace,
-    SearchPatternInvalid,
-    SearchState,
-    compile_pattern,
-    first_line_at,
-    last_lines,
-    log_pages,
-    search_log,
-)
+from apps.executions.selectors.launchable import launch_suites
 from apps.executions.selectors.mock_spaces import mock_spaces
-from apps.executions.selectors.overview import OverviewTaker, RunPage, overview, run_page
-from apps.executions.selectors.probes import ProbesTaker
-from apps.executions.selectors.repeats import (
-    NEWEST_REPEATS_FIRST,
-    RepeatDocument,
-    find_repeat,
-    get_repeat,
-    list_repeats,
-    repeat_detail,
-    repeat_documents,
-    repeat_envelope,
-    repeat_file,
-)
+from apps.executions.selectors.overview import overview, run_page
 from apps.executions.selectors.runs import (
-    NEWEST_FIRST,
     get_execution,
     is_job,
     jobs_to_stop,
-    matching_runs,
     recent_runs,
     suite_runs,
-    summaries,
-    summary,
 )
 from apps.executions.selectors.step_units import StepUnit, is_enterable, step_unit, step_units
 from apps.executions.selectors.suite_results import newest_by_suite
-from apps.executions.selectors.timeline import run_timeline, timeline
-from apps.executions.services.admission import dispatch
+from apps.executions.selectors.timeline import timeline
 from apps.executions.services.agent_reports import record_reports
-from apps.executions.services.artifact_moves import move_artifacts, storage_parts
 from apps.executions.services.artifact_objects import put_off_orphans
 from apps.executions.services.artifact_sweeper import require_artifact_storage
 from apps.executions.services.artifact_uploads import store_artifact
-from apps.executions.services.cancellations import (
-    cancel,
-    cancel_run_of_environment,
-    cancel_unfinished_runs,
-)
-from apps.executions.services.environment import StepEnvironment, explain_env
-from apps.executions.services.kept_environments import end as end_keeping
-from apps.executions.services.kept_environments import extend as extend_keeping
-from apps.executions.services.launch import launch, launch_once
+from apps.executions.services.cancellations import cancel_run_of_environment, cancel_unfinished_runs
+from apps.executions.services.environment import explain_env
+from apps.executions.services.launch import launch
 from apps.executions.services.leases import adopt, expire_jobs_of, renew
-from apps.executions.services.mock_nodes import check_mocks
 from apps.executions.services.repeat_claims import (
     LostRepeat,
     PreparedRepeat,
@@ -157,195 +74,4 @@ from apps.executions.services.repeat_reports import (
     record_repeat_state,
     store_repeat_artifact,
 )
-from apps.executions.services.repeats import (
-    cancel_repeat,
-    files_of_archive,
-    repeat_step,
-)
-from apps.executions.services.rerun import (
-    RerunPlanBody,
-    RerunRequest,
-    prepare_rerun,
-    rerun,
-)
-from apps.executions.services.storage import (
-    delete,
-    releasable_runs,
-    remove_old_runs,
-    source_content,
-)
-from apps.executions.services.sweep import sweep
-
-__all__ = [
-    "FINAL_EXECUTION",
-    "NEWEST_FIRST",
-    "NEWEST_REPEATS_FIRST",
-    "NO_PARTS",
-    "OVERVIEW_NUDGE",
-    "PATTERN_MAX_CHARACTERS",
-    "REPEATS_NUDGE",
-    "REPORT_FORMATS",
-    "SEGMENT_KINDS",
-    "STEPS_ONLY",
-    "WORK_NUDGE",
-    "Adopted",
-    "ArtifactPreview",
-    "AttemptBody",
-    "CancelReason",
-    "CauseLink",
-    "Concurrency",
-    "CriticalLink",
-    "ExecutionActive",
-    "ExecutionFinished",
-    "ExecutionNotFound",
-    "FailedCase",
-    "Idempotency",
-    "IdempotencyKeyReused",
-    "JobNotFound",
-    "JobToStop",
-    "KeepBody",
-    "KeptRun",
-    "LaunchRequest",
-    "Launched",
-    "Lease",
-    "LineFilter",
-    "LinePlace",
-    "LogGap",
-    "LostRepeat",
-    "NotKept",
-    "OverviewTaker",
-    "PreparedRepeat",
-    "ProbesTaker",
-    "QueueFull",
-    "Recorded",
-    "RepeatClaim",
-    "RepeatDocument",
-    "RepeatNotFound",
-    "RepeatRequest",
-    "RepeatState",
-    "ReportBatchResult",
-    "RerunPlanBody",
-    "RerunRequest",
-    "RerunScope",
-    "RunFacts",
-    "RunFilter",
-    "RunPage",
-    "RunSummary",
-    "RunVerdict",
-    "SearchPatternInvalid",
-    "SearchState",
-    "SegmentBody",
-    "SinceGreen",
-    "StaleAttempt",
-    "StepEnvironment",
-    "StepTimeline",
-    "StepUnit",
-    "StepVerdict",
-    "StoredFile",
-    "SupervisorSession",
-    "TimelineBody",
-    "adopt",
-    "artifact_archive",
-    "artifact_file",
-    "artifact_image",
-    "artifact_preview",
-    "attempt_numbers",
-    "cancel",
-    "cancel_repeat",
-    "cancel_run_of_environment",
-    "cancel_unfinished_runs",
-    "check_mocks",
-    "compile_pattern",
-    "complete_repeat",
-    "delete",
-    "detail",
-    "difference_name",
-    "difference_sides",
-    "dispatch",
-    "end_keeping",
-    "end_lost_repeat",
-    "event_envelope",
-    "events_topic",
-    "expire_jobs_of",
-    "explain_env",
-    "extend_keeping",
-    "fail_repeat",
-    "failed_cases",
-    "failure_phrase",
-    "files_of_archive",
-    "find_repeat",
-    "first_line_at",
-    "gap_words",
-    "get_execution",
-    "get_repeat",
-    "has_reruns",
-    "is_enterable",
-    "is_job",
-    "is_kept",
-    "jobs_nudge",
-    "jobs_to_stop",
-    "junit_document",
-    "keep_nudge",
-    "kept_run",
-    "last_lines",
-    "launch",
-    "launch_once",
-    "launch_suites",
-    "link_phrase",
-    "list_repeats",
-    "log_envelope",
-    "log_pages",
-    "logs_topic",
-    "lost_repeats",
-    "matching_runs",
-    "mock_spaces",
-    "move_artifacts",
-    "newest_by_suite",
-    "next_repeat",
-    "overview",
-    "prepare_repeat",
-    "prepare_rerun",
-    "probes_nudge",
-    "put_off_orphans",
-    "recent_runs",
-    "record_repeat_lines",
-    "record_repeat_state",
-    "record_reports",
-    "referenced_suite",
-    "releasable_runs",
-    "remove_old_runs",
-    "renew",
-    "renew_repeats",
-    "repeat_detail",
-    "repeat_documents",
-    "repeat_envelope",
-    "repeat_file",
-    "repeat_step",
-    "repeat_topic",
-    "require_artifact_storage",
-    "rerun",
-    "rounded_duration",
-    "run_artifact_files",
-    "run_detail",
-    "run_facts",
-    "run_page",
-    "run_since_green",
-    "run_timeline",
-    "search_log",
-    "since_green",
-    "source_content",
-    "source_files",
-    "step_unit",
-    "step_units",
-    "storage_parts",
-    "store_artifact",
-    "store_repeat_artifact",
-    "suite_runs",
-    "summaries",
-    "summary",
-    "sweep",
-    "take_repeats",
-    "timeline",
-    "usage_by_job",
-    "work_nudge",
-]
+from apps.executions.services.storage import releasable_runs, source_content

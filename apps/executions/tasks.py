@@ -6,7 +6,9 @@ from uuid import UUID
 
 from celery import shared_task
 
-from apps.executions.api import check_mocks, dispatch, sweep
+from apps.executions.services.admission import dispatch
+from apps.executions.services.mock_nodes import check_mocks
+from apps.executions.services.sweep import sweep
 
 
 @shared_task(name="executions.dispatch", acks_late=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from apps.http.client_ip import client_ip
 from apps.http.conf import public_url
 from apps.http.json_body import PayloadTooLarge
+from apps.http.keyset import rows_after
 from apps.http.middleware.base import AsyncMiddleware
 from apps.http.middleware.headers import is_allowed_origin
 from apps.http.responses import (

@@ -16,8 +16,7 @@ from apps.mocks.services.inspection import (
     read_state,
     remove_state,
 )
-from apps.mocks.services.readiness import wait_until_ready
-from apps.mocks.services.resets import forget_spaces, reset_space
+from apps.mocks.services.spaces import forget_spaces, reset_space, wait_until_ready
 from mocks.engine.inspection import CallFilter, ExplainedCall
 from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
 from mocks.model.calls import CallOutcome, JournalEntry, parse_body

@@ -16,10 +16,8 @@ from apps.oci.domain.repositories import (
     RegistryUnreachable,
     Repository,
     RepositoryError,
-    SyncInProgress,
     SyncResult,
 )
-from apps.oci.domain.versions import chosen_tag, sorted_tags
 from apps.oci.selectors import (
     find_repository,
     list_repositories,
@@ -27,11 +25,4 @@ from apps.oci.selectors import (
     stored_package,
 )
 from apps.oci.services.packages import pull, push
-from apps.oci.services.sync import (
-    assign_suite_id,
-    due_registries,
-    index_package,
-    sync_due,
-    sync_registry,
-    test_connection,
-)
+from apps.oci.services.sync import assign_suite_id, index_package, sync_registry, test_connection

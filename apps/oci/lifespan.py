@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 from typing import Final
 
-from apps.oci.api import due_registries, sync_due
+from apps.oci.services.sync import due_registries, sync_due
 from apps.operations.api import celery_application
 from apps.streams.api import StoreLoop
 from kernel.background import report_error

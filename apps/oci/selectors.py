@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from apps.oci.domain.manifest import digest_of, read_manifest
 from apps.oci.domain.package import DigestMismatch, Package, unpack_layer
-from apps.oci.domain.repositories import RegistryWarning, Repository
-from apps.oci.domain.versions import sorted_tags
+from apps.oci.domain.repositories import RegistryWarning, Repository, sorted_tags
 from apps.oci.models import (
     IndexedRepository,
     LayerPart,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps.oci.api import sync_due
+from apps.oci.services.sync import sync_due
 
 
 @shared_task(name="oci.sync_due", acks_late=False)

@@ -8,17 +8,15 @@ from apps.platform_settings.domain.backends import (
     Backend,
     BackendState,
     BackendUnavailable,
-    BackendUnknown,
 )
 from apps.platform_settings.domain.changes import Change
 from apps.platform_settings.domain.keys import MASK, Key, KeyGroup, key_group
 from apps.platform_settings.domain.registries import ImageRegistry
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     known_secret_providers,
     provider_of,
     reference_problem,
 )
-from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound, record_sync
 from apps.platform_settings.services.documents import (
     preview_settings,
@@ -31,10 +29,8 @@ from apps.platform_settings.services.effective import (
     backends,
     get_registry,
     global_overrides,
-    mode,
     pull_credentials,
     registries,
-    secret_managers,
     select_backend,
     workspace_shares,
 )

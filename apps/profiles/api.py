@@ -39,7 +39,7 @@ from apps.profiles.domain.records import (
     warnings_of,
 )
 from apps.profiles.selectors import stored_generation, stored_profiles, stored_profiles_of
-from apps.profiles.services.profiles_file import file_problem, import_profiles_file
+from apps.profiles.services.profiles_file import file_problem
 from apps.profiles.services.records import (
     Edit,
     Written,

@@ -12,12 +12,7 @@ from apps.streams.selectors import iterate, last_ids, read, tail
 from apps.streams.services.feeds import ViewOver
 from apps.streams.services.followers import follow, snapshot_stream
 from apps.streams.services.nudges import has_nudges_of_others, listen, nudge, wake
-from apps.streams.services.responses import (
-    TooManyStreams,
-    guard_frames,
-    resume_point,
-    sse_response,
-)
+from apps.streams.services.responses import guard_frames, resume_point, sse_response
 from apps.streams.services.shared_stream import merge
 from apps.streams.services.store_loop import StoreLoop
 from apps.streams.services.topics import (

@@ -1,1 +1,1 @@
-"""Where the calls of spaces are kept; implementations of `Journal`."""
+"""Where the calls of spaces are kept: in the process, or in Redis."""

@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Final
 
-from mocks.journal.entries import MAX_BODY_BYTES, MAX_ENTRIES, Mask, NotedCall, entry_of
+from mocks.journal.entries import MAX_ENTRIES, Mask, NotedCall, entry_of
 from mocks.model.calls import JournalEntry
 
 MAX_CALLS: Final = 50_000  # of all spaces
@@ -149,8 +149,3 @@ def _size(call: Noted) -> int:
         return len(call.request_body)
     head = len(call.path) + sum([len(name) + len(value) for name, value in call.headers])
     return len(call.body) + (head if head > _USUAL_HEAD else 0)
-
-
-def cut(body: bytes) -> bytes:
-    """Return what the journal keeps of a body."""
-    return body[:MAX_BODY_BYTES] if len(body) > MAX_BODY_BYTES else body

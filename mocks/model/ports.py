@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kernel.errors import PlatformError
-from mocks.model.calls import JournalEntry
 from mocks.model.spaces import SpaceName
 from surfaces.model import Surface
 
@@ -70,20 +69,6 @@ class StateStore(Protocol):
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         """Remove records and, without `key`, counters; return how many of both there were."""
         ...
-
-
-class Journal(Protocol):
-    """The calls of spaces, the newest 1,000 of each."""
-
-    def add(self, space: str, entry: JournalEntry) -> None:
-        """Keep a call; never wait."""
-        ...
-
-    async def entries(self, space: str) -> Sequence[JournalEntry]:
-        """Return the calls, the newest first."""
-        ...
-
-    async def clear(self, space: str, *, surface_id: str = "", operation_id: str = "") -> int: ...
 
 
 class ScriptFailed(PlatformError):

@@ -128,7 +128,7 @@ SUITE_MAX_NODES = env.integer("SUITE_MAX_NODES", 2000, low=1)
 PLATFORM_SETTINGS_FILE = Path(env.text("PLATFORM_SETTINGS_FILE", "configuration.yaml"))
 PROFILES_FILE = Path(env.text("PROFILES_FILE", "svc-profiles.yaml"))
 PROFILE_WRITES = env.choice("PROFILE_WRITES", "", ("", "members", "admin"))
-SECRET_REFERENCE_RULE = "apps.platform_settings.domain.secret_refs.reference_problem"
+SECRET_REFERENCE_RULE = "apps.platform_settings.domain.secrets.reference_problem"
 IN_CLUSTER = bool(env.text("KUBERNETES_SERVICE_HOST"))
 CONFIG_VARIABLES = env.with_prefix("PARTITA_CONFIG_")
 REGISTRY_CA_FILE = env.text("REGISTRY_CA_FILE")

@@ -57,11 +57,6 @@ def problems(documents: JsonDocuments, value: Any, schema: Located) -> Iterator[
     return Checks(documents).of(value, schema, "", 0)
 
 
-def suits(documents: JsonDocuments, value: Any, *schemas: Located) -> bool:
-    """Return whether the value suits all of the schemas."""
-    return Checks(documents).suits(value, schemas)
-
-
 def is_of_type(value: Any, name: Any) -> bool:
     test = _TYPES.get(name) if isinstance(name, str) else None
     return test is None or test(value)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -186,10 +185,6 @@ class BundleFile:
         self._wakes.put(_Wake.END)
         if self._watcher:
             self._watcher.join(5)
-
-    def reload_on_hangup(self) -> None:
-        """Check the file at SIGHUP. Call on the main thread."""
-        signal.signal(signal.SIGHUP, lambda _number, _frame: self.wake())
 
     def _wait(self) -> bool:
         """Wait for a wake-up or the interval; return True at the end."""

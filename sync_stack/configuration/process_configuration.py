@@ -34,7 +34,7 @@ class Configuration:
 def open_configuration(settings: BundleSettings, process: Process) -> Configuration:
     """Load the bundle and read the process's own secrets. Raises StartRefused.
 
-    The file is not watched yet: call `file.watch()` and `file.reload_on_hangup()`.
+    The file is not watched yet: call `file.watch()`, and `file.wake()` at SIGHUP.
     """
     secrets = SecretResolver(VaultClient, variables=process_environment())
     needs = bundle_hooks(process, secrets, file=settings.file)

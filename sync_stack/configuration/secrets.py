@@ -135,10 +135,6 @@ class SecretResolver:
             self._register.add(value)
         return value
 
-    def resolve_optional(self, ref: SecretRef | None) -> str:
-        """Return an empty text without a reference."""
-        return self.resolve(ref) if ref else ""
-
     def forget(self, ref: SecretRef, names: Mapping[str, str] | None = None) -> None:
         """Drop a cached secret that no longer works."""
         with self._changing:

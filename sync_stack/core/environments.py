@@ -46,15 +46,6 @@ class Resolution:
     environment: str = ""
     word: str = ""
 
-    @property
-    def is_derived(self) -> bool:
-        """Whether it lives and dies with its ref: only then may cleanup delete."""
-        return self.source in {
-            EnvironmentSource.BRANCH,
-            EnvironmentSource.TAG,
-            EnvironmentSource.PULL_REQUEST,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFiles:

@@ -47,7 +47,6 @@ class Change(StrEnum):
 
 
 TERMINAL: Final = frozenset({State.SUCCEEDED, State.FAILED, State.DEAD})
-WAITING: Final = frozenset({State.PENDING, State.RETRYING})
 
 TRANSITIONS: Final[dict[tuple[State, Change], State]] = {
     (State.PENDING, Change.CLAIMED): State.RUNNING,

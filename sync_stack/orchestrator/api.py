@@ -18,18 +18,3 @@ from sync_stack.orchestrator.services.execution.rule_scope import (
     is_produced,
 )
 from sync_stack.orchestrator.services.leader import LeaderRecord
-
-__all__ = [
-    "Drift",
-    "DriftSnapshot",
-    "HealRecord",
-    "LeaderRecord",
-    "TargetLocation",
-    "destination_of",
-    "digest_key_of",
-    "drift",
-    "drift_records",
-    "is_for",
-    "is_produced",
-    "leader",
-]

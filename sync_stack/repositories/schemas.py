@@ -80,8 +80,8 @@ class Schemas:
         self._cue_binary = cue_binary
         self._clock = clock
 
-    def shelf(self, registry: RegistryFolder) -> CommitSchemas:
-        """Raises GitError when the registry cannot be read now."""
+    def at_head(self, registry: RegistryFolder) -> CommitSchemas:
+        """Return the schemas of the registry's head; raise GitError if it cannot be read now."""
         commit = self._known_commit(registry) or self.refresh(registry)
         tree = self._repositories.tree(registry.source, commit)
         prefix = f"{registry.path}/" if registry.path else ""

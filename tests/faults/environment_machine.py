@@ -21,7 +21,7 @@ from unittest.mock import patch
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
 from apps.environments import api
-from apps.environments.domain.reaps import ALL_ENVIRONMENTS
+from apps.environments.domain.reaps import ALL_ENVIRONMENTS, ReapInProgress
 from apps.environments.models import DeadRun, Reap, StoredLook, WatchedInventory
 from apps.environments.selectors import read_inventory
 from apps.environments.services import inventory_looks, reaps
@@ -250,7 +250,7 @@ class History:
     def begin(self, target: str, found: list[Any], *, only_zombies: bool = False) -> bool:
         if not found:
             return False
-        with contextlib.suppress(api.ReapInProgress):
+        with contextlib.suppress(ReapInProgress):
             reaps.begin_reap("somebody", target, found, only_zombies=only_zombies)
             return True
         return False

@@ -18,8 +18,9 @@ from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.api import ensure_seed_admin, sign_up
 from apps.accounts.models import Membership, UiSession, User
+from apps.accounts.services.administrators import ensure_seed_admin
+from apps.accounts.services.sign_up import sign_up
 from apps.agents import api as agents
 from apps.agents.api import Registration, register
 from apps.agents.models import Agent
@@ -452,7 +453,7 @@ call_command("migrate", verbosity=0)
 from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from platform_site import admin_urls
 ensure_seed_admin("root@example.org", "Correct-Horse-1")
 client = Client()

@@ -9,8 +9,8 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from playwright.sync_api import Browser, Page, expect
 
-from apps.accounts.api import sign_up
 from apps.accounts.models import User
+from apps.accounts.services.sign_up import sign_up
 from apps.agents.api import is_draining
 from kernel import clock
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task

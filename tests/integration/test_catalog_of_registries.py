@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import sign_up
+from apps.accounts.services.sign_up import sign_up
 from apps.oci import api as oci
 from tests.apps.catalog.conftest import PASSWORD, client_of
 from tests.support import registries, servers

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from django.core.management import execute_from_command_line
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from tests.integration.suites import make_suites
 from tests.support.processes import ROOT, until
 from tests.support.up import Up

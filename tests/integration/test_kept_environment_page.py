@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from apps.accounts.models import Membership
 from apps.executions import api as executions
 from apps.executions.models import Execution
+from apps.executions.services.kept_environments import end as end_keeping
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker
 from tests.integration.pages import SCREENS, findings, kept_run, picture
@@ -69,7 +70,7 @@ def test_who_looks_on_sees_what_another_one_changed(ada: Reader, kept: Run):
     page = ada.page
     page.clock.install()
     ada.open(f"/executions/{kept.id}")
-    executions.end_keeping(kept.principal, kept.id)
+    end_keeping(kept.principal, kept.id)
     page.clock.fast_forward(20_000)
     expect(page.locator(".run-kept")).to_contain_text("was kept until")
 

@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from apps.executions import api as executions
+from apps.executions.services.admission import dispatch
+from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import ProbeProgress, StateReport, job_of
 from tests.apps.executions.runs import Run, Worker, booted_run, let_retries_be_due, node, queued_run
 from tests.integration.pages import EVIL, open_run, principal, three_steps
@@ -66,7 +68,7 @@ def test_a_newcomer_signs_up_launches_a_suite_and_sees_it_end(
 
 def play_to_the_end(worker: Worker) -> None:
     """Claims whatever is ready, says a line, ends it well; services end when the run stops them."""
-    executions.dispatch()
+    dispatch()
     services = []
     while steps := worker.claim():
         for step in steps:
@@ -77,10 +79,10 @@ def play_to_the_end(worker: Worker) -> None:
                 services.append(step)
             else:
                 worker.end(step)
-        executions.dispatch()
+        dispatch()
     for step in services:
         worker.end(step)
-    executions.sweep()
+    sweep()
 
 
 def test_text_of_a_suite_stays_text(ada: Reader, worker: Worker):
@@ -325,7 +327,7 @@ def test_attempts_of_a_step_are_divided(ada: Reader, worker: Worker):
     worker.log("seed", "first try")
     worker.fail("seed")
     let_retries_be_due()
-    executions.sweep()
+    sweep()
     worker.claim()
     worker.log("seed", "second try")
     page = open_run(ada, run)
@@ -446,7 +448,7 @@ def test_a_run_is_canceled_after_a_question(ada: Reader, worker: Worker):
 
     expect(page.locator(".run-title .status-text")).to_have_text("Canceling")
     worker.end("seed", "canceled")
-    executions.sweep()
+    sweep()
     expect(page.locator(".run-title .status-text")).to_have_text("Canceled")
     expect(page.locator("#run-head")).to_contain_text("wrong profile")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from apps.executions import api as executions
+from apps.executions.services.admission import dispatch
 from tests.apps.executions.runs import Run, node, queued_run
 from tests.apps.executions.test_places import end_run
 from tests.integration.pages import findings, picture, principal
@@ -34,9 +34,9 @@ def waiting(ada: Reader) -> Run:
     end_run(queued_run(node("a"), principal=others[0]), after_s=600)
     for nth in range(10):
         queued_run(node("a"), principal=others[nth % 2])
-    executions.dispatch()
+    dispatch()
     run = queued_run(node("build"), node("check", after=["build"]), principal=principal(ada))
-    executions.dispatch()
+    dispatch()
     return run
 
 

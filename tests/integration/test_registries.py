@@ -13,8 +13,10 @@ import pytest
 from rest_framework.test import APIClient
 
 from apps.oci import api
+from apps.oci.domain.repositories import SyncInProgress
 from apps.oci.models import RegistryState, StoredPackage
 from apps.oci.services import sync
+from apps.oci.services.sync import due_registries, sync_due
 from apps.platform_settings.api import get_registry
 from kernel import clock
 from tests.support import registries
@@ -238,12 +240,12 @@ def test_what_is_due_is_synchronized_in_the_background(running, configured, sett
     configured(registry.entry("R", repositoryScope="due"))
     api.push(f"{registry.host}/due/shop:1", FILES)
 
-    assert api.due_registries() == ["R"]
-    assert api.sync_due() == 1
-    assert api.due_registries() == []
-    assert api.sync_due() == 0
+    assert due_registries() == ["R"]
+    assert sync_due() == 1
+    assert due_registries() == []
+    assert sync_due() == 0
     configured(registry.entry("R", repositoryScope="due, other"))  # other settings are due at once
-    assert api.due_registries() == ["R"]
+    assert due_registries() == ["R"]
 
 
 def test_one_synchronization_of_a_registry_runs_at_a_time(running, configured):
@@ -251,7 +253,7 @@ def test_one_synchronization_of_a_registry_runs_at_a_time(running, configured):
     configured(registry.entry("R"))
     sync._take_lease(get_registry("R"), "another")
 
-    with pytest.raises(api.SyncInProgress):
+    with pytest.raises(SyncInProgress):
         api.sync_registry("R")
 
     RegistryState.objects.update(leased_until=clock.now())  # its process has died

@@ -9,7 +9,9 @@ from playwright.sync_api import Page, expect
 
 from apps.accounts.models import Membership
 from apps.executions import api as executions
+from apps.executions.domain.repeats import RepeatRequest
 from apps.executions.models import StepRepeat
+from apps.executions.services.repeats import repeat_step
 from tests.apps.executions.kept import chunk, completion, end_keeping, take
 from tests.apps.executions.runs import Run, Worker
 from tests.apps.executions.test_repeats import upload
@@ -96,7 +98,7 @@ def test_what_is_wrong_is_said_in_the_dialog(ada: Reader, kept: Run):
 
 
 def test_one_that_waits_is_canceled(ada: Reader, kept: Run):
-    executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
+    repeat_step(kept.principal, kept.id, RepeatRequest(step="seed"))
     more = open_step(ada, kept)
     more.locator("summary").click()
     more.get_by_role("button", name="Cancel").click()
@@ -104,7 +106,7 @@ def test_one_that_waits_is_canceled(ada: Reader, kept: Run):
 
 
 def test_a_viewer_reads_and_after_the_end_nobody_asks(ada: Reader, kept: Run):
-    executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
+    repeat_step(kept.principal, kept.id, RepeatRequest(step="seed"))
     Membership.objects.update(role="viewer")
     more = open_step(ada, kept)
     expect(more.locator("summary")).to_contain_text("#2 waits")
@@ -123,7 +125,7 @@ def test_it_fits_its_window_and_axe_finds_nothing(
     page = ada.page
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": height})
-    executions.repeat_step(kept.principal, kept.id, executions.RepeatRequest(step="seed"))
+    repeat_step(kept.principal, kept.id, RepeatRequest(step="seed"))
     [claim] = take(worker)
     executions.record_repeat_lines(claim, chunk("a long line " * 30))
     more = open_step(ada, kept)

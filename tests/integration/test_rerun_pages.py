@@ -9,8 +9,10 @@ from django.db.models import F
 from playwright.sync_api import Page, expect
 
 from apps.accounts.models import Membership
-from apps.executions import api as executions
+from apps.executions.domain.rerun import RerunScope
 from apps.executions.models import Execution, Step
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.rerun import RerunRequest, launch_rerun, prepare_rerun
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
 from tests.integration.pages import SCREENS, findings, picture, principal
 from tests.support.browser import Reader
@@ -69,8 +71,8 @@ def test_failed_steps_run_again_from_the_page_with_the_plan_shown_before(ada: Re
 
     dialog = open_dialog(page)
 
-    request = executions.RerunRequest(scope=executions.RerunScope.FAILED)
-    plan = executions.prepare_rerun(failed.principal, failed.id, request).plan
+    request = RerunRequest(scope=RerunScope.FAILED)
+    plan = prepare_rerun(failed.principal, failed.id, request).plan
     assert plan_of_dialog(dialog) == {step["id"]: step["text"] for step in plan["steps"]}
     assert set(plan_of_dialog(dialog)) == {"db", "seed", "t37", "t38", "t39", "dump"}
     expect(dialog.locator("[data-rerun-sentence]")).to_contain_text("6 of 40 steps run again")
@@ -168,9 +170,9 @@ def test_dialog_and_page_fit_their_window_and_axe_finds_nothing(
     ada: Reader, failed: Run, axe: str, screen: tuple[int, int, Any]
 ):
     width, height, scheme = screen
-    request = executions.RerunRequest(scope=executions.RerunScope.FAILED)
-    second = executions.rerun(failed.principal, failed.id, request).summary["id"]
-    executions.cancel(failed.principal, second)
+    request = RerunRequest(scope=RerunScope.FAILED)
+    second = launch_rerun(failed.principal, failed.id, request).summary["id"]
+    cancel(failed.principal, second)
     page = ada.page
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme)

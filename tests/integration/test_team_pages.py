@@ -7,8 +7,8 @@ import time
 import pytest
 from playwright.sync_api import Browser, expect
 
-from apps.accounts.api import sign_up
 from apps.accounts.models import User
+from apps.accounts.services.sign_up import sign_up
 from tests.integration.pages import three_steps
 from tests.support.browser import PASSWORD, Reader, Server, reader
 

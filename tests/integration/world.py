@@ -16,17 +16,11 @@ from django.db import connections
 from django.test import Client
 
 from apps.accounts import selectors as accounts_memory
-from apps.accounts.api import (
-    Principal,
-    Role,
-    TokenScope,
-    create_api_token,
-    ensure_seed_admin,
-    invite,
-    issue_tokens,
-    sign_up,
-)
+from apps.accounts.api import Principal, Role, TokenScope, create_api_token, invite
 from apps.accounts.models import Invitation, LimitHit, Membership, User
+from apps.accounts.services.administrators import ensure_seed_admin
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.token_pairs import issue_tokens
 from apps.agents.api import Registration, get_agent, register
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub

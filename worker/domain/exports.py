@@ -1,4 +1,4 @@
-"""Export paths: the directories to search and the names that match.
+"""Export paths: the directories to search, the names that match, and their files out of a tar.
 
 A relative path is looked for in directories of the step's own, never in the one that it shares.
 
@@ -8,6 +8,8 @@ A relative path is looked for in directories of the step's own, never in the one
 from __future__ import annotations
 
 import re
+import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -15,7 +17,14 @@ from typing import Final
 
 import re2
 
-from worker.domain.runtime import WORKSPACE, Folders, PathRefused
+from worker.domain.runtime import (
+    FILE_LIMIT,
+    MATCH_LIMIT,
+    WORKSPACE,
+    CollectedFile,
+    Folders,
+    PathRefused,
+)
 
 # Files of the suite get this time (1980-01-01 00:00:01 UTC), so that one that a step did not
 # write is not taken for its result. No tool that fixes times uses it: they use 0 or a full minute.
@@ -105,3 +114,30 @@ def _expression(pattern: str) -> re2._Regexp:
     return re2.compile(
         "(?s)" + "".join(meanings.get(token) or re2.escape(token) for token in tokens)
     )
+
+
+def take_files(
+    archive: tarfile.TarFile, search: Search, files: list[CollectedFile], skipped: list[str]
+) -> None:
+    """Add the files that match; say in `skipped` why others that match are left out.
+
+    The archive is that of the folder, whose own name its names begin with.
+    """
+    for member, name in _matching(archive, search):
+        if len(files) == MATCH_LIMIT:
+            skipped.append(f"more than {MATCH_LIMIT} files match; the rest is left out")
+            break
+        body = archive.extractfile(member)
+        if body is None or member.size > FILE_LIMIT:
+            skipped.append(f"{search.strip_prefix(name)}: larger than {FILE_LIMIT // 2**20} MiB")
+        else:
+            files.append(CollectedFile(path=search.strip_prefix(name), body=body.read()))
+
+
+def _matching(archive: tarfile.TarFile, search: Search) -> Iterator[tuple[tarfile.TarInfo, str]]:
+    base = PurePosixPath(search.folder).parent
+    for member in archive:
+        name = str(base / member.name)
+        is_plain = member.isreg() and ".." not in PurePosixPath(member.name).parts
+        if is_plain and search.matches(name, mtime=member.mtime):
+            yield member, name

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.db import close_old_connections, connection
 from django.http import HttpRequest
@@ -63,11 +62,6 @@ def require_principal(request: HttpRequest) -> Principal:
     if principal is None:
         raise Unauthenticated("Sign in first")
     return principal
-
-
-async def require_session(request: HttpRequest) -> Principal:
-    """Do the same as `require_principal`, for async views."""
-    return await sync_to_async(require_principal)(request)
 
 
 def authenticate_stream(request: HttpRequest, path: str) -> Principal:

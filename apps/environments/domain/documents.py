@@ -140,14 +140,3 @@ class SnapshotDocument(TypedDict):
     sandboxes: list[EnvironmentDocument]
     reaps: list[ReapDocument]
     warnings: list[str]
-
-
-class SnapshotEvent(TypedDict):
-    """A record of the stream; `reason` says what differs from the record before it.
-
-    latest (the first one), resources, states (of the environments), reaps.
-    """
-
-    id: int
-    reason: str
-    snapshot: SnapshotDocument

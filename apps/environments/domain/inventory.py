@@ -32,7 +32,6 @@ ORCHESTRATOR_ID: Final = "partita.orchestrator_id"
 BACKEND_ID: Final = "partita.backend_id"
 JOB_ID: Final = "partita.job_id"
 STEP: Final = "partita.step"
-STARTED_AT: Final = "partita.started_at"
 NO_NAMES: Final = {  # label → what stands where it is missing
     "partita.suite": "Unattributed sandbox",
     "partita.owner": "Unknown owner",

@@ -47,9 +47,6 @@ class PlaceLimits:
     weights: Mapping[str, int] = field(default_factory=dict)
 
 
-NO_LIMITS: Final = PlaceLimits()
-
-
 class WaitKind(StrEnum):
     GROUP = "group"
     BACKEND = "backend"

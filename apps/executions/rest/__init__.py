@@ -9,12 +9,3 @@ from apps.executions.rest.streams import (
     only_get,
     stream_response,
 )
-
-__all__ = [
-    "TOO_BIG",
-    "StreamConsumer",
-    "describe_stream",
-    "on_request_thread",
-    "only_get",
-    "stream_response",
-]

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.utils.http import content_disposition_header
 from rest_framework.request import Request
 
-from apps.executions import api
+from apps.executions.selectors.artifact_files import StoredFile
 from apps.http.api import is_not_modified, problem_for
 from kernel.errors import PlatformError
 
@@ -25,9 +25,7 @@ _RANGE: Final = re.compile(r"^bytes=\s*(\d{0,18})-(\d{0,18})\s*\Z", re.IGNORECAS
 _BYTES: Final = "application/octet-stream"
 
 
-def file_response(
-    request: Request, file: api.StoredFile, *, is_shown: bool = False
-) -> HttpResponse:
+def file_response(request: Request, file: StoredFile, *, is_shown: bool = False) -> HttpResponse:
     """Return the file, or the part that the request wants; `is_shown`: in the page, not saved."""
     etag = f'"{file.sha256}"'
     if is_not_modified(etag, request.headers.get("If-None-Match", "")):
@@ -81,9 +79,7 @@ def requested_range(header: str, *, size: int) -> ByteRange | None:
     return ByteRange(first, min(last, size - 1))
 
 
-def _bytes(
-    file: api.StoredFile, etag: str, part: ByteRange | None, *, is_shown: bool
-) -> HttpResponse:
+def _bytes(file: StoredFile, etag: str, part: ByteRange | None, *, is_shown: bool) -> HttpResponse:
     name = _UNNAMEABLE.sub("_", file.file_name)
     disposition = content_disposition_header(as_attachment=not is_shown, filename=name)
     headers = {

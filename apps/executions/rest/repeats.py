@@ -21,6 +21,7 @@ from rest_framework.response import Response
 from apps.accounts.api import Principal, authenticate_stream, limit_rate
 from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
+from apps.executions.domain.repeats import RepeatRequest
 from apps.executions.rest import parameters
 from apps.executions.rest.artifact_responses import file_response
 from apps.executions.rest.streams import (
@@ -29,6 +30,16 @@ from apps.executions.rest.streams import (
     repeat_frames,
     stream_response,
 )
+from apps.executions.selectors.repeats import (
+    NEWEST_REPEATS_FIRST,
+    RepeatDocument,
+    get_repeat,
+    list_repeats,
+    repeat_detail,
+    repeat_documents,
+    repeat_file,
+)
+from apps.executions.services.repeats import cancel_repeat, files_of_archive, repeat_step
 from apps.http.rest import (
     PAGING,
     StrictSerializer,
@@ -43,7 +54,7 @@ from kernel.wire_types import Count
 
 REPEATS: Final = "repeats"
 REPEATS_A_MINUTE: Final = 60
-_DOCUMENT: Final[OpenApiResponse] = OpenApiResponse(api.RepeatDocument, "the repeat")
+_DOCUMENT: Final[OpenApiResponse] = OpenApiResponse(RepeatDocument, "the repeat")
 
 
 class RepeatInput(StrictSerializer):
@@ -85,12 +96,12 @@ class RepeatViewSet(PrincipalMixin, StrictViewSet):  # the log is a raw view, be
     @extend_schema(
         operation_id="executions_repeats",
         parameters=parameters.PAGING_PARAMETERS,
-        responses=page_of("RepeatPage", repeats=list[api.RepeatDocument], total=Count),
+        responses=page_of("RepeatPage", repeats=list[RepeatDocument], total=Count),
     )
     def list(self, request: Request, **_path: str) -> Response:
-        rows = api.list_repeats(self.principal, self.run_id)
-        page = paginate_queryset(request, rows, order=api.NEWEST_REPEATS_FIRST)
-        documents = api.repeat_documents(page.items, self.run_id)
+        rows = list_repeats(self.principal, self.run_id)
+        page = paginate_queryset(request, rows, order=NEWEST_REPEATS_FIRST)
+        documents = repeat_documents(page.items, self.run_id)
         return Response(page.as_dict("repeats", documents, total=rows.count()))
 
     @extend_schema(
@@ -101,25 +112,25 @@ class RepeatViewSet(PrincipalMixin, StrictViewSet):  # the log is a raw view, be
         limit_rate(REPEATS, self.principal.key, REPEATS_A_MINUTE)
         body = self.body(RepeatInput)
         content = body["contentBase64"]
-        wanted = api.RepeatRequest(
+        wanted = RepeatRequest(
             step=body["stepId"],
             command=body["command"] or "",
             env=body["env"] or {},
-            files=api.files_of_archive(_decode(content)) if content else None,
+            files=files_of_archive(_decode(content)) if content else None,
         )
-        document = api.repeat_step(self.principal, self.run_id, wanted)
+        document = repeat_step(self.principal, self.run_id, wanted)
         return Response(document, status=201, headers={"Location": document["href"]})
 
     @extend_schema(operation_id="executions_repeat_detail", responses={200: _DOCUMENT})
     def retrieve(self, _request: Request, **_path: str) -> Response:
-        row = api.get_repeat(self.principal, self.run_id, self.repeat_id)
-        return Response(api.repeat_detail(row, self.run_id))
+        row = get_repeat(self.principal, self.run_id, self.repeat_id)
+        return Response(repeat_detail(row, self.run_id))
 
     @extend_schema(
         operation_id="executions_repeat_cancel", request=None, responses={202: _DOCUMENT}
     )
     def cancel(self, _request: Request, **_path: str) -> Response:
-        document = api.cancel_repeat(self.principal, self.run_id, self.repeat_id)
+        document = cancel_repeat(self.principal, self.run_id, self.repeat_id)
         return Response(document, status=202)
 
     @extend_schema(
@@ -127,7 +138,7 @@ class RepeatViewSet(PrincipalMixin, StrictViewSet):  # the log is a raw view, be
         responses={(200, "*/*"): OpenApiTypes.BINARY, (206, "*/*"): OpenApiTypes.BINARY, 304: None},
     )
     def artifact(self, request: Request, **path: str) -> HttpResponse:
-        file = api.repeat_file(self.principal, self.run_id, self.repeat_id, path["artifactId"])
+        file = repeat_file(self.principal, self.run_id, self.repeat_id, path["artifactId"])
         return file_response(request, file)
 
 
@@ -151,5 +162,5 @@ async def logs(request: HttpRequest, **path: str) -> HttpResponseBase:
 def _admit(request: HttpRequest, path: Mapping[str, str]) -> tuple[int, Principal]:
     principal = authenticate_stream(request, request.path)
     refuse_unknown_parameters(request.GET, {"since", "token"})
-    api.get_repeat(principal, path["executionId"], path["repeatId"])
+    get_repeat(principal, path["executionId"], path["repeatId"])
     return streams.resume_point(request), principal

@@ -30,6 +30,7 @@ from apps.executions.rest.streams import (
     repeat_frames,
     stream_response,
 )
+from apps.executions.selectors.repeats import get_repeat
 from apps.http.rest import InvalidParameter, refuse_unknown_parameters
 from apps.observability.api import request_context
 from apps.operations.api import DatastoreUnavailable
@@ -115,7 +116,7 @@ def _open_stream_of_run(match: ResolverMatch, principal: Principal, query: Query
     api.get_execution(principal, run_id)
     after = streams.resume_after(since=query.get("since"), last_event_id=None)
     if repeat_id:
-        api.get_repeat(principal, run_id, repeat_id)
+        get_repeat(principal, run_id, repeat_id)
         return lambda: repeat_frames(repeat_id, after)
     if match.view_name == "executions:probes":
         return lambda: probe_frames(run_id)

@@ -29,8 +29,16 @@ from apps.accounts.api import (
     visible_workspaces,
 )
 from apps.executions import api
+from apps.executions.domain.events import OVERVIEW_NUDGE, events_topic, logs_topic, probes_nudge
+from apps.executions.domain.repeats import repeat_topic
 from apps.executions.rest.artifact_responses import HARMLESS
 from apps.executions.rest.parameters import text, texts
+from apps.executions.selectors import artifact_files
+from apps.executions.selectors.detail import event_envelope, log_envelope
+from apps.executions.selectors.logs import log_pages
+from apps.executions.selectors.overview import OverviewTaker
+from apps.executions.selectors.probes import ProbesTaker
+from apps.executions.selectors.repeats import repeat_envelope
 from apps.http.rest import InvalidParameter, Schema, refuse_unknown_parameters
 from apps.streams import api as streams
 
@@ -103,17 +111,17 @@ async def overview(request: HttpRequest) -> HttpResponseBase:
 def event_frames(run_id: str, after: int) -> AsyncGenerator[bytes]:
     """Return the frames of the events of a run, which the caller may see."""
     return streams.follow(
-        api.events_topic(run_id), after=after, member="event", envelope=api.event_envelope
+        events_topic(run_id), after=after, member="event", envelope=event_envelope
     )
 
 
 def log_frames(run_id: str, after: int, sources: Collection[str]) -> AsyncGenerator[bytes]:
     """Return the frames of the log of a run, which the caller may see."""
     return streams.follow(
-        api.logs_topic(run_id),
+        logs_topic(run_id),
         after=after,
         member="line",
-        envelope=api.log_envelope,
+        envelope=log_envelope,
         sources=sources,
     )
 
@@ -121,16 +129,16 @@ def log_frames(run_id: str, after: int, sources: Collection[str]) -> AsyncGenera
 def repeat_frames(repeat_id: str, after: int) -> AsyncGenerator[bytes]:
     """Return the frames of the log of a repeat, which the caller may see."""
     return streams.follow(
-        api.repeat_topic(repeat_id), after=after, member="line", envelope=api.repeat_envelope
+        repeat_topic(repeat_id), after=after, member="line", envelope=repeat_envelope
     )
 
 
 def probe_frames(run_id: str) -> AsyncGenerator[bytes]:
     """Return the frames of the probes of a run, which the caller may see."""
     return streams.snapshot_stream(
-        api.probes_nudge(run_id),
+        probes_nudge(run_id),
         scope="",
-        take=api.ProbesTaker(run_id),
+        take=ProbesTaker(run_id),
         poll_s=_PROBES_POLL_S,
     )
 
@@ -138,9 +146,9 @@ def probe_frames(run_id: str) -> AsyncGenerator[bytes]:
 def overview_frames(workspaces: frozenset[UUID] | None) -> AsyncGenerator[bytes]:
     """Return the frames of the overview of these workspaces, or of all."""
     return streams.snapshot_stream(
-        api.OVERVIEW_NUDGE,
+        OVERVIEW_NUDGE,
         scope="all" if workspaces is None else ",".join(sorted(map(str, workspaces))),
-        take=api.OverviewTaker(workspaces),
+        take=OverviewTaker(workspaces),
     )
 
 
@@ -149,7 +157,7 @@ async def log_download(request: HttpRequest, **path: str) -> HttpResponseBase:
     """Send the stored log while it is read."""
     run_id = path["executionId"]
     form, source = await on_request_thread(lambda: _admit_to_download(request, run_id))
-    pages = api.log_pages(run_id, form, source=source)
+    pages = log_pages(run_id, form, source=source)
     disposition = content_disposition_header(
         as_attachment=True, filename=f"{run_id}.{'log' if form == 'txt' else form}"
     )
@@ -207,7 +215,7 @@ def _admit_to_download(request: HttpRequest, run_id: str) -> tuple[Any, str | No
 def _open_archive(request: HttpRequest, run_id: str) -> Iterator[bytes]:
     principal = require_principal(request)
     refuse_unknown_parameters(request.GET, ())
-    return api.artifact_archive(principal, run_id)
+    return artifact_files.artifact_archive(principal, run_id)
 
 
 async def stream_response(

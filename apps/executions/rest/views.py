@@ -20,11 +20,24 @@ from rest_framework.response import Response
 from apps.accounts.api import limit_rate
 from apps.accounts.rest import PrincipalMixin
 from apps.executions import api
+from apps.executions.domain.kept_environments import KeepBody
+from apps.executions.domain.rerun import RerunScope
+from apps.executions.domain.runs import Concurrency, Idempotency, Launched, RunSummary
 from apps.executions.rest import parameters, schemas
 from apps.executions.rest.artifact_responses import HARMLESS, file_response
+from apps.executions.selectors import artifact_files
+from apps.executions.selectors.artifact_files import artifact_file
+from apps.executions.selectors.attempts import SinceGreen
 from apps.executions.selectors.detail import RunDetail
-from apps.executions.selectors.launchable import ReferencedSuiteBody
+from apps.executions.selectors.junit_report import junit_document
+from apps.executions.selectors.launchable import ReferencedSuiteBody, referenced_suite
+from apps.executions.selectors.logs import LinePlace, SearchState, first_line_at, search_log
 from apps.executions.selectors.overview import OverviewBody
+from apps.executions.selectors.runs import NEWEST_FIRST, matching_runs, summaries
+from apps.executions.services import cancellations, kept_environments, storage
+from apps.executions.services.kept_environments import extend as extend_keeping
+from apps.executions.services.launch import launch_once
+from apps.executions.services.rerun import RerunPlanBody, RerunRequest, launch_rerun, prepare_rerun
 from apps.http.rest import (
     PAGING,
     StrictViewSet,
@@ -58,7 +71,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     def run_id(self) -> str:
         return str(self.kwargs["executionId"])
 
-    def idempotency(self) -> api.Idempotency | None:
+    def idempotency(self) -> Idempotency | None:
         """Return the idempotency key of the request; call this before the body is parsed.
 
         Raise InvalidParameter.
@@ -66,7 +79,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         key = parameters.idempotency_key(self.request)
         if not key:
             return None
-        return api.Idempotency(
+        return Idempotency(
             principal=self.principal.key,
             method=self.request.method or "",
             path=self.request.path,
@@ -101,7 +114,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     )
     @action(detail=False, url_path="resolve-ref")
     def resolve_ref(self, request: Request) -> Response:
-        return Response(api.referenced_suite(parameters.reference(request)))
+        return Response(referenced_suite(parameters.reference(request)))
 
     @extend_schema(
         parameters=[parameters.query("workspaceId", "administrators: only this workspace")],
@@ -120,9 +133,9 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     def list(self, request: Request) -> Response:
         workspace_id = request.query_params.get("workspaceId")
         wanted = parameters.run_filter(request)
-        rows = api.matching_runs(self.principal, wanted, workspace_id=workspace_id)
-        page = paginate_queryset(request, rows, order=api.NEWEST_FIRST)
-        return Response(page.as_dict("executions", api.summaries(page.items), total=rows.count()))
+        rows = matching_runs(self.principal, wanted, workspace_id=workspace_id)
+        page = paginate_queryset(request, rows, order=NEWEST_FIRST)
+        return Response(page.as_dict("executions", summaries(page.items), total=rows.count()))
 
     @extend_schema(
         operation_id="executions_launch",
@@ -130,13 +143,13 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
             OpenApiParameter("Idempotency-Key", str, OpenApiParameter.HEADER),
         ],
         request=schemas.LaunchInput,
-        responses={201: api.RunSummary},
+        responses={201: RunSummary},
     )
     def create(self, request: Request) -> Response:
         self.limit_launches()
         idempotency = self.idempotency()
         wanted = _launch_request(self.body(schemas.LaunchInput))
-        return _launch_response(api.launch_once(self.principal, wanted, idempotency=idempotency))
+        return _launch_response(launch_once(self.principal, wanted, idempotency=idempotency))
 
     @extend_schema(
         operation_id="executions_detail",
@@ -153,19 +166,19 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         responses={204: None},
     )
     def destroy(self, request: Request, **_path: str) -> Response:
-        api.delete(self.principal, self.run_id, require=partial(require_match, request))
+        storage.delete(self.principal, self.run_id, require=partial(require_match, request))
         return Response(status=204)
 
     @extend_schema(
         operation_id="executions_cancel",
         request=schemas.CancelInput,
-        responses={202: api.RunSummary},
+        responses={202: RunSummary},
     )
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, **_path: str) -> Response:
         api.get_execution(self.principal, self.run_id)
         body = self.body(schemas.CancelInput)
-        summary = api.cancel(self.principal, self.run_id, reason=body.get("reason", ""))
+        summary = cancellations.cancel(self.principal, self.run_id, reason=body.get("reason", ""))
         return Response(summary, status=202)
 
     @extend_schema(
@@ -176,8 +189,8 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         ],
         request=schemas.RerunInput,
         responses={
-            200: OpenApiResponse(api.RerunPlanBody, "the plan, for `dryRun`"),
-            201: api.RunSummary,
+            200: OpenApiResponse(RerunPlanBody, "the plan, for `dryRun`"),
+            201: RunSummary,
         },
     )
     @action(detail=True, methods=["post"])
@@ -185,29 +198,29 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         api.get_execution(self.principal, self.run_id)
         idempotency = self.idempotency()
         body = self.body(schemas.RerunInput)
-        wanted = api.RerunRequest(
-            scope=api.RerunScope(body["scope"] or api.RerunScope.ALL),
+        wanted = RerunRequest(
+            scope=RerunScope(body["scope"] or RerunScope.ALL),
             step=body.get("step") or "",
             profile=body.get("profile") or "",
             keep_alive_ms=body["keepAliveMs"],
         )
         if body["dryRun"]:
-            return Response(api.prepare_rerun(self.principal, self.run_id, wanted).plan)
+            return Response(prepare_rerun(self.principal, self.run_id, wanted).plan)
         self.limit_launches()
-        rerun = api.rerun(self.principal, self.run_id, wanted, idempotency=idempotency)
+        rerun = launch_rerun(self.principal, self.run_id, wanted, idempotency=idempotency)
         return _launch_response(rerun)
 
     @extend_schema(
         operation_id="executions_keep",
         description="Keep the environment for `keepAliveMs` from now on.",
         request=schemas.KeepInput,
-        responses=OpenApiResponse(api.KeepBody, "how the environment is kept"),
+        responses=OpenApiResponse(KeepBody, "how the environment is kept"),
     )
     @action(detail=True, methods=["put"])
     def keep(self, _request: Request, **_path: str) -> Response:
         api.get_execution(self.principal, self.run_id)
         body = self.body(schemas.KeepInput)
-        return Response(api.extend_keeping(self.principal, self.run_id, body["keepAliveMs"]))
+        return Response(extend_keeping(self.principal, self.run_id, body["keepAliveMs"]))
 
     @extend_schema(
         operation_id="executions_keep_end",
@@ -216,12 +229,12 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     )
     @keep.mapping.delete
     def end_keeping(self, _request: Request, **_path: str) -> Response:
-        api.end_keeping(self.principal, self.run_id)
+        kept_environments.end(self.principal, self.run_id)
         return Response(status=204)
 
     @extend_schema(
         operation_id="executions_since_green",
-        responses={200: OpenApiResponse(api.SinceGreen, "what differs, without any value")},
+        responses={200: OpenApiResponse(SinceGreen, "what differs, without any value")},
     )
     @action(detail=True, url_path="since-green")
     def since_green(self, _request: Request, **_path: str) -> Response:
@@ -248,14 +261,14 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
                 required=True,
             )
         ],
-        responses={200: api.LinePlace},
+        responses={200: LinePlace},
     )
     @action(detail=True, url_path="logs/at")
     def log_line_at(self, request: Request, **_path: str) -> Response:
         run = api.get_execution(self.principal, self.run_id)
         offset_ms = parameters.offset_ms(request.query_params, "ms")
         instant = run.started_at + timedelta(milliseconds=offset_ms)
-        return Response(api.first_line_at(self.run_id, instant))
+        return Response(first_line_at(self.run_id, instant))
 
     @extend_schema(
         operation_id="executions_log_search",
@@ -267,7 +280,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
         api.get_execution(self.principal, self.run_id)
         wanted = parameters.line_filter(request)
         limit, place = requested_page(request)
-        page = api.search_log(self.run_id, wanted, api.SearchState(*place or ()), limit=limit)
+        page = search_log(self.run_id, wanted, SearchState(*place or ()), limit=limit)
         body = {"matches": page.matches, "total": page.total, "sources": page.sources}
         if page.rest is None:
             return Response(body)
@@ -279,7 +292,7 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     )
     @action(detail=True, url_path="artifacts/<str:artifactId>")
     def artifact(self, request: Request, **_path: str) -> HttpResponse:
-        file = api.artifact_file(self.principal, self.run_id, str(self.kwargs["artifactId"]))
+        file = artifact_file(self.principal, self.run_id, str(self.kwargs["artifactId"]))
         return file_response(request, file)
 
     @extend_schema(
@@ -289,7 +302,9 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     )
     @action(detail=True, url_path="artifacts/<str:artifactId>/image")
     def artifact_image(self, request: Request, **_path: str) -> HttpResponse:
-        file = api.artifact_image(self.principal, self.run_id, str(self.kwargs["artifactId"]))
+        file = artifact_files.artifact_image(
+            self.principal, self.run_id, str(self.kwargs["artifactId"])
+        )
         return file_response(request, file, is_shown=True)
 
     @extend_schema(
@@ -298,11 +313,11 @@ class ExecutionViewSet(PrincipalMixin, StrictViewSet):
     )
     @action(detail=True)
     def junit(self, request: Request, **_path: str) -> HttpResponse:
-        document = api.junit_document(self.principal, self.run_id)
+        document = junit_document(self.principal, self.run_id)
         return HttpResponse(document, content_type="application/xml", headers=HARMLESS)
 
 
-def _launch_response(launched: api.Launched) -> Response:
+def _launch_response(launched: Launched) -> Response:
     headers = {"Location": f"/api/v1/executions/{launched.summary['id']}"}
     if launched.replayed:
         headers["Idempotent-Replayed"] = "true"
@@ -324,9 +339,7 @@ def _launch_request(body: Mapping[str, Any]) -> api.LaunchRequest:
     )
 
 
-def _concurrency(given: Mapping[str, Any] | None) -> api.Concurrency | None:
+def _concurrency(given: Mapping[str, Any] | None) -> Concurrency | None:
     if not given:
         return None
-    return api.Concurrency(
-        group=given["group"], cancel_in_progress=bool(given.get("cancelInProgress"))
-    )
+    return Concurrency(group=given["group"], cancel_in_progress=bool(given.get("cancelInProgress")))

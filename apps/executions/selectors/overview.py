@@ -18,7 +18,7 @@ from threading import Event, Lock
 from typing import Annotated, Any, Final, TypedDict
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from apps.accounts.api import Principal, visible_workspaces
 from apps.executions.domain.events import OVERVIEW_NUDGE
@@ -27,6 +27,7 @@ from apps.executions.domain.states import FINAL_EXECUTION, ExecutionStatus, Step
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import edges_of
 from apps.executions.selectors.runs import NEWEST_FIRST, matching_runs, summaries
+from apps.http.api import rows_after
 from apps.streams import api as streams
 from kernel import clock
 from kernel.errors import InvalidInput
@@ -189,11 +190,9 @@ def run_page(principal: Principal, wanted: RunFilter, *, before: str = "", limit
 
     Raise InvalidInput if `before` is no such thing.
     """
-    runs = matching_runs(principal, wanted)
-    if before:
-        started_at, pk = _position(before)
-        runs = runs.filter(Q(started_at__lt=started_at) | Q(started_at=started_at, id__lt=pk))
-    rows = list(runs.order_by(*NEWEST_FIRST).only("pk", "started_at")[: limit + 1])
+    runs = matching_runs(principal, wanted).only("pk", "started_at")
+    after = _position(before) if before else None
+    rows = rows_after(after, runs, NEWEST_FIRST, limit=limit + 1)
     more, rows = len(rows) > limit, rows[:limit]
     read = _read([row.pk for row in rows])
     entries = [read[row.pk] for row in rows if row.pk in read]

@@ -28,14 +28,9 @@ from apps.executions.models import Artifact, Execution, Step
 from apps.executions.selectors.artifacts import FailedCase, failed_cases_in
 from apps.executions.selectors.definitions import RunDefinition, run_definition
 from apps.executions.selectors.logs import last_lines
-from apps.executions.selectors.runs import cancellation, find_run
+from apps.executions.selectors.runs import cancellation
 
 _MAX_REPORTS: Final = 20  # of one step
-
-
-def run_verdict(run_id: str) -> RunVerdict:
-    """Return the verdict on a run of any workspace, for commands; raise ExecutionNotFound."""
-    return read_verdict(find_run(Execution.objects.not_deleted(), run_id))
 
 
 def read_verdict(row: Execution, steps: Sequence[Step] | None = None) -> RunVerdict:

@@ -104,7 +104,7 @@ class PreparedRerun:
     plan: RerunPlanBody
 
 
-def rerun(
+def launch_rerun(
     principal: Principal,
     run_id: str,
     request: RerunRequest,

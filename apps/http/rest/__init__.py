@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from apps.http.rest.documents import DocumentField, Schema, page_of
 from apps.http.rest.pagination import (
-    InvalidCursor,
-    Page,
     paginate,
     paginate_queryset,
     requested_page,
@@ -14,12 +12,9 @@ from apps.http.rest.pagination import (
 from apps.http.rest.strict import (
     PAGING,
     InvalidParameter,
-    PreconditionFailed,
     StrictAPIView,
-    StrictJSONParser,
     StrictSerializer,
     StrictViewSet,
-    UnknownParameter,
     choice_parameter,
     conditional_response,
     flag_parameter,
@@ -28,30 +23,3 @@ from apps.http.rest.strict import (
     refuse_unknown_parameters,
     require_match,
 )
-
-__all__ = [
-    "PAGING",
-    "DocumentField",
-    "InvalidCursor",
-    "InvalidParameter",
-    "Page",
-    "PreconditionFailed",
-    "Schema",
-    "StrictAPIView",
-    "StrictJSONParser",
-    "StrictSerializer",
-    "StrictViewSet",
-    "UnknownParameter",
-    "choice_parameter",
-    "conditional_response",
-    "flag_parameter",
-    "integer_parameter",
-    "invalid_input",
-    "page_of",
-    "paginate",
-    "paginate_queryset",
-    "refuse_unknown_parameters",
-    "requested_page",
-    "require_match",
-    "write_cursor",
-]

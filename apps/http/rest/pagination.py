@@ -11,14 +11,14 @@ from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from django.core import signing
-from django.db.models import Model, Q, QuerySet
+from django.db.models import QuerySet
 from rest_framework.request import Request
 
+from apps.http.keyset import Row, rows_after
 from apps.http.rest.strict import integer_parameter
 from kernel.errors import PlatformError
 
 T = TypeVar("T")
-Row = TypeVar("Row", bound=Model)
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 200
@@ -68,12 +68,10 @@ def paginate_queryset(
     Raises InvalidParameter for `limit` and InvalidCursor.
     """
     limit, after = requested_page(request)
-    if after is not None:
-        if len(after) != len(order):
-            raise InvalidCursor("the cursor does not belong to this list")
-        queryset = queryset.filter(_beyond(order, after))
+    if after is not None and len(after) != len(order):
+        raise InvalidCursor("the cursor does not belong to this list")
     names = [name.removeprefix("-") for name in order]
-    rows = list(queryset.order_by(*order)[: limit + 1])
+    rows = rows_after(after, queryset, order, limit=limit + 1)
     return _page(request, rows, limit, lambda row: [getattr(row, name) for name in names])
 
 
@@ -93,17 +91,6 @@ def _page(
     items = found[:limit]
     more = len(found) > limit
     return Page(items, write_cursor(request, key(items[-1])) if more else None)
-
-
-def _beyond(order: Sequence[str], after: Sequence[Any]) -> Q:
-    """Rows after the tuple `after`: first key beyond, or equal and the next beyond, and so on."""
-    condition, equal = Q(), Q()
-    for name, value in zip(order, after, strict=True):
-        field = name.removeprefix("-")
-        beyond = "lt" if name.startswith("-") else "gt"
-        condition |= equal & Q(**{f"{field}__{beyond}": value})
-        equal &= Q(**{field: value})
-    return condition
 
 
 def _is_beyond(key: Sequence[Any], after: Sequence[Any], descending: bool) -> bool:  # noqa: FBT001

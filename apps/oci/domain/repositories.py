@@ -1,7 +1,9 @@
-"""The index of repositories, and what a synchronization reports."""
+"""Repositories of registries: their tags, what a synchronization reports, and why one fails."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -9,6 +11,9 @@ from typing import Final
 from kernel.errors import PlatformError
 
 IN_FLIGHT: Final = 16  # requests to a registry at once
+LATEST: Final = "latest"
+_SEPARATORS: Final = re.compile(r"[._-]")
+_RUNS: Final = re.compile(r"[0-9]+|[^0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +91,39 @@ class RegistryUnreachable(PlatformError):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail, members={"reason": reason})
         self.reason = reason
+
+
+class RegistryFailure(Exception):
+    """A registry cannot be used; `code` is stable, `status` what it answered or 0."""
+
+    def __init__(self, code: str, detail: str, *, status: int = 0) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.status = status
+
+
+class CatalogRefused(RegistryFailure):
+    """The registry does not list its repositories."""
+
+
+def sorted_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return `latest` first, then descending by version; a pre-release below its release.
+
+    (reference: control-plane 5.1)
+    """
+    return tuple(sorted(set(tags), key=lambda tag: (tag == LATEST, *_key(tag)), reverse=True))
+
+
+def chosen_tag(tags: Sequence[str]) -> str:
+    """Return the first sorted tag that is not `latest`, else the first, else ""."""
+    return next((tag for tag in tags if tag != LATEST), next(iter(tags), ""))
+
+
+def _key(tag: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
+    parts: list[tuple[int, int, str]] = []
+    for part in _SEPARATORS.split(tag):
+        parts += [
+            (2, int(run), "") if run.isdigit() else (0, 0, run) for run in _RUNS.findall(part)
+        ]
+    return (*parts, (1, 0, "")), tag

@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx
 
-from apps.oci.domain.failures import RegistryFailure
+from apps.oci.domain.repositories import RegistryFailure
 from kernel.addresses import AddressRefused
 
 _MAX_CAUSES: Final = 8

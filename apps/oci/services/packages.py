@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from apps.oci.domain.failures import RegistryFailure
 from apps.oci.domain.manifest import (
     EMPTY_JSON,
     Descriptor,
@@ -26,7 +25,7 @@ from apps.oci.domain.package import (
     unpack_layer,
 )
 from apps.oci.domain.reference import InvalidReference, Reference, parse_reference
-from apps.oci.domain.repositories import RegistryUnreachable
+from apps.oci.domain.repositories import RegistryFailure, RegistryUnreachable
 from apps.oci.domain.scanned import PulledPackage
 from apps.oci.models import LayerPart, StoredPackage
 from apps.oci.selectors import find_repository, stored_package

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from apps.oci.domain.challenges import next_link
-from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import (
     INDEX_TYPES,
     MANIFEST_TYPES,
@@ -19,6 +18,7 @@ from apps.oci.domain.manifest import (
 )
 from apps.oci.domain.package import DigestMismatch, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import DIGEST, TAG
+from apps.oci.domain.repositories import CatalogRefused, RegistryFailure
 from apps.oci.services.registry_session import (
     Answer,
     RegistrySession,

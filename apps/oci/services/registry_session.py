@@ -27,8 +27,7 @@ import httpx
 
 from apps.oci import conf
 from apps.oci.domain.challenges import Challenge, read_challenge
-from apps.oci.domain.failures import RegistryFailure
-from apps.oci.domain.repositories import IN_FLIGHT
+from apps.oci.domain.repositories import IN_FLIGHT, RegistryFailure
 from apps.oci.services.failures import failure
 from apps.platform_settings.api import ImageRegistry
 from kernel import clock

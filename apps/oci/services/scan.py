@@ -19,13 +19,19 @@ from dataclasses import replace
 from typing import Final
 from zlib import crc32
 
-from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.manifest import Descriptor, Manifest
 from apps.oci.domain.package import LAYER_TYPES, PackageNotFound, PackageRefused
 from apps.oci.domain.reference import is_repository_name
-from apps.oci.domain.repositories import IN_FLIGHT, RepositoryError
+from apps.oci.domain.repositories import (
+    IN_FLIGHT,
+    LATEST,
+    CatalogRefused,
+    RegistryFailure,
+    RepositoryError,
+    chosen_tag,
+    sorted_tags,
+)
 from apps.oci.domain.scanned import SYNC_S, KnownRepository, PulledPackage, ScannedRepository
-from apps.oci.domain.versions import LATEST, chosen_tag, sorted_tags
 from apps.oci.services.packages import open_client, unpack_package
 from apps.platform_settings.api import ImageRegistry
 from kernel.errors import PlatformError

@@ -19,11 +19,12 @@ from django.db.models import Q
 
 from apps.observability.api import metrics
 from apps.oci import conf
-from apps.oci.domain.failures import CatalogRefused, RegistryFailure
 from apps.oci.domain.package import Package
 from apps.oci.domain.reference import Reference
 from apps.oci.domain.repositories import (
+    CatalogRefused,
     ConnectionReport,
+    RegistryFailure,
     RepositoryError,
     SyncInProgress,
     SyncResult,

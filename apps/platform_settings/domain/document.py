@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -76,14 +76,6 @@ class SettingsInvalid(ValueError):
         place = [str(part) for part in (first.file, first.line, first.column) if part]
         super().__init__(f"{':'.join(place)}: {first.detail}")
         self.faults = tuple(faults)
-
-
-def read_document(
-    text: str, *, file: str, variables: Mapping[str, str], in_cluster: bool = False
-) -> Document:
-    """Read and check a file's text; raise SettingsInvalid with every error."""
-    context = SettingsContext(variables=variables, in_cluster=in_cluster)
-    return read_file(text, file, context)[0]
 
 
 def read_file(text: str, file: str, context: SettingsContext) -> tuple[Document, Node]:

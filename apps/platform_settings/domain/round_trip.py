@@ -31,7 +31,6 @@ from readers.yaml_editor import (
     list_in,
     map_in,
     set_key,
-    write_yaml,
 )
 
 
@@ -44,16 +43,6 @@ def merged_text(text: str, file: Version, new: Version) -> str:
         return edit_yaml(text, lambda root: _merge(root, file, new))
     except (YAMLError, AttributeError, KeyError, IndexError, TypeError) as error:
         raise NotMergeable(f"{type(error).__name__} while it was merged") from error
-
-
-def new_text(written: Wire) -> str:
-    """Return a file that says this, without what has its default."""
-    root = CommentedMap()
-    nothing: Wire = {"mode": "local", "description": "", "agents": [], "registries": []}
-    nothing |= {"workspaces": []}
-    nothing |= {"secrets": {"globalOverrides": []}, "notifications": {"smtp": {}}}
-    _merge(root, Version(nothing, nothing), Version(written, written))
-    return write_yaml(root)
 
 
 def _merge(root: CommentedMap, file: Version, new: Version) -> None:

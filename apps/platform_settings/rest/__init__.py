@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from apps.platform_settings.rest.schemas import SettingsDocument
-
-__all__ = ["SettingsDocument"]

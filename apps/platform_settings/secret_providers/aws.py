@@ -6,15 +6,15 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     ManagerFailed,
     ManagerUnavailable,
     NoSuchValue,
+    SecretManagers,
     field_of_json,
     secret_path,
     secret_providers,
 )
-from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.manager_cache import manager_cache
 
 _NAME: Final = "aws-secrets-manager"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from apps.platform_settings import conf
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     ManagerFailed,
     NoSuchValue,
+    SecretManagers,
     secret_providers,
 )
-from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.effective import global_overrides
 
 

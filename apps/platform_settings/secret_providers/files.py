@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from apps.platform_settings import conf
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     ManagerFailed,
     NoSuchValue,
+    SecretManagers,
     field_of_json,
     secret_path,
     secret_providers,
 )
-from apps.platform_settings.domain.secrets import SecretManagers
 
 MAX_BYTES: Final = 64 * 2**10
 

@@ -9,15 +9,15 @@ from typing import Any, Final, TypeVar
 
 from apps.platform_settings import conf
 from apps.platform_settings.domain.addresses import origin_of
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     VAULT_SCHEME,
     ManagerFailed,
     ManagerUnavailable,
+    SecretManagers,
     field_of,
     secret_path,
     secret_providers,
 )
-from apps.platform_settings.domain.secrets import SecretManagers
 from apps.platform_settings.services.manager_cache import manager_cache
 from kernel.vault import Vault, VaultError, VaultUnavailable, check_access, read_secret
 

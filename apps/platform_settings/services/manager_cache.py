@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from apps.platform_settings.domain.secret_refs import ManagerUnavailable
+from apps.platform_settings.domain.secrets import ManagerUnavailable
 from kernel.vault import WITHIN_S
 
 KEPT_S: Final = 10.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     ManagerFailed,
     NoSuchValue,
     provider_of,

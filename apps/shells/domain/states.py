@@ -1,9 +1,14 @@
-"""The states of a shell session, and why one ends (reference: control-plane 11.7)."""
+"""The states of a shell session, why one ends, and why one is refused.
+
+(reference: control-plane 11.7)
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
+
+from kernel.errors import PlatformError
 
 
 class ShellState(StrEnum):
@@ -40,3 +45,26 @@ END_WORDS: Final = {
     EndCode.NOT_OPENED: "the shell could not be opened",
     EndCode.UNIT_LOST: "the runtime lost the step or did not answer",
 }
+
+
+class ShellNotFound(PlatformError):
+    code = "shell_not_found"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such shell, or it is not yours")
+
+
+class ShellRefused(PlatformError):
+    """The step has nothing that can be entered from here; the text says what to do."""
+
+    code = "shell_unavailable"
+
+
+class ShellsOff(PlatformError):
+    """SHELL_ACCESS closes shells, to all or to all but the owner of the run."""
+
+    code = "shells_off"
+
+
+class TooManyShells(PlatformError):
+    code = "too_many_shells"

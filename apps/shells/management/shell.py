@@ -14,8 +14,20 @@ from django.db import DatabaseError
 from apps.accounts import api as accounts
 from apps.operations.api import ExitCode, VerbCommand, printable, trail
 from apps.shells import api
-from apps.shells.domain.typed_escapes import TypedEscapes
+from apps.shells.domain.documents import ShellDocument
+from apps.shells.domain.local_terminal import TypedEscapes
+from apps.shells.domain.records import TerminalSize, output_bytes
+from apps.shells.domain.states import ShellState
 from apps.shells.management.terminal import HungUp, LocalTerminal
+from apps.shells.services.clients import (
+    count_untaken,
+    describe_shell,
+    join_shell,
+    keep_attached,
+    type_into,
+)
+from apps.shells.services.endings import COMMAND_LINE
+from apps.shells.services.sessions import ShellWish, end_shell, open_shell
 from apps.streams import api as streams
 from kernel.errors import InvalidInput, PlatformError
 
@@ -62,7 +74,7 @@ def enter_step(options: Options) -> int:
         raise InvalidInput(f"{command[0]!r} is no program: options come before RUN")
     terminal = LocalTerminal()
     size = terminal.size()
-    wish = api.ShellWish(
+    wish = ShellWish(
         step_id=options["step"],
         command=tuple(command),
         columns=size.columns,
@@ -79,12 +91,12 @@ def enter_step(options: Options) -> int:
 class TerminalClient:
     """Passes bytes between this terminal and a session, which ends with the command."""
 
-    def __init__(self, terminal: LocalTerminal, run_id: str, wish: api.ShellWish) -> None:
+    def __init__(self, terminal: LocalTerminal, run_id: str, wish: ShellWish) -> None:
         self._terminal = terminal
         self._principal = accounts.operator()
-        opened = api.open_shell(self._principal, run_id, wish, address=api.COMMAND_LINE)
+        opened = open_shell(self._principal, run_id, wish, address=COMMAND_LINE)
         self._run_id = run_id
-        self._shell = api.join_shell(self._principal, opened["shellId"])
+        self._shell = join_shell(self._principal, opened["shellId"])
         self._escapes = TypedEscapes()
         self._pace = api.Pace(time.monotonic())
         self._read_id, self._beat_at = 0, 0.0
@@ -99,7 +111,7 @@ class TerminalClient:
             left = True
         finally:
             with suppress(PlatformError, DatabaseError):
-                api.end_shell(self._principal, self._run_id, str(self._shell.pk))
+                end_shell(self._principal, self._run_id, str(self._shell.pk))
         if left:
             sys.stderr.write("left: the shell has ended\n")
             return ExitCode.OK
@@ -111,20 +123,20 @@ class TerminalClient:
             document = _patiently(self._describe)  # before the output, so that none is missed
             self._note_state(document)
             has_output = self._show_output()
-            if document["state"] == api.ShellState.ENDED:
+            if document["state"] == ShellState.ENDED:
                 return False
             self._beat()
-            is_open = document["state"] == api.ShellState.OPEN
+            is_open = document["state"] == ShellState.OPEN
             pause_s = 0.0 if has_output else self._pace.pause_s(time.monotonic())
             typed, leaves = self._escape(self._terminal.wait(pause_s, for_input=is_open))
             if leaves:
                 return True
             self._type(typed)
 
-    def _describe(self) -> api.ShellDocument:
-        return api.describe_shell(self._principal, self._shell.pk)
+    def _describe(self) -> ShellDocument:
+        return describe_shell(self._principal, self._shell.pk)
 
-    def _note_state(self, document: api.ShellDocument) -> None:
+    def _note_state(self, document: ShellDocument) -> None:
         """Say what there is to know of a session that has just opened."""
         if document["state"] == self._state:
             return
@@ -139,7 +151,7 @@ class TerminalClient:
         )
         for chunk in chunks:
             for record in chunk.records:
-                self._terminal.show(api.output_bytes(record))
+                self._terminal.show(output_bytes(record))
             self._read_id = chunk.last
         if chunks:
             self._pace.note_activity(time.monotonic())
@@ -149,27 +161,27 @@ class TerminalClient:
         now = time.monotonic()
         if now - self._beat_at >= _BEAT_S:
             self._beat_at = now
-            _patiently(lambda: api.keep_attached(self._shell.pk, read_id=self._read_id))
+            _patiently(lambda: keep_attached(self._shell.pk, read_id=self._read_id))
 
     def _escape(self, typed: bytes) -> tuple[bytes, bool]:
         return self._escapes.feed(typed) if self._terminal.is_typed else (typed, False)
 
     def _type(self, typed: bytes) -> None:
-        pieces: list[bytes | api.TerminalSize] = [typed] if typed else []
+        pieces: list[bytes | TerminalSize] = [typed] if typed else []
         if new_size := self._terminal.take_new_size():
             pieces.insert(0, new_size)
         if not pieces:
             return
         self._pace.note_activity(time.monotonic())
-        last = _patiently(lambda: api.type_into(self._shell.pk, pieces))
+        last = _patiently(lambda: type_into(self._shell.pk, pieces))
         if last % _MOST_RECORDS:
             return
-        while _patiently(lambda: api.count_untaken(self._shell.pk)) > _MOST_RECORDS:
+        while _patiently(lambda: count_untaken(self._shell.pk)) > _MOST_RECORDS:
             self._show_output()
             self._beat()
             time.sleep(_STORE_PAUSE_S)  # the runner takes it
 
-    def _report_end(self, document: api.ShellDocument) -> int:
+    def _report_end(self, document: ShellDocument) -> int:
         end = document.get("end")
         if end is None or end["code"] == api.EndCode.EXITED:
             return document.get("exitCode", ExitCode.ERROR)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
+from apps.shells.domain.local_terminal import PlainOutput, TerminalModes
 from apps.shells.domain.records import LARGEST_SIZE, MOST_BYTES, TerminalSize
-from apps.shells.domain.terminal_modes import PlainOutput, TerminalModes
 from apps.streams.api import listen
 
 _WITHOUT_TERMINAL: Final = TerminalSize(columns=80, rows=24)

@@ -13,15 +13,17 @@ from apps.accounts.rest import PrincipalMixin
 from apps.executions.api import get_execution
 from apps.http.api import client_ip
 from apps.http.rest import StrictViewSet
-from apps.shells import api
 from apps.shells.domain.documents import ShellDocument, ShellList
 from apps.shells.rest import schemas
+from apps.shells.selectors import shells_of_run
+from apps.shells.services import sessions
+from apps.shells.services.sessions import ShellWish
 
 
 class ShellViewSet(PrincipalMixin, StrictViewSet):  # the terminal is a WebSocket
     @extend_schema(operation_id="shells_list", responses=ShellList)
     def list_shells(self, request: Request, **path: str) -> Response:
-        return Response(api.shells_of_run(self.principal, path["executionId"]))
+        return Response(shells_of_run(self.principal, path["executionId"]))
 
     @extend_schema(
         operation_id="shells_open", request=schemas.OpenShellInput, responses={201: ShellDocument}
@@ -30,13 +32,13 @@ class ShellViewSet(PrincipalMixin, StrictViewSet):  # the terminal is a WebSocke
         run_id = path["executionId"]
         get_execution(self.principal, run_id)  # a foreign run is not found, whatever the body says
         body = self.body(schemas.OpenShellInput)
-        wish = api.ShellWish(
+        wish = ShellWish(
             step_id=body["stepId"],
             command=tuple(body.get("command") or ()),
             columns=body["columns"],
             rows=body["rows"],
         )
-        opened = api.open_shell(
+        opened = sessions.open_shell(
             self.principal,
             run_id,
             wish,
@@ -47,5 +49,5 @@ class ShellViewSet(PrincipalMixin, StrictViewSet):  # the terminal is a WebSocke
 
     @extend_schema(operation_id="shells_end", request=None, responses={204: None})
     def end_shell(self, request: Request, **path: Any) -> Response:
-        api.end_shell(self.principal, path["executionId"], path["shellId"])
+        sessions.end_shell(self.principal, path["executionId"], path["shellId"])
         return Response(status=204)

@@ -23,6 +23,17 @@ from apps.accounts.api import Principal
 from apps.executions.rest import TOO_BIG, StreamConsumer
 from apps.http.rest import InvalidParameter, refuse_unknown_parameters
 from apps.shells import api
+from apps.shells.domain.documents import ShellDocument
+from apps.shells.domain.records import TerminalSize, output_bytes, terminal_size
+from apps.shells.domain.states import ShellState
+from apps.shells.services.clients import (
+    JoinedShell,
+    count_untaken,
+    describe_shell,
+    join_shell,
+    keep_attached,
+    type_into,
+)
 from apps.streams import api as streams
 from kernel.errors import PlatformError
 
@@ -49,7 +60,7 @@ class ShellConsumer(StreamConsumer):
         refuse_unknown_parameters(request.GET, {"after", "token"})
         self._read_id = _whole_number(request.GET.get("after", "0"))
         self._principal = principal
-        self._shell = api.join_shell(principal, self.scope["url_route"]["kwargs"]["shellId"])
+        self._shell = join_shell(principal, self.scope["url_route"]["kwargs"]["shellId"])
         self._is_joined = True
         self._unread, self._told_at = 0, 0.0
         self._pace = api.Pace()
@@ -63,7 +74,7 @@ class ShellConsumer(StreamConsumer):
         output, size = bytearray(), 0
         for kind, fields in _frames(piece):
             if kind == "record":
-                data = api.output_bytes(b'"' + fields["output"].encode() + b'"')
+                data = output_bytes(b'"' + fields["output"].encode() + b'"')
                 if output and len(output) + len(data) > api.MOST_BYTES:
                     await self._send_output(output)
                     output.clear()
@@ -86,9 +97,7 @@ class ShellConsumer(StreamConsumer):
     async def _send_other(self, kind: str, fields: Mapping[str, Any]) -> None:
         if kind == "end":
             self._ended = True
-            document = await self._on_store(
-                lambda: api.describe_shell(self._principal, self._shell.pk)
-            )
+            document = await self._on_store(lambda: describe_shell(self._principal, self._shell.pk))
             await self._send_json({"type": "end", "session": document})
         else:
             await self._send_json({"type": kind, **fields})
@@ -114,13 +123,13 @@ class ShellConsumer(StreamConsumer):
         elif typed:
             await self._type(typed)
 
-    async def _type(self, typed: bytes | api.TerminalSize) -> None:
+    async def _type(self, typed: bytes | TerminalSize) -> None:
         self._pace.note_activity(asyncio.get_running_loop().time())
         pk = self._shell.pk
-        last = await self._on_store(lambda: api.type_into(pk, [typed]))
+        last = await self._on_store(lambda: type_into(pk, [typed]))
         if last % _MOST_UNTAKEN:
             return
-        while await self._on_store(lambda: api.count_untaken(pk)) > _MOST_UNTAKEN:  # noqa: ASYNC110 - the runner takes it
+        while await self._on_store(lambda: count_untaken(pk)) > _MOST_UNTAKEN:  # noqa: ASYNC110 - the runner takes it
             await asyncio.sleep(_WAIT_S)
 
     async def disconnect(self, code: int) -> None:
@@ -134,7 +143,7 @@ class ShellConsumer(StreamConsumer):
         self._pace.note_activity(loop.time())
         is_nudged = streams.has_nudges_of_others()
         while not self._ended:
-            is_opening = self._shell.document["state"] == api.ShellState.OPENING
+            is_opening = self._shell.document["state"] == ShellState.OPENING
             if is_opening:
                 await self._look_whether_open()
             if loop.time() - self._told_at >= _BEAT_S:
@@ -146,11 +155,9 @@ class ShellConsumer(StreamConsumer):
 
     async def _look_whether_open(self) -> None:
         with suppress(DatabaseError, PlatformError):  # the next look is soon
-            document = await self._on_store(
-                lambda: api.describe_shell(self._principal, self._shell.pk)
-            )
+            document = await self._on_store(lambda: describe_shell(self._principal, self._shell.pk))
             if document["state"] != self._shell.document["state"]:
-                self._shell = api.JoinedShell(
+                self._shell = JoinedShell(
                     pk=self._shell.pk, topic=self._shell.topic, document=document
                 )
                 await self._send_session(document)
@@ -159,9 +166,9 @@ class ShellConsumer(StreamConsumer):
         self._told_at, self._unread = asyncio.get_running_loop().time(), 0
         pk, read_id = self._shell.pk, self._read_id
         with suppress(DatabaseError, PlatformError):  # the store is away: the next beat is soon
-            await self._on_store(lambda: api.keep_attached(pk, read_id=read_id))
+            await self._on_store(lambda: keep_attached(pk, read_id=read_id))
 
-    async def _send_session(self, document: api.ShellDocument) -> None:
+    async def _send_session(self, document: ShellDocument) -> None:
         await self._send_json({"type": "session", "session": document})
 
     async def _send_json(self, message: Mapping[str, Any]) -> None:
@@ -194,12 +201,12 @@ def _frames(piece: bytes) -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
-def _size_in(text: str) -> api.TerminalSize | None:
+def _size_in(text: str) -> TerminalSize | None:
     """Return the size that a message of a client sets; None if it is no such message."""
     try:
         message = json.loads(text)
         if message["type"] == "resize":
-            return api.terminal_size(message["columns"], message["rows"])
+            return terminal_size(message["columns"], message["rows"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return None

@@ -13,9 +13,8 @@ from uuid import UUID
 from apps.accounts.api import Principal
 from apps.executions.api import get_execution
 from apps.shells.domain.documents import ShellDocument
-from apps.shells.domain.errors import ShellNotFound
 from apps.shells.domain.records import TerminalSize, input_record, input_topic, output_topic
-from apps.shells.domain.states import LIVE
+from apps.shells.domain.states import LIVE, ShellNotFound
 from apps.shells.models import ShellSession
 from apps.shells.selectors import shell_document
 from apps.shells.services.endings import end_if_abandoned

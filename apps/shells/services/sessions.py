@@ -23,9 +23,15 @@ from apps.executions.api import (
 )
 from apps.shells import conf
 from apps.shells.domain.documents import ShellDocument
-from apps.shells.domain.errors import ShellNotFound, ShellRefused, ShellsOff, TooManyShells
 from apps.shells.domain.records import input_topic, output_topic
-from apps.shells.domain.states import LIVE, EndCode
+from apps.shells.domain.states import (
+    LIVE,
+    EndCode,
+    ShellNotFound,
+    ShellRefused,
+    ShellsOff,
+    TooManyShells,
+)
 from apps.shells.models import ShellSession
 from apps.shells.selectors import shell_document
 from apps.shells.services.endings import SessionEnd, audit, end_abandoned, end_session

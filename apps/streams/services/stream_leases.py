@@ -7,7 +7,6 @@ process renews its leases; those of a killed process expire after at most LEASE_
 from __future__ import annotations
 
 import hashlib
-import logging
 import secrets
 import threading
 import time
@@ -21,7 +20,6 @@ from apps.operations.api import SharedRedisClient, redis_key, shared_redis
 from kernel.background import BackgroundThread, one_cycle, report_error
 from kernel.redis_breaker import RedisUnavailable
 
-log = logging.getLogger("partita.streams")
 LEASE_S: Final = 45.0
 RENEW_S: Final = 15.0
 RETRY_S: Final = 5.0  # after a failed renewal

@@ -7,7 +7,6 @@ per change costs twelve times as much.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections import deque
@@ -24,7 +23,6 @@ from kernel.errors import PlatformError
 from worker.domain.control_plane import ControlPlaneUnavailable
 
 T = TypeVar("T")
-log = logging.getLogger("partita.workers")
 POLL_INTERVAL_S: Final = 1.0  # without a nudge: nudges may be lost
 WAIT_S: Final = 10.0  # after it a claim is answered with nothing, and its caller claims again
 LULL_S: Final = 0.002  # a burst of reports ends with a lull, and takes at most BURST_S

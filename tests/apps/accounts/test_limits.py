@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from apps.accounts.api import TooManyAttempts, limit_rate
+from apps.accounts.api import limit_rate
+from apps.accounts.domain.errors import TooManyAttempts
 from apps.accounts.models import LimitHit
 from apps.accounts.services import password_reset, rate_limits
 from apps.accounts.services.rate_limits import count_attempt

@@ -7,7 +7,8 @@ import time
 import pytest
 from redis import Redis
 
-from apps.accounts.api import TooManyAttempts, limit_rate
+from apps.accounts.api import limit_rate
+from apps.accounts.domain.errors import TooManyAttempts
 from apps.accounts.models import LimitHit
 from tests.apps.accounts.conftest import PASSWORD
 from tests.support import servers

@@ -13,16 +13,9 @@ from django.core.management import call_command
 from django.db import ProgrammingError
 
 from apps.accounts import lifespan
-from apps.accounts.api import (
-    EmailTaken,
-    ensure_seed_admin,
-    issue_tokens,
-    purge_expired,
-    sign_up,
-    visible_workspaces,
-)
-from apps.accounts.domain.errors import Forbidden
-from apps.accounts.lifespan import AccountsPart
+from apps.accounts.api import visible_workspaces
+from apps.accounts.domain.errors import EmailTaken, Forbidden
+from apps.accounts.lifespan import AccountsPart, purge_expired
 from apps.accounts.models import (
     LimitHit,
     RefreshFamily,
@@ -33,8 +26,10 @@ from apps.accounts.models import (
     User,
     Workspace,
 )
-from apps.accounts.services.administrators import disable
+from apps.accounts.services.administrators import disable, ensure_seed_admin
+from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.tickets import issue_ticket
+from apps.accounts.services.token_pairs import issue_tokens
 from apps.streams.api import unit_of_work
 from kernel.clock import now
 from kernel.errors import InvalidInput

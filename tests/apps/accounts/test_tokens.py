@@ -16,15 +16,7 @@ import jwt
 import pytest
 
 from apps.accounts import selectors
-from apps.accounts.api import (
-    Principal,
-    Role,
-    end_every_sign_in,
-    issue_tokens,
-    recheck,
-    revoke_everything,
-    sign_up,
-)
+from apps.accounts.api import Principal, Role, end_every_sign_in, recheck, revoke_everything
 from apps.accounts.domain import tokens
 from apps.accounts.domain.errors import Unauthenticated
 from apps.accounts.models import (
@@ -35,6 +27,8 @@ from apps.accounts.models import (
     RevokedToken,
     User,
 )
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.token_pairs import issue_tokens
 from kernel.clock import now
 from tests.apps.accounts.conftest import PASSWORD, Api
 from tests.support.api_clients import problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest, JsonResponse
 from django.urls import include, path, re_path
 from django.views.decorators.csrf import csrf_exempt
@@ -13,12 +14,12 @@ from apps.accounts.api import (
     authenticate_stream,
     principal_of,
     recheck,
-    require_session,
     sign_in_session,
     sign_out_session,
     sign_up_session,
 )
 from apps.accounts.rest import IsAdmin
+from apps.accounts.services.authentication import require_principal
 from apps.http.rest import StrictAPIView
 
 
@@ -49,7 +50,7 @@ def page_whoami(request: HttpRequest) -> JsonResponse:
 
 
 async def plain_view(request: HttpRequest) -> JsonResponse:
-    principal = await require_session(request)
+    principal = await sync_to_async(require_principal)(request)
     return JsonResponse({"email": principal.email})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps.agents import api, models
+from apps.agents import api, models, services
 from apps.agents.selectors import agents_ready
 from kernel import clock
 from tests.support.commands import run_command
@@ -260,8 +260,8 @@ def test_worker_status_names_failing_loops(capsys):
 @pytest.mark.store
 def test_a_drain_outlives_a_restart_and_ends_with_a_removal():
     worker()
-    assert api.drain("edge")
-    assert not api.drain("edge"), "it drains already"
+    assert services.drain("edge")
+    assert not services.drain("edge"), "it drains already"
     assert worker(incarnation="2").agent.as_wire(clock.now())["draining"]
 
     api.remove("edge")
@@ -273,13 +273,13 @@ def test_a_drain_outlives_a_restart_and_ends_with_a_removal():
 def test_a_drain_ends_when_it_is_resumed():
     worker()
     worker("other")
-    api.drain("edge")
-    assert api.resume("edge")
-    assert not api.resume("edge"), "it did not drain"
+    services.drain("edge")
+    assert services.resume("edge")
+    assert not services.resume("edge"), "it did not drain"
     assert not api.is_draining("edge")
 
 
-@pytest.mark.parametrize("act", [api.drain, api.resume])
+@pytest.mark.parametrize("act", [services.drain, services.resume])
 def test_only_registered_agents_drain_and_resume(act):
     worker()
     api.remove("edge")

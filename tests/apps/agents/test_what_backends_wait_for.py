@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apps.agents import api
+from apps.agents import api, services
 from apps.agents.domain.agent import Agent
 from apps.agents.domain.availability import is_available, waits_for
 from apps.agents.selectors import agents_ready
@@ -91,10 +91,10 @@ def test_the_reason_names_what_is_missing(backend, known, reason):
 def test_a_drain_remembers_who_began_it_until_it_ends():
     worker()
 
-    api.drain("edge", by="Ada Byron")
+    services.drain("edge", by="Ada Byron")
 
     assert api.get_agent("edge").drained_by == "Ada Byron"
-    api.resume("edge")
+    services.resume("edge")
     assert (api.get_agent("edge").drained_by, api.get_agent("edge").drained_at) == ("", None)
 
 

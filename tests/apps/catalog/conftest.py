@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import issue_tokens, sign_up
 from apps.accounts.models import User
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.token_pairs import issue_tokens
 from apps.catalog import selectors
-from apps.oci.api import Repository, chosen_tag, sorted_tags
+from apps.oci.api import Repository
+from apps.oci.domain.repositories import chosen_tag, sorted_tags
 from apps.operations.api import CachedReads, raise_generation
 from apps.streams.api import unit_of_work
 from tests.apps.suites.conftest import library, workspace

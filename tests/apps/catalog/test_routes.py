@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import TokenScope, create_api_token, sign_up
+from apps.accounts.api import TokenScope, create_api_token
 from apps.accounts.models import User
+from apps.accounts.services.sign_up import sign_up
 from tests.apps.catalog.conftest import PASSWORD, FakeIndex, client_of
 from tests.support.api_clients import problem
 from tests.support.people import principal_of

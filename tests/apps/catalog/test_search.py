@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.api import ensure_seed_admin, operator
+from apps.accounts.api import operator
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.catalog.api import add_favorite
 from tests.apps.catalog.conftest import PASSWORD, FakeIndex
 from tests.support.commands import run_command

@@ -8,8 +8,10 @@ import pytest
 from django.test import Client
 
 from apps.console import api_surfaces, run_list, selectors, suite_list
-from apps.executions.api import FailedCase, RunFilter, RunPage, difference_name, difference_sides
-from apps.shells.api import ShellOffer
+from apps.executions.api import RunFilter, difference_name, difference_sides
+from apps.executions.selectors.artifacts import FailedCase
+from apps.executions.selectors.overview import RunPage
+from apps.shells.services.sessions import ShellOffer
 from kernel.errors import NotFound
 from tests.apps.console import wire_samples
 

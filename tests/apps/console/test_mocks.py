@@ -15,7 +15,7 @@ from django.test import Client
 from apps.accounts.models import Membership, User
 from apps.console import mocks
 from apps.console.domain import mock_display
-from apps.executions.api import FailedCase
+from apps.executions.selectors.artifacts import FailedCase
 from apps.mocks import components
 from apps.mocks.selectors import SharedSpaces
 from kernel.errors import NotFound

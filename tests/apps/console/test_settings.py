@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from apps.accounts.api import ensure_seed_admin, operator
+from apps.accounts.api import operator
 from apps.accounts.models import User
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.console.domain.settings_sections import SECTIONS
 from apps.console.forms.settings import apply_entry_action
 from apps.platform_settings.api import get_registry, replace_settings, settings_document

@@ -13,7 +13,13 @@ from django.db import connections
 
 from apps.accounts.api import Forbidden, Role
 from apps.environments import api
-from apps.environments.domain.reaps import CANCEL_WITHIN, TAKEN_WITHIN
+from apps.environments.domain.reaps import (
+    CANCEL_WITHIN,
+    TAKEN_WITHIN,
+    ReapInProgress,
+    RuntimeNotReached,
+    SandboxNotFound,
+)
 from apps.environments.models import Reap, ReapPart
 from apps.environments.services import inventory_looks as looks
 from apps.environments.services import reaps, snapshots
@@ -305,9 +311,9 @@ def test_two_reaps_of_the_same_things_are_refused(
     me = principal_of(admin)
     reaps.begin_reap("me", RUN, found, only_zombies=False)
 
-    with pytest.raises(api.ReapInProgress):
+    with pytest.raises(ReapInProgress):
         api.reap(me, RUN)
-    with pytest.raises(api.ReapInProgress):
+    with pytest.raises(ReapInProgress):
         api.reap_all(me)
 
 
@@ -323,7 +329,7 @@ def test_without_a_runner_that_takes_it_a_reap_is_withdrawn(
     snapshots.look_again()
     runner.stop()
 
-    with pytest.raises(api.RuntimeNotReached, match="no runner took"):
+    with pytest.raises(RuntimeNotReached, match="no runner took"):
         api.reap(principal_of(admin), RUN)
 
     assert len(engine.names()) == 4
@@ -331,9 +337,9 @@ def test_without_a_runner_that_takes_it_a_reap_is_withdrawn(
 
 
 def test_without_any_list_a_reap_finds_no_runtime(admin: Caller) -> None:
-    with pytest.raises(api.RuntimeNotReached):
+    with pytest.raises(RuntimeNotReached):
         api.reap(principal_of(admin), RUN)
-    with pytest.raises(api.RuntimeNotReached):
+    with pytest.raises(RuntimeNotReached):
         api.reap_all(principal_of(admin))
 
 
@@ -407,7 +413,7 @@ def test_roles_and_foreign_workspaces(
     fill(engine, run.run_id)
     start_runner(engine)
 
-    with pytest.raises(api.SandboxNotFound):
+    with pytest.raises(SandboxNotFound):
         api.reap(principal_of(bob), run.run_id)
     with pytest.raises(Forbidden):
         api.reap(principal_of(ada, Role.VIEWER), run.run_id)

@@ -6,9 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from apps.executions import api
+from apps.executions.domain.repeats import RepeatRequest
 from apps.executions.models import Execution, StepRepeat
+from apps.executions.services.admission import dispatch
 from apps.executions.services.launch import store_run
 from apps.executions.services.repeat_claims import RepeatClaim
+from apps.executions.services.repeats import repeat_step
 from kernel import clock
 from kernel.agent_protocol import Completion, Job, LogChunk, LogLine
 from tests.apps.executions.runs import Run, Worker, accepted, node
@@ -40,7 +43,7 @@ def kept_run(worker: Worker, *nodes: dict[str, Any], **facts: Any) -> Run:
     """A run in which `seed` failed, and whose environment is kept."""
     ready = accepted(*(nodes or NODES), **facts)
     run = Run(store_run(ready)[0], ready.principal)
-    api.dispatch()
+    dispatch()
     while claimed := worker.claim():
         for step in claimed:
             if step == "seed":
@@ -56,8 +59,8 @@ def kept_run(worker: Worker, *nodes: dict[str, Any], **facts: Any) -> Run:
 
 
 def ask(run: Run, step: str = "seed", **facts: Any) -> StepRepeat:
-    request = api.RepeatRequest(step=step, **facts)
-    document = api.repeat_step(run.principal, run.id, request)
+    request = RepeatRequest(step=step, **facts)
+    document = repeat_step(run.principal, run.id, request)
     return StepRepeat.objects.get(repeat_id=document["id"])
 
 

@@ -16,6 +16,7 @@ from apps.executions import api, conf
 from apps.executions.domain.events import events_topic, logs_topic
 from apps.executions.domain.states import JobState, StepStatus, status_code_of
 from apps.executions.models import Execution, Step
+from apps.executions.services.admission import dispatch
 from apps.executions.services.launch import Accepted, store_run
 from apps.executions.services.storage import packed_suite
 from apps.platform_settings.api import backends
@@ -187,7 +188,7 @@ def queued_run(*nodes: dict[str, Any], **facts: Any) -> Run:
 
 def booted_run(*nodes: dict[str, Any], **facts: Any) -> Run:
     run = queued_run(*nodes, **facts)
-    api.dispatch()
+    dispatch()
     return run
 
 

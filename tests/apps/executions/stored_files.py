@@ -11,6 +11,7 @@ from django.core.files.storage import storages
 from apps.executions import api
 from apps.executions.domain.artifact_storage import FoundObject, ListedStorage
 from apps.executions.models import Artifact, Execution
+from apps.executions.selectors.artifact_files import artifact_file
 from apps.operations.api import installation_id
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
@@ -36,7 +37,7 @@ def uploaded(worker: Worker, *bodies: bytes) -> Run:
 
 def file_of(run: Run, number: int = 0) -> bytes:
     artifact = api.detail(run.principal, run.id)["artifacts"][number]
-    return api.artifact_file(run.principal, run.id, artifact["id"]).body
+    return artifact_file(run.principal, run.id, artifact["id"]).body
 
 
 def age(run: Run, **hours: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.executions import api
 from apps.executions.log_reader import LogReader
 from apps.executions.management.verbs.again import assignment, exit_code

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from apps.executions import api
+from apps.executions.domain.agent_reports import Lease
 from apps.executions.models import Execution
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.sweep import sweep
 from tests.apps.executions.runs import (
     Run,
     Worker,
@@ -49,7 +51,7 @@ def one_move(chance: random.Random, worker: Worker, run: Run) -> Worker:
     held = list(worker.jobs)
     if chance.random() < 0.05:
         let_leases_lapse()
-        api.sweep()
+        sweep()
     if chance.random() < 0.05:
         kept = [job for job in worker.jobs.values() if chance.random() < 0.5]
         jobs, worker = worker.jobs, worker.restarted()
@@ -64,7 +66,7 @@ def one_move(chance: random.Random, worker: Worker, run: Run) -> Worker:
 
 def cancel_unless_over(run: Run) -> None:
     if run.status not in ENDED:
-        api.cancel(run.principal, run.id)
+        cancel(run.principal, run.id)
 
 
 def report(chance: random.Random, worker: Worker, step: str) -> None:
@@ -72,7 +74,7 @@ def report(chance: random.Random, worker: Worker, step: str) -> None:
     service = worker.jobs[step]["node"]["kind"] == "service"
     worker.report(step, "running")
     stop = worker.renew(step)[0]
-    stop_requested = isinstance(stop, api.Lease) and bool(stop.cancel_reason)
+    stop_requested = isinstance(stop, Lease) and bool(stop.cancel_reason)
     if stop_requested or chance.random() < 0.05:  # or gives up what it holds
         worker.end(step, "canceled")
     elif service and chance.random() < 0.8:

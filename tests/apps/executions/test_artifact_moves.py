@@ -14,7 +14,10 @@ import pytest
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, StoredObject
 from apps.executions.selectors.artifact_bytes import contents_of, heads_of
+from apps.executions.selectors.artifact_files import artifact_archive, run_artifact_files
+from apps.executions.selectors.junit_report import junit_document
 from apps.executions.services import artifact_objects
+from apps.executions.services.artifact_moves import move_artifacts
 from apps.executions.services.artifact_objects import remove_marked_objects
 from apps.executions.services.artifact_retention import expire_artifacts
 from tests.apps.executions.runs import Worker, booted_run, node
@@ -79,11 +82,11 @@ def test_an_archive_has_what_moves_while_it_is_sent(
     worker: Worker, settings: Any, url: str
 ) -> None:
     run = uploaded(worker, b"one", b"two", BIG)
-    parts = api.artifact_archive(run.principal, run.id)
+    parts = artifact_archive(run.principal, run.id)
     first = next(parts)
     use_location(settings, url)
 
-    list(api.move_artifacts())
+    list(move_artifacts())
     remove_marked_objects()
 
     archive = zipfile.ZipFile(io.BytesIO(first + b"".join(parts)))
@@ -95,10 +98,10 @@ def test_an_archive_has_what_moves_into_the_store_while_it_is_sent(
 ) -> None:
     """Its object may be gone, or its row too."""
     run = uploaded(worker, b"one", b"two", b"three")
-    files = api.run_artifact_files(run.id)
+    files = run_artifact_files(run.id)
     found = [next(files)]
     use_store(settings)
-    list(api.move_artifacts())
+    list(move_artifacts())
     second = StoredObject.objects.order_by("created_at")[1]
     failing.inner.remove(second.name)
     found.append(next(files))
@@ -124,13 +127,13 @@ def test_results_have_the_cases_of_reports_that_move(
         use_location(settings, url)
 
     def move_first(reports: list[Artifact]) -> Iterator[tuple[str, bytes | None]]:
-        list(api.move_artifacts())
+        list(move_artifacts())
         remove_marked_objects()
         yield from contents_of(reports)
 
     monkeypatch.setattr("apps.executions.selectors.junit_report.contents_of", move_first)
 
-    assert b'name="b"' in api.junit_document(run.principal, run.id)
+    assert b'name="b"' in junit_document(run.principal, run.id)
 
 
 def test_a_page_shows_a_text_again_that_was_removed_elsewhere(
@@ -157,7 +160,7 @@ def test_a_move_beside_the_retention_leaves_nothing_behind(
     age(run, hours=2)
     use_location(settings, url)
 
-    at_once([lambda: len(list(api.move_artifacts())), expire_artifacts])
+    at_once([lambda: len(list(move_artifacts())), expire_artifacts])
     remove_marked_objects()
 
     assert (objects(), Blob.objects.count(), StoredObject.objects.count()) == ([], 0, 0)
@@ -178,7 +181,7 @@ def test_an_artifact_that_expired_is_not_moved(
 
     monkeypatch.setattr("apps.executions.services.artifact_moves.write_bytes", expire_first)
 
-    assert list(api.move_artifacts()) == []
+    assert list(move_artifacts()) == []
     assert Blob.objects.count() == 0
 
 

@@ -13,7 +13,7 @@ from django.db.models import F
 from apps.console.management.commands import store as store_command
 from apps.executions import api
 from apps.executions.models import Artifact, StoredObject, WorkLease
-from apps.executions.services import artifact_objects
+from apps.executions.services import artifact_objects, storage
 from apps.executions.services.artifact_objects import remove_marked_objects, remove_orphans
 from apps.executions.services.artifact_sweeper import ArtifactSweep
 from apps.executions.services.storage import remove_old_runs
@@ -171,7 +171,7 @@ def test_turns_of_the_sweeper_do_both(
     run = uploaded(worker, b"one")
     artifact_objects.place_bytes(run.id, b"orphan")
     worker.end("a")
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     monkeypatch.setattr(artifact_objects, "ORPHAN_AGE", timedelta(days=-1))
     sweep = ArtifactSweep()

@@ -9,6 +9,8 @@ import pytest
 from apps.executions import api
 from apps.executions.domain.artifact_storage import ArtifactLost, StorageUnavailable
 from apps.executions.models import StoredObject
+from apps.executions.selectors.artifact_files import artifact_archive, run_artifact_files
+from apps.executions.selectors.junit_report import junit_document
 from apps.executions.services.artifact_objects import remove_marked_objects
 from apps.executions.services.artifact_retention import expire_artifacts
 from tests.apps.executions.runs import Worker, booted_run, node
@@ -27,7 +29,7 @@ def test_reports_that_are_small_need_no_storage(worker: Worker, failing: Failing
     failing.is_away = True
 
     assert [case.name for case in api.failed_cases(run.principal, run.id)] == ["b"]
-    assert b'failures="1"' in api.junit_document(run.principal, run.id)
+    assert b'failures="1"' in junit_document(run.principal, run.id)
 
 
 def test_the_results_of_a_large_report_wait_for_the_storage(
@@ -35,11 +37,11 @@ def test_the_results_of_a_large_report_wait_for_the_storage(
 ) -> None:
     """Without its cases, a run would look as if all had passed."""
     run = long_report(worker)
-    assert b'tests="5000"' in api.junit_document(run.principal, run.id)
+    assert b'tests="5000"' in junit_document(run.principal, run.id)
     failing.is_away = True
 
     with pytest.raises(StorageUnavailable):
-        api.junit_document(run.principal, run.id)
+        junit_document(run.principal, run.id)
 
 
 def test_other_bytes_than_were_written_are_not_sent(
@@ -61,10 +63,10 @@ def test_a_lost_file_is_named_in_the_archive(worker: Worker, failing: FailingSto
     lost = StoredObject.objects.get(artifacts__path="0.txt")
     failing.inner.remove(lost.name)
 
-    files = dict(api.run_artifact_files(run.id))
+    files = dict(run_artifact_files(run.id))
 
     assert files == {"a/1/0.txt": None, "a/1/1.txt": b"two"}
-    assert b"LOST.txt" in b"".join(api.artifact_archive(run.principal, run.id))
+    assert b"LOST.txt" in b"".join(artifact_archive(run.principal, run.id))
     with pytest.raises(ArtifactLost):
         file_of(run, 0)
 
@@ -76,7 +78,7 @@ def test_an_archive_does_not_begin_while_the_storage_is_away(
     failing.is_away = True
 
     with pytest.raises(StorageUnavailable):
-        api.artifact_archive(run.principal, run.id)
+        artifact_archive(run.principal, run.id)
 
 
 def test_an_artifact_that_expires_while_an_archive_is_sent_is_left_out(
@@ -85,7 +87,7 @@ def test_an_artifact_that_expires_while_an_archive_is_sent_is_left_out(
     settings.EXECUTION_ARTIFACT_RETENTION_S = 3600.0
     run = uploaded(worker, b"one", b"two")
     worker.end("a")
-    files = api.run_artifact_files(run.id)
+    files = run_artifact_files(run.id)
     next(files)
     age(run, hours=2)
     expire_artifacts()
@@ -98,7 +100,7 @@ def test_results_name_a_report_that_is_lost(worker: Worker, failing: FailingStor
     run = long_report(worker)
     failing.inner.remove(StoredObject.objects.get().name)
 
-    document = api.junit_document(run.principal, run.id)
+    document = junit_document(run.principal, run.id)
 
     assert b'name="lostReports" value="unit/1/' in document
 
@@ -110,4 +112,4 @@ def test_reports_are_counted_wherever_they_are(worker: Worker, failing: FailingS
     worker.end("unit")
 
     assert run.status == "Healthy"
-    assert b'tests="2"' in api.junit_document(run.principal, run.id)
+    assert b'tests="2"' in junit_document(run.principal, run.id)

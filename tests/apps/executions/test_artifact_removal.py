@@ -15,10 +15,11 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from apps.executions import api
+from apps.executions.domain.runs import ExecutionNotFound
 from apps.executions.models import Artifact, Execution, StoredObject
 from apps.executions.selectors.artifact_bytes import forget_pauses
 from apps.executions.selectors.detail import RunDetail
-from apps.executions.services import artifact_objects, artifact_retention
+from apps.executions.services import artifact_objects, artifact_retention, storage
 from apps.executions.services.artifact_objects import remove_marked_objects
 from apps.executions.services.artifact_retention import expire_artifacts
 from apps.executions.services.storage import remove_old_runs
@@ -61,7 +62,7 @@ def test_bytes_go_with_their_run(worker: Worker, failing: FailingStorage) -> Non
     run = uploaded(worker, b"one")
     worker.end("a")
 
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     remove_marked_objects()
 
@@ -75,7 +76,7 @@ def test_a_run_goes_though_the_storage_is_away_and_its_bytes_follow(
     worker.end("a")
     failing.is_away = True
 
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     assert remove_marked_objects() == 0
     assert Execution.objects.count() == 0
@@ -131,7 +132,7 @@ def test_a_storage_that_is_away_is_not_asked_for_each_removal(
 ) -> None:
     run = uploaded(worker, *(b"%d" % number for number in range(9)))
     worker.end("a")
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     failing.is_away = True
 
@@ -144,7 +145,7 @@ def test_a_crash_between_object_and_row_of_a_removal_is_repeated(
 ) -> None:
     run = uploaded(worker, b"one")
     worker.end("a")
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     failing.crashes_after = "remove"
     with pytest.raises(Killed):
@@ -160,7 +161,7 @@ def test_one_turn_removes_so_many(
 ) -> None:
     run = uploaded(worker, b"one", b"two", b"three")
     worker.end("a")
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     monkeypatch.setattr(artifact_objects, "REMOVALS", 2)
 
@@ -177,7 +178,7 @@ def test_a_copy_of_the_store_removes_nothing_of_the_original(
     foreign = f"{uuid4()}{original[36:]}"
     failing.inner.write(foreign, b"of the original")
     StoredObject.objects.update(name=foreign)
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
 
     assert remove_marked_objects() == 1
@@ -208,7 +209,7 @@ def test_what_ends_artifacts_locks_their_rows_first(
 
     with first_statement() as of_retention:
         artifact_retention._expire(due)
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     with first_statement() as of_removal:
         remove_old_runs()
 
@@ -228,7 +229,7 @@ def test_a_run_is_deleted_without_a_question_to_the_storage_in_its_transaction(
 
     monkeypatch.setattr(failing.inner, "read", look)
 
-    api.delete(run.principal, run.id, require=lambda _detail: None)
+    storage.delete(run.principal, run.id, require=lambda _detail: None)
 
     assert in_transaction == [False]
 
@@ -243,10 +244,10 @@ def test_a_run_that_changes_while_it_is_deleted_is_looked_at_again(worker: Worke
         if len(seen) == 1:
             Execution.objects.filter(pk=run.pk).update(version=F("version") + 1)
 
-    api.delete(run.principal, run.id, require=change_once)
+    storage.delete(run.principal, run.id, require=change_once)
 
     assert seen == [run.id, run.id]
-    with pytest.raises(api.ExecutionNotFound):
+    with pytest.raises(ExecutionNotFound):
         api.detail(run.principal, run.id)
 
 
@@ -258,6 +259,6 @@ def test_a_run_that_changes_each_time_is_not_deleted(worker: Worker) -> None:
         Execution.objects.filter(pk=run.pk).update(version=F("version") + 1)
 
     with pytest.raises(DatastoreUnavailable, match="changed each time"):
-        api.delete(run.principal, run.id, require=change)
+        storage.delete(run.principal, run.id, require=change)
 
     assert Execution.objects.get().deleted_at is None

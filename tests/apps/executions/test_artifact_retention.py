@@ -11,6 +11,8 @@ import pytest
 
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, Execution
+from apps.executions.selectors.artifact_files import artifact_file
+from apps.executions.selectors.junit_report import junit_document
 from apps.executions.services.artifact_retention import expire_artifacts
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
@@ -51,7 +53,7 @@ def test_bytes_go_and_rows_say_so(worker: Worker) -> None:
     artifacts = api.detail(run.principal, run.id)["artifacts"]
     assert all("expiredAt" in each for each in artifacts)
     with pytest.raises(Exception, match="removed after the retention time"):
-        api.artifact_file(run.principal, run.id, artifacts[0]["id"])
+        artifact_file(run.principal, run.id, artifacts[0]["id"])
 
 
 def test_bytes_stay_while_a_younger_run_has_them(worker: Worker) -> None:
@@ -71,7 +73,7 @@ def test_bytes_that_expired_are_stored_again_with_the_next_run(worker: Worker) -
 
     artifact = api.detail(run.principal, run.id)["artifacts"][0]
     assert artifact["content"] == "one"
-    assert api.artifact_file(run.principal, run.id, artifact["id"]).body == b"one"
+    assert artifact_file(run.principal, run.id, artifact["id"]).body == b"one"
 
 
 def test_a_run_that_goes_on_and_a_kept_environment_keep_their_files(worker: Worker) -> None:
@@ -110,7 +112,7 @@ def test_the_failed_cases_of_an_expired_report_are_left_out(worker: Worker) -> N
 
     assert api.failed_cases(run.principal, run.id) == []
     assert api.detail(run.principal, run.id)["verdict"]["sentence"]
-    assert b'name="unit"' in api.junit_document(run.principal, run.id)
+    assert b'name="unit"' in junit_document(run.principal, run.id)
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

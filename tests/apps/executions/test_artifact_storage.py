@@ -14,6 +14,7 @@ from apps.executions import api
 from apps.executions.domain.artifact_storage import StorageUnavailable
 from apps.executions.models import Blob, StoredObject
 from apps.executions.selectors.artifact_bytes import check_artifact_storage, forget_pauses
+from apps.executions.selectors.artifact_files import artifact_file
 from apps.executions.services import artifact_objects, artifact_uploads
 from apps.executions.services.artifact_objects import remove_marked_objects, remove_orphans
 from apps.executions.services.artifact_sweeper import require_artifact_storage
@@ -96,7 +97,7 @@ def test_five_uploads_at_once(worker: Worker, failing: FailingStorage) -> None:
     )
 
     artifacts = api.detail(run.principal, run.id)["artifacts"]
-    found = {api.artifact_file(run.principal, run.id, each["id"]).body for each in artifacts}
+    found = {artifact_file(run.principal, run.id, each["id"]).body for each in artifacts}
     assert found == set(bodies)
     assert len(objects()) == 5
 

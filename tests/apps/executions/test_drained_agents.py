@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from apps.agents.api import drain, is_available, list_agents, resume
+from apps.agents.api import list_agents
+from apps.agents.domain.availability import is_available
+from apps.agents.services import drain, resume
 from apps.platform_settings.api import backends
 from tests.apps.executions.runs import Worker, booted_run, node
 

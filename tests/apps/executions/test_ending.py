@@ -14,9 +14,13 @@ from django.db.migrations.executor import MigrationExecutor
 
 from apps.agents import models as agents
 from apps.executions import api
+from apps.executions.domain.events import events_topic, logs_topic
+from apps.executions.domain.runs import ExecutionActive, ExecutionFinished, ExecutionNotFound
 from apps.executions.models import Artifact, Blob, Execution, Snapshot, Step
-from apps.executions.services import launch
+from apps.executions.services import launch, storage
+from apps.executions.services.cancellations import cancel
 from apps.executions.services.storage import packed_suite, remove_old_runs
+from apps.executions.services.sweep import sweep
 from apps.streams.api import last_ids
 from kernel import clock
 from kernel.agent_protocol import job_of
@@ -38,7 +42,7 @@ from tests.support.threads import at_once
 
 def test_a_queued_run_is_canceled_at_once():
     run = queued_run(node("a"))
-    answer = api.cancel(run.principal, run.id, "changed my mind")
+    answer = cancel(run.principal, run.id, "changed my mind")
     assert answer["status"] == "Canceled"
     assert run.statuses == {"a": "canceled"}
     last = run.events()[-1]
@@ -54,8 +58,8 @@ def test_a_booting_run_is_canceled_when_everything_of_it_is_stopped(worker: Work
     worker.report("db", "healthy")
     worker.claim()
 
-    assert api.cancel(run.principal, run.id)["status"] == "Canceling"
-    assert api.cancel(run.principal, run.id)["status"] == "Canceling", "repeating changes nothing"
+    assert cancel(run.principal, run.id)["status"] == "Canceling"
+    assert cancel(run.principal, run.id)["status"] == "Canceling", "repeating changes nothing"
     assert [lease.cancel_reason for lease in worker.renew("db", "a")] == ["canceled"] * 2
     worker.end("a", "canceled")
     assert run.status == "Canceling"
@@ -68,7 +72,7 @@ def test_what_fails_while_canceling_does_not_make_the_run_failed(worker: Worker)
     """Invariant 4: never failed or healthy from canceling."""
     run = booted_run(node("a", retries=2), node("b"))
     worker.claim()
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
     worker.fail("a")
     worker.end("b")
     assert run.status == "Canceled"
@@ -79,9 +83,9 @@ def test_a_cancel_that_nobody_answers_is_forced(worker: Worker):
     """Invariant 5."""
     run = booted_run(node("a"))
     worker.claim()
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
     deadline_is_over(run)
-    api.sweep()
+    sweep()
     assert (run.status, run.statuses) == ("Canceled", {"a": "canceled"})
 
 
@@ -99,7 +103,7 @@ def test_runs_that_were_in_progress_in_a_restored_store_do_not_go_on(worker: Wor
     assert (ended.status, waiting.status, running.status) == ("Healthy", "Canceled", "Canceling")
     assert "the store was restored from a backup" in waiting.events()[-1]["text"]
     deadline_is_over(running)  # the supervisor of the steps is elsewhere, or long gone
-    api.sweep()
+    sweep()
     assert (running.status, running.statuses) == ("Canceled", dict.fromkeys("ab", "canceled"))
     assert worker.claim() == []
 
@@ -111,10 +115,10 @@ def test_a_finished_run_cannot_be_canceled_and_stays_as_it_is(worker: Worker):
     worker.end("a")
     events = run.event_ids()
 
-    with pytest.raises(api.ExecutionFinished):
-        api.cancel(run.principal, run.id)
+    with pytest.raises(ExecutionFinished):
+        cancel(run.principal, run.id)
     deadline_is_over(run)
-    api.sweep()
+    sweep()
     worker.end("a", "failed")
     assert (run.status, run.event_ids()) == ("Healthy", events)
 
@@ -122,10 +126,10 @@ def test_a_finished_run_cannot_be_canceled_and_stays_as_it_is(worker: Worker):
 def test_runs_of_others_are_not_there(worker: Worker):
     """Invariant 16."""
     run = queued_run(node("a"))
-    with pytest.raises(api.ExecutionNotFound):
-        api.cancel(somebody(), run.id)
-    with pytest.raises(api.ExecutionNotFound):
-        api.delete(somebody(), run.id)
+    with pytest.raises(ExecutionNotFound):
+        cancel(somebody(), run.id)
+    with pytest.raises(ExecutionNotFound):
+        storage.delete(somebody(), run.id)
 
 
 def test_a_run_that_takes_too_long_ends_with_its_reason(worker: Worker, settings):
@@ -134,7 +138,7 @@ def test_a_run_that_takes_too_long_ends_with_its_reason(worker: Worker, settings
     run = booted_run(node("a"), node("b", after=["a"]))
     worker.claim()
     deadline_is_over(run)
-    api.sweep()
+    sweep()
 
     assert (run.row.failing, run.row.reason, run.status) == (True, "run_timeout", "Booting")
     assert run.row.reason_detail == "the run took longer than 25 s"
@@ -150,7 +154,7 @@ def test_a_run_that_waits_too_long_in_the_queue_fails(settings):
     booted_run(node("a"))
     run = queued_run(node("a"))
     deadline_is_over(run)
-    api.sweep()
+    sweep()
     assert (run.status, run.row.reason) == ("Failed", "run_timeout")
 
 
@@ -159,25 +163,25 @@ def test_an_attempt_that_its_supervisor_never_ends_is_ended(worker: Worker):
     run = booted_run(node("a"), node("db", kind="service"))
     worker.claim()
     Step.objects.update(deadline=clock.now())
-    api.sweep()
+    sweep()
     assert run.reasons == {"a": "timeout", "db": "not_ready"}
 
 
 def test_steps_that_no_supervisor_takes_fail_after_a_minute():
     """Invariant 5: every queue wait has a deadline."""
     run = booted_run(node("a"))
-    api.sweep()
+    sweep()
     assert run.statuses == {"a": "queued"}
 
     Step.objects.update(queued_at=clock.now() - timedelta(seconds=61))
-    api.sweep()
+    sweep()
     assert (run.status, run.reasons) == ("Failed", {"a": "agent_unavailable"})
 
 
 def test_steps_wait_for_a_supervisor_that_is_busy(worker: Worker):
     run = booted_run(node("a"))
     Step.objects.update(queued_at=clock.now() - timedelta(hours=1))
-    api.sweep()
+    sweep()
     assert run.statuses == {"a": "queued"}
 
 
@@ -188,7 +192,7 @@ def test_a_run_goes_on_elsewhere_when_its_supervisor_is_offline(worker: Worker):
     agents.Agent.objects.update(last_heartbeat_at=clock.now() - timedelta(seconds=31))
     other = Worker("runner-2")
     assert other.claim() == []
-    api.sweep()
+    sweep()
     assert other.claim() == ["b"]
     assert run.row.bound_agent_id == "runner-2"
 
@@ -196,19 +200,19 @@ def test_a_run_goes_on_elsewhere_when_its_supervisor_is_offline(worker: Worker):
 def test_only_finished_runs_are_deleted_and_then_gone_for_every_reader(worker: Worker):
     run = booted_run(node("a"))
     worker.claim()
-    with pytest.raises(api.ExecutionActive):
-        api.delete(run.principal, run.id)
+    with pytest.raises(ExecutionActive):
+        storage.delete(run.principal, run.id)
     api.store_artifact(worker.supervisor, job_of(worker.jobs["a"]), upload(b"kept"))
     worker.end("a")
     run_id = run.id
 
-    api.delete(run.principal, run_id)
-    with pytest.raises(api.ExecutionNotFound):
+    storage.delete(run.principal, run_id)
+    with pytest.raises(ExecutionNotFound):
         api.get_execution(run.principal, run_id)
-    api.sweep()
+    sweep()
     tables = (Execution, Step, Artifact, Blob, Snapshot)
     assert [model.objects.count() for model in tables] == [0] * 5
-    assert last_ids([api.events_topic(run_id), api.logs_topic(run_id)]) == {}
+    assert last_ids([events_topic(run_id), logs_topic(run_id)]) == {}
 
 
 FILES = {"suite.star": b"task.run()"}

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from apps.executions import api
+from apps.executions.selectors.junit_report import junit_document
 from apps.mocks.api import CallOutcome, JournalEntry
 from kernel import clock
 from tests.apps.executions.mocks import MockPlane
@@ -58,7 +59,7 @@ def test_a_step_whose_expectations_are_met_is_healthy(plane: MockPlane, worker: 
     assert summary_of(run) == {"total": 2, "passed": 2, "failures": 0, "errors": 0}
     texts = {event["id"]: event["text"] for event in run.events()}
     assert texts["t-artifacts"] == "kept expect_calls.xml"
-    document = api.junit_document(run.principal, run.id).decode()
+    document = junit_document(run.principal, run.id).decode()
     assert 'testcase name="psp: pay exactly once" classname="expect_calls"' in document
     assert 'name="in/psp: refund exactly 0 times"' in document
 

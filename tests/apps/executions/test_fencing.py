@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from apps.executions import api
+from apps.executions.domain.agent_reports import Lease
 from apps.executions.services.run_aggregate import load_runs
+from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import ArtifactUpload, Completion, Job, StateReport, job_of
 from kernel.errors import InvalidInput
 from tests.apps.executions.runs import (
@@ -178,7 +180,7 @@ def test_leases_that_are_renewed_hold(worker: Worker):
     worker.claim()
     lease = worker.renew("a")[0]
     assert (lease.status, lease.lease_ms, lease.cancel_reason) == ("running", 30_000, "")
-    api.sweep()
+    sweep()
     assert run.statuses == {"a": "running"}
 
 
@@ -188,7 +190,7 @@ def test_a_lost_test_is_failed_not_run_again(worker: Worker):
     worker.claim()
     worker.report("unit", "running")
     let_leases_lapse()
-    api.sweep()
+    sweep()
     assert (run.status, run.reasons) == ("Failed", {"unit": "agent_lost"})
 
 
@@ -199,7 +201,7 @@ def test_services_and_idempotent_steps_are_queued_again_twice_at_most(worker: Wo
         worker.claim()
         worker.report("step", "running")
         let_leases_lapse()
-        api.sweep()
+        sweep()
     assert run.reasons == {"step": "agent_lost"}
     assert run.event_ids().count("step-requeued-2") == 1
     assert "step-requeued-3" in run.event_ids()
@@ -210,7 +212,7 @@ def test_a_healthy_service_that_was_lost_starts_again(worker: Worker):
     worker.claim()
     worker.report("db", "healthy")
     let_leases_lapse()
-    api.sweep()
+    sweep()
 
     assert run.statuses == {"db": "queued", "check": "queued"}
     assert worker.claim() == ["db"], "its dependent waits until it is healthy again"
@@ -222,7 +224,7 @@ def test_a_renewal_after_the_sweep_took_the_lease_is_stale(worker: Worker):
     booted_run(node("step", idempotent=True))
     worker.claim()
     let_leases_lapse()
-    api.sweep()
+    sweep()
     assert refused(worker.renew("step")) == [api.StaleAttempt]
 
 
@@ -235,14 +237,14 @@ def test_a_lease_that_is_renewed_while_it_is_given_up_is_kept(
     let_leases_lapse()
 
     def renew_first(*runs, **steps):
-        assert refused(worker.renew("step")) == [api.Lease]
+        assert refused(worker.renew("step")) == [Lease]
         return load_runs(*runs, **steps)
 
     monkeypatch.setattr("apps.executions.services.leases.load_runs", renew_first)
-    api.sweep()
+    sweep()
 
     assert run.statuses == {"step": "running"}
-    assert refused(worker.renew("step")) == [api.Lease]
+    assert refused(worker.renew("step")) == [Lease]
 
 
 def test_what_a_restarted_supervisor_still_has_goes_on_as_the_same_attempt(worker: Worker):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.executions import api
 from apps.executions.models import Execution
 from tests.apps.executions.runs import Run, Worker

@@ -13,9 +13,14 @@ import pytest
 from apps.accounts.api import Forbidden, Principal, Role
 from apps.accounts.models import User, Workspace
 from apps.executions import api
+from apps.executions.domain.runs import ExecutionActive, ExecutionFinished, ExecutionNotFound
 from apps.executions.domain.states import RunReason
 from apps.executions.models import Execution
+from apps.executions.services import storage
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.kept_environments import end as end_keeping
 from apps.executions.services.kept_environments import end_overdue, tell_owners
+from apps.executions.services.kept_environments import extend as extend_keeping
 from apps.executions.services.run_aggregate import load_run, save_runs
 from apps.executions.services.run_progression import fail_run
 from apps.streams.api import unit_of_work
@@ -140,7 +145,7 @@ def test_a_canceled_run_keeps_nothing_even_if_its_verdict_was_given(worker: Work
     worker.report("db", "healthy")
     worker.claim()
     worker.fail("seed")
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
     assert [lease.cancel_reason for lease in worker.renew("db")] == ["canceled"]
     worker.end("db", "canceled")
     assert run.status == "Canceled"
@@ -187,14 +192,14 @@ def test_it_ends_at_its_time_by_the_sweep_alone(worker: Worker):
     assert api.releasable_runs([run.id]) == [run.id]
     assert run.row.keep_ended_at is not None
     with pytest.raises(api.NotKept, match="was kept until"):
-        api.extend_keeping(run.principal, run.id, 60_000)
+        extend_keeping(run.principal, run.id, 60_000)
 
 
 def test_it_is_extended_from_now_on(worker: Worker):
     run = fail_in(worker, world())
     soon = clock.now() + timedelta(minutes=1)
     Execution.objects.filter(pk=run.pk).update(keep_alive_until=soon, keep_told_at=clock.now())
-    keep = api.extend_keeping(run.principal, run.id, 3_600_000)
+    keep = extend_keeping(run.principal, run.id, 3_600_000)
     assert keep["keepAliveMs"] == 3_600_000
     row = run.row
     assert row.keep_alive_until
@@ -207,24 +212,24 @@ def test_what_is_over_its_time_is_not_extended_even_before_the_sweep(worker: Wor
     run = fail_in(worker, world())
     Execution.objects.filter(pk=run.pk).update(keep_alive_until=clock.now())
     with pytest.raises(api.NotKept, match="is over its time"):
-        api.extend_keeping(run.principal, run.id, 60_000)
+        extend_keeping(run.principal, run.id, 60_000)
 
 
 def test_its_end_says_by_whom(worker: Worker):
     run = fail_in(worker, world())
-    api.end_keeping(run.principal, run.id)
+    end_keeping(run.principal, run.id)
     assert api.releasable_runs([run.id]) == [run.id]
     assert api.detail(run.principal, run.id)["keep"]["endedBy"] == "Ada Lovelace (ada@example.org)"
     with pytest.raises(api.NotKept):
-        api.end_keeping(run.principal, run.id)
+        end_keeping(run.principal, run.id)
 
 
 def test_a_cancel_of_the_ended_run_ends_it_once(worker: Worker):
     run = fail_in(worker, world())
-    assert api.cancel(run.principal, run.id)["status"] == "Failed"
+    assert cancel(run.principal, run.id)["status"] == "Failed"
     assert not is_kept(run)
-    with pytest.raises(api.ExecutionFinished):
-        api.cancel(run.principal, run.id)
+    with pytest.raises(ExecutionFinished):
+        cancel(run.principal, run.id)
 
 
 def test_the_reap_of_its_environment_ends_it(worker: Worker):
@@ -235,26 +240,26 @@ def test_the_reap_of_its_environment_ends_it(worker: Worker):
 
 def test_a_run_is_not_deleted_while_its_environment_is_kept(worker: Worker):
     run = fail_in(worker, world())
-    with pytest.raises(api.ExecutionActive, match="kept"):
-        api.delete(run.principal, run.id)
-    api.end_keeping(run.principal, run.id)
-    api.delete(run.principal, run.id)
+    with pytest.raises(ExecutionActive, match="kept"):
+        storage.delete(run.principal, run.id)
+    end_keeping(run.principal, run.id)
+    storage.delete(run.principal, run.id)
 
 
 def test_only_runners_of_its_workspace_extend_and_end_it(worker: Worker):
     run = fail_in(worker, world())
     viewer = somebody(workspace_id=run.principal.workspace_id).with_role(Role.VIEWER)
-    for change in (api.end_keeping, lambda who, run_id: api.extend_keeping(who, run_id, 1)):
+    for change in (end_keeping, lambda who, run_id: extend_keeping(who, run_id, 1)):
         with pytest.raises(Forbidden):
             change(viewer, run.id)
-        with pytest.raises(api.ExecutionNotFound):
+        with pytest.raises(ExecutionNotFound):
             change(somebody(workspace_id=uuid4()), run.id)
 
 
 def test_a_run_that_is_not_over_cannot_be_extended(worker: Worker):
     run = queued_run(node("a"), keep_ms=HALF_AN_HOUR)
     with pytest.raises(api.NotKept, match="has not finished"):
-        api.extend_keeping(run.principal, run.id, 60_000)
+        extend_keeping(run.principal, run.id, 60_000)
 
 
 @pytest.fixture
@@ -278,7 +283,7 @@ def test_its_owner_gets_one_mail_before_each_end(worker: Worker, settings, owner
         assert len(mailoutbox) == number
         assert mailoutbox[-1].to == ["ada@example.org"]
         assert f"partita run keep {run.id} --for 30m" in mailoutbox[-1].body
-        api.extend_keeping(run.principal, run.id, HALF_AN_HOUR)
+        extend_keeping(run.principal, run.id, HALF_AN_HOUR)
 
 
 def test_without_the_setting_no_mail_is_sent(worker: Worker, owner, mailoutbox):

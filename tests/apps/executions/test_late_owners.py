@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from apps.executions import api
 from apps.executions.models import Execution, Step
 from apps.executions.services import sweep as sweeping
+from apps.executions.services.sweep import sweep
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, let_leases_lapse, node, stand_still
 
@@ -37,7 +37,7 @@ def test_an_owner_that_nobody_could_replace_is_waited_for_and_goes_on(worker: Wo
     """Invariants 6, 9, 39: however late, it has the attempt that nobody took."""
     run = held_run(worker)
     stand_still(83)
-    api.sweep()
+    sweep()
 
     assert [lease.status for lease in worker.renew("store", "migrate")] == ["running", "running"]
     worker.end("migrate")
@@ -48,7 +48,7 @@ def test_an_owner_that_nobody_could_replace_is_waited_for_and_goes_on(worker: Wo
 def test_its_successor_adopts_what_still_lives(worker: Worker):
     run = held_run(worker)
     stand_still(300)
-    api.sweep()
+    sweep()
     kept = worker.restarted().adopt(*worker.jobs.values()).keep
     assert [each.job.attempt for each in kept] == [1, 1]
     assert set(run.statuses.values()) == {"healthy", "running"}
@@ -59,10 +59,10 @@ def test_it_is_waited_for_up_to_the_setting(worker: Worker, settings):
     settings.LEASE_OWNER_PATIENCE_S = 100
     run = held_run(worker)
     stand_still(129)
-    api.sweep()
+    sweep()
     assert run.row.failing is False
     stand_still(131)
-    api.sweep()
+    sweep()
     assert run.reasons["migrate"] == "agent_lost"
 
 
@@ -70,7 +70,7 @@ def test_where_another_could_go_on_it_is_not_waited_for(worker: Worker):
     run = held_run(worker)
     stand_still(83)
     Worker("runner-2")
-    api.sweep()
+    sweep()
     assert run.reasons["migrate"] == "agent_lost"
 
 
@@ -79,7 +79,7 @@ def test_a_shared_engine_is_left_to_the_other_runners(worker: Worker, settings, 
     (tmp_path / "shared.yaml").write_text(SHARED)
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "shared.yaml"
     stand_still(83)
-    api.sweep()
+    sweep()
     assert run.reasons["migrate"] == "agent_lost"
 
 
@@ -99,7 +99,7 @@ def test_what_is_queued_waits_with_the_run_and_stays_with_its_owner(worker: Work
     long_ago = clock.now() - timedelta(seconds=83)
     Step.objects.filter(step_id="migrate").update(queued_at=long_ago)
     stand_still(83)
-    api.sweep()
+    sweep()
     assert run.statuses == {"store": "healthy", "migrate": "queued"}
     assert Execution.objects.get().bound_agent_id == worker.agent_id
 
@@ -126,11 +126,11 @@ def test_whoever_sweeps_after_a_pause_gives_the_others_time_to_return(
     run = held_run(worker)
     time_of_the_sweep.now_s += 3_600
     let_leases_lapse()
-    api.sweep(presence)
+    sweep(presence)
     assert run.row.failing is False
     for _ in range(4):
         time_of_the_sweep.now_s += 8
-        api.sweep(presence)
+        sweep(presence)
     assert run.reasons["migrate"] == "agent_lost"
 
 
@@ -146,8 +146,8 @@ def test_a_sweep_that_is_slow_as_a_whole_is_no_pause(
     monkeypatch.setattr(sweeping, "_WORK", works)
     presence = sweeping.ContinuousUptime()
     run = held_run(worker)
-    api.sweep(presence)
+    sweep(presence)
     let_leases_lapse()
     assert run.row.failing is False
-    api.sweep(presence)
+    sweep(presence)
     assert run.reasons["migrate"] == "agent_lost"

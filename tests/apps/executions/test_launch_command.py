@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.executions.models import Execution
 from tests.apps.executions.runs import Worker
 from tests.apps.executions.test_launching import PROFILE, SUITE, write_suite

@@ -10,8 +10,12 @@ import pytest
 
 from apps.agents import models as agents
 from apps.executions import api
+from apps.executions.domain.runs import Idempotency, IdempotencyKeyReused, Launched, QueueFull
 from apps.executions.models import Execution, IdempotencyKey, Snapshot
-from apps.platform_settings.api import BackendUnavailable, BackendUnknown
+from apps.executions.services.admission import dispatch
+from apps.executions.services.launch import launch_once
+from apps.platform_settings.api import BackendUnavailable
+from apps.platform_settings.domain.backends import BackendUnknown
 from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
 from apps.suites.api import SuiteNotFound
 from apps.suites.selectors import TopologyInvalid
@@ -54,7 +58,7 @@ def test_a_launch_stores_the_run_its_steps_and_what_it_was_made_of(suites, worke
     assert summary["status"] == "Queued"
     assert (summary["suiteId"], summary["profile"]) == ("hello", "ci.yaml")
     assert (summary["backendId"], summary["queuePosition"]) == ("local-docker", 1)
-    api.dispatch()
+    dispatch()
     assert worker.claim() == ["build"]
     spec = worker.jobs["build"]
     assert spec["env"]["R"] == "eu"
@@ -120,12 +124,12 @@ def test_a_runtime_that_does_not_answer_is_no_backend(suites, worker: Worker):
 def test_a_full_queue_refuses(suites, worker: Worker, settings):
     settings.EXECUTION_MAX_QUEUED = 1
     api.launch(somebody(), asked())
-    with pytest.raises(api.QueueFull):
+    with pytest.raises(QueueFull):
         api.launch(somebody(), asked())
 
 
-def keyed(principal: Any, body: bytes = b"{}", key: str = "k") -> api.Idempotency:
-    return api.Idempotency(
+def keyed(principal: Any, body: bytes = b"{}", key: str = "k") -> Idempotency:
+    return Idempotency(
         principal=principal.key, method="POST", path="/api/v1/executions", key=key, body=body
     )
 
@@ -133,8 +137,8 @@ def keyed(principal: Any, body: bytes = b"{}", key: str = "k") -> api.Idempotenc
 def test_a_repeated_key_gets_the_first_answer(suites, worker: Worker):
     """Invariant 32: two runs for one Idempotency-Key."""
     principal = somebody()
-    first = api.launch_once(principal, asked(), idempotency=keyed(principal))
-    again = api.launch_once(principal, asked(), idempotency=keyed(principal))
+    first = launch_once(principal, asked(), idempotency=keyed(principal))
+    again = launch_once(principal, asked(), idempotency=keyed(principal))
     assert (first.replayed, again.replayed) == (False, True)
     assert again.summary == first.summary
     assert Execution.objects.count() == 1
@@ -142,23 +146,23 @@ def test_a_repeated_key_gets_the_first_answer(suites, worker: Worker):
 
 def test_a_key_with_another_body_is_refused(suites, worker: Worker):
     principal = somebody()
-    api.launch_once(principal, asked(), idempotency=keyed(principal))
-    with pytest.raises(api.IdempotencyKeyReused):
-        api.launch_once(principal, asked(), idempotency=keyed(principal, b'{"a":1}'))
+    launch_once(principal, asked(), idempotency=keyed(principal))
+    with pytest.raises(IdempotencyKeyReused):
+        launch_once(principal, asked(), idempotency=keyed(principal, b'{"a":1}'))
 
 
 def test_a_key_of_another_principal_is_another_key(suites, worker: Worker):
     """Invariant 32: a stored answer given to another principal."""
     for _ in range(2):
         principal = somebody()
-        assert not api.launch_once(principal, asked(), idempotency=keyed(principal)).replayed
+        assert not launch_once(principal, asked(), idempotency=keyed(principal)).replayed
 
 
 def test_a_key_is_forgotten_after_a_day(suites, worker: Worker):
     principal = somebody()
-    api.launch_once(principal, asked(), idempotency=keyed(principal))
+    launch_once(principal, asked(), idempotency=keyed(principal))
     IdempotencyKey.objects.update(created_at=clock.now() - timedelta(hours=25))
-    assert not api.launch_once(principal, asked(), idempotency=keyed(principal)).replayed
+    assert not launch_once(principal, asked(), idempotency=keyed(principal)).replayed
 
 
 @pytest.mark.store
@@ -166,8 +170,8 @@ def test_two_at_once_with_one_key_make_one_run(suites, worker: Worker):
     """Invariant 32."""
     principal = somebody()
 
-    def launch() -> api.Launched:
-        return api.launch_once(principal, asked(), idempotency=keyed(principal))
+    def launch() -> Launched:
+        return launch_once(principal, asked(), idempotency=keyed(principal))
 
     answers = at_once([launch] * 4)
 
@@ -179,12 +183,12 @@ def test_two_at_once_with_one_key_make_one_run(suites, worker: Worker):
 def test_admission_is_first_come_first_served_up_to_the_limit(settings, worker: Worker):
     settings.EXECUTION_MAX_ACTIVE = 2
     runs = [queued_run(node("a")) for _ in range(3)]
-    api.dispatch()
+    dispatch()
     assert [run.status for run in runs] == ["Booting", "Booting", "Queued"]
 
     worker.claim(1)
     worker.end("a")
-    api.dispatch()
+    dispatch()
     assert [run.status for run in runs] == ["Healthy", "Booting", "Booting"]
 
 
@@ -193,7 +197,7 @@ def test_admission_takes_turns_between_workspaces(settings):
     busy, quiet = somebody(), somebody()
     first = [queued_run(node("a"), principal=busy) for _ in range(3)]
     second = [queued_run(node("a"), principal=quiet) for _ in range(2)]
-    api.dispatch()
+    dispatch()
     assert [run.status for run in first] == ["Booting", "Booting", "Queued"]
     assert [run.status for run in second] == ["Booting", "Queued"]
 
@@ -204,7 +208,7 @@ def test_two_dispatchers_at_once_do_not_admit_too_many(settings):
     for _ in range(5):
         queued_run(node("a"))
 
-    at_once([api.dispatch] * 4)
+    at_once([dispatch] * 4)
 
     assert Execution.objects.filter(status="Booting").count() == 2
 
@@ -215,5 +219,5 @@ def test_a_backend_that_is_gone_since_the_launch_fails_the_run(settings, tmp_pat
     settings.PLATFORM_SETTINGS_FILE.write_text(
         "agents: [{agentId: other, name: Other, type: local}]\n"
     )
-    api.dispatch()
+    dispatch()
     assert (run.status, run.row.reason) == ("Failed", "backend_unavailable")

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from apps.executions import api
 from apps.executions.models import Execution, Step
 from apps.executions.services import mock_nodes
-from apps.executions.services.mock_nodes import check_waiting_mocks
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.mock_nodes import check_mocks, check_waiting_mocks
+from apps.executions.services.sweep import sweep
 from kernel import clock
 from tests.apps.executions.mocks import MockPlane
 from tests.apps.executions.runs import Run, Worker, booted_run, let_leases_lapse, node
@@ -28,7 +29,7 @@ def started(*nodes: dict[str, Any], **facts: Any) -> Run:
 
 def of_the_task(run: Run) -> None:
     """As the Celery task that the start of a mock sends."""
-    api.check_mocks(run.pk)
+    check_mocks(run.pk)
 
 
 def let_time_pass(run: Run, seconds: float) -> None:
@@ -83,7 +84,7 @@ def test_a_mock_whose_surfaces_do_not_answer_in_time_fails(plane: MockPlane):
     assert run.statuses == {"psp": "running"}
 
     let_time_pass(run, 31)
-    api.sweep()
+    sweep()
     assert run.status == "Failed"
     assert run.reasons == {"psp": "mock_not_ready"}
     assert run.step("psp").detail == (
@@ -95,7 +96,7 @@ def test_a_mock_that_nobody_asks_for_fails_too(plane: MockPlane):
     run = started()
     Step.objects.filter(execution_id=run.pk).update(deadline=clock.now())
     plane.fault = "away"
-    api.sweep()
+    sweep()
 
     assert run.reasons == {"psp": "mock_not_ready"}
 
@@ -120,7 +121,7 @@ def test_a_mock_without_operations_fails_at_once(plane: MockPlane, served, says)
 
 def test_a_waiting_mock_is_canceled_at_once(plane: MockPlane):
     run = started(node("t", after=["psp"]))
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
 
     assert run.status == "Canceled"
     assert run.statuses == {"psp": "canceled", "t": "canceled"}
@@ -132,7 +133,7 @@ def test_no_supervisor_loses_or_claims_a_mock(plane: MockPlane, worker: Worker):
     run = started()
     assert worker.claim() == []
     let_leases_lapse()
-    api.sweep()
+    sweep()
 
     assert run.statuses == {"psp": "running"}
     assert run.step("psp").agent_id == ""

@@ -17,9 +17,13 @@ import pytest
 
 from apps.executions import api
 from apps.executions.domain import queue_forecast
+from apps.executions.domain.runs import Concurrency
 from apps.executions.models import Execution, FairQueue, Step, WorkLease
 from apps.executions.selectors.run_queue import QueueOfRuns, recent_starts
+from apps.executions.selectors.runs import summary
 from apps.executions.services import claims, run_aggregate, start_forecasts
+from apps.executions.services.admission import dispatch
+from apps.executions.services.cancellations import cancel
 from apps.executions.services.launch import store_run
 from apps.executions.services.start_forecasts import forecast_pace, forecast_starts
 from apps.platform_settings.api import backends
@@ -54,13 +58,13 @@ def run_on(backend_id: str, *nodes: dict[str, Any], principal: Any) -> Run:
     run = Run(
         store_run(replace(accepted(*nodes, principal=principal), backend=backend))[0], principal
     )
-    api.dispatch()  # each by itself, so that the steps of one are older than those of the next
+    dispatch()  # each by itself, so that the steps of one are older than those of the next
     return run
 
 
 def grouped_run(principal: Any, group: str = "main", *, cancels: bool = False) -> Run:
     ready = accepted(node("a"), principal=principal)
-    concurrency = api.Concurrency(group=group, cancel_in_progress=cancels)
+    concurrency = Concurrency(group=group, cancel_in_progress=cancels)
     request = api.LaunchRequest(suite_id="demo", concurrency=concurrency)
     return Run(store_run(replace(ready, request=request))[0], principal)
 
@@ -87,7 +91,7 @@ def test_a_backend_and_a_workspace_have_so_many_runs_at_once(settings: Any) -> N
     of_busy = [queued_run(node("a"), principal=busy) for _ in range(4)]
     of_other = [queued_run(node("a"), principal=other) for _ in range(2)]
 
-    api.dispatch()
+    dispatch()
 
     assert [run.status for run in of_busy] == ["Booting", "Booting", "Queued", "Queued"]
     assert [run.status for run in of_other] == ["Booting", "Queued"]
@@ -99,7 +103,7 @@ def test_a_queued_run_says_what_it_waits_for_and_when_it_is_expected(settings: A
     end_run(queued_run(node("a"), principal=foreign), after_s=30)
     queued_run(node("a"), principal=foreign)
     run = queued_run(node("a"), principal=mine)
-    api.dispatch()
+    dispatch()
     forecast_starts()
 
     told = api.detail(mine, run.id)
@@ -122,7 +126,7 @@ def test_steps_at_once_stay_within_the_limit_of_the_backend(settings: Any) -> No
     limit(settings.PLATFORM_SETTINGS_FILE, backend=", maxConcurrentSteps: 2")
     worker = Worker()
     queued_run(node("db", kind="service"), *[node(f"t{each}") for each in range(4)])
-    api.dispatch()
+    dispatch()
 
     assert sorted(worker.claim()) == ["db", "t0", "t1"]  # services take no place
     assert worker.claim() == []
@@ -134,7 +138,7 @@ def test_a_limit_that_is_lowered_while_steps_run_gives_no_more_places(settings: 
     limit(settings.PLATFORM_SETTINGS_FILE, backend=", maxConcurrentSteps: 3")
     worker = Worker()
     queued_run(*[node(f"t{each}") for each in range(6)])
-    api.dispatch()
+    dispatch()
     worker.claim()
     limit(settings.PLATFORM_SETTINGS_FILE, backend=", maxConcurrentSteps: 1")
 
@@ -151,10 +155,10 @@ def test_a_flood_of_steps_does_not_keep_another_workspace_waiting(settings: Any)
     flood = somebody()
     for nth in range(3):
         queued_run(*[node(f"f{nth}{each}") for each in range(8)], principal=flood)
-    api.dispatch()
+    dispatch()
     worker.claim()
     queued_run(node("quiet"), principal=somebody())
-    api.dispatch()
+    dispatch()
 
     worker.end("f00")
 
@@ -167,7 +171,7 @@ def test_without_limits_several_workspaces_share_a_busy_supervisor(settings: Any
     flood, quiet = somebody(), somebody()
     queued_run(*[node(f"f{each}") for each in range(8)], principal=flood)
     queued_run(*[node(f"q{each}") for each in range(2)], principal=quiet)
-    api.dispatch()
+    dispatch()
 
     assert sorted(each[0] for each in worker.claim(4)) == ["f", "f", "q", "q"]
 
@@ -176,7 +180,7 @@ def test_one_workspace_without_limits_locks_no_queue(settings: Any) -> None:
     limit(settings.PLATFORM_SETTINGS_FILE)
     worker = Worker()
     queued_run(node("a"))
-    api.dispatch()
+    dispatch()
 
     assert worker.claim() == ["a"]
     assert not FairQueue.objects.exclude(name="runs").exists()
@@ -191,7 +195,7 @@ def test_a_workspace_has_so_many_steps_at_once(settings: Any) -> None:
     worker = Worker()
     queued_run(node("a"), node("b"), principal=few)
     queued_run(node("c"), node("d"), principal=somebody())
-    api.dispatch()
+    dispatch()
 
     assert sorted(worker.claim()) == ["a", "c", "d"]
 
@@ -204,7 +208,7 @@ def test_a_claim_raises_the_versions_of_the_runs_that_it_chose_alone(settings: A
         ada = somebody()
         for _ in range(2):
             queued_run(node("db", kind="service"), node("t"), principal=ada)
-    api.dispatch()
+    dispatch()
     worker.claim(10)
     versions = dict(Execution.objects.values_list("pk", "version"))
     Step.objects.filter(job_state="running", kind="task").update(job_state="finished")
@@ -229,13 +233,13 @@ def test_a_step_that_is_not_claimable_any_longer_makes_room_for_the_next(
     ada = somebody()
     first, second = (queued_run(node("a"), node("b"), principal=ada) for _ in range(2))
     third = queued_run(node("c"), principal=ada)
-    api.dispatch()
+    dispatch()
     load = run_aggregate.load_runs
 
     def load_later(pks: set[UUID]) -> Any:
         for run in (first, second):
             if run.pk in pks and run.row.status == "Booting":
-                api.cancel(ada, run.id)
+                cancel(ada, run.id)
         return load(pks)
 
     monkeypatch.setattr(claims, "load_runs", load_later)
@@ -296,7 +300,7 @@ def test_a_claim_takes_the_same_few_queries_with_any_number_of_runs(
     worker = Worker()
     for _ in range(spread):
         queued_run(*[node(f"t{each}") for each in range(3)], principal=somebody())
-    api.dispatch()
+    dispatch()
     worker.claim(1)
 
     with django_assert_max_num_queries(17):
@@ -310,7 +314,7 @@ def test_supervisors_that_claim_at_once_never_pass_a_limit(settings: Any) -> Non
     workers = [Worker(agent_id=f"runner-{nth}") for nth in range(4)]
     for _ in range(8):
         queued_run(*[node(f"t{each}") for each in range(4)], principal=somebody())
-    api.dispatch()
+    dispatch()
 
     at_once([partial(worker.claim, 4) for worker in workers])
     assert running_steps() == 5
@@ -325,10 +329,10 @@ def test_supervisors_that_claim_at_once_never_pass_a_limit(settings: Any) -> Non
 def test_the_newest_of_a_group_takes_the_place_of_those_that_wait() -> None:
     ada = somebody()
     first, second = grouped_run(ada), grouped_run(ada, "other")
-    api.dispatch()
+    dispatch()
     third, fourth = grouped_run(ada), grouped_run(ada)
     foreign = grouped_run(somebody())
-    api.dispatch()
+    dispatch()
 
     runs = (first, second, third, fourth, foreign)
     assert [run.status for run in runs] == ["Booting", "Booting", "Canceled", "Queued", "Booting"]
@@ -340,10 +344,10 @@ def test_the_newest_of_a_group_takes_the_place_of_those_that_wait() -> None:
 def test_cancel_in_progress_cancels_the_active_run_too() -> None:
     ada = somebody()
     first = grouped_run(ada)
-    api.dispatch()
+    dispatch()
 
     second = grouped_run(ada, cancels=True)
-    api.dispatch()
+    dispatch()
 
     assert (first.status, second.status) == ("Canceled", "Booting")
     assert api.detail(ada, second.id)["concurrency"] == {"group": "main", "cancelInProgress": True}
@@ -353,11 +357,11 @@ def test_an_active_run_that_a_launch_did_not_see_ends_at_the_next_admission() ->
     """Two launches at once: the older one was admitted before the newer one was stored."""
     ada = somebody()
     first = grouped_run(ada)
-    api.dispatch()
+    dispatch()
     second = grouped_run(ada, "elsewhere", cancels=True)
     Execution.objects.filter(pk=second.pk).update(concurrency_group="main")
 
-    api.dispatch()
+    dispatch()
 
     assert (first.status, second.status) == ("Canceled", "Booting")
     assert f"superseded by {second.id}" in first.row.sentence
@@ -370,7 +374,7 @@ def test_an_active_run_is_not_canceled_by_an_older_one_that_waits() -> None:
     Execution.objects.filter(pk=newer.pk).update(status="Booting", booted_at=clock.now())
     Execution.objects.filter(pk=older.pk).update(concurrency_group="main")
 
-    api.dispatch()
+    dispatch()
 
     assert (older.status, newer.status) == ("Queued", "Booting")
 
@@ -378,11 +382,11 @@ def test_an_active_run_is_not_canceled_by_an_older_one_that_waits() -> None:
 def test_an_admission_locks_what_control_planes_of_the_release_before_lock() -> None:
     """During an upgrade two of them would both give the last place."""
     queued_run(node("a"))
-    api.dispatch()
+    dispatch()
     before = WorkLease.objects.get(name="admission").version
 
     queued_run(node("a"))
-    api.dispatch()
+    dispatch()
 
     assert WorkLease.objects.get(name="admission").version > before
 
@@ -470,7 +474,7 @@ def test_details_of_queued_runs_share_what_was_played_a_moment_ago(
 def test_launches_of_a_group_at_once_leave_one_active_and_one_waiting() -> None:
     ada = somebody()
     at_once([partial(grouped_run, ada)] * 4)
-    api.dispatch()
+    dispatch()
 
     statuses = sorted(Execution.objects.values_list("status", flat=True))
     assert statuses.count("Booting") == 1
@@ -482,8 +486,8 @@ def test_a_run_that_is_canceled_in_the_queue_leaves_its_turn(settings: Any) -> N
     ada = somebody()
     queued_run(node("a"), principal=ada)
     second, third = (queued_run(node("a"), principal=ada) for _ in range(2))
-    api.dispatch()
+    dispatch()
 
-    api.cancel(ada, second.id)
+    cancel(ada, second.id)
 
-    assert api.summary(third.row)["queuePosition"] == 1
+    assert summary(third.row)["queuePosition"] == 1

@@ -20,17 +20,23 @@ from apps.executions.domain.repeats import (
     RepeatEvent,
     RepeatFinished,
     RepeatNotFound,
+    RepeatRequest,
     RepeatState,
     RepeatUnavailable,
     advance_repeat,
     repeat_topic,
 )
-from apps.executions.domain.runs import ArtifactNotFound
+from apps.executions.domain.runs import ArtifactNotFound, ExecutionNotFound
 from apps.executions.domain.states import IllegalTransition
 from apps.executions.models import Artifact, Blob, Execution, StepRepeat
-from apps.executions.services import repeat_claims
+from apps.executions.selectors.artifact_files import artifact_file
+from apps.executions.selectors.junit_report import junit_document
+from apps.executions.selectors.logs import log_pages
+from apps.executions.selectors.repeats import get_repeat, list_repeats, repeat_detail, repeat_file
+from apps.executions.services import repeat_claims, storage
 from apps.executions.services import repeats as repeat_services
 from apps.executions.services.repeat_claims import cancel_unkept_repeats, end_expired_repeats
+from apps.executions.services.repeats import cancel_repeat, files_of_archive, repeat_step
 from apps.executions.services.secrets import SecretUnresolved
 from apps.executions.services.storage import remove_old_runs
 from apps.streams.api import read
@@ -65,8 +71,8 @@ def in_role(run: Run, role: Role) -> Principal:
 def everything_of(run: Run) -> str:
     """What people read of a run, as text."""
     detail = api.detail(run.principal, run.id)
-    document = api.junit_document(run.principal, run.id)
-    log = b"".join(api.log_pages(run.id, "ndjson"))
+    document = junit_document(run.principal, run.id)
+    log = b"".join(log_pages(run.id, "ndjson"))
     events = run.events()
     return json.dumps([detail, str(document), log.decode(), events], sort_keys=True, default=str)
 
@@ -118,7 +124,7 @@ def test_it_ends_with_a_verdict_of_its_own_and_the_run_stays_as_it_was(worker: W
     api.complete_repeat(claim, completion(final_seq=3))
     api.complete_repeat(claim, completion(final_seq=3))  # its answer was lost
 
-    document = api.repeat_detail(again(repeat), run.id)
+    document = repeat_detail(again(repeat), run.id)
     assert document["state"] == "succeeded"
     assert document["sentence"].startswith("#2 succeeded in ")
     assert [each["path"] for each in document["artifacts"]] == ["out.txt"]
@@ -224,7 +230,7 @@ def test_other_files_are_kept_with_it_and_go_with_the_run(worker: Worker):
     assert prepared.step_files == pack(files)
     assert Blob.objects.filter(sha256=repeat.content_sha256).exists()
     end_keeping(run)
-    api.delete(run.principal, run.id)
+    storage.delete(run.principal, run.id)
     remove_old_runs()
     assert not StepRepeat.objects.exists()
     assert not Blob.objects.filter(sha256=repeat.content_sha256).exists()
@@ -276,7 +282,7 @@ def test_what_no_step_can_have_is_refused_with_the_field(
 )
 def test_an_archive_is_read_by_the_rules_for_packages(archive: bytes, words: str):
     with pytest.raises(InvalidInput, match=words) as refused:
-        api.files_of_archive(archive)
+        files_of_archive(archive)
 
     assert refused.value.errors[0].pointer == "/contentBase64"
 
@@ -332,21 +338,21 @@ def test_a_worker_on_another_host_is_refused_with_a_sentence(worker: Worker):
 def test_viewers_and_other_workspaces_may_not(worker: Worker):
     run = kept_run(worker)
     repeat = ask(run)
-    request = api.RepeatRequest(step="seed")
+    request = RepeatRequest(step="seed")
 
     with pytest.raises(Forbidden):
-        api.repeat_step(in_role(run, Role.VIEWER), run.id, request)
+        repeat_step(in_role(run, Role.VIEWER), run.id, request)
     with pytest.raises(Forbidden):
-        api.cancel_repeat(in_role(run, Role.VIEWER), run.id, repeat.repeat_id)
+        cancel_repeat(in_role(run, Role.VIEWER), run.id, repeat.repeat_id)
     stranger = somebody()
     for refused in (
-        lambda: api.repeat_step(stranger, run.id, request),
-        lambda: api.cancel_repeat(stranger, run.id, repeat.repeat_id),
-        lambda: api.get_repeat(stranger, run.id, repeat.repeat_id),
-        lambda: api.list_repeats(stranger, run.id),
-        lambda: api.repeat_file(stranger, run.id, repeat.repeat_id, "x"),
+        lambda: repeat_step(stranger, run.id, request),
+        lambda: cancel_repeat(stranger, run.id, repeat.repeat_id),
+        lambda: get_repeat(stranger, run.id, repeat.repeat_id),
+        lambda: list_repeats(stranger, run.id),
+        lambda: repeat_file(stranger, run.id, repeat.repeat_id, "x"),
     ):
-        with pytest.raises(api.ExecutionNotFound):
+        with pytest.raises(ExecutionNotFound):
             refused()
 
 
@@ -357,19 +363,19 @@ def test_a_repeat_is_found_in_its_own_run_alone(worker: Worker):
 
     for repeat_id in (repeat.repeat_id, "repeat-nothing", "\x00"):
         with pytest.raises(RepeatNotFound):
-            api.get_repeat(run.principal, other.id, repeat_id)
+            get_repeat(run.principal, other.id, repeat_id)
 
 
 def test_one_that_waits_is_canceled_at_once(worker: Worker):
     run = kept_run(worker)
     repeat = ask(run)
 
-    document = api.cancel_repeat(run.principal, run.id, repeat.repeat_id)
+    document = cancel_repeat(run.principal, run.id, repeat.repeat_id)
 
     assert document["state"] == "canceled"
     assert take(worker) == []
     with pytest.raises(RepeatFinished):
-        api.cancel_repeat(run.principal, run.id, repeat.repeat_id)
+        cancel_repeat(run.principal, run.id, repeat.repeat_id)
 
 
 def test_one_that_runs_is_stopped_by_its_runner(worker: Worker):
@@ -377,7 +383,7 @@ def test_one_that_runs_is_stopped_by_its_runner(worker: Worker):
     repeat = ask(run)
     [claim] = take(worker)
 
-    document = api.cancel_repeat(run.principal, run.id, repeat.repeat_id)
+    document = cancel_repeat(run.principal, run.id, repeat.repeat_id)
     [directive] = api.renew_repeats([claim]).values()
     api.complete_repeat(claim, completion("canceled"))
 
@@ -475,9 +481,9 @@ def test_artifacts_of_a_repeat_are_downloaded_below_it_alone(worker: Worker):
     artifact_id = api.store_repeat_artifact(claim, upload(body=b"made"))
     api.complete_repeat(claim, completion())
 
-    file = api.repeat_file(run.principal, run.id, repeat.repeat_id, artifact_id)
+    file = repeat_file(run.principal, run.id, repeat.repeat_id, artifact_id)
 
     assert file.body == b"made"
     assert Artifact.objects.count() == 1
     with pytest.raises(ArtifactNotFound):
-        api.artifact_file(run.principal, run.id, artifact_id)
+        artifact_file(run.principal, run.id, artifact_id)

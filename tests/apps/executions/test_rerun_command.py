@@ -9,7 +9,7 @@ import sys
 import pytest
 from django.core.management import execute_from_command_line
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from apps.executions.models import Execution
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
 from tests.support.commands import command_output

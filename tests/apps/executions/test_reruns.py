@@ -11,11 +11,18 @@ from django.db import connection
 from apps.accounts.api import Role
 from apps.agents import models as agents
 from apps.executions import api
-from apps.executions.domain.rerun import NothingToRerun
+from apps.executions.domain.rerun import NothingToRerun, RerunScope
+from apps.executions.domain.runs import ExecutionActive, ExecutionNotFound
 from apps.executions.domain.states import StatusCode
 from apps.executions.models import Execution, Snapshot
+from apps.executions.selectors import runs
 from apps.executions.selectors.attempts import attempt_documents
+from apps.executions.services import storage
+from apps.executions.services.admission import dispatch
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.rerun import RerunRequest, launch_rerun, prepare_rerun
 from apps.executions.services.snapshot_suites import SnapshotDiffers
+from apps.executions.services.storage import remove_old_runs
 from apps.platform_settings.api import BackendUnavailable
 from apps.profiles.api import ProfileInvalid, ProfileNotInSuite
 from kernel.errors import InvalidInput, PlatformError
@@ -25,7 +32,7 @@ from tests.support.older_process import stored_by_older
 from tests.support.people import somebody
 from tests.support.threads import at_once
 
-FAILED = api.RerunRequest(scope=api.RerunScope.FAILED)
+FAILED = RerunRequest(scope=RerunScope.FAILED)
 NODES = (
     node("db", kind="service"),
     node("seed", after=["db"]),
@@ -70,8 +77,8 @@ def failed_run(worker: Worker, **facts: Any) -> Run:
     return run
 
 
-def run_again(run: Run, request: api.RerunRequest = FAILED, **facts: Any) -> Run:
-    launched = api.rerun(run.principal, run.id, request, **facts)
+def run_again(run: Run, request: RerunRequest = FAILED, **facts: Any) -> Run:
+    launched = launch_rerun(run.principal, run.id, request, **facts)
     pk = Execution.objects.get(run_id=launched.summary["id"]).pk
     return Run(pk, run.principal)
 
@@ -80,7 +87,7 @@ def test_only_what_failed_and_what_it_needs_runs_again(worker: Worker):
     first = failed_run(worker)
 
     second = run_again(first)
-    api.dispatch()
+    dispatch()
 
     assert second.reasons == {"unit": "not_selected"}
     assert second.row.standings[second.step("unit").index - 1] == StatusCode.NOT_SELECTED
@@ -97,7 +104,7 @@ def test_only_what_failed_and_what_it_needs_runs_again(worker: Worker):
 
 def test_a_step_that_fails_again_starts_its_handler(worker: Worker):
     second = run_again(failed_run(worker))
-    api.dispatch()
+    dispatch()
 
     finish(worker, "orders")
 
@@ -120,7 +127,7 @@ def test_a_rerun_has_the_snapshot_of_the_first_run_and_its_commit(worker: Worker
     assert (row.trigger, row.profile) == ("Rerun", "ci.yaml")
     assert (row.commit, row.branch, row.message) == ("abc", "main", "why")
     assert Snapshot.objects.count() == 1
-    api.dispatch()
+    dispatch()
     worker.claim()
     assert worker.jobs["db"]["content"]["size"] > 0
 
@@ -128,7 +135,7 @@ def test_a_rerun_has_the_snapshot_of_the_first_run_and_its_commit(worker: Worker
 def test_the_plan_is_what_the_run_then_does(worker: Worker):
     first = failed_run(worker)
 
-    plan = api.prepare_rerun(first.principal, first.id, FAILED).plan
+    plan = prepare_rerun(first.principal, first.id, FAILED).plan
 
     assert Execution.objects.count() == 1
     assert {step["id"]: step["text"] for step in plan["steps"]} == {
@@ -151,14 +158,14 @@ def test_the_plan_is_what_the_run_then_does(worker: Worker):
 def test_one_step_runs_again_with_what_it_needs(worker: Worker):
     first = failed_run(worker)
 
-    second = run_again(first, api.RerunRequest(scope=api.RerunScope.STEP, step="seed"))
+    second = run_again(first, RerunRequest(scope=RerunScope.STEP, step="seed"))
 
     selected = set(second.statuses) - set(second.reasons)
     assert selected == {"db", "seed"}
 
 
 def test_all_steps_run_again(worker: Worker):
-    second = run_again(failed_run(worker), api.RerunRequest())
+    second = run_again(failed_run(worker), RerunRequest())
 
     assert second.reasons == {}
 
@@ -166,14 +173,14 @@ def test_all_steps_run_again(worker: Worker):
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (api.RerunRequest(scope=api.RerunScope.STEP, step="sed"), "did you mean seed?"),
-        (api.RerunRequest(scope=api.RerunScope.STEP, step="zzzzz"), "known: db, dump, orders"),
-        (api.RerunRequest(scope=api.RerunScope.STEP), "needs the id or name of a step"),
-        (api.RerunRequest(step="seed"), "send the scope step with it"),
+        (RerunRequest(scope=RerunScope.STEP, step="sed"), "did you mean seed?"),
+        (RerunRequest(scope=RerunScope.STEP, step="zzzzz"), "known: db, dump, orders"),
+        (RerunRequest(scope=RerunScope.STEP), "needs the id or name of a step"),
+        (RerunRequest(step="seed"), "send the scope step with it"),
     ],
 )
 def test_a_step_that_is_not_there_is_refused_with_a_suggestion(
-    worker: Worker, request_: api.RerunRequest, words: str
+    worker: Worker, request_: RerunRequest, words: str
 ):
     first = failed_run(worker)
 
@@ -186,9 +193,9 @@ def test_a_step_that_is_not_there_is_refused_with_a_suggestion(
 def test_a_run_that_is_not_over_is_not_run_again(worker: Worker):
     run = queued_run(*NODES)
     for _ in range(2):
-        with pytest.raises(api.ExecutionActive):
+        with pytest.raises(ExecutionActive):
             run_again(run)
-        api.dispatch()
+        dispatch()
 
 
 def test_a_run_without_a_failure_has_nothing_to_rerun(worker: Worker):
@@ -198,14 +205,14 @@ def test_a_run_without_a_failure_has_nothing_to_rerun(worker: Worker):
 
     with pytest.raises(NothingToRerun):
         run_again(run)
-    assert run_again(run, api.RerunRequest()).status == "Queued"
+    assert run_again(run, RerunRequest()).status == "Queued"
 
 
 def test_a_canceled_run_runs_again(worker: Worker):
     run = queued_run(*NODES)
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
 
-    plan = api.prepare_rerun(run.principal, run.id, FAILED).plan
+    plan = prepare_rerun(run.principal, run.id, FAILED).plan
 
     assert {step["text"] for step in plan["steps"]} == {
         "was canceled", "runs if orders fails",
@@ -215,8 +222,8 @@ def test_a_canceled_run_runs_again(worker: Worker):
 def test_a_run_of_another_workspace_is_unknown(worker: Worker):
     run = failed_run(worker)
 
-    for call in (api.rerun, api.prepare_rerun):
-        with pytest.raises(api.ExecutionNotFound):
+    for call in (launch_rerun, prepare_rerun):
+        with pytest.raises(ExecutionNotFound):
             call(somebody(), run.id, FAILED)
 
 
@@ -224,7 +231,7 @@ def test_a_viewer_may_not_even_see_the_plan(worker: Worker):
     run = failed_run(worker)
     viewer = somebody(workspace_id=run.principal.workspace_id, role=Role.VIEWER)
 
-    for call in (api.rerun, api.prepare_rerun):
+    for call in (launch_rerun, prepare_rerun):
         with pytest.raises(PlatformError) as refused:
             call(viewer, run.id, FAILED)
         assert refused.value.problem_code == "role_required"
@@ -234,7 +241,7 @@ def test_an_administrators_rerun_stays_in_the_workspace_of_the_run(worker: Worke
     run = failed_run(worker)
     admin = somebody(is_admin=True)
 
-    launched = api.rerun(admin, run.id, FAILED)
+    launched = launch_rerun(admin, run.id, FAILED)
 
     row = Execution.objects.get(run_id=launched.summary["id"])
     assert row.workspace_id == run.row.workspace_id
@@ -251,7 +258,7 @@ def test_backends_are_checked_as_for_a_launch(worker: Worker):
 
 def test_a_provider_of_secrets_that_is_gone_is_refused_in_the_words_of_a_launch(worker: Worker):
     run = queued_run(*NODES, with_profile=profile(secret_refs=(secret("T", provider="cupboard"),)))
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
 
     with pytest.raises(ProfileInvalid, match=r"secret T: .*cupboard"):
         run_again(run)
@@ -259,11 +266,11 @@ def test_a_provider_of_secrets_that_is_gone_is_refused_in_the_words_of_a_launch(
 
 def test_a_secret_that_no_longer_resolves_fails_the_rerun(worker: Worker, settings, tmp_path: Path):
     run = queued_run(*NODES, with_profile=profile(secret_refs=(secret("T", ref="nowhere"),)))
-    api.dispatch()
+    dispatch()
     assert run.row.reason == "secret_unresolved"
 
     second = run_again(run)
-    api.dispatch()
+    dispatch()
 
     assert (second.status, second.row.reason) == ("Failed", "secret_unresolved")
 
@@ -272,7 +279,8 @@ def test_a_repeated_key_gets_the_first_answer(worker: Worker):
     """Invariant 32."""
     run = failed_run(worker)
     first, again = (
-        api.rerun(run.principal, run.id, FAILED, idempotency=keyed(run.principal)) for _ in range(2)
+        launch_rerun(run.principal, run.id, FAILED, idempotency=keyed(run.principal))
+        for _ in range(2)
     )
 
     assert (first.replayed, again.replayed) == (False, True)
@@ -289,7 +297,7 @@ def launched(settings: Any, worker: Worker) -> Run:
     write_suite(settings.SUITES_DIR, "hello", SUITE, PROFILES)
     principal = somebody()
     run_id = api.launch(principal, api.LaunchRequest(suite_id="hello"))["id"]
-    api.dispatch()
+    dispatch()
     run = Run(Execution.objects.get(run_id=run_id).pk, principal)
     finish(worker, "check")
     assert run.status == "Failed"
@@ -301,8 +309,8 @@ def test_another_profile_is_resolved_against_the_suite_of_the_snapshot(
 ):
     (settings.SUITES_DIR / "hello" / "suite.star").write_text("nonsense(")
 
-    second = run_again(launched, api.RerunRequest(scope=api.RerunScope.FAILED, profile="us"))
-    api.dispatch()
+    second = run_again(launched, RerunRequest(scope=RerunScope.FAILED, profile="us"))
+    dispatch()
 
     assert second.row.profile == "us.yaml"
     assert set(second.statuses) == {"build", "check", "extra"}
@@ -314,7 +322,7 @@ def test_another_profile_is_resolved_against_the_suite_of_the_snapshot(
 
 
 def test_the_own_profile_by_name_is_the_snapshot(launched: Run):
-    second = run_again(launched, api.RerunRequest(profile="ci.yaml"))
+    second = run_again(launched, RerunRequest(profile="ci.yaml"))
 
     assert second.row.snapshot_id == launched.row.snapshot_id
 
@@ -324,7 +332,7 @@ def test_the_own_profile_by_name_is_the_snapshot(launched: Run):
 )
 def test_a_profile_that_cannot_be_used_is_refused(launched: Run, name: str, refusal: Any):
     with pytest.raises(refusal):
-        run_again(launched, api.RerunRequest(profile=name))
+        run_again(launched, RerunRequest(profile=name))
 
 
 def test_a_changed_module_refuses_another_profile_and_says_what_to_do(
@@ -338,16 +346,16 @@ def test_a_changed_module_refuses_another_profile_and_says_what_to_do(
     write_suite(settings.SUITES_DIR, "mod", 'load("@team/steps", "work")\nwork()\n', PROFILES)
     principal = somebody()
     run_id = api.launch(principal, api.LaunchRequest(suite_id="mod"))["id"]
-    api.cancel(principal, run_id)
-    request = api.RerunRequest(profile="us.yaml")
-    assert api.prepare_rerun(principal, run_id, request).plan["profile"] == "us.yaml"
+    cancel(principal, run_id)
+    request = RerunRequest(profile="us.yaml")
+    assert prepare_rerun(principal, run_id, request).plan["profile"] == "us.yaml"
 
     (module / "steps.star").write_text(text.format("busybox:1.37"))
 
     with pytest.raises(SnapshotDiffers, match=r"launch the suite with us\.yaml instead"):
-        api.prepare_rerun(principal, run_id, request)
+        prepare_rerun(principal, run_id, request)
     # with its own profile it needs no module
-    assert api.prepare_rerun(principal, run_id, api.RerunRequest()).plan["steps"]
+    assert prepare_rerun(principal, run_id, RerunRequest()).plan["steps"]
 
 
 # ── attempts ─────────────────────────────────────────────────────────────────
@@ -362,41 +370,41 @@ def row_of(run: Run) -> list[tuple[Any, ...]]:
 def test_attempts_stand_in_a_row_whichever_of_them_was_run_again(worker: Worker):
     first = failed_run(worker)
     second = run_again(first)
-    api.cancel(second.principal, second.id)
+    cancel(second.principal, second.id)
     third = run_again(first)
 
     row = [(1, first.id), (2, second.id), (3, third.id)]
     assert [row_of(run) for run in (first, second, third)] == [row, row, row]
     statuses = [each["status"] for each in attempt_documents(third.row)]
     assert statuses == ["Failed", "Canceled", "Queued"]
-    assert api.summary(third.row)["rerunOf"] == first.id
-    assert (api.summary(third.row)["attempt"], api.summary(second.row)["attempt"]) == (3, 2)
+    assert runs.summary(third.row)["rerunOf"] == first.id
+    assert (runs.summary(third.row)["attempt"], runs.summary(second.row)["attempt"]) == (3, 2)
 
 
 def test_deleted_attempts_leave_a_gap_that_is_said(worker: Worker):
     first = failed_run(worker)
     second = run_again(first)
-    api.cancel(second.principal, second.id)
+    cancel(second.principal, second.id)
     third = run_again(second)
     for run in (first, second):
-        api.delete(run.principal, run.id)
-    api.remove_old_runs()
+        storage.delete(run.principal, run.id)
+    remove_old_runs()
 
     assert row_of(third) == [(1, "deleted"), (3, third.id)]
 
-    api.cancel(third.principal, third.id)
-    fourth = run_again(third, api.RerunRequest())
+    cancel(third.principal, third.id)
+    fourth = run_again(third, RerunRequest())
     assert row_of(fourth) == [(1, "deleted"), (3, third.id), (4, fourth.id)]
-    api.cancel(fourth.principal, fourth.id)
-    api.delete(fourth.principal, fourth.id)
-    api.remove_old_runs()
+    cancel(fourth.principal, fourth.id)
+    storage.delete(fourth.principal, fourth.id)
+    remove_old_runs()
     assert row_of(third) == [(1, "deleted"), (3, third.id), (4, "deleted")]
 
 
 def test_a_run_without_reruns_is_the_only_attempt(worker: Worker, django_assert_num_queries):
     run = queued_run(*NODES)
     row = run.row
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
     row.refresh_from_db()
 
     with django_assert_num_queries(0):
@@ -465,7 +473,7 @@ def test_what_differs_from_the_last_healthy_run_is_known_without_any_value(worke
     assert found["sentence"] == (
         f"5 differences since {green.id}, the last Healthy run before this one."
     )
-    with pytest.raises(api.ExecutionNotFound):
+    with pytest.raises(ExecutionNotFound):
         api.since_green(somebody(), red.id)
 
 

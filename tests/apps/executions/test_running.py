@@ -6,6 +6,8 @@ import hashlib
 
 from apps.executions import api
 from apps.executions.models import Snapshot
+from apps.executions.services.admission import dispatch
+from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import job_of
 from kernel.errors import InvalidInput
 from tests.apps.executions.runs import (
@@ -24,7 +26,7 @@ def test_a_run_goes_from_queued_through_booting_to_healthy(worker: Worker):
     run = queued_run(node("build"), node("check", after=["build"], kind="test"))
     assert run.status == "Queued"
 
-    api.dispatch()
+    dispatch()
     assert worker.claim() == ["build"]
     worker.report("build", "running")
     worker.log("build", "compiling", "done")
@@ -231,7 +233,7 @@ def test_the_time_of_a_service_that_does_not_stop_is_bounded(worker: Worker):
     worker.end("check")
     deadline_is_over(run)
 
-    api.sweep()
+    sweep()
 
     assert run.status == "Healthy"
     assert isinstance(worker.end("db", "canceled"), api.StaleAttempt)

@@ -16,7 +16,7 @@ import pytest
 from moto import mock_aws
 
 from apps.executions.domain.states import RunReason
-from apps.platform_settings.domain.secret_refs import ManagerUnavailable
+from apps.platform_settings.domain.secrets import ManagerUnavailable
 from apps.platform_settings.secret_providers.aws import forget_clients
 from apps.platform_settings.services import manager_cache as cache_module
 from apps.platform_settings.services.manager_cache import ManagerCache, manager_cache

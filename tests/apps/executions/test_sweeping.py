@@ -15,7 +15,8 @@ from apps.executions.models import WorkLease
 from apps.executions.services import enqueue as publishing
 from apps.executions.services import sweep as sweeping
 from apps.executions.services import work_leases
-from apps.executions.services.sweep import SweeperPart
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.sweep import SweeperPart, sweep
 from apps.observability.api import metrics
 from apps.streams.api import listen
 from kernel import clock
@@ -25,33 +26,33 @@ from tests.apps.executions.runs import Worker, booted_run, let_leases_lapse, nod
 
 @pytest.mark.store
 def test_one_process_at_a_time_sweeps(monkeypatch):
-    assert api.sweep()
+    assert sweep()
     monkeypatch.setattr(work_leases, "_HOLDER", "another process")
-    assert not api.sweep()
+    assert not sweep()
     WorkLease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
-    assert api.sweep()
+    assert sweep()
 
 
 @pytest.mark.store
 def test_who_stops_sweeping_leaves_it_to_the_others_at_once(monkeypatch):
-    assert api.sweep()
+    assert sweep()
     SweeperPart().finish()
     monkeypatch.setattr(work_leases, "_HOLDER", "another process")
-    assert api.sweep()
+    assert sweep()
     monkeypatch.setattr(work_leases, "_HOLDER", "a third one")
     SweeperPart().finish()
-    assert not api.sweep()
+    assert not sweep()
 
 
 @pytest.mark.slow
 def test_only_the_process_that_sweeps_tells_how_many_runs_there_are(monkeypatch):
     queued_run(node("a"))
-    assert api.sweep()
+    assert sweep()
     names = ("partita.executions.active", "partita.agents.online")
     assert all(list(metrics.standing(name)) for name in names)
     assert "partita_agents_online 0.0" in generate_latest(metrics.registry).decode()
     monkeypatch.setattr(work_leases, "_HOLDER", "another process")
-    assert not api.sweep()
+    assert not sweep()
     assert not any(list(metrics.standing(name)) for name in names)
     told = generate_latest(metrics.registry).decode()  # a NaN would spoil a sum over processes
     assert "partita_agents_online" not in told
@@ -60,7 +61,7 @@ def test_only_the_process_that_sweeps_tells_how_many_runs_there_are(monkeypatch)
 
 def test_a_run_begins_although_every_message_was_lost():
     run = queued_run(node("a"))
-    api.sweep()
+    sweep()
     assert run.status == "Booting"
 
 
@@ -70,7 +71,7 @@ def test_what_fails_in_one_kind_of_work_does_not_stop_the_others(monkeypatch, ca
 
     monkeypatch.setattr(sweeping, "_WORK", (broken, *sweeping._WORK))
     run = queued_run(node("a"))
-    api.sweep()
+    sweep()
     assert run.status == "Booting"
     assert "sweep: broken" in caplog.text
 
@@ -80,7 +81,7 @@ def test_a_claim_whose_answer_was_lost_goes_back_though_the_step_may_not_run_twi
     run = booted_run(node("unit", kind="test"))
     api.record_reports(worker.supervisor, claims=1)
     let_leases_lapse()
-    api.sweep()
+    sweep()
     assert run.statuses == {"unit": "queued"}
     assert worker.claim() == ["unit"]
     assert worker.jobs["unit"]["attempt"] == 2
@@ -91,7 +92,7 @@ def test_a_renewed_lease_that_lapses_is_no_lost_claim(worker: Worker):
     run = booted_run(node("unit", kind="test"))
     api.record_reports(worker.supervisor, claims=1)
     let_leases_lapse(renewed=True)
-    api.sweep()
+    sweep()
     assert run.statuses == {"unit": "failed"}
 
 
@@ -102,7 +103,7 @@ def test_supervisors_are_woken_for_work_and_for_what_must_stop(worker: Worker):
     run = booted_run(node("a"))
     assert woken == ["work"]
     worker.claim()
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
     assert woken == ["work", "jobs"]
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from apps.executions import api
+from apps.executions.selectors.logs import first_line_at, log_pages
+from apps.executions.selectors.timeline import run_timeline
+from apps.executions.services.cancellations import cancel
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
 from tests.apps.executions.timepiece import Timepiece, slow_run, write_lines
@@ -85,7 +88,7 @@ def test_a_canceled_run_ends_its_segments(worker: Worker, timepiece: Timepiece) 
     run = booted_run(*nodes())
     worker.claim()
     timepiece.wait(300)
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
     worker.end("db", "canceled")
 
     body = api.timeline(run.principal, run.id)
@@ -105,7 +108,7 @@ def test_the_line_of_an_instant_is_found_among_many(worker: Worker, timepiece: T
             instants = [start + timedelta(milliseconds=ms) for ms in times]
             write_lines(worker, step, instants, seq=100 * batch)
 
-    found = {ms: api.first_line_at(run.id, start + timedelta(milliseconds=ms)).get("id") for ms in
+    found = {ms: first_line_at(run.id, start + timedelta(milliseconds=ms)).get("id") for ms in
              (0, 4505, 12_000, 30_000)}  # fmt: skip
 
     texts = {line["id"]: line["text"] for line in numbered_lines(run)}
@@ -116,7 +119,7 @@ def test_the_line_of_an_instant_is_found_among_many(worker: Worker, timepiece: T
 
 
 def numbered_lines(run: Run) -> list[dict[str, Any]]:
-    pages = b"".join(api.log_pages(run.id, "ndjson")).splitlines()
+    pages = b"".join(log_pages(run.id, "ndjson")).splitlines()
     records = [json.loads(page) for page in pages]
     return [{"id": record["id"], **record["line"]} for record in records]
 
@@ -138,7 +141,7 @@ def test_the_command_draws_bars_and_answers_json(
     assert [row.split()[:2] for row in rows] == [["*", "db"], ["*", "check"]]
     assert rows[1].endswith("8 s, 2 attempts")
     document = json.loads(command(capsys, run.id, "-o", "json")[1])
-    assert document == api.run_timeline(run.id)
+    assert document == run_timeline(run.id)
 
 
 def test_an_unknown_run_has_the_exit_code_of_not_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from apps.executions import api
+from apps.executions.services import cancellations
 from tests.apps.executions.runs import Worker, booted_run, node
 from tests.support.threads import at_once
 
@@ -78,7 +79,7 @@ def test_a_cancel_beside_completions_leaves_one_final_status(worker: Worker):
     worker.claim()
 
     def cancel() -> None:
-        api.cancel(run.principal, run.id)
+        cancellations.cancel(run.principal, run.id)
 
     at_once([cancel, lambda: worker.end("a"), lambda: worker.end("b")])
     assert run.status == "Canceled"

@@ -11,9 +11,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.executions import api
 from apps.executions.models import Execution
 from apps.executions.services import run_aggregate
+from apps.executions.services.cancellations import cancel
 from apps.streams import api as streams
 from kernel import telemetry
 from kernel.telemetry import FinishedSpan, TelemetrySettings
@@ -202,7 +202,7 @@ def test_what_was_never_claimed_has_no_span(worker: Worker, collector: Collector
 def test_a_canceled_run_ends_its_spans(worker: Worker, collector: Collector):
     run = booted_run(node("build"))
     worker.claim()
-    api.cancel(run.principal, run.id, "enough")
+    cancel(run.principal, run.id, "enough")
     worker.end("build", "canceled")
     trace = Trace(collector)
     assert trace.of("build") == [{"attempt": 1, "status": "canceled", "reason": "canceled"}]

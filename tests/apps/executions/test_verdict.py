@@ -12,6 +12,9 @@ from rich.console import Console
 from apps.executions import api, terminal_view
 from apps.executions.domain.phrases import plain_text
 from apps.executions.models import Execution
+from apps.executions.selectors.junit_report import junit_document
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import ArtifactUpload, job_of
 from tests.apps.executions.runs import (
     Run,
@@ -205,7 +208,7 @@ def test_a_run_that_is_too_long_says_so(worker: Worker):
     run = booted_run(node("a"))
     worker.claim()
     deadline_is_over(run)
-    api.sweep()
+    sweep()
 
     assert run.row.sentence.startswith("The run took longer than ")
 
@@ -213,7 +216,7 @@ def test_a_run_that_is_too_long_says_so(worker: Worker):
 def test_a_canceled_run_says_by_whom_when_and_why(worker: Worker):
     run = booted_run(node("a"))
     worker.claim()
-    api.cancel(run.principal, run.id, "wrong branch")
+    cancel(run.principal, run.id, "wrong branch")
     worker.end("a", "canceled")
 
     told = api.detail(run.principal, run.id)
@@ -235,7 +238,7 @@ def test_a_canceled_run_says_by_whom_when_and_why(worker: Worker):
 
 def test_a_run_canceled_before_it_started_says_the_same():
     run = queued_run(node("a"))
-    api.cancel(run.principal, run.id)
+    cancel(run.principal, run.id)
 
     assert run.row.sentence.startswith("Canceled by Ada Lovelace (ada@example.org) at ")
 
@@ -256,7 +259,7 @@ def test_a_run_that_keeps_no_output_does_not_say_that_a_step_wrote_nothing(worke
 
 
 def test_junit_tells_the_verdict_and_the_last_lines(torture: Run):
-    document = fromstring(api.junit_document(torture.principal, torture.id))
+    document = fromstring(junit_document(torture.principal, torture.id))
 
     suites = {suite.get("name"): suite for suite in document.iter("testsuite")}
     loading = suites["load-data-5"]

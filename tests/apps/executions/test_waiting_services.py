@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apps.executions import api
+from apps.executions.selectors.probes import ProbesTaker
 from apps.streams.api import ViewOver
 from kernel import clock
 from kernel.agent_protocol import Job, ProbeProgress, job_of
@@ -28,7 +29,7 @@ def probe_of(run: Run, step: str) -> Any:
 
 
 def streamed(run: Run) -> Any:
-    return json.loads(api.ProbesTaker(run.id)())
+    return json.loads(ProbesTaker(run.id)())
 
 
 @pytest.mark.store

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from apps.executions import api
 from apps.executions.models import Step
+from apps.executions.selectors.probes import ProbesTaker
 from apps.executions.terminal_view import print_run
 from kernel.agent_protocol import StateReport, job_of
 from tests.apps.executions.runs import Run, Worker, booted_run, let_retries_be_due, node
@@ -29,7 +30,7 @@ def step_of(run: Run, step: str = "build") -> dict[str, Any]:
 
 
 def streamed(run: Run) -> list[Any]:
-    return list(json.loads(api.ProbesTaker(run.id)())["steps"])
+    return list(json.loads(ProbesTaker(run.id)())["steps"])
 
 
 def waiting_events(run: Run) -> list[Any]:

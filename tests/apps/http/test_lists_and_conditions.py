@@ -8,7 +8,7 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from apps.http.rest import InvalidCursor, paginate_queryset
+from apps.http.rest.pagination import InvalidCursor, paginate_queryset
 from apps.operations.models import ReadinessMark
 from kernel import clock
 from tests.apps.http.conftest import Ask

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
-from apps.accounts.api import ensure_seed_admin, issue_tokens
 from apps.accounts.models import User
+from apps.accounts.services.administrators import ensure_seed_admin
+from apps.accounts.services.token_pairs import issue_tokens
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("platform_site.urls")]
 EVENTS = "/api/v1/sandboxes/events"

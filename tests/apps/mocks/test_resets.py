@@ -12,7 +12,7 @@ import pytest
 from apps.mocks.api import SpaceName, forget_spaces, mock_url, reset_space, wait_until_ready
 from apps.mocks.models import MockSpace
 from apps.mocks.selectors import resets_of
-from apps.mocks.services.readiness import LEAST_ASK_S
+from apps.mocks.services.spaces import LEAST_ASK_S
 from tests.support.http_threads import serve_http
 from tests.support.mock_planes import planes
 

@@ -12,7 +12,7 @@ import yaml
 from django.core.management import call_command
 from django.test import Client
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from mocks.model.calls import CallOutcome
 from mocks.model.spaces import SpaceName
 from tests.support.served_mocks import MemoryParts

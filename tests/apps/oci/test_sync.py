@@ -12,10 +12,11 @@ import pytest
 
 from apps.catalog.domain.packages import merge_packages
 from apps.oci import api
-from apps.oci.domain.failures import RegistryFailure
+from apps.oci.domain.repositories import RegistryFailure, SyncInProgress
 from apps.oci.models import IndexedRepository, RegistryState, StoredPackage
 from apps.oci.services import packages, registry_session, scan, sync
 from apps.oci.services.registry_session import RegistrySession
+from apps.oci.services.sync import sync_due
 from apps.operations.api import generation
 from apps.platform_settings.api import get_registry
 from apps.platform_settings.selectors import registry_states
@@ -134,7 +135,7 @@ def test_in_the_background_the_digest_of_a_version_is_asked_for_in_one_of_twelve
         monkeypatch.setattr(time, "time", lambda turn=turn: turn * 300.0)
         RegistryState.objects.update(due_at=clock.now())
         registry.asked.clear()
-        assert api.sync_due() == 1
+        assert sync_due() == 1
         asked.append(any(method == "HEAD" for method, _path, _headers in registry.asked))
 
     assert asked.count(True) == 1
@@ -149,7 +150,7 @@ def test_a_new_tag_is_found_in_the_background_at_once(registry: ScriptedRegistry
     registry.routes["/v2/core/shop/tags/list"] = Reply(200, b'{"tags": ["1.0", "2.0"]}')
     RegistryState.objects.update(due_at=clock.now())
 
-    assert api.sync_due() == 1
+    assert sync_due() == 1
 
     assert api.list_repositories()[0].digest == newer
 
@@ -298,7 +299,7 @@ def test_who_lost_the_lease_writes_nothing_more(registry: ScriptedRegistry, monk
 
     monkeypatch.setattr(sync, "store_packages", stored_late)
 
-    with pytest.raises(api.SyncInProgress):
+    with pytest.raises(SyncInProgress):
         api.sync_registry("R")
 
     assert not IndexedRepository.objects.exists()
@@ -314,7 +315,7 @@ def test_a_round_leaves_to_the_next_what_it_has_no_time_for(
     listed(registry)
     monkeypatch.setattr(sync, "SYNC_S", 0.0)
 
-    assert [api.sync_due() for _ in range(4)] == [1, 1, 1, 0]
+    assert [sync_due() for _ in range(4)] == [1, 1, 1, 0]
 
 
 @pytest.mark.slow

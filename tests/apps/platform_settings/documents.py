@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from rest_framework.test import APIClient
 
-from apps.accounts.api import ensure_seed_admin, issue_tokens, sign_up
 from apps.accounts.models import User
+from apps.accounts.services.administrators import ensure_seed_admin
+from apps.accounts.services.sign_up import sign_up
+from apps.accounts.services.token_pairs import issue_tokens
 
 PATH: Final = "/api/v1/platform-settings"
 PASSWORD: Final = "Correct-Horse-1"

@@ -11,8 +11,7 @@ from rest_framework.test import APIClient
 
 from apps.platform_settings.api import get_registry
 from apps.platform_settings.domain.addresses import broken_address_rule, hide_user, origin_of
-from apps.platform_settings.domain.secret_refs import ManagerFailed
-from apps.platform_settings.domain.secrets import SecretManagers
+from apps.platform_settings.domain.secrets import ManagerFailed, SecretManagers
 from apps.platform_settings.models import PlatformSettings
 from apps.platform_settings.secret_providers.hashicorp_vault import HashicorpVault
 from kernel.ids import new_uuid

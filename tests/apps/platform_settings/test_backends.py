@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from apps.platform_settings.api import Backend, BackendUnavailable, BackendUnknown
-from apps.platform_settings.domain.backends import BUILT_IN, choose
+from apps.platform_settings.api import Backend, BackendUnavailable
+from apps.platform_settings.domain.backends import BUILT_IN, BackendUnknown, choose
 
 LOCAL = Backend(backend_id="local", label="Local Docker")
 REMOTE = Backend(backend_id="far", label="Far Docker", type="remote-docker", host_url="tcp://far")

@@ -21,7 +21,6 @@ from apps.health.api import probes
 from apps.platform_settings.api import (
     backends,
     get_registry,
-    mode,
     registries,
     replace_settings,
     settings_document,
@@ -30,6 +29,7 @@ from apps.platform_settings.domain.wire import node_of, wire_of
 from apps.platform_settings.lifespan import SettingsPart
 from apps.platform_settings.models import PlatformSettings, SettingsChange
 from apps.platform_settings.services import settings_file
+from apps.platform_settings.services.effective import mode
 from apps.platform_settings.services.file_writer import write_file
 from kernel.mirrored_file import MirroredFile
 from tests.apps.platform_settings.documents import admin_client, document, put

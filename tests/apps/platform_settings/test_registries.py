@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from apps.platform_settings.api import pull_credentials
-from apps.platform_settings.domain.document import SettingsInvalid, read_document
+from apps.platform_settings.domain.document import SettingsInvalid, read_file
+from apps.platform_settings.domain.fields import SettingsContext
 from apps.platform_settings.domain.registries import ImageRegistry, credentials_for, image_place
 
 
@@ -86,7 +87,7 @@ def test_the_file_may_name_a_variable_and_nothing_shows_its_value(
 )
 def test_a_broken_registry_is_refused_with_its_place(entry: str, fault: str):
     with pytest.raises(SettingsInvalid, match=fault):
-        read_document(f"registries:\n  - {entry}\n", file="configuration.yaml", variables={})
+        read_file(f"registries:\n  - {entry}\n", "configuration.yaml", SettingsContext())
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,6 @@ def test_an_address_without_a_scheme_is_one_of_https(written: str, url: str, hos
     entry = f"{{registryId: a, name: A, provider: Zot, registryUrl: '{written}'}}"
     text = f"registries:\n  - {entry}\n"
 
-    (registry,) = read_document(text, file="configuration.yaml", variables={}).registries
+    (registry,) = read_file(text, "configuration.yaml", SettingsContext())[0].registries
 
     assert (registry.url, registry.host) == (url, host)

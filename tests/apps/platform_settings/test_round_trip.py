@@ -9,7 +9,7 @@ import pytest
 
 from apps.platform_settings.domain.document import read_file
 from apps.platform_settings.domain.fields import SettingsContext
-from apps.platform_settings.domain.round_trip import merged_text, new_text
+from apps.platform_settings.domain.round_trip import merged_text
 from apps.platform_settings.domain.wire import Version, Wire, wire_of
 
 TEXT = """\
@@ -122,7 +122,7 @@ def test_values_that_look_like_others_stay_texts() -> None:
 
 def test_a_new_file_says_it_all() -> None:
     for document in (wire(TEXT), wire("")):
-        assert wire(new_text(document)) == document
+        assert wire(written("", document)) == document
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.platform_settings.domain.secret_refs import (
+from apps.platform_settings.domain.secrets import (
     NoSuchValue,
     SecretPath,
     field_of,

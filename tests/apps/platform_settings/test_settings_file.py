@@ -9,15 +9,11 @@ import pytest
 
 from apps.health.api import probes
 from apps.operations.api import mail_server
-from apps.platform_settings.api import (
-    SecretManagers,
-    backends,
-    global_overrides,
-    mode,
-    secret_managers,
-    select_backend,
-)
-from apps.platform_settings.domain.document import SettingsInvalid, read_document
+from apps.platform_settings.api import backends, global_overrides, select_backend
+from apps.platform_settings.domain.document import SettingsInvalid, read_file
+from apps.platform_settings.domain.fields import SettingsContext
+from apps.platform_settings.domain.secrets import SecretManagers
+from apps.platform_settings.services.effective import mode, secret_managers
 
 GOOD = """\
 mode: hybrid
@@ -46,7 +42,7 @@ def readiness():
 
 def faults(text: str) -> list[tuple[str, str, int | None, int | None]]:
     with pytest.raises(SettingsInvalid) as caught:
-        read_document(text, file="configuration.yaml", variables={})
+        read_file(text, "configuration.yaml", SettingsContext())
     return [(fault.pointer, fault.code, fault.line, fault.column) for fault in caught.value.faults]
 
 
@@ -240,7 +236,7 @@ def test_a_fault_of_what_is_not_used_yet_has_its_place_too(text, fault):
     ],
 )
 def test_a_cluster_is_reached_by_a_file_by_an_address_or_from_inside(settings_of_it, in_cluster):
-    document = read_document(K8S % settings_of_it, file="c", variables={}, in_cluster=in_cluster)
+    document = read_file(K8S % settings_of_it, "c", SettingsContext(in_cluster=in_cluster))[0]
 
     assert [backend.kind for backend in document.backends] == ["kubernetes"]
 
@@ -298,7 +294,7 @@ def test_no_message_repeats_what_may_be_a_secret(file):
     )
 
     with pytest.raises(SettingsInvalid) as caught:
-        read_document(file.read_text(), file=file.name, variables={})
+        read_file(file.read_text(), file.name, SettingsContext())
 
     assert "s3cr3t" not in f"{caught.value} {caught.value.faults} {readiness()} {backends()}"
 
@@ -349,7 +345,7 @@ def test_overrides_are_read_and_checked(file):
 def test_a_fault_of_the_secrets_names_its_place(secrets, pointer):
     text = GOOD.replace("secrets: {provider: none}", f"secrets: {secrets}")
     with pytest.raises(SettingsInvalid) as refused:
-        read_document(text, file="configuration.yaml", variables={})
+        read_file(text, "configuration.yaml", SettingsContext())
     assert pointer in [fault.pointer for fault in refused.value.faults]
 
 

@@ -16,7 +16,11 @@ from apps.profiles import api
 from apps.profiles.domain.profile_file import seeds_of
 from apps.profiles.domain.profiles_file import ProfilesFileInvalid
 from apps.profiles.models import ProfileRecord
-from apps.profiles.services.profiles_file import take_over_file, write_profiles_file
+from apps.profiles.services.profiles_file import (
+    import_profiles_file,
+    take_over_file,
+    write_profiles_file,
+)
 from tests.support.people import somebody
 
 pytestmark = [pytest.mark.django_db, pytest.mark.store]
@@ -134,7 +138,7 @@ def test_an_invalid_file_changes_nothing_and_is_not_touched(file, text, says):
     file.write_text(text)
 
     with pytest.raises(ProfilesFileInvalid) as raised:
-        api.import_profiles_file()
+        import_profiles_file()
     assert says in str(raised.value)
     assert str(raised.value) in api.file_problem()
     api.create_profile(edit(), draft("two"))

@@ -11,7 +11,11 @@ import pytest
 
 from apps.executions.models import Execution
 from apps.shells import api
+from apps.shells.domain.records import TerminalSize
 from apps.shells.models import ShellSession
+from apps.shells.services import sessions
+from apps.shells.services.clients import keep_attached, type_into
+from apps.shells.services.sessions import ShellWish
 from apps.streams.api import last_ids, read
 from apps.workers import served_shell
 from apps.workers import shells as shell_loop
@@ -36,12 +40,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def open_shell(caller: Caller, run: Execution, step: str = "seed", **more: Any) -> str:
-    wish = api.ShellWish(step_id=step, **more)
-    return api.open_shell(principal_of(caller), run.run_id, wish, address="here")["shellId"]
+    wish = ShellWish(step_id=step, **more)
+    return sessions.open_shell(principal_of(caller), run.run_id, wish, address="here")["shellId"]
 
 
 def type_text(shell_id: str, text: bytes) -> None:
-    api.type_into(ShellSession.objects.get(pk=shell_id).pk, [text])
+    type_into(ShellSession.objects.get(pk=shell_id).pk, [text])
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def test_what_is_typed_reaches_the_program_and_its_output_comes_back(
     opened = await_state(shell_id, "open")
     type_text(shell_id, b"hello\rsize\r")
     await_text(shell_id, b"100 x 30")
-    api.type_into(opened.pk, [api.TerminalSize(columns=132, rows=50), b"size\r", b"exit 3\r"])
+    type_into(opened.pk, [TerminalSize(columns=132, rows=50), b"size\r", b"exit 3\r"])
     ended = await_state(shell_id, "ended")
 
     assert opened.notice == "a copy of the ended step"
@@ -137,7 +141,7 @@ def test_output_that_nobody_reads_slows_the_program_down(
     assert before < 2**20 + 3 * 2**16
     while shell.read_bytes < 5_000_000:
         topic = f"shell:{shell_id}:output"
-        api.keep_attached(ShellSession.objects.get().pk, read_id=last_ids([topic])[topic])
+        keep_attached(ShellSession.objects.get().pk, read_id=last_ids([topic])[topic])
     until(lambda: not shell._output, within_s=20, what="everything is read")
     first = read(f"shell:{shell_id}:output", after=0, limit=1)
     assert first  # within 4 MiB plus a step of 1 MiB nothing is forgotten
@@ -154,7 +158,7 @@ def test_old_output_that_a_client_got_is_forgotten(
     type_text(shell_id, b"flood 900000\r")
     until(lambda: shell.read_bytes > 900_000, within_s=30, what="the program has written")
     topic = f"shell:{shell_id}:output"
-    api.keep_attached(ShellSession.objects.get().pk, read_id=last_ids([topic])[topic])
+    keep_attached(ShellSession.objects.get().pk, read_id=last_ids([topic])[topic])
 
     until(lambda: len(shown(shell_id)) < 400_000, within_s=20, what="old output is forgotten")
     assert len(shown(shell_id)) >= 150_000
@@ -182,7 +186,7 @@ def test_nobody_comes_back(
     start_runner(runtime)
     shell_id = open_shell(ada, run)
     for _ in range(15):  # a client that is there
-        api.keep_attached(ShellSession.objects.get().pk, read_id=0)
+        keep_attached(ShellSession.objects.get().pk, read_id=0)
         assert ShellSession.objects.get().state != "ended"
 
     ended = await_state(shell_id, "ended")
@@ -269,11 +273,11 @@ def test_a_session_whose_runner_is_gone_ends_when_its_client_looks(
     await_state(shell_id, "open")
     runner.crash()
     pk = ShellSession.objects.get().pk
-    assert api.keep_attached(pk, read_id=0)
+    assert keep_attached(pk, read_id=0)
 
     ShellSession.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
 
-    assert not api.keep_attached(pk, read_id=0)
+    assert not keep_attached(pk, read_id=0)
     assert ShellSession.objects.get().end_code == "runner_gone"
 
 

@@ -16,6 +16,7 @@ from django.test import AsyncRequestFactory
 from apps.streams import api as streams
 from apps.streams.services import hub as hub_module
 from apps.streams.services import responses
+from apps.streams.services.responses import TooManyStreams
 from tests.apps.streams.conftest import Seen, append, follow, read_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -44,7 +45,7 @@ async def test_one_user_has_so_many_streams_and_no_more(hub, open_logs, settings
     settings.STREAM_MAX_PER_USER = 2
     first, second = await answer(follow(open_logs)), await answer(follow(open_logs))
 
-    with pytest.raises(streams.TooManyStreams) as caught:
+    with pytest.raises(TooManyStreams) as caught:
         await answer(follow(open_logs))
     assert caught.value.problem_code == "too_many_streams"
     other = await answer(follow(open_logs), user_key="bob")
@@ -52,7 +53,7 @@ async def test_one_user_has_so_many_streams_and_no_more(hub, open_logs, settings
     first.close()
     first.close()
     again = await answer(follow(open_logs))
-    with pytest.raises(streams.TooManyStreams):
+    with pytest.raises(TooManyStreams):
         await answer(follow(open_logs))
     del second  # never sent, never closed
     (await answer(follow(open_logs))).close()

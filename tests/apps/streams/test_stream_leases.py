@@ -20,6 +20,7 @@ from apps.operations.api import SharedRedisClient
 from apps.operations.services import redis_client as quick_redis
 from apps.streams import api as streams
 from apps.streams.services import responses, stream_leases
+from apps.streams.services.responses import TooManyStreams
 from apps.streams.services.stream_leases import StreamLeases
 from tests.apps.streams.conftest import follow
 from tests.support import parts, servers
@@ -145,7 +146,7 @@ async def test_a_stream_too_many_in_another_process_is_refused_here(
     assert free((held, taken))
     mine = await answer(open_logs)
 
-    with pytest.raises(streams.TooManyStreams):
+    with pytest.raises(TooManyStreams):
         await answer(open_logs)
     assert responses.open_streams.count() == 1
     elsewhere.release(held)
@@ -167,7 +168,7 @@ async def test_a_redis_that_dies_in_the_middle_leaves_the_count_of_each_process(
         first = await answer(open_logs)
 
     second = await answer(open_logs)
-    with pytest.raises(streams.TooManyStreams):
+    with pytest.raises(TooManyStreams):
         await answer(open_logs)
     first.close()
     second.close()
@@ -180,7 +181,7 @@ async def test_a_redis_that_is_away_from_the_start_refuses_nobody(hub, open_logs
     settings.STREAM_MAX_PER_USER = 2
     opened = [await answer(open_logs) for _ in range(2)]
 
-    with pytest.raises(streams.TooManyStreams):
+    with pytest.raises(TooManyStreams):
         await answer(open_logs)
     for response in opened:
         response.close()

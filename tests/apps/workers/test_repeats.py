@@ -13,9 +13,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from apps.executions import api
 from apps.executions.domain.repeats import repeat_topic
 from apps.executions.models import StepRepeat
+from apps.executions.services.repeats import cancel_repeat
 from apps.streams.api import read
 from apps.workers.repeats import RepeatingSupervisor, RepeatLoop
 from tests.apps.executions.kept import ask, end_keeping, kept_run
@@ -84,7 +84,7 @@ async def written(repeat: StepRepeat) -> None:
 
 
 def cancel(run: Run, repeat: StepRepeat) -> None:
-    api.cancel_repeat(run.principal, run.id, repeat.repeat_id)
+    cancel_repeat(run.principal, run.id, repeat.repeat_id)
 
 
 def a_run(*words: str, **facts: Any) -> Run:

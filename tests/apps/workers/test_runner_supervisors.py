@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from apps.agents.api import Agent, list_agents
-from apps.executions.api import dispatch, sweep
+from apps.executions.services.admission import dispatch
+from apps.executions.services.sweep import sweep
 from apps.workers import runner, supervisor_setup
 from apps.workers.runner import Runner
 from tests.apps.executions.runs import node, queued_run

@@ -15,6 +15,8 @@ import pytest
 
 from apps.executions import api as executions
 from apps.executions.models import Artifact
+from apps.executions.services.cancellations import cancel
+from apps.executions.services.sweep import sweep
 from apps.platform_settings.services.live_settings import live_settings
 from kernel import clock
 from tests.apps.executions.runs import (
@@ -116,7 +118,7 @@ def test_a_cancel_is_seen_in_the_next_answer(worker):
     told = {"status": "running", "cancelRequested": False}
     assert before == told | {"leaseMs": 30_000, "leaseGraceMs": 600_000}
 
-    executions.cancel(run.principal, run.id, "no longer wanted")
+    cancel(run.principal, run.id, "no longer wanted")
 
     asked = {"cancelRequested": True, "cancelReason": "canceled"}
     assert worker.report("a", "lease").json().items() >= asked.items()
@@ -417,7 +419,7 @@ def test_reports_of_a_worker_that_was_frozen_past_its_lease_are_stale(worker):
     worker.claim()
     worker.report("a", "state", state="running")
     let_leases_lapse()
-    executions.sweep()
+    sweep()
     before = told(run)
 
     assert everything(worker, "a") == STALE

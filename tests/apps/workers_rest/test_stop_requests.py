@@ -17,7 +17,7 @@ from apps.console.embedded.server import CeleryThread
 from apps.executions import api
 from apps.executions.domain.states import RunReason
 from apps.executions.models import Execution
-from apps.executions.services import run_aggregate, run_outbox
+from apps.executions.services import cancellations, run_aggregate, run_outbox
 from apps.executions.services.run_progression import fail_run
 from apps.executions.services.sweep import _end_overdue_runs
 from apps.operations.api import celery_application
@@ -81,7 +81,7 @@ def begun(worker: RemoteWorker, *ids: str, **facts: Any) -> Run:
 
 
 def cancel(run: Run) -> None:
-    api.cancel(run.principal, run.id)
+    cancellations.cancel(run.principal, run.id)
 
 
 def jobs(run: Run) -> list[tuple[str, bool]]:

@@ -22,7 +22,7 @@ from apps.platform_settings.api import (
     secret_provider_titles,
     secret_value,
 )
-from apps.platform_settings.domain.secret_refs import secret_providers
+from apps.platform_settings.domain.secrets import secret_providers
 from apps.platform_settings.secret_providers.aws import forget_clients
 from apps.platform_settings.services.manager_cache import manager_cache
 from kernel.redaction import known_secrets

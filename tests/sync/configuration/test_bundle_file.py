@@ -179,7 +179,9 @@ def test_secrets_of_a_rejected_bundle_do_not_reach_the_managers_in_use(path):
     write(path, with_manager("https://evil", secret={"env": "NOT_SET"}))
 
     assert file.reload() is Reload.REJECTED
-    resolver.resolve_optional(file.bundle.platforms[0].token)
+    token = file.bundle.platforms[0].token
+    assert token is not None
+    resolver.resolve(token)
     assert asked == ["https://good"]
     resolver.close()
 
@@ -193,9 +195,9 @@ def test_the_file_is_watched(path):
 
 
 def test_a_hangup_wakes_a_watch_without_interval(path):
-    file, before = opened(path, reload_interval_s=0), signal.getsignal(signal.SIGHUP)
+    file = opened(path, reload_interval_s=0)
+    before = signal.signal(signal.SIGHUP, lambda _number, _frame: file.wake())
     try:
-        file.reload_on_hangup()
         file.watch()
         write(path, renamed("other"))
         signal.raise_signal(signal.SIGHUP)

@@ -35,7 +35,6 @@ def test_values_variables_and_files(resolver, tmp_path):
     assert resolver.resolve(SecretRef(value=" as written ")) == " as written "
     assert resolver.resolve(SecretRef(env="SET")) == "from-environment"
     assert resolver.resolve(SecretRef(file=str(file))) == "from-file"
-    assert resolver.resolve_optional(None) == ""
 
 
 def test_a_file_is_read_again_when_it_changed(resolver, tmp_path):

@@ -8,7 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 
-from apps.accounts.api import ensure_seed_admin
+from apps.accounts.services.administrators import ensure_seed_admin
 from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
 from tests.support.sync_world import World, rule
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apps.catalog.domain.packages import KnownSuite
-from apps.oci.api import Repository, chosen_tag
+from apps.oci.api import Repository
+from apps.oci.domain.repositories import chosen_tag
 from apps.suites.api import ModuleInfo
 
 HOST = "registry.example.com"

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from django.test import override_settings
 
-from apps.platform_settings.domain.document import read_document
+from apps.platform_settings.domain.document import read_file
+from apps.platform_settings.domain.fields import SettingsContext
 from kernel.version import VERSION
 from tests.support import manifests
 from tests.support.manifests import BASE, CHART, GUIDE, STORES, Object
@@ -177,7 +178,9 @@ def test_the_platform_settings_are_valid_in_a_pod_and_equal_in_the_chart():
     text = (BASE / "configuration.yaml").read_text()
     variables = {"PARTITA_CONFIG_NAMESPACE": "team-a", "PARTITA_CONFIG_SHARED_CLAIM": "files"}
 
-    document = read_document(text, file="configuration.yaml", variables=variables, in_cluster=True)
+    document = read_file(
+        text, "configuration.yaml", SettingsContext(variables=variables, in_cluster=True)
+    )[0]
 
     (agent,) = document.agents
     assert (agent.type, agent.target_namespace, agent.shared_claim) == (

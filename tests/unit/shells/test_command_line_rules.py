@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apps.shells.domain.local_terminal import PlainOutput, TerminalModes, TypedEscapes
 from apps.shells.domain.pace import BUSY_S, CALM_AFTER_S, QUIET_S, Pace, Silence
 from apps.shells.domain.records import (
     TerminalSize,
@@ -13,8 +14,6 @@ from apps.shells.domain.records import (
     terminal_size,
     typed_by,
 )
-from apps.shells.domain.terminal_modes import PlainOutput, TerminalModes
-from apps.shells.domain.typed_escapes import TypedEscapes
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from surfaces import examples_of
 from surfaces.contract_examples.pattern_samples import matcher, matching
-from surfaces.contract_examples.schema_checks import problems, suits
+from surfaces.contract_examples.schema_checks import Checks, problems
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Exchange
@@ -373,7 +373,7 @@ def test_samples_and_checks_agree_with_a_library(schema):
     library = jsonschema.Draft202012Validator(schema)
     assert library.is_valid(value)
     for each in (value, None, {}, [], "x", 3, {"a": None}, [None]):
-        assert suits(documents, each, Located(schema, "")) == library.is_valid(each)
+        assert Checks(documents).suits(each, [Located(schema, "")]) == library.is_valid(each)
 
 
 @pytest.mark.parametrize(

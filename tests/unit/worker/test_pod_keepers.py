@@ -159,6 +159,20 @@ async def test_a_keeper_with_a_part_of_a_volume_is_not_replaced(at: Node, tmp_pa
     await runtime.close()
 
 
+async def test_a_step_that_can_only_be_stopped_with_its_pod_has_lost_its_keeper(
+    at: Node, tmp_path: Path
+) -> None:
+    at.ends = lambda _added, _reads: False
+    runtime, unit = await at.start(tmp_path, claim="shared")
+
+    with pytest.raises(RuntimeFailure, match="the keeper of the pod ended") as failure:
+        await runtime.stop(unit)
+
+    assert failure.value.reason == "node_lost"
+    assert at.names("pods") == []
+    await runtime.close()
+
+
 async def test_a_step_that_ended_before_it_had_a_keeper_is_lost_with_its_files(
     at: Node, tmp_path: Path
 ) -> None:

@@ -11,9 +11,8 @@ from typing import IO, Final, cast
 
 import docker
 
-from worker.domain.exports import Search, search_shared, searches, shared_hint
+from worker.domain.exports import Search, search_shared, searches, shared_hint, take_files
 from worker.domain.runtime import CONTAINER_FOLDERS, Collected, CollectedFile
-from worker.domain.tar_files import take_files
 from worker.runtimes.docker.engine import inspect_container
 
 _ARCHIVE_LIMIT: Final = 2 * 2**30  # bytes read of one folder, whatever matches in it

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Final
 
-from worker.domain.exports import Search, search_shared, searches, shared_hint
+from worker.domain.exports import Search, search_shared, searches, shared_hint, take_files
 from worker.domain.runtime import CONTAINER_FOLDERS, WORKSPACE, Collected, CollectedFile
-from worker.domain.tar_files import take_files
 from worker.runtimes.kubernetes.client import ClusterClient
 from worker.runtimes.kubernetes.exec_stream import ExecResult
 from worker.runtimes.kubernetes.objects import FILLER

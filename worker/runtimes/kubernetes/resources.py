@@ -26,7 +26,6 @@ from worker.runtimes.kubernetes.objects import AnyList, AnyObject, Meta, Pod
 from worker.runtimes.kubernetes.pod_spec import DIRECTORY, ROLE, select
 from worker.runtimes.kubernetes.pod_watch import list_pods
 
-LIST_S: Final = 8.0
 TRIES: Final = 3
 _PAUSE_S: Final = 0.2
 _GONE_WITHIN_TRIES: Final = 75

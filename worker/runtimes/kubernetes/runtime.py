@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 import httpx
 
@@ -62,7 +62,6 @@ from worker.runtimes.kubernetes.reasons import PodFailed, StartDropped
 from worker.runtimes.kubernetes.resources import ClusterResources
 from worker.runtimes.kubernetes.shared_directory import SharedDirectories
 
-T = TypeVar("T")
 _TIMED_OUT: Final = 124
 _NOT_RELEASED: Final = (
     "the pod was started ahead, and its release did not reach it: nothing has run"
@@ -274,7 +273,7 @@ class KubernetesRuntime(Runtime):
         pod = self._pods.get(unit.name)
         if pod and not await self._has_keeper(unit, pod):  # nothing else can act for us
             await self._resources.delete("pods", unit.name)
-            return
+            raise PodFailed(reasons.KEEPER_LOST)
         await self._waits.repeat(
             unit, lambda: keeper.signal_step(self._keepers, unit.name, kill=kill)
         )

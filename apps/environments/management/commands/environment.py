@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.accounts import api as accounts
 from apps.environments import api
+from apps.environments.services import snapshots
 from apps.operations.api import ExitCode, VerbCommand, confirm, print_json, print_table, printable
 from kernel import clock, durations
 from kernel.errors import InvalidInput
@@ -84,7 +85,7 @@ def _age(each: EnvironmentDocument) -> str:
 
 
 def show_environment(options: Options) -> int:
-    found = api.environment(accounts.operator(), options["sandbox"])
+    found = snapshots.environment(accounts.operator(), options["sandbox"])
     if options["output"] == "json":
         print_json(found)
         return ExitCode.OK

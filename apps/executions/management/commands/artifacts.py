@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from apps.executions import api as executions
+from apps.executions.services.artifact_moves import move_artifacts, storage_parts
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
 
 
@@ -34,7 +34,7 @@ class Command(VerbCommand):
 
 
 def show_status(options: Mapping[str, Any]) -> int:
-    parts = executions.storage_parts()
+    parts = storage_parts()
     if options["output"] == "json":
         print_json({"storages": [asdict(part) for part in parts]})
         return ExitCode.OK
@@ -47,7 +47,7 @@ def show_status(options: Mapping[str, Any]) -> int:
 
 def move(options: Mapping[str, Any]) -> int:
     moved, lost, size = 0, [], 0
-    for each in executions.move_artifacts():
+    for each in move_artifacts():
         if each.is_lost:
             lost.append(each.artifact)
             sys.stderr.write(f"{printable(each.artifact)}: its storage no longer has it\n")

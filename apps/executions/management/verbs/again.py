@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.accounts import api as accounts
-from apps.executions import api as executions
+from apps.executions.domain.repeats import RepeatRequest, repeat_topic
 from apps.executions.log_reader import LogReader
 from apps.executions.management.verbs.arguments import Options, add_run, seconds
 from apps.executions.management.verbs.launch import start_timer
+from apps.executions.selectors.repeats import RepeatDocument, find_repeat, repeat_detail
+from apps.executions.services import repeats
 from apps.operations.api import ExitCode, VerbCommand, print_json, printable
 from kernel.errors import InvalidInput
 from readers.folder import BrokenPackage, read_folder
@@ -66,13 +68,13 @@ def repeat_step(options: Options) -> int:
     is_watched = sys.stdout.isatty() if options["watch"] is None else options["watch"]
     if options["timeout"] and not is_watched:
         raise InvalidInput("--timeout ends the watching: it needs --watch")
-    request = executions.RepeatRequest(
+    request = RepeatRequest(
         step=options["step"],
         command=options["command"],
         env=dict(options["env"]),
         files=read_files(options["files"]) if options["files"] else None,
     )
-    repeat = executions.repeat_step(accounts.operator(), options["run"], request)
+    repeat = repeats.repeat_step(accounts.operator(), options["run"], request)
     if is_watched:
         return _watch(repeat, options)
     if options["output"] == "json":
@@ -98,7 +100,7 @@ def read_files(folder: str) -> dict[str, bytes]:
     return files
 
 
-def _watch(repeat: executions.RepeatDocument, options: Options) -> int:
+def _watch(repeat: RepeatDocument, options: Options) -> int:
     """Print the log until the repeat is over; stdout has nothing but JSON with `-o json`."""
     run_id, repeat_id = repeat["executionId"], repeat["id"]
     stop = threading.Event()
@@ -123,17 +125,17 @@ def _watch(repeat: executions.RepeatDocument, options: Options) -> int:
 
 def _follow(
     run_id: str, repeat_id: str, stop: threading.Event, *, to_stderr: bool
-) -> executions.RepeatDocument:
+) -> RepeatDocument:
     out = sys.stderr if to_stderr else sys.stdout
-    reader = LogReader(executions.repeat_topic(repeat_id))
+    reader = LogReader(repeat_topic(repeat_id))
     try:
         while True:
-            row = executions.find_repeat(run_id, repeat_id)  # before its last lines are read
+            row = find_repeat(run_id, repeat_id)  # before its last lines are read
             for lines in reader.batches():
                 out.writelines(f"{line.timestamp} {printable(line.text)}\n" for line in lines)
             out.flush()
             if row.finished_at is not None or stop.is_set():
-                return executions.repeat_detail(row, run_id)
+                return repeat_detail(row, run_id)
             reader.wait()
     finally:
         reader.close()
@@ -143,7 +145,7 @@ def _say_it_goes_on(repeat_id: str) -> None:
     sys.stderr.write(f"not watched any longer, {repeat_id} goes on; the page of the run shows it\n")
 
 
-def exit_code(repeat: executions.RepeatDocument) -> ExitCode:
+def exit_code(repeat: RepeatDocument) -> ExitCode:
     """Return the exit code for a watched repeat, as `run launch --watch` has it for a run."""
     if repeat["state"] == "failed" and repeat.get("reason") in _INFRASTRUCTURE:
         return ExitCode.RUN_ERROR

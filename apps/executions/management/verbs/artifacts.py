@@ -8,6 +8,8 @@ from typing import Any
 
 from apps.executions import api as executions
 from apps.executions.management.verbs.arguments import Options, add_run
+from apps.executions.selectors.artifact_files import run_artifact_files
+from apps.executions.selectors.detail import NO_PARTS
 from apps.operations.api import ExitCode, VerbCommand, print_json, print_table, printable
 from kernel.errors import InvalidInput
 
@@ -28,9 +30,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def show_artifacts(options: Options) -> int:
     if options["download"]:
         return _download(options["run"], options["download"], output=options["output"])
-    artifacts = executions.run_detail(options["run"], executions.NO_PARTS - {"artifacts"})[
-        "artifacts"
-    ]
+    artifacts = executions.run_detail(options["run"], NO_PARTS - {"artifacts"})["artifacts"]
     if options["output"] == "json":
         print_json({"artifacts": artifacts})
         return ExitCode.OK
@@ -52,7 +52,7 @@ def show_artifacts(options: Options) -> int:
 def _download(run_id: str, folder: Path, *, output: str) -> int:
     """Write the files; a file that is there is never replaced."""
     files, lost = [], []
-    for name, body in executions.run_artifact_files(run_id):
+    for name, body in run_artifact_files(run_id):
         if body is None:
             lost.append(name)
             continue

@@ -7,8 +7,9 @@ from argparse import ArgumentTypeError
 from typing import Any, Final
 
 from apps.accounts import api as accounts
-from apps.executions import api as executions
 from apps.executions.management.verbs.arguments import Options, add_run
+from apps.executions.services.kept_environments import end as end_keeping
+from apps.executions.services.kept_environments import extend as extend_keeping
 from apps.operations.api import ExitCode, VerbCommand, print_json
 from apps.profiles.api import KEEP_MAX_MS
 from kernel import clock
@@ -56,11 +57,11 @@ def keep_ms_or_none(text: str) -> int:
 def keep_run(options: Options) -> int:
     run_id, principal = options["run"], accounts.operator()
     if options["end"]:
-        executions.end_keeping(principal, run_id)
+        end_keeping(principal, run_id)
         body: Any = {"id": run_id, "endedAt": clock.rfc3339(clock.now())}
         text = f"{run_id}: its environment is removed within seconds"
     else:
-        body = executions.extend_keeping(principal, run_id, options["keep_ms"])
+        body = extend_keeping(principal, run_id, options["keep_ms"])
         text = f"{run_id}: its environment is kept until {body['until']}"
     if options["output"] == "json":
         print_json(body)

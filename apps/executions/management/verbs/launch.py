@@ -11,10 +11,12 @@ from rich.console import Console
 from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.executions import conf, terminal_rerun, terminal_view
-from apps.executions.domain.runs import MAX_GROUP_LENGTH, RunSummary
+from apps.executions.domain.rerun import RerunScope
+from apps.executions.domain.runs import MAX_GROUP_LENGTH, Concurrency, RunSummary
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.management.verbs.arguments import Options, add_run, seconds
 from apps.executions.management.verbs.keep import add_keep
+from apps.executions.services.rerun import RerunRequest, launch_rerun, prepare_rerun
 from apps.operations.api import ExitCode, VerbCommand, confirm, print_json
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
@@ -81,7 +83,7 @@ def launch_run(options: Options) -> int:
     return _show_launched(summary, options)
 
 
-def _concurrency(options: Options) -> executions.Concurrency | None:
+def _concurrency(options: Options) -> Concurrency | None:
     group = options["concurrency_group"].strip()
     if not group:
         if options["cancel_in_progress"]:
@@ -89,20 +91,20 @@ def _concurrency(options: Options) -> executions.Concurrency | None:
         return None
     if len(group) > MAX_GROUP_LENGTH:
         raise InvalidInput(f"--concurrency-group has more than {MAX_GROUP_LENGTH} characters")
-    return executions.Concurrency(group=group, cancel_in_progress=options["cancel_in_progress"])
+    return Concurrency(group=group, cancel_in_progress=options["cancel_in_progress"])
 
 
 def rerun_run(options: Options) -> int:
     """Print the plan of a rerun, ask a person on a terminal, and start it."""
     require_watch(options)
-    scope = executions.RerunScope.FAILED if options["failed"] else executions.RerunScope.ALL
-    request = executions.RerunRequest(
-        scope=executions.RerunScope.STEP if options["step"] else scope,
+    scope = RerunScope.FAILED if options["failed"] else RerunScope.ALL
+    request = RerunRequest(
+        scope=RerunScope.STEP if options["step"] else scope,
         step=options["step"],
         profile=options["profile"],
         keep_alive_ms=options["keep_ms"],
     )
-    plan = executions.prepare_rerun(accounts.operator(), options["run"], request).plan
+    plan = prepare_rerun(accounts.operator(), options["run"], request).plan
     if options["dry_run"] and options["output"] == "json":
         print_json(plan)
         return ExitCode.OK
@@ -113,7 +115,7 @@ def rerun_run(options: Options) -> int:
     if not options["yes"] and sys.stdin.isatty() and not confirm("run these steps?"):
         sys.stderr.write("nothing was started\n")
         return ExitCode.ERROR
-    launched = executions.rerun(accounts.operator(), options["run"], request)
+    launched = launch_rerun(accounts.operator(), options["run"], request)
     return _show_launched(launched.summary, options)
 
 

@@ -12,9 +12,17 @@ from rich.console import Console
 
 from apps.executions import api as executions
 from apps.executions import terminal_view
+from apps.executions.domain.events import logs_topic
 from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.log_reader import LogReader
 from apps.executions.management.verbs.arguments import Options, add_run
+from apps.executions.selectors.detail import NO_PARTS
+from apps.executions.selectors.logs import (
+    PATTERN_MAX_CHARACTERS,
+    LineFilter,
+    SearchPatternInvalid,
+    compile_pattern,
+)
 from apps.operations.api import ExitCode, VerbCommand, printable
 from kernel.errors import InvalidInput, NotFound
 
@@ -40,11 +48,11 @@ def show_logs(options: Options) -> int:
         sys.stderr.write("no step of this run has failed\n")
         return ExitCode.OK
     wanted = line_filter(sources, search=options["search"], regex=options["regex"])
-    reader = LogReader(executions.logs_topic(run_id))
+    reader = LogReader(logs_topic(run_id))
     console, colours = Console(highlight=False), dict[str, str]()
     try:
         while True:
-            over = executions.run_detail(run_id, executions.NO_PARTS)["status"] in FINAL_EXECUTION
+            over = executions.run_detail(run_id, NO_PARTS)["status"] in FINAL_EXECUTION
             lines = chain.from_iterable(reader.batches())
             for line in (each for each in lines if wanted.find(each) is not None):
                 if options["output"] == "json":  # one object a line: a log has no end to wait for
@@ -80,16 +88,14 @@ def _log_sources(run_id: str, options: Options) -> frozenset[str] | None:
     return sources
 
 
-def line_filter(
-    sources: frozenset[str], *, search: str | None, regex: str | None
-) -> executions.LineFilter:
+def line_filter(sources: frozenset[str], *, search: str | None, regex: str | None) -> LineFilter:
     """Return the filter of `--source`, `--search` and `--regex`; raise InvalidInput."""
     query = regex or search or ""
-    if len(query) > executions.PATTERN_MAX_CHARACTERS:
-        most = executions.PATTERN_MAX_CHARACTERS
+    if len(query) > PATTERN_MAX_CHARACTERS:
+        most = PATTERN_MAX_CHARACTERS
         raise InvalidInput(f"--regex and --search take at most {most} characters")
     try:
-        pattern = executions.compile_pattern(query, regex=bool(regex), case=False)
-    except executions.SearchPatternInvalid as error:
+        pattern = compile_pattern(query, regex=bool(regex), case=False)
+    except SearchPatternInvalid as error:
         raise InvalidInput(f"--regex is not a valid RE2 pattern: {error}") from None
-    return executions.LineFilter(pattern=pattern, sources=sources)
+    return LineFilter(pattern=pattern, sources=sources)

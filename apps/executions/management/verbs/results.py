@@ -12,6 +12,8 @@ from apps.executions import api as executions
 from apps.executions import terminal_rerun, terminal_view
 from apps.executions.domain.states import ExecutionStatus
 from apps.executions.management.verbs.arguments import Options, add_run, limit, statuses
+from apps.executions.selectors.attempts import run_since_green
+from apps.executions.services import cancellations
 from apps.observability.api import exported_telemetry
 from apps.operations.api import (
     ExitCode,
@@ -71,7 +73,7 @@ def list_runs(options: Options) -> int:
 
 def show_run(options: Options) -> int:
     detail = executions.run_detail(options["run"])
-    found = executions.run_since_green(options["run"]) if options["since_green"] else None
+    found = run_since_green(options["run"]) if options["since_green"] else None
     if options["output"] == "json":
         print_json({**detail, "sinceGreen": found} if found else detail)
         return ExitCode.OK
@@ -113,7 +115,9 @@ def _print_detail(
 
 def cancel_run(options: Options) -> int:
     with exported_telemetry():  # a queued run ends here
-        summary = executions.cancel(accounts.operator(), options["run"], reason=options["reason"])
+        summary = cancellations.cancel(
+            accounts.operator(), options["run"], reason=options["reason"]
+        )
     if options["output"] == "json":
         print_json(summary)
     else:

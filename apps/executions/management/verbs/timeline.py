@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apps.executions import api as executions
 from apps.executions.domain.critical_path import TimelineBody, rounded_duration
 from apps.executions.domain.timeline import SEGMENT_KINDS, SegmentKind, StepTimeline
 from apps.executions.management.verbs.arguments import Options, add_run
+from apps.executions.selectors.timeline import run_timeline
 from apps.operations.api import ExitCode, VerbCommand, align_columns, print_json, printable
 
 # each is one character on every terminal; what comes later in this order covers what is before it
@@ -36,7 +36,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 
 def show_timeline(options: Options) -> int:
-    body = executions.run_timeline(options["run"])
+    body = run_timeline(options["run"])
     if options["output"] == "json":
         print_json(body)
         return ExitCode.OK

@@ -37,14 +37,14 @@ def schemas_for(attempt: Attempt, rule: Rule) -> FindSchema:
         registry = _registry(attempt)
         if registry is None:
             return lambda _file: None
-        shelf = attempt.ports.schemas.shelf(registry)
+        schemas = attempt.ports.schemas.at_head(registry)
     except (GitError, SecretError) as error:
         unfetched = Unfetched(reason=str(error))
         return lambda _file: unfetched
 
     def find(file: str) -> Schema | Unfetched | None:
         try:
-            return shelf.schema_of(file, central_file=rule.file_name)
+            return schemas.schema_of(file, central_file=rule.file_name)
         except GitError as error:
             return Unfetched(reason=str(error))
 

@@ -84,12 +84,12 @@ def test_a_fork_needs_pr_from_forks():
 
     assert resolved(rule_with(env_as_pr=True), fork).environment == ""
     allowed = resolved(rule_with(env_as_pr=True, pr_from_forks=True), fork)
-    assert (allowed.environment, allowed.is_derived) == ("pr-5", True)
+    assert (allowed.environment, allowed.source) == ("pr-5", EnvironmentSource.PULL_REQUEST)
 
 
 def test_tags_become_slugs_where_asked_for():
     made = resolved(rule_with(env_as_tags=True), event(EventKind.TAG, tag="V1.0/RC"))
-    assert (made.environment, made.is_derived) == ("v1.0-rc", True)
+    assert (made.environment, made.source) == ("v1.0-rc", EnvironmentSource.TAG)
 
 
 @pytest.mark.parametrize(

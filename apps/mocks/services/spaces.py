@@ -1,4 +1,4 @@
-"""Waiting until the server of mocks has taken in what is new in the store."""
+"""Mock spaces: emptied, forgotten, and waited for until their server has taken that in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from django.db.models import F
+
 from apps.mocks import conf
+from apps.mocks.models import MockSpace
+from apps.streams.api import unit_of_work
+from kernel import clock
 from mocks.model.spaces import SpaceName
 
 if TYPE_CHECKING:
@@ -18,6 +23,26 @@ LEAST_ASK_S: Final = 1.0  # what an answer has, even where no time is left
 _PAUSE_S: Final = 0.2
 _HEADER: Final = "X-Partita-Mock-Secret"
 _OK: Final = 200
+
+
+@unit_of_work
+def reset_space(name: SpaceName, *, surface_ids: Collection[str] = ()) -> None:
+    """Empty the records and counters of a space, or of some surfaces in it.
+
+    It is in force where `/mocks/ready` has answered since, elsewhere within 2 s.
+    """
+    for surface_id in surface_ids or ("",):
+        rows = MockSpace.objects.filter(space=str(name), surface_id=surface_id)
+        if not rows.update(resets=F("resets") + 1, updated_at=clock.now()):
+            MockSpace.objects.create(
+                space=str(name), surface_id=surface_id, execution_id=name.execution_id, resets=1
+            )
+
+
+@unit_of_work
+def forget_spaces(execution_ids: Collection[str]) -> None:
+    """Remove what the store knows of the spaces of runs that are removed."""
+    MockSpace.objects.filter(execution_id__in=list(execution_ids)).delete()
 
 
 def wait_until_ready(

@@ -1,4 +1,7 @@
-"""The modes that a program sets in a terminal: taken back at the end, left out of a pipe."""
+"""The terminal of a person who uses `run shell`: the modes of its program, and typed escapes.
+
+The modes are taken back at the end and left out of a pipe. `~.` leaves, as in ssh.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ _OPEN: Final = re.compile(rb"(?:\r|\x1b(?:\[(?:\?[0-9;]{0,32})?)?)\Z")
 _ON_BY_DEFAULT: Final = frozenset({b"7", b"25"})  # wrap, cursor
 _ALWAYS: Final = b"\x1b[m\x1b(B\x1b[4l\x1b>"  # colors, character set, insert mode, keypad
 _TAIL_BYTES: Final = 32
+_ESCAPE: Final = ord("~")
+_LEAVE: Final = ord(".")
+_LINE_ENDS: Final = b"\r\n"
 
 
 class TerminalModes:
@@ -58,3 +64,28 @@ class PlainOutput:
 
 def _plain(text: bytes) -> bytes:
     return _MODE.sub(b"", text).replace(b"\r\n", b"\n")
+
+
+class TypedEscapes:
+    """Finds `~.` at the beginning of a line; `~~` there is one `~`, anything else is as typed."""
+
+    def __init__(self) -> None:
+        self._at_line_start = True
+        self._escaped = False
+
+    def feed(self, typed: bytes) -> tuple[bytes, bool]:
+        """Return what to pass on, and whether the person leaves: the rest is dropped then."""
+        passed = bytearray()
+        for byte in typed:
+            if self._escaped:
+                self._escaped = False
+                if byte == _LEAVE:
+                    return bytes(passed), True
+                if byte != _ESCAPE:
+                    passed.append(_ESCAPE)
+            elif byte == _ESCAPE and self._at_line_start:
+                self._escaped = True
+                continue
+            passed.append(byte)
+            self._at_line_start = byte in _LINE_ENDS
+        return bytes(passed), False
