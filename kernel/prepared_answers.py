@@ -3,7 +3,8 @@
 A server that has it puts a `SendPrepared` at `scope["extensions"][EXTENSION]["send"]`, which an
 application may call once instead of sending messages. `head` is the status line and the headers,
 each with its CRLF: names in lower case, Content-Length among them, and checked by the application.
-The server adds its own. False: nothing was sent, so send messages.
+The server adds its own. False: nothing was sent, so send messages. `["is_body_here"]()` tells
+whether the whole body of the request has arrived, so that nobody has to limit the wait for it.
 """
 
 from __future__ import annotations

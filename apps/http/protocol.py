@@ -64,8 +64,17 @@ class ProblemProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.scope["extensions"] = {EXTENSION: {"send": partial(_send_prepared, cycle)}}
+        cycle.scope["extensions"] = {
+            EXTENSION: {
+                "send": partial(_send_prepared, cycle),
+                "is_body_here": partial(_is_body_here, cycle),
+            }
+        }
         super()._start_asgi_task(cycle, app)
+
+
+def _is_body_here(cycle: RequestResponseCycle) -> bool:
+    return not cycle.more_body
 
 
 def _send_prepared(cycle: RequestResponseCycle, head: bytes, body: bytes) -> bool:

@@ -30,6 +30,7 @@ from mocks.plane import http_responses
 from mocks.plane.call_notes import CallNotes, answer_of
 from mocks.plane.http_exchange import HttpExchange
 from mocks.plane.http_requests import (
+    BodyTooSlow,
     ClientLeft,
     Receive,
     RequestHeaders,
@@ -87,6 +88,7 @@ class MockPlane:
         started = time.monotonic()
         given = dict(scope["headers"])
         route = self._routes.find(scope, started)
+        late: BodyTooSlow | None = None
         if (
             route is not None
             and (ready := self._ready.prepare(route.operation).ready) is not None
@@ -96,11 +98,19 @@ class MockPlane:
             and self._access.may_call(route.space.name, given)
         ):
             call = (scope, receive, send)
-            await self._ready.send(ready, route, call, given=given, started=started)
-            return
+            try:
+                await self._ready.send(ready, route, call, given=given, started=started)
+            except BodyTooSlow as error:
+                late = error
+            else:
+                return
         exchange = HttpExchange(
             scope, receive, send, started=started, given=given, request_id=request_id_of(given)
         )
+        if late is not None and route is not None:
+            _set_route(exchange, route)
+            await self._refuse(exchange, late)
+            return
         await self._serve(exchange, route)
 
     async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
@@ -169,10 +179,9 @@ class MockPlane:
         await exchange.reply(*http_responses.document(self._security, report))
 
     async def _simulate(self, exchange: HttpExchange, route: Route) -> None:
-        operation = exchange.operation = route.operation
-        exchange.space, exchange.surface_id = route.space.text, operation.surface.surface_id
-        exchange.below = route.below
-        exchange.raw_body = await read_body(exchange.given, exchange.receive)
+        operation = route.operation
+        _set_route(exchange, route)
+        exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
         request = self._request(exchange, route)
         answer = operation.static or await self._setup.engine.answer(operation, request)
         if answer.delay_ms:
@@ -251,9 +260,11 @@ class MockPlane:
                 raise self._operation_not_found(exchange, surface)
             exchange.operation = operation
             common = http_responses.operation_headers(operation, self._security)
-            exchange.raw_body = await read_body(exchange.given, exchange.receive)
+            exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
             answer = operation.static or await self._setup.engine.answer(operation, request)
+        except BodyTooSlow:
+            raise
         except PlatformError as error:
             answer = answer_of(error)
         if answer.delay_ms:
@@ -297,6 +308,11 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
+
+
+def _set_route(exchange: HttpExchange, route: Route) -> None:
+    exchange.operation, exchange.below = route.operation, route.below
+    exchange.space, exchange.surface_id = route.space.text, route.operation.surface.surface_id
 
 
 def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> CompiledSurface:

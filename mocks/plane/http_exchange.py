@@ -10,7 +10,7 @@ from kernel import telemetry
 from kernel.errors import PlatformError
 from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
 from mocks.plane import http_responses
-from mocks.plane.http_requests import Receive, Scope, Send
+from mocks.plane.http_requests import BodyTooSlow, Receive, Scope, Send
 from mocks.plane.http_responses import CORS_ANSWER, Headers
 
 _SERVER_ERROR = 500
@@ -18,6 +18,8 @@ _SERVER_ERROR = 500
 
 class HttpExchange:
     """A request with its raw headers; `status` is 0 until the answer goes out.
+
+    The connection ends after the refusal of a body that does not arrive.
 
     `space`, `surface_id` and `operation` are set as soon as they are known: the journal and the
     metrics name them.
@@ -58,12 +60,17 @@ class HttpExchange:
         self.below = ""
         self.unmatched_of: Any = None
 
-    async def reply(self, status: int, headers: Headers, body: bytes) -> None:
+    async def reply(
+        self, status: int, headers: Headers, body: bytes, *, ends: bool = False
+    ) -> None:
+        """Send the answer; `ends` closes the connection after it."""
         self.status = status
         cors = CORS_ANSWER if self.has_origin else []
         headers = [*headers, (b"x-request-id", self.request_id), *cors]
+        if ends:
+            headers.append((b"connection", b"close"))
         shown = b"" if self.method == "HEAD" else body
-        prepared = prepared_sender(self.scope)
+        prepared = None if ends else prepared_sender(self.scope)
         if prepared is None or not prepared(
             STATUS_LINES[status] + http_responses.lines(headers), shown
         ):
@@ -90,7 +97,7 @@ class HttpExchange:
             request_id=self.request_id.decode(),
             errors=errors,
         )
-        await self.reply(status, headers, body)
+        await self.reply(status, headers, body, ends=isinstance(error, BodyTooSlow))
 
     def begin_span(self) -> Any:
         """Return a span below the caller's, None without one or without telemetry."""

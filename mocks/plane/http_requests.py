@@ -10,12 +10,16 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from kernel.errors import PlatformError
+from kernel.prepared_answers import EXTENSION
 
 Scope = Mapping[str, Any]
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 MAX_BODY_BYTES: Final = 10 * 2**20
+# So long may a body take as a whole, as at the gateway of webhooks. A limit between two of its
+# bytes would let a sender of one byte now and then hold its connection for ever.
+BODY_TIMEOUT_S: Final = 30.0
 MAX_QUERY_FIELDS: Final = 1_000
 SECRET_HEADER: Final = b"x-partita-mock-secret"
 _GIVEN_ID: Final = re.compile(rb"[A-Za-z0-9._/-]{1,128}")
@@ -25,6 +29,12 @@ _JOINED_BY: Final = {b"cookie": b"; "}
 
 class BodyTooLarge(PlatformError):
     code = "payload_too_large"
+
+
+class BodyTooSlow(PlatformError):
+    """The body has not arrived in time; the connection ends after the answer."""
+
+    code = "request_timeout"
 
 
 class ClientLeft(Exception):
@@ -133,8 +143,8 @@ def has_usual_body(given: Mapping[bytes, bytes]) -> bool:
     return length.isdigit() and len(length) <= len(str(MAX_BODY_BYTES)) - 1
 
 
-async def read_body(given: Mapping[bytes, bytes], receive: Receive) -> bytes:
-    """Return the body; raise BodyTooLarge as soon as it is known, and ClientLeft.
+async def read_body(scope: Scope, given: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    """Return the body; raise BodyTooLarge as soon as it is known, BodyTooSlow and ClientLeft.
 
     What still arrives of a refused body is dropped by the server.
     """
@@ -143,6 +153,17 @@ async def read_body(given: Mapping[bytes, bytes], receive: Receive) -> bytes:
     length = given.get(b"content-length", b"0")
     if length.isdigit() and (len(length) > _LONGEST_LENGTH or int(length) > MAX_BODY_BYTES):
         raise too_large()
+    connection = scope.get("extensions", {}).get(EXTENSION)
+    if connection is not None and connection["is_body_here"]():
+        return await _receive_body(receive)  # nothing to wait for: setting a timer takes time
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await _receive_body(receive)
+    except TimeoutError:
+        raise BodyTooSlow(f"the request body has not arrived within {BODY_TIMEOUT_S:g} s") from None
+
+
+async def _receive_body(receive: Receive) -> bytes:
     message = await receive()
     body: bytes = message.get("body", b"")
     if (

@@ -93,10 +93,13 @@ class ReadyAnswers:
         self, ready: ReadyAnswer, route: Route, call: tuple[Scope, Receive, Send], *,
         given: Mapping[bytes, bytes], started: float,
     ) -> None:  # fmt: skip
-        """Send an answer to the request of the ASGI arguments `call`, and note it."""
+        """Send an answer to the request of the ASGI arguments `call`, and note it.
+
+        Raise BodyTooLarge and BodyTooSlow.
+        """
         scope, receive, send = call
         try:
-            asked = await read_body(given, receive)
+            asked = await read_body(scope, given, receive)
         except ClientLeft:
             return
         request_id = request_id_of(given)

@@ -78,7 +78,7 @@ class Explanations:
             return
         if exchange.method != "POST":
             raise MethodNotAllowed(_METHODS)
-        asked_for = _parse(await read_body(exchange.given, exchange.receive))
+        asked_for = _parse(await read_body(exchange.scope, exchange.given, exchange.receive))
         if asked_for.suite_id not in ("", self._suite_id):
             raise SuiteNotFound(asked_for.suite_id)
         call = ExplainedCall(
