@@ -2,7 +2,7 @@
 
     files = ServedFiles(place)
     reading = files.read(base_url)      # raises PlatformError for what breaks a rule for packages
-    files.signature()                   # changes with the files
+    files.signature()                   # changes with the files that are read
 
 Nothing here knows Django or a store, so that the command starts at once.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import quote
 
 from kernel.errors import FieldError, FileWarning, PlatformError
 from kernel.ids import humanize, is_identifier
@@ -23,11 +24,14 @@ from readers.folder import BrokenPackage, broken_text_rule, read_folder, state_o
 from readers.yaml import read_yaml
 from surfaces import surfaces_of
 from surfaces.contracts import identifier
+from surfaces.hydration import FOLDERS
 from surfaces.model import Surface
 
 SUITE_FILE: Final = "suite.star"
 _OF_A_SUITE: Final = (SUITE_FILE, "api", "mock")
 _CONTRACTS: Final = (".yaml", ".yml", ".json", ".proto", ".graphql", ".graphqls", ".gql", ".wsdl")
+_DOCUMENTS: Final = (".yaml", ".yml", ".json", ".cue")
+_MOCKED: Final = (*_CONTRACTS, ".cue")  # endings of what the mocks of a suite come from
 _ABOUT: Final = ("metadata.yaml", "metadata.yml", "README.md")
 _BELOW: Final = "api/"  # where contracts are that come without the folders of a suite
 
@@ -63,6 +67,7 @@ class ServedFiles:
         self.is_suite = any((self.place / name).exists() for name in _OF_A_SUITE)
         name = self.place.stem if self.is_file else self.place.name
         self.suite_id = name if is_identifier(name) else identifier(name, "suite")
+        self._named: frozenset[str] = frozenset()
 
     @classmethod
     def find(cls, text: str, suites_folder: Path) -> ServedFiles:
@@ -80,8 +85,12 @@ class ServedFiles:
         )
 
     def signature(self) -> Hashable:
+        """Return what changes with the files that are read, and with no other ones.
+
+        A log or a note in the folder may change as it likes.
+        """
         if not self.is_file:
-            return state_of(self.place).signature
+            return tuple(filter(None, map(self._watch, state_of(self.place).signature)))
         try:
             facts = self.place.stat()
         except OSError as error:
@@ -91,7 +100,7 @@ class ServedFiles:
     def read(self, base_url: str) -> Reading:
         """Read everything anew; raise FilesRefused, and NothingToServe without any operation."""
         try:
-            files = dict(self._contents())
+            files = self._without_unread(dict(self._contents()))
         except BrokenPackage as broken:
             path = self._in_place(broken.path)
             at = FieldError(code="package_invalid", detail=broken.reason, file=path)
@@ -118,9 +127,42 @@ class ServedFiles:
         if self.is_file:
             yield (path := f"{_BELOW}{self.place.name}"), _content(self.place, path)
         elif self.is_suite:
-            yield from read_folder(self.place)
+            yield from read_folder(self.place, endings=(*_MOCKED, ".md"))
         else:
             yield from read_folder(self.place, below=_BELOW, endings=_CONTRACTS)
+
+    def _without_unread(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the files that mocks come from.
+
+        Those are contracts and mocks, what says something about the suite, and the documents
+        elsewhere that one of them names, as `$ref` and `mockPath` do.
+        """
+        if not self.is_suite:
+            return dict(files)
+        read = {path: text for path, text in files.items() if _is_always_read(path)}
+        others = {path for path in files if path.lower().endswith(_DOCUMENTS)} - read.keys()
+        texts = list(read.values())
+        while texts:
+            found = {path for path in others if any(_names(text, path) for text in texts)}
+            others -= found
+            texts = [files[path] for path in found]
+            read.update((path, files[path]) for path in found)
+        self._named = frozenset(path for path in read if not _is_always_read(path))
+        return {path: read[path] for path in files if path in read}
+
+    def _watch(self, state: tuple[str, int, int, int]) -> tuple[str, int, int, int] | None:
+        """Return what is watched of the state of a file; None for one that is not read.
+
+        A document that nothing names is watched for its being there: an edit may name it.
+        """
+        path, *mark = state
+        if not any(mark):  # the folder breaks a rule
+            return state
+        if not self.is_suite:
+            return state if path.lower().endswith(_CONTRACTS) else None
+        if _is_always_read(path) or path in self._named:
+            return state
+        return (path, 0, 0, 0) if path.lower().endswith(_DOCUMENTS) else None
 
     def _title_of(self, surfaces: Sequence[Surface]) -> str:
         """Return the title of files that say none: that of a contract which is alone."""
@@ -131,6 +173,16 @@ class ServedFiles:
     def _in_place(self, path: str) -> str:
         """Return a file's path as it is where it lies."""
         return path if self.is_suite else path.removeprefix(_BELOW)
+
+
+def _is_always_read(path: str) -> bool:
+    return path in _ABOUT or (path.startswith(FOLDERS) and path.lower().endswith(_MOCKED))
+
+
+def _names(text: bytes, path: str) -> bool:
+    """Return whether a text may refer to a file; a reference may lack the file's ending."""
+    stem = PurePosixPath(path).stem
+    return stem.encode() in text or quote(stem).encode() in text
 
 
 _WANTED: Final = "expected contracts (OpenAPI, AsyncAPI, .proto, GraphQL, WSDL) or mocks"

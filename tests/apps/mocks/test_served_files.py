@@ -205,6 +205,59 @@ def test_a_folder_that_goes_away_keeps_the_last_good_version(shop: Path):
     assert told.example == "all"
 
 
+@pytest.mark.parametrize("path", ["g.log", "mock/calls.log", "api/notes.txt", "calls.json"])
+def test_a_log_within_the_folder_reloads_nothing_and_holds_up_no_edit(shop: Path, path: str):
+    told = Told(shop)
+    before = told.suite.generations([told.suite.name])
+    log = shop / path
+    for number in range(4):
+        with log.open("a") as out:
+            out.write(f'{{"call": {number}}}\n')
+        told.looks()
+    assert not told.reloaded
+    assert told.suite.generations([told.suite.name]) == before
+
+    write_files(shop, {"mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:")})
+    for _ in range(2):  # the log grows between two looks
+        with log.open("a") as out:
+            out.write("a line\n")
+        told.looks(1)
+    assert told.example == "every"
+    assert len(told.reloaded) == 1
+    assert not told.kept
+
+
+def test_a_log_within_a_folder_of_contracts_holds_up_no_edit(tmp_path: Path):
+    folder = write_files(tmp_path / "specs", {"openapi.yaml": OPENAPI})
+    told = Told(folder)
+    write_files(folder, {"openapi.yaml": OPENAPI.replace("listPets", "allPets")})
+    for _ in range(2):
+        with (folder / "g.log").open("a") as out:
+            out.write("a line\n")
+        told.looks(1)
+
+    [surface] = told.suite.reading.content.surfaces
+    assert [each.operation_id for each in surface.operations] == ["allPets"]
+
+
+def test_a_document_elsewhere_is_watched_once_another_one_names_it(shop: Path):
+    write_files(shop, {"shared/pets.yaml": EXAMPLES, "shared/other.yaml": "a: 1\n"})
+    path = "mock/pets/listPets.metadata.yaml"
+    write_files(shop, {path: "spec: {mockPath: shared/list}\n"})
+    (shop / "mock/pets/listPets.yaml").unlink()
+    told = Told(shop)
+
+    write_files(shop, {"shared/other.yaml": "a: 2\n"})
+    told.looks()
+    assert not told.reloaded
+    write_files(shop, {"shared/list.yaml": EXAMPLES.replace("all:", "every:")})
+    told.looks()
+    assert told.example == "every"
+    write_files(shop, {"shared/list.yaml": EXAMPLES.replace("all:", "each:")})
+    told.looks()
+    assert told.example == "each"
+
+
 def test_the_exit_codes_are_those_of_the_other_commands():
     ours = [standalone.OK, standalone.ERROR, standalone.NOT_FOUND, standalone.CONFLICT]
 
