@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -58,17 +58,28 @@ class FolderState:
 
 
 def read_folder(
-    folder: str | Path, *, below: str = "", endings: tuple[str, ...] = ("",)
+    folder: str | Path,
+    *,
+    below: str = "",
+    endings: tuple[str, ...] = ("",),
+    leave_out: Callable[[BrokenPackage], object] | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files by path with their content; raise BrokenPackage.
 
     The folder is the part of its package that is `below` a path. Files that end otherwise than in
-    one of `endings` count and are not read.
+    one of `endings` count and are not read. `leave_out` is told of a file whose content breaks a
+    rule, instead of an exception.
     """
     budget = MAX_PACKAGE_BYTES
     for found in _Walk(folder).files():
         if found.path.lower().endswith(endings):
-            content = _text_of(replace(found, path=below + found.path), budget)
+            try:
+                content = _text_of(replace(found, path=below + found.path), budget)
+            except BrokenPackage as broken:
+                if leave_out is None:
+                    raise
+                leave_out(broken)
+                continue
             budget -= len(content)
             yield below + found.path, content
 

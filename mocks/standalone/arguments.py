@@ -10,8 +10,8 @@ DEFAULT_PORT: Final = 8095
 _MAX_PORT: Final = 65535
 HELP: Final = (
     "Serve the mocks of one suite on a port of their own: no store, no sign-in. "
-    "The files are watched; an edit is in force within a second, and one that breaks something "
-    "keeps the last good version. Ctrl-C ends it."
+    "The files are watched; an edit is in force within a second, and a file that it breaks "
+    "keeps its last good version. Ctrl-C ends it."
 )
 EPILOG: Final = """\
 examples:

@@ -146,8 +146,8 @@ def report_reload(reading: Reading) -> None:
     _list(reading.warnings)
 
 
-def report_kept(reason: str, places: Sequence[FileWarning]) -> None:
-    report(f"kept the last good version: {reason}")
+def report_kept(what_stays: str, places: Sequence[FileWarning]) -> None:
+    report(what_stays)
     _list(places)
 
 

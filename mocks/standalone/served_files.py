@@ -9,7 +9,7 @@ Nothing here knows Django or a store, so that the command starts at once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -58,6 +58,14 @@ class Reading:
         return sum(len(surface.operations) for surface in self.content.surfaces)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedFiles:
+    """The files by path; `broken` are those whose content breaks a rule for packages."""
+
+    files: Mapping[str, bytes]
+    broken: tuple[FieldError, ...]
+
+
 class ServedFiles:
     """The files at one place; `suite_id` names the space that serves them."""
 
@@ -99,19 +107,28 @@ class ServedFiles:
 
     def read(self, base_url: str) -> Reading:
         """Read everything anew; raise FilesRefused, and NothingToServe without any operation."""
+        collected = self.collect()
+        for broken in collected.broken:
+            raise FilesRefused(f"{broken.file} {broken.detail}", errors=[broken])
+        reading = self.understand(collected.files, base_url)
+        self.require_operations(reading)
+        return reading
+
+    def collect(self) -> CollectedFiles:
+        """Read the files that mocks come from; raise FilesRefused for a rule about the folder."""
+        broken: list[BrokenPackage] = []
         try:
-            files = self._without_unread(dict(self._contents()))
-        except BrokenPackage as broken:
-            path = self._in_place(broken.path)
-            at = FieldError(code="package_invalid", detail=broken.reason, file=path)
-            raise FilesRefused(f"{path} {broken.reason}", errors=[at]) from None
-        surfaces, warnings = surfaces_of(files, suite_id=self.suite_id, base_url=base_url)
-        shown = tuple(
-            replace(each, file=each.file and self._in_place(each.file)) for each in warnings
+            files = dict(self._contents(broken.append))
+        except BrokenPackage as error:
+            refused = self._as_error(error)
+            raise FilesRefused(f"{refused.file} {error.reason}", errors=[refused]) from None
+        return CollectedFiles(
+            files=self._without_unread(files), broken=tuple(map(self._as_error, broken))
         )
-        if not any(surface.operations for surface in surfaces):
-            errors = [_as_error(warning) for warning in shown]
-            raise NothingToServe(f"{self.place} declares no operation: {_WANTED}", errors=errors)
+
+    def understand(self, files: Mapping[str, bytes], base_url: str) -> Reading:
+        """Return what the files say."""
+        surfaces, warnings = surfaces_of(files, suite_id=self.suite_id, base_url=base_url)
         about = _about(files)
         content = SpaceContent(
             suite_id=self.suite_id,
@@ -121,15 +138,37 @@ class ServedFiles:
             surfaces=surfaces,
             files=files,
         )
+        shown = tuple(
+            replace(each, file=each.file and self.in_place(each.file)) for each in warnings
+        )
         return Reading(content=content, warnings=shown)
 
-    def _contents(self) -> Iterator[tuple[str, bytes]]:
+    def require_operations(self, reading: Reading) -> None:
+        """Raise NothingToServe where there is no operation, with the reasons."""
+        if not reading.operations:
+            errors = [_as_error(warning) for warning in reading.warnings]
+            raise NothingToServe(f"{self.place} declares no operation: {_WANTED}", errors=errors)
+
+    def path_of(self, place: str) -> str:
+        """Return the path by which `files` have a file that is shown as lying at a place."""
+        return place if self.is_suite else f"{_BELOW}{place}"
+
+    def _contents(
+        self, leave_out: Callable[[BrokenPackage], object]
+    ) -> Iterator[tuple[str, bytes]]:
         if self.is_file:
             yield (path := f"{_BELOW}{self.place.name}"), _content(self.place, path)
         elif self.is_suite:
-            yield from read_folder(self.place, endings=(*_MOCKED, ".md"))
+            endings = (*_MOCKED, ".md")
+            yield from read_folder(self.place, endings=endings, leave_out=leave_out)
         else:
-            yield from read_folder(self.place, below=_BELOW, endings=_CONTRACTS)
+            yield from read_folder(
+                self.place, below=_BELOW, endings=_CONTRACTS, leave_out=leave_out
+            )
+
+    def _as_error(self, broken: BrokenPackage) -> FieldError:
+        path = self.in_place(broken.path)
+        return FieldError(code="package_invalid", detail=broken.reason, file=path)
 
     def _without_unread(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the files that mocks come from.
@@ -170,7 +209,7 @@ class ServedFiles:
             return surfaces[0].title
         return humanize(self.suite_id) or self.suite_id
 
-    def _in_place(self, path: str) -> str:
+    def in_place(self, path: str) -> str:
         """Return a file's path as it is where it lies."""
         return path if self.is_suite else path.removeprefix(_BELOW)
 

@@ -137,7 +137,10 @@ def test_an_edit_answers_and_a_broken_one_does_not(served: Served, shop: Path):
     served.hears("^reloaded: 1 operation, 0 warnings$")
 
     examples.write_text("examples:\n  all: {response: [\n")
-    served.hears(r"^kept the last good version: .*\n  mock/pets/listPets\.yaml:3:1: ")
+    served.hears(
+        r"^kept the last good version of mock/pets/listPets\.yaml; all other files are served as "
+        r"they are now\n  mock/pets/listPets\.yaml:3:1: "
+    )
     assert served.get(url).json() == [{"name": "Tom"}]
 
     examples.write_text(EXAMPLES.replace("Rex", "Kit"))

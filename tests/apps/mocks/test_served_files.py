@@ -167,15 +167,98 @@ def test_an_edit_that_breaks_something_keeps_the_last_good_version(
     told.looks()
 
     assert told.example == "all"
-    assert not told.reloaded
-    [(reason, places)] = told.kept
-    assert reason == "an edit breaks the suite"
+    [(what_stays, places)] = told.kept
+    kept = "left out" if path.endswith(".metadata.yaml") else "kept the last good version of"
+    assert what_stays == f"{kept} {path}; all other files are served as they are now"
     assert (path, line) in places
+    assert not told.reloaded
 
     write_files(shop, {path: "", "mock/pets/listPets.yaml": EXAMPLES, "api/pets.yaml": OPENAPI})
     (shop / "README.md").write_text("# other\n")
     told.looks()
     assert len(told.reloaded) == 1
+
+
+PETS = """\
+openapi: 3.0.3
+info: {title: Pets, version: "1"}
+paths:
+  /pets: {get: {operationId: listPets, responses: {"200": {description: ok}}}}
+  /pets/{id}: {get: {operationId: getPet, responses: {"200": {description: ok}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("mock/pets/listPets.yaml", b"examples:\n  all: {response: [\n"),
+        ("mock/pets/listPets.yaml", b"examples: {a: {response: {body: '\0'}}}\n"),
+        ("mock/pets/listPets.yaml", b"examples: {a: {response: {body: '\xff'}}}\n"),
+        ("api/pets.yaml", b"openapi: 3.0.3\n paths: x\n"),
+    ],
+)
+def test_a_broken_file_freezes_only_itself(shop: Path, path: str, text: bytes):
+    one = "examples: {one: {response: {body: {name: Rex}}}}\n"
+    write_files(shop, {"api/pets.yaml": PETS, "mock/pets/getPet.yaml": one})
+    told = Told(shop)
+    good = (shop / path).read_bytes()
+
+    def names() -> dict[str, str]:
+        [surface] = told.suite.reading.content.surfaces
+        return {each.operation_id: each.exchanges[0].name for each in surface.operations}
+
+    (shop / path).write_bytes(text)
+    write_files(shop, {"mock/pets/getPet.yaml": one.replace("one:", "two:")})
+    told.looks()
+    assert names() == {"listPets": "all", "getPet": "two"}
+    [(what_stays, places)] = told.kept
+    assert what_stays.startswith(f"kept the last good version of {path}; ")
+    assert {file for file, _ in places} == {path}
+
+    write_files(shop, {"mock/pets/getPet.yaml": one.replace("one:", "three:")})
+    told.looks()
+    assert names() == {"listPets": "all", "getPet": "three"}
+    assert len(told.kept) == 2
+
+    (shop / path).write_bytes(good.replace(b"all:", b"every:"))
+    told.looks()
+    assert names()["getPet"] == "three"
+    assert len(told.kept) == 2
+    assert len(told.reloaded) >= 2
+
+
+def test_of_two_broken_files_each_is_named(shop: Path):
+    told = Told(shop)
+    write_files(
+        shop,
+        {
+            "mock/pets/listPets.yaml": "examples: [\n",
+            "mock/pets/new.metadata.yaml": "spec:\n  fallback: {mode: never}\n",
+            "metadata.yaml": "title: Another shop\n",
+        },
+    )
+    told.looks()
+
+    [(what_stays, places)] = told.kept
+    assert what_stays == (
+        "kept the last good version of mock/pets/listPets.yaml and left out "
+        "mock/pets/new.metadata.yaml; all other files are served as they are now"
+    )
+    assert {file for file, _ in places} >= {"mock/pets/listPets.yaml"}
+    assert told.suite.reading.content.title == "Another shop"
+
+
+def test_a_broken_contract_that_is_alone_stays_as_it_was(tmp_path: Path):
+    place = write_files(tmp_path, {"pets.yaml": OPENAPI}) / "pets.yaml"
+    told = Told(place)
+    place.write_text("openapi: 3.0.3\npaths: [\n")
+    told.looks()
+
+    [surface] = told.suite.reading.content.surfaces
+    assert [each.operation_id for each in surface.operations] == ["listPets"]
+    [(what_stays, places)] = told.kept
+    assert what_stays.startswith("kept the last good version of pets.yaml; ")
+    assert places == [("pets.yaml", 3)]
 
 
 def test_what_was_broken_from_the_start_does_not_hold_up_other_edits(shop: Path):
