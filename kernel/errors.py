@@ -45,6 +45,10 @@ class FileWarning:
     line: int | None = None
     column: int | None = None
 
+    def place(self) -> str:
+        """Return the place as `file:line:column`, as far as it is known."""
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+
     def as_dict(self) -> WarningDocument:
         document: WarningDocument = {"code": self.code, "detail": self.detail}
         if self.file is not None:

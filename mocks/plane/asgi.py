@@ -42,7 +42,7 @@ from mocks.plane.http_requests import (
     request_id_of,
     wait_connected,
 )
-from mocks.plane.http_responses import SECURITY, Headers
+from mocks.plane.http_responses import Headers
 from mocks.plane.known_routes import KnownRoutes, Route
 from mocks.plane.ready_answers import ReadyAnswers
 from mocks.plane.resolver import headers_by_name, original_call, resolved_document
@@ -78,10 +78,8 @@ class MockPlane:
         self._routes = KnownRoutes(setup.spaces)
         self._notes = CallNotes(setup)
         self._access = AccessRules(setup)
-        self._security = [*SECURITY]
-        if setup.strict_transport_security:
-            value = setup.strict_transport_security.encode()
-            self._security.append((b"strict-transport-security", value))
+        self._security = setup.common_headers()
+        self._reserved = setup.reserved_names()
         self._ready = ReadyAnswers(setup, self._notes, self._security)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -244,7 +242,9 @@ class MockPlane:
             return
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
-        await exchange.reply(*http_responses.mock_response(common, answer, on_site=on_site))
+        await exchange.reply(
+            *http_responses.mock_response(common, answer, on_site=on_site, reserved=self._reserved)
+        )
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
         """Answer a gateway; always 200, but for a missing secret."""
@@ -272,7 +272,9 @@ class MockPlane:
         on_site = self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
         wire = resolved_document(
-            operation, answer, headers=headers_by_name(answer, on_site=on_site)
+            operation,
+            answer,
+            headers=headers_by_name(answer, on_site=on_site, reserved=self._reserved),
         )
         await exchange.reply(*http_responses.document(common, wire))
         exchange.status = answer.status

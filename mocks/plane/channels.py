@@ -33,7 +33,7 @@ from mocks.model.calls import MockAnswer, MockRequest
 from mocks.plane.call_notes import CallNotes
 from mocks.plane.http_exchange import HttpExchange
 from mocks.plane.http_requests import RequestHeaders, parse_query
-from mocks.plane.http_responses import SECURITY, Headers
+from mocks.plane.http_responses import Headers
 from mocks.plane.setup import AccessRules, PlaneSetup
 
 if TYPE_CHECKING:
@@ -93,10 +93,7 @@ class Channels:
         self.limits = limits or ChannelLimits()
         self._setup = setup
         self._access = AccessRules(setup)
-        self.security: Headers = [*SECURITY]
-        if setup.strict_transport_security:
-            value = setup.strict_transport_security.encode()
-            self.security.append((b"strict-transport-security", value))
+        self.security: Headers = setup.common_headers()
         self._notes = CallNotes(setup)
         self._open: Counter[str] = Counter()
         self._is_closed = False

@@ -37,13 +37,12 @@ _USUAL_REQUEST_HEADERS: Final = (
 _REQUEST_HEADERS: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z, -]{1,2048}")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_NOT_SENT: Final = frozenset(  # what belongs to the connection or to the pipeline
+_NOT_SENT: Final = frozenset(  # what belongs to the connection
     (
         *("connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding"),
         *("proxy-authenticate", "proxy-authorization", "upgrade", "x-request-id"),
         *("access-control-allow-origin", "access-control-allow-credentials"),
         "access-control-expose-headers",
-        *(name.decode() for name, _ in SECURITY),
     )
 )
 _OF_SITE: Final = frozenset(  # what an answer could change for the pages of its host
@@ -99,33 +98,36 @@ def operation_headers(operation: CompiledOperation, security: Headers) -> Header
 
 
 def mock_response(
-    common: Headers, answer: MockAnswer, *, on_site: bool
+    common: Headers, answer: MockAnswer, *, on_site: bool, reserved: frozenset[bytes]
 ) -> tuple[int, Headers, bytes]:
     """Return status, headers and body of the answer of a mock; raise BadStatus.
 
-    `on_site`: it goes out on the host of the pages, whose cookies no mock may set.
+    `on_site`: it goes out on the host of the pages, whose cookies no mock may set. No example sets
+    a header whose name is reserved.
     """
     status, body = answer.status, answer.body
     if not _LOWEST <= status <= _HIGHEST:
         raise BadStatus(f"{status} is not a status that an example can have (200 to 599)")
     headers = common.copy()
     if answer.headers:
-        headers += _examples_own(answer.headers, on_site=on_site)
-    if answer.media_type:
-        headers.append((b"content-type", wire_value(answer.media_type)))
+        headers += _examples_own(answer.headers, on_site=on_site, reserved=reserved)
     if status in (_NO_CONTENT, _NOT_MODIFIED):
         body = b""
     else:
+        if answer.media_type:
+            headers.append((b"content-type", wire_value(answer.media_type)))
         headers.append((b"content-length", b"%d" % len(body)))
     _add_origin(headers, answer)
     return status, headers, body
 
 
-def _examples_own(named: Iterable[tuple[str, str]], *, on_site: bool) -> Headers:
+def _examples_own(
+    named: Iterable[tuple[str, str]], *, on_site: bool, reserved: frozenset[bytes]
+) -> Headers:
     headers: Headers = []
     for name, value in named:
         known = wire_name(name)
-        if known is not None and not (on_site and known[1]):
+        if known is not None and known[0] not in reserved and not (on_site and known[1]):
             headers.append((known[0], wire_value(value)))
     return headers
 

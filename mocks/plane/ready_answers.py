@@ -62,6 +62,7 @@ class ReadyAnswers:
         self._own_cookies = setup.own_cookies
         self._notes = notes
         self._security = security
+        self._reserved = setup.reserved_names()
 
     def prepare(self, operation: CompiledOperation) -> PreparedOperation:
         """Prepare the answers of an operation, once, and return what they have."""
@@ -76,7 +77,9 @@ class ReadyAnswers:
         answer = operation.static
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
-        status, headers, body = http_responses.mock_response(common, answer, on_site=True)
+        status, headers, body = http_responses.mock_response(
+            common, answer, on_site=True, reserved=self._reserved
+        )
         return ReadyAnswer(
             status=status,
             headers=headers,

@@ -94,11 +94,13 @@ def resolved_document(
     return document
 
 
-def headers_by_name(answer: MockAnswer, *, on_site: bool) -> dict[str, list[str]]:
-    """Return the values of an answer's headers by name, without those that never go out."""
+def headers_by_name(
+    answer: MockAnswer, *, on_site: bool, reserved: frozenset[bytes]
+) -> dict[str, list[str]]:
+    """Return the values of an answer's headers by name, without those that do not go out."""
     listed: dict[str, list[str]] = {}
     for name, value in answer.headers:
         known = wire_name(name)
-        if known is not None and not (on_site and known[1]):
+        if known is not None and known[0] not in reserved and not (on_site and known[1]):
             listed.setdefault(name, []).append(value)
     return listed

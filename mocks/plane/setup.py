@@ -13,6 +13,7 @@ from mocks.journal.entries import NotedCall
 from mocks.model.calls import MockRequest
 from mocks.model.spaces import SpaceName
 from mocks.plane.http_requests import SECRET_HEADER
+from mocks.plane.http_responses import SECURITY, Headers
 from mocks.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class PlaneSetup:
 
     `site_hosts`: the hosts of the pages, without ports. `own_cookies`: Partita's, which no mock
     sees. `nearest` says what an unmatched call of an operation or surface was nearest to.
+    `page_headers` protect the pages that may be on the same host; every answer has them, and no
+    example sets them.
     """
 
     spaces: Spaces
@@ -50,8 +53,21 @@ class PlaneSetup:
     secret: str = ""
     site_hosts: frozenset[str] = frozenset()
     own_cookies: frozenset[str] = frozenset()
+    page_headers: tuple[tuple[bytes, bytes], ...] = tuple(SECURITY)
     strict_transport_security: str = ""
     nearest: Callable[[Any, MockRequest], Mapping[str, Any] | None] = lambda _target, _request: None
+
+    def common_headers(self) -> Headers:
+        """Return what every answer has."""
+        headers = [*self.page_headers]
+        if self.strict_transport_security:
+            value = self.strict_transport_security.encode()
+            headers.append((b"strict-transport-security", value))
+        return headers
+
+    def reserved_names(self) -> frozenset[bytes]:
+        """Return the names of headers that no example sets."""
+        return frozenset(name for name, _ in self.page_headers)
 
 
 class AccessRules:

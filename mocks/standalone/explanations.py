@@ -5,31 +5,21 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from kernel.errors import InvalidInput, PlatformError
+from kernel.errors import InvalidInput
 from mocks.engine.explanation import explain
 from mocks.engine.inspection import ExplainedCall, locate_call
-from mocks.errors import MethodNotAllowed, SuiteNotFound
+from mocks.errors import SuiteNotFound
 from mocks.plane import http_responses
 from mocks.plane.http_exchange import HttpExchange
-from mocks.plane.http_requests import (
-    ClientLeft,
-    Receive,
-    Scope,
-    Send,
-    read_body,
-    request_id_of,
-)
+from mocks.plane.http_requests import read_body
 from mocks.plane.setup import PlaneSetup
+from mocks.standalone.own_routes import OwnRoute
 
 PATH: Final = "/api/v1/mocks/explain"
-_METHODS: Final = b"POST, OPTIONS"
-logger = logging.getLogger("partita.mocks")
 
 
 class _Asked(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -43,41 +33,16 @@ class _Asked(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     body: Any = ""
 
 
-class Explanations:
+class Explanations(OwnRoute):
     """Explains calls of the one suite `suite_id`."""
+
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
 
     def __init__(self, setup: PlaneSetup, suite_id: str) -> None:
         self._setup = setup
         self._suite_id = suite_id
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope["headers"])
-        exchange = HttpExchange(
-            scope, receive, send,
-            started=time.monotonic(), given=given, request_id=request_id_of(given),
-        )  # fmt: skip
-        try:
-            await self._answer(exchange)
-        except ClientLeft:
-            return
-        except MethodNotAllowed as error:
-            await exchange.refuse(error, [*http_responses.SECURITY, (b"allow", error.methods)])
-        except PlatformError as error:
-            errors = [each.as_dict() for each in error.errors]
-            await exchange.refuse(error, http_responses.SECURITY, errors)
-        except Exception:  # the edge: nothing may pass it
-            logger.exception("an explanation failed (request %s)", exchange.request_id.decode())
-            await exchange.refuse(
-                PlatformError("an internal error occurred"), http_responses.SECURITY
-            )
-
-    async def _answer(self, exchange: HttpExchange) -> None:
-        if exchange.method == "OPTIONS":
-            asked = exchange.given.get(b"access-control-request-headers", b"")
-            await exchange.preflight(http_responses.SECURITY, asked)
-            return
-        if exchange.method != "POST":
-            raise MethodNotAllowed(_METHODS)
+    async def answer(self, exchange: HttpExchange) -> None:
         asked_for = _parse(await read_body(exchange.scope, exchange.given, exchange.receive))
         if asked_for.suite_id not in ("", self._suite_id):
             raise SuiteNotFound(asked_for.suite_id)
@@ -95,7 +60,7 @@ class Explanations:
             raise SuiteNotFound(self._suite_id)
         operation, request = locate_call(space.compiled, call)
         explained = await explain(self._setup.engine, operation, request)
-        await exchange.reply(*http_responses.document(http_responses.SECURITY, explained))
+        await exchange.reply(*http_responses.document([], explained))
 
 
 def _parse(body: bytes) -> _Asked:

@@ -158,7 +158,7 @@ def report_error(code: str, detail: str, places: Sequence[FileWarning]) -> None:
 
 def _list(places: Sequence[FileWarning]) -> None:
     for each in places[:_SHOWN_WARNINGS]:
-        at = ":".join(str(part) for part in (each.file, each.line, each.column) if part)
+        at = each.place()
         report(f"  {at}: {each.detail}" if at else f"  {each.detail}")
     if len(places) > _SHOWN_WARNINGS:
         report(f"  and {len(places) - _SHOWN_WARNINGS} more")

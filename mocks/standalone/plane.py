@@ -23,6 +23,8 @@ from mocks.scripts.pool import ScriptPool
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.standalone.explanations import PATH as EXPLAIN
 from mocks.standalone.explanations import Explanations
+from mocks.standalone.listing import PATH as LISTING
+from mocks.standalone.listing import Listing
 from mocks.standalone.served_suite import ServedSuite
 from mocks.state.memory import MemoryState
 
@@ -48,11 +50,16 @@ class StandalonePlane:
         engine = Engine(state=state, scripts=self._scripts, proxy=LazyProxy(allowed=allowed))
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
         self._setup = PlaneSetup(
-            spaces=self._spaces, engine=engine, journal=journal, nearest=nearest
+            spaces=self._spaces,
+            engine=engine,
+            journal=journal,
+            nearest=nearest,
+            page_headers=(),  # there are no pages here, and a mock may be one
         )
         self._mocks = MockPlane(self._setup)
         self._channels = Channels(self._setup)
         self._explain = Explanations(self._setup, self._space)
+        self._listing = Listing(served)
         self._grpc: GrpcServer | None = None
         self._subscriptions = ChannelsApp(self._channels)
 
@@ -61,6 +68,8 @@ class StandalonePlane:
             await self._subscriptions(scope, receive, send)
         elif scope["path"] == EXPLAIN:
             await self._explain(scope, receive, send)
+        elif scope["path"] == LISTING:
+            await self._listing(scope, receive, send)
         else:
             await self._mocks(scope, receive, send)
 

@@ -322,6 +322,7 @@ async def test_an_answer_without_a_body_has_no_length(mocks: Planes) -> None:
 
     assert (answer.status_code, answer.content) == (204, b"")
     assert "content-length" not in answer.headers
+    assert "content-type" not in answer.headers
 
 
 async def test_a_fault_is_an_internal_error_that_tells_nothing(

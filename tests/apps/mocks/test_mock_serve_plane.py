@@ -1,0 +1,156 @@
+"""What `mock serve` answers: a listing at `/`, explain, and mocks without the headers of pages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from mocks.plane.http_responses import SECURITY
+from mocks.standalone.listing import prefers_html
+from mocks.standalone.plane import StandalonePlane
+from mocks.standalone.served_files import ServedFiles
+from mocks.standalone.served_suite import ServedSuite
+from tests.support.files import write_files
+
+BASE = "http://127.0.0.1:8095"
+CHROME = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+OPENAPI = """\
+openapi: 3.0.3
+info: {title: "Pets <script>alert(1)</script>", version: "1"}
+paths:
+  /pets:
+    get:
+      operationId: listPets
+      summary: "All <b>pets</b>"
+      responses: {"200": {description: ok}}
+    delete: {operationId: dropPets, responses: {"204": {description: ok}}}
+  /pets/{id}: {get: {operationId: getPet, responses: {"200": {description: ok}}}}
+"""
+PAGE = """\
+examples:
+  page:
+    response:
+      headers:
+        Content-Type: text/html
+        Content-Security-Policy: "default-src https:"
+        X-Frame-Options: SAMEORIGIN
+      body: <h1>Pets</h1>
+"""
+DROPPED = """\
+examples:
+  dropped:
+    response: {status: "204", headers: {Content-Type: application/json, X-Own: kept}}
+"""
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    files = {"suite.star": "", "api/pets.yaml": OPENAPI, "mock/pets/listPets.yaml": PAGE}
+    files["mock/pets/dropPets.yaml"] = DROPPED
+    files["mock/pets/getPet.metadata.yaml"] = "spec: {fallback: {mode: never}}\n"
+    folder = write_files(tmp_path / "shop", files)
+    suite = ServedSuite(ServedFiles(folder), BASE, kept=lambda *_: None)
+    plane = StandalonePlane(suite, logged=None, allowed=[])
+    transport = httpx.ASGITransport(app=plane)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE) as made:
+        yield made
+    plane.stop()
+
+
+async def test_the_listing_names_surfaces_and_operations(client: httpx.AsyncClient):
+    answer = await client.get("/")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    document: dict[str, Any] = answer.json()
+    assert (document["suiteId"], document["operations"]) == ("shop", 3)
+    [surface] = document["surfaces"]
+    assert (surface["id"], surface["url"]) == ("pets", f"{BASE}/mocks/rest/shop/pets")
+    first = surface["operations"][0]
+    assert first == {
+        "id": "listPets",
+        "method": "GET",
+        "path": "/pets",
+        "summary": "All <b>pets</b>",
+        "url": f"{BASE}/mocks/rest/shop/pets/pets",
+        "curl": f"curl -i {BASE}/mocks/rest/shop/pets/pets",
+    }
+    assert [each["file"] for each in document["warnings"]] == ["mock/pets/getPet.metadata.yaml"]
+    for each in surface["operations"][:2]:
+        assert (await client.request(each["method"], each["url"])).status_code in (200, 204)
+
+
+async def test_a_browser_gets_a_page_whose_texts_are_escaped(client: httpx.AsyncClient):
+    answer = await client.get("/", headers={"Accept": CHROME})
+
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "<script" not in answer.text
+    assert "Pets &lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
+    assert "All &lt;b&gt;pets&lt;/b&gt;" in answer.text
+    assert '<a href="/mocks/rest/shop/pets/pets"><b>GET</b> /pets</a>' in answer.text
+    assert "/pets/{id}" in answer.text
+    assert "mock/pets/getPet.metadata.yaml:1:" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("accept", "html"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("application/json", False),
+        (CHROME, True),
+        ("text/html", True),
+        ("application/json, text/html;q=0.5", False),
+        ("application/json;q=0.5, Text/HTML", True),
+        ("text/html;q=0", False),
+        ("text/html;q=x", False),
+    ],
+)
+def test_accept_chooses_the_form(accept: str, html: bool):
+    assert prefers_html(accept) is html
+
+
+async def test_the_listing_has_get_alone(client: httpx.AsyncClient):
+    head = await client.head("/")
+    assert (head.status_code, head.content) == (200, b"")
+    refused = await client.post("/")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert refused.json()["code"] == "method_not_allowed"
+    assert (await client.options("/")).status_code == 204
+
+
+async def test_mocks_have_their_own_headers_and_none_of_pages(client: httpx.AsyncClient):
+    explained = {"surfaceId": "pets", "operationId": "listPets"}
+    for answer in (
+        await client.get("/mocks/rest/shop/pets/pets/1"),
+        await client.get("/mocks/rest/shop/pets/nothing"),
+        await client.get("/mocks/ready/shop/pets"),
+        await client.get("/nothing"),
+        await client.get("/mocks/channels/shop/pets/x"),
+        await client.get("/"),
+        await client.post("/api/v1/mocks/explain", json=explained),
+        await client.post("/api/v1/mocks/explain", content="x"),
+        await client.get("/api/v1/mocks/explain"),
+    ):
+        assert not {name.decode() for name, _ in SECURITY} & answer.headers.keys(), answer.url
+
+    for _ in range(2):  # the second one is prepared
+        page = await client.get("/mocks/rest/shop/pets/pets")
+        assert page.headers["content-security-policy"] == "default-src https:"
+        assert page.headers["x-frame-options"] == "SAMEORIGIN"
+        assert page.headers["x-partita-mock-example"] == "page"
+    resolved = await client.get("/internal/mock-data/shop/pets/listPets")
+    assert resolved.json()["headers"]["X-Frame-Options"] == ["SAMEORIGIN"]
+
+
+async def test_an_answer_without_a_body_has_no_content_type(client: httpx.AsyncClient):
+    for _ in range(2):  # the second one is prepared
+        answer = await client.delete("/mocks/rest/shop/pets/pets")
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert "content-type" not in answer.headers
+        assert answer.headers["x-own"] == "kept"
