@@ -17,6 +17,9 @@ from mocks.standalone.served_suite import ServedSuite
 from surfaces.model import Surface
 
 _SHOWN_WARNINGS: Final = 20
+# With the other lines, a start takes a dozen of them, however large the suite is.
+_SHOWN_SURFACES: Final = 4
+_WARNINGS_AT_START: Final = 3
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
@@ -60,16 +63,21 @@ class Output:
             self._line(json.dumps(facts.document(), ensure_ascii=False))
             return
         surfaces = reading.content.surfaces
-        self._line(f"{reading.content.title} ({served.files.suite_id}) on {facts.base_url}")
-        width = max(len(surface.surface_id) for surface in surfaces)
-        for surface in surfaces:
-            self._line(f"  {surface.surface_id:{width}}  {surface.mock_host}  {_size(surface)}")
+        title = f"{reading.content.title} ({served.files.suite_id})"
+        self._line(f"{title} on {facts.base_url}: {_plural(len(surfaces), 'surface')}")
+        shown = surfaces[:_SHOWN_SURFACES]
+        width = max(len(surface.surface_id) for surface in shown)
+        for surface in shown:
+            size = _plural(len(surface.operations), "operation")
+            self._line(f"  {surface.surface_id:{width}}  {surface.mock_host}  {size}")
+        if len(surfaces) > len(shown):
+            self._line(f"  and {len(surfaces) - len(shown)} more: {facts.base_url}/ lists all")
         if facts.grpc:
             self._line(f"gRPC on {facts.grpc}, with reflection")
         self._line(f"try: {_first_curl(surfaces)}")
         took = f"started in {facts.took_s * 1000:.0f} ms"
         self._line(f"{_count(reading)}; {took}, Ctrl-C ends it")
-        _list(reading.warnings)
+        _list(reading.warnings, at_most=_WARNINGS_AT_START, all_at=f"{facts.base_url}/")
 
     def call(self, entry: JournalEntry) -> None:
         self._line(
@@ -82,15 +90,13 @@ class Output:
             sys.stdout.flush()
 
 
-def _size(surface: Surface) -> str:
-    return f"{len(surface.operations)} operation{'s' * (len(surface.operations) != 1)}"
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _count(reading: Reading) -> str:
-    warnings = len(reading.warnings)
-    operations = reading.operations
-    counted = f"{operations} operation{'s' * (operations != 1)}"
-    return f"{counted}, {warnings} warning{'s' * (warnings != 1)}"
+    warnings = _plural(len(reading.warnings), "warning")
+    return f"{_plural(reading.operations, 'operation')}, {warnings}"
 
 
 def _first_curl(surfaces: Sequence[Surface]) -> str:
@@ -156,12 +162,14 @@ def report_error(code: str, detail: str, places: Sequence[FileWarning]) -> None:
     _list(places)
 
 
-def _list(places: Sequence[FileWarning]) -> None:
-    for each in places[:_SHOWN_WARNINGS]:
+def _list(
+    places: Sequence[FileWarning], *, at_most: int = _SHOWN_WARNINGS, all_at: str = ""
+) -> None:
+    for each in places[:at_most]:
         at = each.place()
         report(f"  {at}: {each.detail}" if at else f"  {each.detail}")
-    if len(places) > _SHOWN_WARNINGS:
-        report(f"  and {len(places) - _SHOWN_WARNINGS} more")
+    if len(places) > at_most:
+        report(f"  and {len(places) - at_most} more" + (f": {all_at} lists all" if all_at else ""))
 
 
 def report(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What `mock serve` answers: a listing at `/`, explain, and mocks without the headers of pages."""
+"""What `mock serve` says and answers: its start, `/`, explain, mocks without headers of pages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from mocks.plane.http_responses import SECURITY
 from mocks.standalone.listing import prefers_html
+from mocks.standalone.output import Output, ServerFacts
 from mocks.standalone.plane import StandalonePlane
 from mocks.standalone.served_files import ServedFiles
 from mocks.standalone.served_suite import ServedSuite
@@ -154,3 +155,37 @@ async def test_an_answer_without_a_body_has_no_content_type(client: httpx.AsyncC
         assert (answer.status_code, answer.content) == (204, b"")
         assert "content-type" not in answer.headers
         assert answer.headers["x-own"] == "kept"
+
+
+def said(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
+    """The lines on stdout and stderr at a start."""
+    suite = ServedSuite(ServedFiles(folder), BASE, kept=lambda *_: None)
+    Output(as_json=False).facts(ServerFacts(suite, BASE, "127.0.0.1:8097", 0.35))
+    out, err = capsys.readouterr()
+    return out.splitlines(), err.splitlines()
+
+
+def test_a_large_suite_starts_with_a_dozen_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = {f"api/pets-{number:03}.yaml": OPENAPI for number in range(170)}
+    files |= {
+        f"mock/pets-{number:03}/getPet.metadata.yaml": "spec: {fallback: {mode: never}}\n"
+        for number in range(40)
+    }
+    out, err = said(write_files(tmp_path / "shop", files), capsys)
+
+    assert len(out) + len(err) <= 13
+    assert out[0] == f"Shop (shop) on {BASE}: 170 surfaces"
+    assert [line.split()[0] for line in out[1:5]] == [f"pets-{n:03}" for n in range(4)]
+    assert out[5] == f"  and 166 more: {BASE}/ lists all"
+    assert out[-1].startswith("510 operations, 40 warnings; started in 350 ms")
+    assert err[-1] == f"  and 37 more: {BASE}/ lists all"
+
+
+def test_a_small_suite_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    files = {f"api/pets-{number}.yaml": OPENAPI for number in range(4)}
+    out, err = said(write_files(tmp_path / "shop", files), capsys)
+
+    assert [line for line in out if "more" in line] == err == []
+    assert out[4].split() == ["pets-3", f"{BASE}/mocks/rest/shop/pets-3", "3", "operations"]
