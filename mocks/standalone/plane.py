@@ -23,8 +23,8 @@ from mocks.scripts.pool import ScriptPool
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.standalone.explanations import PATH as EXPLAIN
 from mocks.standalone.explanations import Explanations
-from mocks.standalone.listing import PATH as LISTING
-from mocks.standalone.listing import Listing
+from mocks.standalone.overview import PATH as OVERVIEW
+from mocks.standalone.overview import Overview
 from mocks.standalone.served_suite import ServedSuite
 from mocks.state.memory import MemoryState
 
@@ -59,7 +59,7 @@ class StandalonePlane:
         self._mocks = MockPlane(self._setup)
         self._channels = Channels(self._setup)
         self._explain = Explanations(self._setup, self._space)
-        self._listing = Listing(served)
+        self._overview = Overview(served)
         self._grpc: GrpcServer | None = None
         self._subscriptions = ChannelsApp(self._channels)
 
@@ -68,8 +68,8 @@ class StandalonePlane:
             await self._subscriptions(scope, receive, send)
         elif scope["path"] == EXPLAIN:
             await self._explain(scope, receive, send)
-        elif scope["path"] == LISTING:
-            await self._listing(scope, receive, send)
+        elif scope["path"] == OVERVIEW:
+            await self._overview(scope, receive, send)
         else:
             await self._mocks(scope, receive, send)
 

@@ -47,11 +47,11 @@ class Reader:
         program.chmod(0o755)
 
     def writes(self, path: str, text: str) -> None:
-        """Write a file; once a server follows edits, wait until it has."""
+        """Write a file; once a server follows edits, wait until it has one that it serves."""
         before = self._reloads()
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(text)
-        if self.served is not None and path.startswith("clinic/"):
+        if self.served is not None and path.startswith(("clinic/api/", "clinic/mock/")):
             until(
                 lambda: self._reloads() > before,
                 within_s=30,

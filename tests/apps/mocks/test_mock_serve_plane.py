@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from mocks.plane.http_responses import SECURITY
-from mocks.standalone.listing import prefers_html
 from mocks.standalone.output import Output, ServerFacts
+from mocks.standalone.overview import prefers_html
 from mocks.standalone.plane import StandalonePlane
 from mocks.standalone.served_files import ServedFiles
 from mocks.standalone.served_suite import ServedSuite
@@ -62,7 +62,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     plane.stop()
 
 
-async def test_the_listing_names_surfaces_and_operations(client: httpx.AsyncClient):
+async def test_the_overview_names_surfaces_and_operations(client: httpx.AsyncClient):
     answer = await client.get("/")
 
     assert answer.status_code == 200
@@ -116,7 +116,7 @@ def test_accept_chooses_the_form(accept: str, html: bool):
     assert prefers_html(accept) is html
 
 
-async def test_the_listing_has_get_alone(client: httpx.AsyncClient):
+async def test_the_overview_has_get_alone(client: httpx.AsyncClient):
     head = await client.head("/")
     assert (head.status_code, head.content) == (200, b"")
     refused = await client.post("/")

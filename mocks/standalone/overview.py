@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, TypedDict
 from urllib.parse import urlsplit
 
+from kernel.errors import WarningDocument
 from mocks.plane import http_responses
 from mocks.plane.http_exchange import HttpExchange
 from mocks.standalone.own_routes import OwnRoute
@@ -32,7 +33,32 @@ _STYLE: Final = (
 )
 
 
-class Listing(OwnRoute):
+class _OperationOverview(TypedDict):
+    id: str
+    method: str
+    path: str
+    summary: str
+    url: str
+    curl: str
+
+
+class _SurfaceOverview(TypedDict):
+    id: str
+    title: str
+    protocol: str
+    url: str
+    operations: list[_OperationOverview]
+
+
+class _SuiteOverview(TypedDict):
+    suiteId: str
+    title: str
+    operations: int
+    surfaces: list[_SurfaceOverview]
+    warnings: list[WarningDocument]
+
+
+class Overview(OwnRoute):
     methods: ClassVar[tuple[str, ...]] = ("GET", "HEAD")
 
     def __init__(self, served: ServedSuite) -> None:
@@ -63,7 +89,7 @@ def _weight(part: str) -> tuple[str, float]:
         return media_type, 0
 
 
-def _document(served: ServedSuite) -> dict[str, Any]:
+def _document(served: ServedSuite) -> _SuiteOverview:
     content = served.reading.content
     return {
         "suiteId": content.suite_id,
@@ -112,11 +138,11 @@ def _page(served: ServedSuite) -> Iterator[str]:
 def _section(surface: Surface) -> Iterator[str]:
     yield f"<h2>{escape(surface.title)}</h2><p><code>{escape(surface.mock_host)}</code></p><ul>"
     for operation in surface.operations:
-        yield f"<li>{_shown(operation)}<br><code>{escape(operation.curl_command)}</code></li>"
+        yield f"<li>{_heading(operation)}<br><code>{escape(operation.curl_command)}</code></li>"
     yield "</ul>"
 
 
-def _shown(operation: Operation) -> str:
+def _heading(operation: Operation) -> str:
     """Return what an operation is called; a link where a browser can call it as it stands."""
     called = f"<b>{escape(operation.method)}</b> {escape(operation.path)}"
     if operation.method == "GET" and "{" not in operation.mock_url:
