@@ -153,8 +153,8 @@ async def read_body(scope: Scope, given: Mapping[bytes, bytes], receive: Receive
     length = given.get(b"content-length", b"0")
     if length.isdigit() and (len(length) > _LONGEST_LENGTH or int(length) > MAX_BODY_BYTES):
         raise too_large()
-    connection = scope.get("extensions", {}).get(EXTENSION)
-    if connection is not None and connection["is_body_here"]():
+    is_body_here = scope.get("extensions", {}).get(EXTENSION, {}).get("is_body_here")
+    if is_body_here is not None and is_body_here():
         return await _receive_body(receive)  # nothing to wait for: setting a timer takes time
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
