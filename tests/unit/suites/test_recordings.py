@@ -121,6 +121,18 @@ SECRETS = (
 )  # fmt: skip
 
 
+def test_json_that_was_recorded_as_a_form_tells_examples_apart():
+    form = (("Content-Type", "application/x-www-form-urlencoded"),)
+    calls = [
+        _call("POST", "/pay", 200, {"n": number}, request_headers=form, request_body=body)
+        for number, body in enumerate(('{"kind": "a"}', '{"kind": "b"}', "kind=c"))
+    ]
+    (examples,) = _exchanges(mock_files(calls, "shop").files).values()
+    assert [[(each.param, each.value) for each in example.when] for example in examples] == [
+        [("kind", "a")], [("kind", "b")], [("kind", "c")],
+    ]  # fmt: skip
+
+
 def test_no_credential_is_written():
     token, cookie, password, key, live, short, jwt = SECRETS
     calls = [
