@@ -14,9 +14,9 @@ import re2
 from kernel.errors import FieldErrorDocument, PlatformError
 from mocks.engine.responses import HEADER_NAME, header_value
 from mocks.model.calls import MockRequest
-from mocks.model.paths import parse_path
 from mocks.templates.values import coerce, escape_pointer, is_coerced
 from surfaces.model import ParameterConstraint, ValueNode
+from surfaces.template_paths import parse_path
 
 MAX_MATCHED: Final = 8 * 2**10  # bytes of a value that patterns see
 MAX_ERRORS: Final = 50

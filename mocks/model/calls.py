@@ -12,7 +12,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from kernel.errors import FieldErrorDocument
-from mocks.model.paths import Step, json_text, text_of_value, value_at
+from mocks.model.paths import json_text, text_of_value, value_at
+from surfaces.template_paths import Step
 
 MAX_COMPARED: Final = 64 * 2**20
 _FORM: Final = "application/x-www-form-urlencoded"
