@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, cast
 
 from readers import Unreadable
+from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
 from surfaces.contracts import Sources
 from surfaces.mock_files.contract_names import (
@@ -53,6 +54,7 @@ from surfaces.trees import (
 )
 
 INVALID: Final = "mock_metadata_invalid"
+UNKNOWN_VALUE: Final = "unknown_value"  # a default stands in for it, and the operation answers
 EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")
 METADATA: Final = ".metadata"
 CONTRACT_KEYS: Final = (
@@ -211,18 +213,20 @@ class _MetadataReader:
         if adapter in ADAPTERS:
             self.found.adapter = cast("Adapter", adapter)
             return
+        advice = nearest_advice(adapter, ADAPTERS)
         detail = (
-            f'the adapter "{adapter[:40]}" is not known; it is derived from the protocol'
+            f'the adapter "{adapter[:40]}" is not known; it is derived from the protocol; {advice}'
         )
-        self.warnings.add(INVALID, detail, self.path, value)
+        self.warnings.add(UNKNOWN_VALUE, detail, self.path, value)
 
     def _dispatcher(self, value: Tree) -> None:
         dispatcher = text_of(value).lower()
         if dispatcher in DISPATCHERS:
             self.found.dispatcher = cast("Dispatcher", dispatcher)
             return
-        detail = f'the dispatcher "{dispatcher[:40]}" is not known and treated as example'
-        self.warnings.add(INVALID, detail, self.path, value)
+        advice = nearest_advice(dispatcher, DISPATCHERS)
+        detail = f'the dispatcher "{dispatcher[:40]}" is not known and treated as example; {advice}'
+        self.warnings.add(UNKNOWN_VALUE, detail, self.path, value)
 
     def _rules(self, spec: Tree) -> None:
         rules = member(spec, "dispatcherRules")

@@ -179,6 +179,26 @@ def test_an_edit_that_breaks_something_keeps_the_last_good_version(
     assert len(told.reloaded) == 1
 
 
+def test_an_unknown_dispatcher_is_a_warning_and_the_edit_takes_effect(shop: Path):
+    told = Told(shop)
+    write_files(
+        shop,
+        {
+            "mock/pets/listPets.metadata.yaml": "spec:\n  dispatcher: sequense\n",
+            "mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:"),
+        },
+    )
+    told.looks()
+
+    assert (told.example, told.kept) == ("every", [])
+    (reading,) = told.reloaded
+    (warning,) = reading.warnings
+    assert (warning.file, warning.line) == ("mock/pets/listPets.metadata.yaml", 2)
+    assert warning.detail.endswith("did you mean sequence?")
+    operation = reading.content.surfaces[0].operations[0]
+    assert (operation.mock.dispatcher, operation.mock.problems) == ("example", ())
+
+
 def test_what_was_broken_from_the_start_does_not_hold_up_other_edits(shop: Path):
     write_files(shop, {"mock/pets/other.metadata.yaml": "spec:\n  fallback: {mode: never}\n"})
     told = Told(shop)

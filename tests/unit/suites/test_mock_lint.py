@@ -171,6 +171,23 @@ def test_keys_of_metadata_that_mean_nothing(spec, says):
     assert says in message
 
 
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            "dispatcher: sequense",
+            '"sequense" is not known and treated as example; did you mean seq',
+        ),
+        ("dispatcher: uri_parts", "treated as example; known: example, script, sequence, random"),
+        ("adapter: grcp", "it is derived from the protocol; did you mean grpc?"),
+    ],
+)
+def test_a_value_that_a_default_stands_in_for_is_a_warning(spec, says):
+    ((code, how, line, message),) = _linted(f"  a: {OK}", spec)
+    assert (code, how, line) == ("unknown_value", "warning", 1)
+    assert says in message
+
+
 def test_known_keys_in_any_case_say_nothing():
     assert _linted(f"  a: {OK}", "DELAYMILLIS: 5, state: {lookupkeytemplate: a}") == []
 
