@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _is_ready(site: Cluster, backend: str) -> bool:
-    agents = site.client.get("/api/v1/platform-settings").json()["agents"]
+    agents = site.get("/platform-settings").json()["agents"]
     return any(each["agentId"] == backend and each["status"] == "Ready" for each in agents)
 
 
