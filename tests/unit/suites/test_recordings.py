@@ -273,9 +273,9 @@ def test_a_bad_string_of_a_contract_still_refuses_it():
 def test_a_collection_in_the_envelope_of_postmans_api_is_read():
     found = _imported("c.json", json.dumps({"collection": COLLECTION}).encode())
     assert (found.kind, found.surfaces) == ("Postman", {"pet-shop": 2})
-    for other in ({"collection": {}}, {"collection": [COLLECTION]}, {"collection": {"item": []}}):
+    for inner in ("{}", json.dumps([COLLECTION]), '{"item": []}'):
         with pytest.raises(Unreadable, match="neither"):
-            _imported("c.json", json.dumps(other).encode())
+            _imported("c.json", f'{{"collection": {inner}}}'.encode())
 
 
 @pytest.mark.parametrize(
