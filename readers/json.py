@@ -14,8 +14,17 @@ _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOT
 _NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 
 
-def read_json(raw: bytes, *, max_bytes: int = 10 * 2**20, max_depth: int = MAX_DEPTH) -> Any:
-    """The value of one JSON document. Raises Unreadable, with a position where known."""
+def read_json(
+    raw: bytes,
+    *,
+    max_bytes: int = 10 * 2**20,
+    max_depth: int = MAX_DEPTH,
+    any_string: bool = False,
+) -> Any:
+    """Return the value of one JSON document; raise Unreadable, with a position where known.
+
+    With `any_string`, strings may hold NUL and halves of surrogate pairs, as `is_text` tells.
+    """
     if len(raw) > max_bytes:
         raise Unreadable(f"larger than {max_bytes} bytes")
     try:
@@ -24,8 +33,8 @@ def read_json(raw: bytes, *, max_bytes: int = 10 * 2**20, max_depth: int = MAX_D
         raise Unreadable(f"not UTF-8 at byte {error.start}") from None
     _refuse_deep(text, max_depth)
     value = _parse(text)
-    if "\\u" in text or "\0" in text:
-        _refuse_what_is_no_text(value)
+    if not any_string and ("\\u" in text or "\0" in text):
+        refuse_bad_strings(value)
     return value
 
 
@@ -64,13 +73,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     return made
 
 
-def _refuse_what_is_no_text(value: Any) -> None:
-    if isinstance(value, str) and _NOT_TEXT.search(value):
+def is_text(value: str) -> bool:
+    """Return whether a string holds neither NUL nor half of a surrogate pair."""
+    return _NOT_TEXT.search(value) is None
+
+
+def refuse_bad_strings(value: Any) -> None:
+    """Raise Unreadable for a value with a string that is no text."""
+    if isinstance(value, str) and not is_text(value):
         raise Unreadable("a string holds NUL or half of a surrogate pair")
     if isinstance(value, dict):
         for key, item in value.items():
-            _refuse_what_is_no_text(key)
-            _refuse_what_is_no_text(item)
+            refuse_bad_strings(key)
+            refuse_bad_strings(item)
     if isinstance(value, list):
         for item in value:
-            _refuse_what_is_no_text(item)
+            refuse_bad_strings(item)

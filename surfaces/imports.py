@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from kernel.errors import FileWarning
 from kernel.ids import slug
 from readers import Unreadable
-from readers.json import read_json
+from readers.json import read_json, refuse_bad_strings
 from surfaces.hydration import surfaces_of
 from surfaces.recordings import Recording, calls_of_har, calls_of_postman, mock_files
 from surfaces.recordings.har import is_har
@@ -53,13 +53,14 @@ def convert_file(name: str, content: bytes, beside: Beside, *, surface: str = ""
         return _contract(name, content, beside)
     if len(content) > MAX_RECORDING:
         raise Unreadable(f"larger than {MAX_RECORDING // 2**20} MiB")
-    document = _document(name, content)
+    document = _without_envelope(_document(name, content))
     if is_har(document):
         return _import_recording("HAR", calls_of_har(document), surface, name)
     if is_postman(document):
         found = calls_of_postman(document)
         return _import_recording("Postman", found, surface or slug(found.title), name)
     if isinstance(document, dict) and {"openapi", "asyncapi", "swagger"} & document.keys():
+        refuse_bad_strings(document)
         return _contract(name, content, beside)
     raise Unreadable("neither OpenAPI, AsyncAPI, a Postman collection (2.0, 2.1) nor HAR")
 
@@ -68,14 +69,25 @@ def _document(name: str, content: bytes) -> Any:
     """Return the document of a JSON or YAML file; of YAML, only what the members are."""
     text = content.decode(errors="replace").removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "[") or name.lower().endswith((".json", ".har")):
-        return read_json(without_comments(text).encode(), max_bytes=MAX_RECORDING)
+        raw = without_comments(text).encode()
+        return read_json(raw, max_bytes=MAX_RECORDING, any_string=True)
     if len(content) > MAX_DOCUMENT:
         raise Unreadable(f"larger than {MAX_DOCUMENT // 2**20} MiB")
     return dict.fromkeys(read_tree(text, "x.yaml").pairs)
 
 
+def _without_envelope(document: Any) -> Any:
+    """Return the collection of `{"collection": …}`, the form of Postman's API."""
+    inner = document.get("collection") if isinstance(document, dict) else None
+    return inner if is_postman(inner) else document
+
+
 def _import_recording(kind: str, recording: Recording, surface: str, source: str) -> Imported:
     made = mock_files(recording.calls, surface, source=source)
+    if not made.files:
+        reasons = [f"{reason} ({count} times)" for reason, count in recording.left_out.items()]
+        why = f"; left out: {', '.join(reasons)[:500]}" if reasons else ""
+        raise Unreadable(f"nothing was found in it that can be a mock{why}")
     files = {path: text.encode() for path, text in made.files.items()}
     found = _check(Imported(kind=kind, files=files, examples=made.examples))
     found.left_out = recording.left_out + made.left_out

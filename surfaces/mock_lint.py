@@ -23,6 +23,7 @@ from surfaces.model import (
     RandomRules,
     SequenceRules,
     Surface,
+    has_own_answers,
 )
 from surfaces.samples import SampleBudget, Sampler
 
@@ -30,6 +31,7 @@ DEAD: Final = "mock_unreachable_example"
 IMPOSSIBLE: Final = "mock_impossible_condition"
 BREAKS: Final = "mock_breaks_contract"
 UNDECLARED: Final = "mock_not_in_contract"
+TEXT: Final = "mock_example_is_text"
 MAX_PROBLEMS: Final = 5  # of one example
 # what makes an operation answer 500, or an example vanish
 _ERRORS: Final = ("mock_metadata_invalid", "mock_examples_invalid", "cue_unsupported")
@@ -78,6 +80,7 @@ class _Lint:
             )
             file = mock.mock_path or mock.metadata_path
             yield Diagnostic(code=UNDECLARED, severity="warning", message=detail[:400], file=file)
+        yield from self._check_texts()
         for exchange in self.operation.exchanges:
             yield from self._dead(exchange)
             if mock.dispatcher in ("example", "random") or mock.rules is None:
@@ -85,6 +88,17 @@ class _Lint:
                     if reason := self._impossible(exchange, condition):
                         yield self._at(exchange, IMPOSSIBLE, f"never answers: {reason}")
             yield from self._check_response(exchange)
+
+    def _check_texts(self) -> Iterator[Diagnostic]:
+        """Yield the examples of an OpenAPI document that are answered as one text."""
+        if self.contract is None or has_own_answers(self.operation):
+            return
+        for each in self.contract.unread_texts():
+            detail = (
+                f"the example at {each.pointer[:300]} is answered as a text, "
+                f"though its schema wants an object or array: {each.reason}"
+            )
+            yield Diagnostic(code=TEXT, severity="warning", message=detail[:600], file=each.file)
 
     def _at(
         self, exchange: Exchange, code: str, message: str, severity: Severity = "warning"

@@ -255,14 +255,18 @@ _ASYNC: Final = frozenset(
 )
 
 
+def has_own_answers(operation: Operation) -> bool:
+    """Return whether the mock of an operation answers, and not the examples of its contract."""
+    mock = operation.mock
+    return bool(operation.exchanges) or mock.fallback is not None or mock.dispatcher != "example"
+
+
 def examples_of(operation: Operation) -> tuple[Exchange, ...]:
     """Return the examples of the mock; without any, those implied by its contract.
 
     A mock without examples that has a fallback or rules of its own keeps to these. Those of
     a contract are made anew by each call and depend on its files only.
     """
-    mock = operation.mock
-    decides = bool(operation.exchanges) or mock.fallback is not None or mock.dispatcher != "example"
-    if decides or operation.contract_examples is None:
+    if has_own_answers(operation) or operation.contract_examples is None:
         return operation.exchanges
     return operation.contract_examples.exchanges()

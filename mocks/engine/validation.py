@@ -14,14 +14,13 @@ import re2
 from kernel.errors import FieldErrorDocument, PlatformError
 from mocks.engine.responses import HEADER_NAME, header_value
 from mocks.model.calls import MockRequest
-from mocks.model.paths import parse_path
 from mocks.templates.values import coerce, escape_pointer, is_coerced
 from surfaces.model import ParameterConstraint, ValueNode
+from surfaces.template_paths import parse_path
 
 MAX_MATCHED: Final = 8 * 2**10  # bytes of a value that patterns see
 MAX_ERRORS: Final = 50
 MAX_VALUES: Final = 100_000  # of a body that are checked
-_FORM: Final = "application/x-www-form-urlencoded"
 _NOT_FORWARDED: Final = frozenset(
     {"connection", "content-length", "content-type", "keep-alive", "te", "trailer", "upgrade"}
     | {"transfer-encoding", "proxy-authenticate", "proxy-authorization", "set-cookie"}
@@ -149,9 +148,8 @@ class RequestSchema:
             elif is_required:
                 found.add(name, "required", f"the header {name} is required")
         if self._body is not None:
-            is_form = request.headers.get("content-type", "").startswith(_FORM)
             if request.raw_body:
-                self._body[is_form](request.body, "", found)
+                self._body[request.is_form](request.body, "", found)
             else:
                 found.add("", "required", "a body is required")
             if found.values <= 0:

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from kernel.errors import FieldErrorDocument
-from mocks.model.paths import Step, json_text, text_of_value, value_at
+from mocks.model.paths import json_text, text_of_value, value_at
+from surfaces.template_paths import Step
 
 MAX_COMPARED: Final = 64 * 2**20
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -31,19 +32,38 @@ class CallOutcome(StrEnum):
 
 
 def parse_body(body: bytes, content_type: str) -> Any:
-    """Parse JSON, or a form to the first values; return other text as it is, "" when empty."""
+    """Parse JSON, or a form to the first values; return other text as it is, "" when empty.
+
+    An object or array is JSON whatever its type says: `curl -d` names every body a form.
+    """
     if not body:
         return ""
     if content_type.startswith(_FORM):
-        try:
-            fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS)
-        except ValueError:
-            return body.decode(errors="replace")
-        return {name: values[0] for name, values in fields.items()}
+        found = _json_container(body)
+        return _form_fields(body) if found is None else found
     try:
         return _json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return body.decode(errors="replace")
+
+
+def _form_fields(body: bytes) -> Any:
+    """Return each field's first value by its name; the text of a body that is no form."""
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS)
+    except ValueError:
+        return body.decode(errors="replace")
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _json_container(body: bytes) -> Any:
+    """Return the object or array that a body is the JSON of, None for any other body."""
+    if body.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        return _json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 class MockRequest:
@@ -85,6 +105,12 @@ class MockRequest:
         if self._body is _UNREAD:
             self._body = parse_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
+
+    @property
+    def is_form(self) -> bool:
+        """Return whether the body is a form, whose fields are texts."""
+        is_named = self.headers.get("content-type", "").startswith(_FORM)
+        return is_named and _json_container(self.raw_body) is None
 
     def body_text(self, steps: tuple[Step, ...]) -> str | None:
         """Return what stands at a path of the body as conditions compare it, None for nothing.

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
 
-Step = str | int
-MAX_STEPS: Final = 50
-_INDEX_DIGITS: Final = 9
-_STEP: Final = re.compile(
-    r"""(?P<dot>[./])?(?:(?P<name>[^\s.\[\]/|"'{}]+)"""
-    r"""|\[\s*(?:(?P<index>\d+)|"(?P<double>[^"]*)"|'(?P<single>[^']*)')\s*\])""",
-    re.ASCII,
-)
+from surfaces.template_paths import INDEX_DIGITS, Step
 
 
 class _Missing:
@@ -25,30 +17,6 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-
-
-def parse_path(text: str) -> tuple[Step, ...] | None:
-    """Return the steps of `card.type`, `items[0].id` or `a/b["c"]`; None for another text."""
-    steps: list[Step] = []
-    at = 0
-    while at < len(text) and len(steps) < MAX_STEPS:
-        found = _STEP.match(text, at)
-        # a name needs its dot or slash, unless it is the first; a bracket has none
-        if found is None or (bool(found["dot"]) != (found["name"] is not None and at > 0)):
-            return None
-        steps.append(_step(found))
-        at = found.end()
-    return tuple(steps) if steps and at == len(text) else None
-
-
-def _step(found: re.Match[str]) -> Step:
-    if found["index"] is not None:
-        digits = found["index"]
-        return int(digits) if len(digits) <= _INDEX_DIGITS else 10**_INDEX_DIGITS
-    for group in ("name", "double", "single"):
-        if found[group] is not None:
-            return found[group]
-    raise AssertionError("a step has one of these groups")
 
 
 def value_at(value: Any, steps: tuple[Step, ...]) -> Any:
@@ -65,7 +33,7 @@ def value_at(value: Any, steps: tuple[Step, ...]) -> Any:
 
 
 def _index(name: str) -> int:
-    is_index = name.isascii() and name.isdecimal() and len(name) <= _INDEX_DIGITS
+    is_index = name.isascii() and name.isdecimal() and len(name) <= INDEX_DIGITS
     return int(name) if is_index else -1
 
 

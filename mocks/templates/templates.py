@@ -15,15 +15,13 @@ from typing import Final
 
 import msgspec
 
-from mocks.model.paths import MISSING, Step, json_text, parse_path, value_at
+from mocks.model.paths import MISSING, json_text, value_at
 from mocks.templates.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Text, Value
+from surfaces.template_paths import ALTERNATIVE, EXPRESSION, QUOTED, Step, parse_path
 
 JSON: Final = "application/json"
 MAX_EXPRESSIONS: Final = 1_000  # of a template
 _LONG: Final = 64 * 2**10  # characters from which on a text is not looked through for a blank one
-_QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
-_EXPRESSION: Final = re.compile(rf"""\{{\{{((?:[^"'{{}}]|{_QUOTED})*)\}}\}}""")
-_ALTERNATIVES: Final = re.compile(rf"""((?:[^"'|]|{_QUOTED})*)(\|\||\Z)""")
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -142,7 +140,7 @@ def parse_template(text: str, names: Names) -> list[str | Expression]:
 
 def _parts(text: str, names: Names) -> Iterator[str | Expression]:
     at = 0
-    for count, found in enumerate(_EXPRESSION.finditer(text)):
+    for count, found in enumerate(EXPRESSION.finditer(text)):
         if count >= MAX_EXPRESSIONS:
             raise TemplateInvalid(f"a template has more than {MAX_EXPRESSIONS} expressions")
         yield text[at : found.start()]
@@ -220,12 +218,12 @@ def _first_of(texts: list[Text]) -> Text:
 def _alternatives(inner: str, names: Names) -> Iterator[PathReader | str]:
     at = 0
     while True:
-        found = _ALTERNATIVES.match(inner, at)
+        found = ALTERNATIVE.match(inner, at)
         if found is None:
             raise TemplateInvalid("no expression")
         alternative = found[1].strip()
         if alternative[:1] in ('"', "'"):
-            if re.fullmatch(_QUOTED, alternative) is None:
+            if QUOTED.fullmatch(alternative) is None:
                 raise TemplateInvalid("no expression")
             yield alternative[1:-1]
         else:

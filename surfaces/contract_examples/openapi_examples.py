@@ -18,6 +18,11 @@ from urllib.parse import quote
 from surfaces.contract_examples.request_examples import RequestExamples
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
+from surfaces.contract_examples.text_examples import (
+    UnreadText,
+    intended_value,
+    unread_texts,
+)
 from surfaces.contract_examples.xml_samples import xml_text
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, Exchange, Message
@@ -59,6 +64,12 @@ class OpenApiExamples:
     def operation(self) -> Located:
         """Return the operation of the document."""
         return self._item().get(self.method)
+
+    def unread_texts(self) -> Iterator[UnreadText]:
+        """Yield the JSON examples that are texts and stay so, though their schema wants a value."""
+        template = self.template.replace("~", "~0").replace("/", "~1")
+        pointer = f"/paths/{template}/{self.method}"
+        return unread_texts(self.documents, self.operation(), pointer)
 
     def request(self) -> RequestExamples:
         """Return the parameters and examples of requests."""
@@ -182,13 +193,18 @@ class _Exchanges:
         for name, each in islice(found.items(), MAX_EXAMPLES):
             example = self.documents.resolve(Located(each, media.file))
             if isinstance(example.value, dict) and "value" in example.value:
-                text = encode_body(media_type, example.value["value"])
+                text = self._example_text(media_type, example.value["value"], media)
                 if len(text) <= MAX_BODY:
                     yield name, text
         if isinstance(media.value, dict) and "example" in media.value and not found:
-            text = encode_body(media_type, media.value["example"])
+            text = self._example_text(media_type, media.value["example"], media)
             if len(text) <= MAX_BODY:
                 yield "example", text
+
+    def _example_text(self, media_type: str, value: Any, media: Located) -> str:
+        if is_json(media_type):
+            value = intended_value(self.documents, value, media.get("schema"))
+        return encode_body(media_type, value)
 
     def _headers(self, response: Located) -> dict[str, str]:
         made: dict[str, str] = {}

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
+from surfaces.contract_examples.text_examples import intended_value
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, Message
 from surfaces.schemas import as_text
@@ -43,12 +44,15 @@ class RequestExamples:
     def _bodies(self) -> dict[str, object]:
         request = self.documents.resolve(self._operation.get("requestBody"))
         found: dict[str, object] = {}
-        for media in request.members("content").values():
+        for kind, media in request.members("content").items():
             place = Located(media, request.file)
             for name, each in islice(place.members("examples").items(), MAX_PARAMETERS):
                 example = self.documents.resolve(Located(each, request.file))
                 if isinstance(example.value, dict) and "value" in example.value:
-                    found.setdefault(name, example.value["value"])
+                    value = example.value["value"]
+                    if "json" in kind.lower():
+                        value = intended_value(self.documents, value, place.get("schema"))
+                    found.setdefault(name, value)
         return found
 
     def conditions(self, name: str) -> tuple[Condition, ...]:

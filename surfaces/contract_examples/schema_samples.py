@@ -20,6 +20,7 @@ from surfaces.contract_examples.schema_checks import (
     number_problems,
     text_problems,
 )
+from surfaces.contract_examples.text_examples import container_of, is_container
 from surfaces.json_documents import JsonDocuments, Located
 
 MAX_DEPTH: Final = 24
@@ -96,8 +97,9 @@ class SchemaSampler:
         for value in sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None):
             if value is None and not flat.is_constant:
                 continue  # a default of null says little
-            if self._checks.suits(value, schemas):
-                yield copy.deepcopy(value) if isinstance(value, dict | list) else value
+            found = container_of(value) if is_container(flat) else value
+            if self._checks.suits(found, schemas):
+                yield copy.deepcopy(found) if isinstance(found, dict | list) else found
 
     def _best(self, flat: Flat, schemas: list[Located], depth: int) -> Any:
         first: Any = _NOTHING

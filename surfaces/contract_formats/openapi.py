@@ -11,6 +11,7 @@ from urllib.parse import quote
 from kernel.ids import slug
 from readers.tree import Kind, Tree
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
+from surfaces.contract_examples.text_examples import intended_value
 from surfaces.contracts import (
     INVALID,
     Contract,
@@ -20,6 +21,7 @@ from surfaces.contracts import (
     bounded_body,
     wrong_type,
 )
+from surfaces.json_documents import Located
 from surfaces.schemas import References, SchemaPlace, as_text, media_sample
 from surfaces.trees import first_line, is_true, items, members, prose, text_of
 
@@ -130,10 +132,14 @@ class _OpenApiReader:
         if not types:
             return "", None
         chosen = next((each for each in types if "json" in each.lower()), types[0])
-        sample = media_sample(self.references, content.get(chosen))
+        media = content.get(chosen)
+        sample = media_sample(self.references, media)
         if isinstance(sample, str) and "json" not in chosen.lower():
             return chosen, bounded_body(sample)
         if "json" in chosen.lower() or "*" in chosen:
+            if isinstance(sample, str):
+                schema = Located(media.get("schema").tree.plain(), media.file)
+                sample = intended_value(self.sources.documents, sample, schema)
             return chosen, bounded_body(json.dumps(sample, ensure_ascii=False))
         if "form-urlencoded" in chosen and isinstance(sample, dict):
             pairs = (f"{quote(key)}={quote(as_text(value))}" for key, value in sample.items())

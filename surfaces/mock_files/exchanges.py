@@ -10,6 +10,7 @@ from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_example_keys
+from surfaces.mock_files.template_checks import check_body, check_templates
 from surfaces.mock_files.text_maps import header_map, header_nodes
 from surfaces.mock_files.value_nodes import read_node, unreadable_at
 from surfaces.model import (
@@ -169,8 +170,13 @@ class _ExchangeReader:
             body = member(example, f"{name}Body")
         if body is not None and not is_small(body, values=20_000, characters=2_000_000):
             raise unreadable_at(body, "the body is too large")
+        headers = headers or member(example, f"{name}Headers")
+        if name == "response":
+            check_templates(headers, member(literal, "mediaType"), member(schema, "mediaType"))
+            if body is not None:
+                check_body(body)
         return Message(
-            headers=header_map(headers or member(example, f"{name}Headers")),
+            headers=header_map(headers),
             body=None if body is None else body_text(body),
             headers_node=self._node(header_nodes(nonblank_member(schema, "headers"))),
             body_node=self._node(member(schema, "body")),

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, cast
 
 from readers import Unreadable
+from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
 from surfaces.contracts import Sources
 from surfaces.mock_files.contract_names import (
@@ -20,6 +21,7 @@ from surfaces.mock_files.contract_names import (
 from surfaces.mock_files.dispatch_rules import RulesInvalid, parse_rules
 from surfaces.mock_files.exchanges import is_status, mock_tree
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_keys
+from surfaces.mock_files.template_checks import check_body, check_templates
 from surfaces.mock_files.text_maps import header_map, text_map
 from surfaces.mock_files.value_nodes import read_pattern, unreadable_at
 from surfaces.model import (
@@ -52,6 +54,7 @@ from surfaces.trees import (
 )
 
 INVALID: Final = "mock_metadata_invalid"
+UNKNOWN_VALUE: Final = "unknown_value"  # a default stands in for it, and the operation answers
 EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")
 METADATA: Final = ".metadata"
 CONTRACT_KEYS: Final = (
@@ -210,16 +213,20 @@ class _MetadataReader:
         if adapter in ADAPTERS:
             self.found.adapter = cast("Adapter", adapter)
             return
-        detail = f'the adapter "{adapter[:40]}" is not known; it is derived from the protocol'
-        self.warnings.add(INVALID, detail, self.path, value)
+        advice = nearest_advice(adapter, ADAPTERS)
+        detail = (
+            f'the adapter "{adapter[:40]}" is not known; it is derived from the protocol; {advice}'
+        )
+        self.warnings.add(UNKNOWN_VALUE, detail, self.path, value)
 
     def _dispatcher(self, value: Tree) -> None:
         dispatcher = text_of(value).lower()
         if dispatcher in DISPATCHERS:
             self.found.dispatcher = cast("Dispatcher", dispatcher)
             return
-        detail = f'the dispatcher "{dispatcher[:40]}" is not known and treated as example'
-        self.warnings.add(INVALID, detail, self.path, value)
+        advice = nearest_advice(dispatcher, DISPATCHERS)
+        detail = f'the dispatcher "{dispatcher[:40]}" is not known and treated as example; {advice}'
+        self.warnings.add(UNKNOWN_VALUE, detail, self.path, value)
 
     def _rules(self, spec: Tree) -> None:
         rules = member(spec, "dispatcherRules")
@@ -262,6 +269,9 @@ class _MetadataReader:
         text = text_of(status).strip()
         if status is not None and "{{" not in text and not is_status(text, grpc=True):
             raise unreadable_at(status, f'"{text[:40]}" is not a status')
+        check_templates(status, member(tree, "mediaType"), member(tree, "headers"))
+        if body is not None:
+            check_body(body)
         self.found.fallback = Fallback(
             mode=_mode(tree),
             example_name=text_of(nonblank_member(tree, "exampleName")).strip(),
@@ -275,6 +285,7 @@ class _MetadataReader:
     def _state(self, tree: Tree) -> None:
         if tree.kind is not Kind.MAP:
             raise unreadable_at(tree, "state must be a mapping")
+        check_templates(member(tree, "lookupKeyTemplate"), member(tree, "mutationKeyTemplate"))
         self.found.state = StateRules(
             lookup_key_template=text_of(member(tree, "lookupKeyTemplate")),
             mutation_key_template=text_of(member(tree, "mutationKeyTemplate")),
@@ -316,6 +327,7 @@ def _mode(tree: Tree) -> FallbackMode:
 
 
 def _transition(tree: Tree) -> Transition:
+    check_templates(member(tree, "mutationKeyTemplate"), *_values(member(tree, "set")))
     return Transition(
         on_example=text_of(member(tree, "onExample")),
         mutation_key_template=text_of(member(tree, "mutationKeyTemplate")),
@@ -323,6 +335,10 @@ def _transition(tree: Tree) -> Transition:
         delete=tuple(text_of(each) for each in items(member(tree, "delete"))),
         increment=_increments(member(tree, "increment")),
     )
+
+
+def _values(tree: Tree | None) -> tuple[Tree, ...]:
+    return () if tree is None else tuple(tree.pairs.values())
 
 
 def _increments(tree: Tree | None) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ import re2
 
 from readers import Unreadable
 from readers.tree import Kind, Tree
+from surfaces.mock_files.template_checks import check_path, check_templates
 from surfaces.model import (
     Compose,
     Generator,
@@ -84,7 +85,7 @@ def _literal_node(tree: Tree) -> ValueNode:
         example = (tree.plain(),) if is_small(tree, values=2_000, characters=100_000) else ()
         return ValueNode(type="array", items=read_node(first) if first else None, example=example)
     if tree.kind is Kind.STRING and "{{" in tree.text:
-        return ValueNode(type="string", source=Template(text=tree.text))
+        return ValueNode(type="string", source=_template(tree))
     value = tree.plain()
     kind = "integer" if isinstance(value, int) else "number"
     return ValueNode(type=_SCALARS.get(tree.kind, kind), example=(value,))
@@ -155,6 +156,7 @@ def _resolve(tree: Tree) -> Resolve:
     path = text_of(member(tree, "path"))
     if not path:
         raise unreadable_at(tree, "resolve requires path")
+    check_path(member(tree, "path"))
     fallback = member(tree, "fallback")
     return Resolve(
         path=path, fallback=None if fallback is None else text_of(fallback), **_affixes(tree)
@@ -179,11 +181,16 @@ def _part(tree: Tree) -> str | Generator | Resolve:
     raise unreadable_at(tree, "a part of compose is a text, {gen: …} or {resolve: …}")
 
 
+def _template(tree: Tree) -> Template:
+    check_templates(tree)
+    return Template(text=text_of(tree))
+
+
 _READERS: Final[Mapping[str, Callable[[Tree], Generator | Resolve | Compose | Template]]] = {
     "gen": read_generator,
     "resolve": _resolve,
     "compose": _compose,
-    "template": lambda tree: Template(text=text_of(tree)),
+    "template": _template,
 }
 
 

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from readers.json import is_text
+
 MAX_CALLS: Final = 5_000
 MAX_BODY: Final = 2**20  # characters
 MAX_PAIRS: Final = 200  # headers, query parameters
+MAX_NAMED: Final = 20  # reasons that name their call
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -34,6 +37,14 @@ class RecordedCall:
     response_headers: Pairs = ()
     response_body: str = ""
 
+    @property
+    def is_text(self) -> bool:
+        """Return whether all of its strings can be written to a file."""
+        pairs = (*self.params, *self.query, *self.request_headers, *self.response_headers)
+        texts = (self.method, self.path, self.surface, self.name, self.template)
+        bodies = (self.request_body, self.response_body)
+        return all(map(is_text, (*texts, *bodies, *(text for pair in pairs for text in pair))))
+
 
 @dataclass(slots=True)
 class Recording:
@@ -44,7 +55,13 @@ class Recording:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, call: RecordedCall) -> None:
-        if len(self.calls) >= MAX_CALLS:
+        if not call.is_text:
+            shown = f"{call.method} {call.surface}{call.path}"[:200]
+            shown = shown.encode(errors="replace").decode().replace("\0", "?")
+            named = len(self.left_out) < MAX_NAMED
+            which = shown if named else "a further call"
+            self.left_out[f"{which}: a string holds NUL or half of a surrogate pair"] += 1
+        elif len(self.calls) >= MAX_CALLS:
             self.left_out[f"more than {MAX_CALLS} calls"] += 1
         elif max(len(call.request_body), len(call.response_body)) > MAX_BODY:
             self.left_out["the body is larger than 1 MiB"] += 1

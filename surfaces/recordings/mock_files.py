@@ -161,10 +161,10 @@ def _base(call: RecordedCall) -> When:
 
 def _body_values(call: RecordedCall) -> Mapping[str, str]:
     text = call.request_body
-    if header(call.request_headers, "content-type").startswith(_FORM):
-        found: Iterable[tuple[str, str]] = parse_qsl(text, max_num_fields=200) if text else ()
-    else:
-        found = leaves(_json(text))
+    value = _json(text)  # whatever its type says: `curl -d` names every body a form
+    is_form = value is None and header(call.request_headers, "content-type").startswith(_FORM)
+    found: Iterable[tuple[str, str]]
+    found = parse_qsl(text, max_num_fields=200) if text and is_form else leaves(value)
     return {name: value for name, value in found if MASK not in value and not is_secret_name(name)}
 
 

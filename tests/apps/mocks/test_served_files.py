@@ -155,6 +155,7 @@ def test_an_edit_takes_effect_once_the_files_rest(shop: Path):
     ("path", "text", "line"),
     [
         ("mock/pets/listPets.yaml", "examples:\n  all: {response: [\n", 3),
+        ("mock/pets/listPets.yaml", EXAMPLES.replace("Rex", "'{{now}}'"), 3),
         ("mock/pets/listPets.metadata.yaml", "spec:\n  fallback: {mode: never}\n", 2),
         ("api/pets.yaml", "openapi: 3.0.3\n paths: x\n", 2),
     ],
@@ -339,6 +340,26 @@ def test_a_document_elsewhere_is_watched_once_another_one_names_it(shop: Path):
     write_files(shop, {"shared/list.yaml": EXAMPLES.replace("all:", "each:")})
     told.looks()
     assert told.example == "each"
+
+
+def test_an_unknown_dispatcher_is_a_warning_and_the_edit_takes_effect(shop: Path):
+    told = Told(shop)
+    write_files(
+        shop,
+        {
+            "mock/pets/listPets.metadata.yaml": "spec:\n  dispatcher: sequense\n",
+            "mock/pets/listPets.yaml": EXAMPLES.replace("all:", "every:"),
+        },
+    )
+    told.looks()
+
+    assert (told.example, told.kept) == ("every", [])
+    (reading,) = told.reloaded
+    (warning,) = reading.warnings
+    assert (warning.file, warning.line) == ("mock/pets/listPets.metadata.yaml", 2)
+    assert warning.detail.endswith("did you mean sequence?")
+    operation = reading.content.surfaces[0].operations[0]
+    assert (operation.mock.dispatcher, operation.mock.problems) == ("example", ())
 
 
 def test_the_exit_codes_are_those_of_the_other_commands():

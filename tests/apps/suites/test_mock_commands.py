@@ -82,6 +82,14 @@ def test_recorded_calls_become_mocks_that_lint_accepts(tmp_path, capsys):
     assert typed("lint", str(out), "--strict") == 0
 
 
+def test_a_recording_without_a_call_ends_with_an_error(tmp_path, capsys):
+    har = tmp_path / "empty.har"
+    har.write_text('{"log": {"entries": []}}')
+    assert typed("import", str(har), "--out", str(tmp_path / "out")) == 1
+    assert f"{har}: nothing was found in it that can be a mock" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_link_leads_nowhere_else(contract, tmp_path, capsys):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out").mkdir()

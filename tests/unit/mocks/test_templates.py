@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mocks.model.calls import MockRequest
-from mocks.model.paths import MISSING, parse_path, value_at
+from mocks.model.paths import MISSING, value_at
 from mocks.templates.scope import AnswerTooLarge, Names, Scope
 from mocks.templates.templates import MAX_EXPRESSIONS, BodyTemplate, TemplateInvalid, TextTemplate
+from surfaces.template_paths import parse_path, template_problems
 
 NAMES = Names(
     suite={
@@ -105,6 +106,47 @@ def test_every_root_is_resolved(text, wanted):
 )  # fmt: skip
 def test_what_is_unknown_is_empty(text):
     assert rendered(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{{reqest.path.id}}", '"reqest" is not known; did you mean request?'),
+        ("{{now}}", '"now" is not known; known: request, response, state, '),
+        ("{{Request.body}}", '"Request" is not known; did you mean request?'),
+        ("{{request.pth.id}}", 'request has no "pth"; did you mean path?'),
+        ("{{request.header.x}}", 'request has no "header"; did you mean headers?'),
+        ("{{request}}", "request needs a member: method, path, query, headers, body, rawBody"),
+        ("{{suite.name}}", 'suite has no "name"; '),
+        ("{{response.status}}", 'response has no "status"; known: body'),
+        ("{{match.exampel}}", 'match has no "exampel"; did you mean example?'),
+        ("{{request.query.a || stat.b || 'c'}}", '"stat" is not known; did you mean state?'),
+        ("{{upper(request.path.id)}}", 'there is no function "upper"; '),
+        ("{{ now() }}", 'there is no function "now"; '),
+        ("{{jsonPath request.body '$.x'}}", 'there is no function "jsonPath"; '),
+        ("{{randomValue type='UUID'}}", 'there is no function "randomValue"; '),
+        ("{{upper request.path.id}}", 'there is no function "upper"; '),
+        ("{{#if request.query.a}}", 'there is no function "#if"; '),
+        ("{{queryParam 'id'}}", 'there is no function "queryParam"; '),
+    ],
+)
+def test_a_path_or_function_that_does_not_exist_is_a_problem(text, says):
+    (problem,) = template_problems(f"a {text} b {{{{request.path.id}}}}")
+    assert problem.startswith(f"{text}: {says}"), problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plain", "{{request.path.absent}}", "{{request.query.a || 'x'}}", "{{request.headers}}",
+        "{{request.body.a[0]['b c']}}", "{{request/query/a}}", "{{state}}", "{{state.a}}",
+        "{{state['a.b']}}", "{{response.body}}", "{{response.body.a}}", "{{'{{'}}x}}",
+        "{{'now()'}}", "{{}}", "{{user name}}", "{{> part}}", "{{.a}}", "{{ a | b }}", "{ {now} }",
+        "{{suite.title}}{{operation.name}}{{execution.id}}{{match.example}}{{request.rawBody}}",
+    ],
+)  # fmt: skip
+def test_what_a_request_may_lack_and_what_is_no_expression_is_no_problem(text):
+    assert list(template_problems(text)) == []
 
 
 @pytest.mark.parametrize(

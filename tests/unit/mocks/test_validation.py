@@ -67,6 +67,40 @@ async def test_a_form_body_is_a_map_of_its_first_values():
     assert (await mocks.call("/pay/1", headers=headers, body=b"a=z")).status == 400
 
 
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (b'{"id": {"n": 7}}', b"json 7"),
+        (b' \n{"id": {"n": 7}, "x": "a=b&c"}', b"json 7"),
+        (b"id=7", b"form 7"),
+        (b'{"id": {"n": 7}', b"other "),
+        (b"{id=7}", b"other "),
+        (b"7", b"other "),
+        (b"[7]", b"other "),
+    ],
+)
+async def test_json_that_curl_calls_a_form_is_json_and_a_form_stays_one(body, answer):
+    mocks = mock_of(
+        "method: POST, path: /pay",
+        "json: {when: [{from: body, param: id.n, value: '7'}],"
+        " response: {body: 'json {{request.body.id.n}}'}}, "
+        "form: {when: [{from: body, param: id, value: '7'}],"
+        " response: {body: 'form {{request.body.id}}'}}, "
+        "other: {response: {body: 'other {{request.body.id}}'}}",
+    )
+    assert (await mocks.call("/pay", headers=FORM, body=body)).body == answer
+
+
+async def test_json_that_curl_calls_a_form_has_the_types_of_json():
+    schema = "{body: {type: object, properties: {n: {type: integer}}}}"
+    mocks = mock_of("method: POST, path: /pay", f"a: {{requestSchema: {schema}}}")
+    assert (await mocks.call("/pay", headers=FORM, body=b'{"n": 7}')).status == 200
+    assert (await mocks.call("/pay", headers=FORM, body=b'{"n": "7"}')).status == 400
+
+
 async def test_all_failed_constraints_are_listed_in_their_order():
     mocks = constrained(
         "{name: q, required: true}, {name: X-T, source: header, required: true},"

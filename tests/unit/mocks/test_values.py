@@ -79,7 +79,7 @@ async def test_the_key_comes_first_then_const_example_enum_and_the_type(node, wa
         ("type: number, example: 3, resolve: {path: request.body.x}", 3),
         ("type: string, enum: [e], resolve: {path: request.body.x, prefix: p}", "e"),
         ("type: string, resolve: {path: suite.id}", "shop"),
-        ("type: string, resolve: {path: suite.nothing, fallback: f}", "f"),
+        ("type: string, resolve: {path: state.nothing, fallback: f}", "f"),
         ("type: string, resolve: {path: operation.id, prefix: p-}", "p-pay"),
     ],
 )

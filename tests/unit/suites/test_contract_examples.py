@@ -418,3 +418,77 @@ def test_a_check_names_the_place_and_the_reason():
         ("/tags/0", "it must be one of the enum"),
         ("/no", "this member is not declared"),
     ]
+
+
+TEXT = '{ "cars": [ {"id": 5} ] }'
+CARS = {"cars": [{"id": 5}]}
+NULL_TYPE = {"type": ["object", "null"]}
+TYPELESS: dict[str, Any] = {"properties": {"cars": {}}}
+ALL_OF = {"allOf": [{"$ref": "#/components/schemas/Base"}, {"properties": {"cars": {}}}]}
+ANY_OF = {"oneOf": [{"type": "object"}, {"type": "array", "items": {}}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "wanted"),
+    [
+        ({"type": "object"}, TEXT, CARS),
+        ({"type": "array", "items": {}}, "[1, 2]\n", [1, 2]),
+        ({"$ref": "#/components/schemas/Base"}, TEXT, CARS),
+        (NULL_TYPE, TEXT, CARS),
+        (TYPELESS, TEXT, CARS),
+        (ALL_OF, TEXT, CARS),
+        (ANY_OF, TEXT, CARS),
+        ({"type": "string"}, TEXT, TEXT),
+        ({"type": ["object", "string"]}, TEXT, TEXT),
+        ({"oneOf": [{"type": "object"}, {"type": "string"}]}, TEXT, TEXT),
+        ({}, TEXT, TEXT),
+        ({"type": "object"}, '{"cars": ', '{"cars": '),
+        ({"type": "object"}, '{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
+        ({"type": "object"}, '{"a": "\\u0000"}', '{"a": "\\u0000"}'),
+        ({"type": "object"}, "12", "12"),
+        ({"type": "object"}, "[" * 100 + "]" * 100, "[" * 100 + "]" * 100),
+        ({"type": "object"}, "see the manual", "see the manual"),
+    ],
+)
+def test_an_example_of_json_that_is_written_as_a_text_is_answered_as_its_value(
+    schema, text, wanted
+):
+    components = {"schemas": {"Base": {"type": "object"}}}
+    for media in ({"example": text}, {"examples": {"a": {"value": text}}}):
+        found = _examples(
+            _document(_get(_200=_json(schema=schema, **media)), version="3.1.0",
+                      components=components)
+        )  # fmt: skip
+        assert json.loads(found[0].response.body or "") == wanted
+
+
+def test_texts_of_schemas_and_of_request_bodies_are_values_as_well():
+    schema = {"type": "object", "required": ["cars"], "properties": {"cars": {}}, "example": TEXT}
+    request = {"schema": {"type": "object"}, "examples": {"a": {"value": '{"kind": "a"}'}}}
+    found = _examples(
+        _document(
+            {"put": {"requestBody": {"content": {"application/json": request}},
+                     "responses": {"200": _json(schema=schema, examples={"a": {"value": TEXT}}),
+                                   "201": _json(schema=schema)}}}
+        )
+    )  # fmt: skip
+
+    assert ("body", "kind", "a") in {each for exchange in found for each in _when(exchange)}
+    by_status = {each.status: each for each in found}
+    assert json.loads(by_status["201"].response.body or "") == CARS
+
+
+def test_xml_that_is_written_as_a_text_stays_as_it_is():
+    media = {"schema": {"type": "object"}, "example": "{}"}
+    found = _examples(
+        _document(_get(_200={"description": "", "content": {"application/xml": media}}))
+    )
+    assert found[0].response.body == "{}"
+
+
+def test_the_curl_command_of_an_operation_sends_the_value_of_a_text():
+    media = {"schema": {"type": "object"}, "example": '{"kind": "a"}'}
+    document = _document({"put": {"requestBody": {"content": {"application/json": media}},
+                                  "responses": {"200": _json()}}})  # fmt: skip
+    (surface,) = hydrated({"api/shop.json": document}).typed
+    assert """'{"kind": "a"}'""" in surface.operations[0].curl_command

@@ -285,3 +285,74 @@ examples:
     assert "x-tenant: other evil" in words
     assert json.loads(words[-1]) == {"name": "it's", "card": {"type": "visa"}}
     assert "\n" not in found.only["curlCommand"]
+
+
+NOW = '"now" is not known'
+
+
+@pytest.mark.parametrize(
+    ("example", "line", "says"),
+    [
+        ("response:\n      body: 'at {{now}}'", 4, f"{{{{now}}}}: {NOW}"),
+        ("response:\n      body:\n        a: x\n        b: '{{now}}'", 6, NOW),
+        ("response:\n      body: {'{{now}}': 1}", 4, NOW),
+        ('response:\n      body: \'{"a": "{{now}}"}\'', 4, NOW),
+        ("response:\n      headers:\n        x-a: '{{request.pth.id}}'", 5, "did you mean path?"),
+        ("response:\n      headers: [{name: x-a, value: '{{now}}'}]", 4, NOW),
+        ("response:\n      mediaType: '{{now}}'", 4, NOW),
+        ("responseBody: '{{now}}'", 3, NOW),
+        ("responseHeaders: {x-a: '{{now}}'}", 3, NOW),
+        ("responseSchema:\n      body: {template: '{{upper(request.path.id)}}'}", 4, '"upper"'),
+        ("responseSchema:\n      body:\n        a: '{{now}}'", 5, NOW),
+        ("responseSchema:\n      body: {resolve: {path: request.pth.id}}", 4, "did you mean path?"),
+        ("responseSchema:\n      body: {resolve: {path: 'a b'}}", 4, "it is not a path"),
+        ("responseSchema:\n      body: {compose: [a, {resolve: {path: now}}]}", 4, NOW),
+        ("responseSchema:\n      headers: {properties: {x-a: {template: '{{now}}'}}}", 4, NOW),
+    ],
+)
+def test_an_unknown_path_or_function_of_a_template_is_an_error_with_its_line(example, line, says):
+    text = f"examples:\n  a:\n    {example}\n  good: {{response: {{body: '{{{{state.x}}}}'}}}}\n"
+    found = hydrated({"mock/s/op.yaml": text})
+
+    ((code, _, at, _),), (detail,) = found.warnings, found.details
+    assert (code, at) == ("mock_examples_invalid", line)
+    assert says in detail
+    assert detail.startswith('the example "a" is left out: ')
+    assert [each["name"] for each in found.only["exchanges"]] == ["good"]
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        "request: {body: '{{now}}', headers: {x-a: '{{now}}'}}",
+        "when: [{from: query, param: q, value: '{{now}}'}]",
+        'response: {body: \'{"a": "{{request.query[\\"b c\\"]}}"}\'}',
+        "responseSchema: {body: {const: '{{now}}'}}",
+    ],
+)
+def test_what_is_no_template_may_look_like_one(example):
+    assert len(exchanges(f"examples:\n  a:\n    {example}")) == 1
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "fallback: {mode: static, body: '{{now}}'}",
+        "fallback: {mode: static, status: '{{now}}'}",
+        "fallback: {mode: static, mediaType: '{{now}}'}",
+        "fallback: {mode: static, headers: {x-a: '{{now}}'}}",
+        "state: {lookupKeyTemplate: 'a:{{now}}'}",
+        "state: {mutationKeyTemplate: 'a:{{now}}'}",
+        "state: {transitions: [{set: {a: '{{now}}'}}]}",
+        "state: {transitions: [{mutationKeyTemplate: '{{now}}'}]}",
+    ],
+)
+def test_an_unknown_path_in_metadata_is_an_error_of_the_operation(spec):
+    mock = "examples: {a: {response: {body: ok}}}"
+    found = hydrated({"mock/s/op.yaml": mock, "mock/s/op.metadata.yaml": f"spec:\n  {spec}\n"})
+
+    ((code, _, at, _),), (detail,) = found.warnings, found.details
+    assert (code, at) == ("mock_metadata_invalid", 2)
+    assert NOW in detail
+    (surface,) = found.typed
+    assert surface.operations[0].mock.problems == (detail,)

@@ -171,6 +171,23 @@ def test_keys_of_metadata_that_mean_nothing(spec, says):
     assert says in message
 
 
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            "dispatcher: sequense",
+            '"sequense" is not known and treated as example; did you mean seq',
+        ),
+        ("dispatcher: uri_parts", "treated as example; known: example, script, sequence, random"),
+        ("adapter: grcp", "it is derived from the protocol; did you mean grpc?"),
+    ],
+)
+def test_a_value_that_a_default_stands_in_for_is_a_warning(spec, says):
+    ((code, how, line, message),) = _linted(f"  a: {OK}", spec)
+    assert (code, how, line) == ("unknown_value", "warning", 1)
+    assert says in message
+
+
 def test_known_keys_in_any_case_say_nothing():
     assert _linted(f"  a: {OK}", "DELAYMILLIS: 5, state: {lookupkeytemplate: a}") == []
 
@@ -187,3 +204,61 @@ def test_what_belongs_below_spec_and_how_many_keys_are_said():
     assert (first.file, first.line) == ("mock/shop/a.metadata.yaml", 2)
     assert first.detail == '"delayMillis" belongs below spec and is ignored here'
     assert len(others) == 20
+
+
+def _document_linted(path: str, document: Any, **more: str) -> list[tuple[str, str, str, str]]:
+    files = {path: json.dumps(document), **more}
+    made = hydrate({name: text.encode() for name, text in files.items()}, suite_id="s", base_url="")
+    return [(each.code, each.severity, each.file, each.message)
+            for each in lint_mocks(made.surfaces, made.warnings)]  # fmt: skip
+
+
+def test_examples_that_stay_texts_where_a_value_is_wanted():
+    texts = {"good": {"value": '{"id": 1}'}, "bad": {"value": '{"id": 1'}}
+    schema = {"type": "object"}
+    document = {
+        "openapi": "3.0.3",
+        "paths": {"/a/{b}": {
+            "get": {"responses": {
+                "200": {"content": {
+                    "application/json": {"schema": schema, "examples": texts},
+                    "application/xml": {"schema": schema, "example": "<a/>"},
+                }},
+                "400": {"$ref": "#/components/responses/Bad"},
+            }},
+            "put": {
+                "requestBody": {"content": {
+                    "application/vnd.a+json": {"schema": schema, "example": "nothing"},
+                    "text/json": {"schema": {"type": "string"}, "example": "nothing"},
+                }},
+                "responses": {"400": {"$ref": "#/components/responses/Bad"}},
+            },
+        }},
+        "components": {"responses": {"Bad": {"content": {
+            "application/json": {"schema": {"type": "array"}, "example": "12"},
+        }}}},
+    }  # fmt: skip
+
+    found = _document_linted("api/shop.json", document)
+
+    code = "mock_example_is_text"
+    assert {each[:3] for each in found} == {(code, "warning", "api/shop.json")}
+    operation = "/paths/~1a~1{b}"
+    assert [message.partition("is answered")[0].split()[-1] for *_, message in found] == [
+        "/components/responses/Bad/content/application~1json/example",
+        f"{operation}/get/responses/200/content/application~1json/examples/bad/value",
+        f"{operation}/put/requestBody/content/application~1vnd.a+json/example",
+    ]
+    assert "Expecting ',' delimiter (line 1, column 9 of the text)" in found[1][3]
+    assert found[0][3].endswith("it is neither an object nor an array")
+
+
+def test_an_example_of_a_contract_that_answers_nothing_is_not_looked_at():
+    media = {"schema": {"type": "object"}, "example": "nothing"}
+    operation = {"operationId": "getA", "responses": {"200": {"content": {
+        "application/json": media}}}}  # fmt: skip
+    document = {"openapi": "3.0.3", "paths": {"/a": {"get": operation}}}
+    mock = {"mock/shop/getA.yaml": "examples: {a: {response: {body: {}}}}"}
+
+    assert len(_document_linted("api/shop.json", document)) == 1
+    assert _document_linted("api/shop.json", document, **mock) == []

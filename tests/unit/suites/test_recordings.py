@@ -121,6 +121,18 @@ SECRETS = (
 )  # fmt: skip
 
 
+def test_json_that_was_recorded_as_a_form_tells_examples_apart():
+    form = (("Content-Type", "application/x-www-form-urlencoded"),)
+    calls = [
+        _call("POST", "/pay", 200, {"n": number}, request_headers=form, request_body=body)
+        for number, body in enumerate(('{"kind": "a"}', '{"kind": "b"}', "kind=c"))
+    ]
+    (examples,) = _exchanges(mock_files(calls, "shop").files).values()
+    assert [[(each.param, each.value) for each in example.when] for example in examples] == [
+        [("kind", "a")], [("kind", "b")], [("kind", "c")],
+    ]  # fmt: skip
+
+
 def test_no_credential_is_written():
     token, cookie, password, key, live, short, jwt = SECRETS
     calls = [
@@ -206,6 +218,80 @@ def test_saved_responses_of_a_postman_collection_are_examples():
     ]
     assert json.loads(cat.response.body or "") == {"name": "cat {{'{{'}}x}}"}
     assert [each.status for each in made["GET /api/pets/{petId}"]] == ["404"]
+
+
+BAD = ("a\\u0000b", "a\\ud800b")
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_string_of_a_har_file_leaves_out_its_entry_and_names_it(bad):
+    entries = [
+        _entry("https://shop.test/a", text='{"a": 1}'),
+        _entry("https://shop.test/b?key=hunter2", text="BAD"),
+        _entry("https://shop.test/logo.png", kind="image/png", text="BAD"),
+        _entry("https://shop.test/BAD"),
+        _entry("https://shop.test/c", comment="BAD"),
+        _entry("https://shop.test/d", request={"headers": [{"name": "x-a", "value": "BAD"}]}),
+    ]
+    found = _imported("x.har", _har(*entries).replace(b"BAD", bad.encode()))
+
+    reason = "a string holds NUL or half of a surrogate pair"
+    assert dict(found.left_out) == {
+        f"GET shop.test/b: {reason}": 1,
+        "a page, a picture, a script or a CORS preflight": 1,
+        f"GET shop.test/a?b: {reason}": 1,
+        f"GET shop.test/d: {reason}": 1,
+    }
+    made = _exchanges({path: text.decode() for path, text in found.files.items()})
+    assert list(made) == ["GET /a", "GET /c"]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_string_of_a_collection_leaves_out_its_response(bad):
+    text = json.dumps(COLLECTION).replace('"gone"', f'"{bad}"').replace("Pet Shop", f"Pets {bad}")
+    found = _imported("c.json", text.encode())
+    assert found.left_out["GET /api/pets/{petId}: a string holds NUL or half of a surrogate pair"]
+    assert found.examples == 1
+
+
+def test_many_bad_strings_are_counted_and_not_all_named():
+    content = _har(
+        _entry("https://shop.test/a"),
+        *(_entry(f"https://shop.test/a{number}", text="BAD") for number in range(50)),
+    )
+    found = _imported("x.har", content.replace(b"BAD", b"\\u0000"))
+    assert len(found.left_out) == 21
+    assert max(found.left_out.values()) == 30
+
+
+def test_a_bad_string_of_a_contract_still_refuses_it():
+    document = '{"openapi": "3.0.0", "paths": {"/a": {"get": {"summary": "\\u0000"}}}}'
+    with pytest.raises(Unreadable, match="surrogate"):
+        _imported("x.json", document.encode())
+
+
+def test_a_collection_in_the_envelope_of_postmans_api_is_read():
+    found = _imported("c.json", json.dumps({"collection": COLLECTION}).encode())
+    assert (found.kind, found.surfaces) == ("Postman", {"pet-shop": 2})
+    for inner in ("{}", json.dumps([COLLECTION]), '{"item": []}'):
+        with pytest.raises(Unreadable, match="neither"):
+            _imported("c.json", f'{{"collection": {inner}}}'.encode())
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({**COLLECTION, "item": []}, "that can be a mock"),
+        ({"collection": {**COLLECTION, "item": []}}, "that can be a mock"),
+        ({**COLLECTION, "item": COLLECTION["item"][1:]},
+         r"; left out: a request without a saved response \(1 times\)"),
+        ({"log": {"entries": []}}, "that can be a mock"),
+        ({"log": {"entries": [_entry("https://a.test/b", kind="font/x")]}}, "; left out: a page"),
+    ],
+)  # fmt: skip
+def test_a_recording_without_anything_to_answer_is_refused_and_says_so(document, says):
+    with pytest.raises(Unreadable, match=f"nothing was found in it.*{says}"):
+        _imported("c.json", json.dumps(document).encode())
 
 
 def test_a_contract_brings_the_files_that_it_refers_to():

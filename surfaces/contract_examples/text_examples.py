@@ -1,0 +1,131 @@
+"""Examples of JSON that are written as texts, as many converters of contracts leave them.
+
+Where the schema wants an object or array, and the text is the JSON of one, that value is meant.
+(reference: control-plane 6.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from readers import Unreadable
+from readers.json import read_json
+from surfaces.contract_examples.flat_schemas import Flat, flatten_schemas
+from surfaces.json_documents import JsonDocuments, Located
+
+MAX_TEXT: Final = 2 * 2**20  # bytes
+MAX_EXAMPLES: Final = 50  # of a message, that are looked at
+_MAX_DEPTH: Final = 4  # of oneOf and anyOf in one another
+_CONTAINERS: Final = frozenset(("object", "array"))
+
+
+def intended_value(documents: JsonDocuments, value: Any, schema: Located) -> Any:
+    """Return the value that a text stands for if its schema admits no text, else the value."""
+    is_text = isinstance(value, str) and wants_container(documents, schema)
+    return container_of(value) if is_text else value
+
+
+def container_of(value: Any) -> Any:
+    """Return the object or array that a text is the JSON of, any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return read_container(value)
+    except Unreadable:
+        return value
+
+
+def read_container(text: str) -> Any:
+    """Return the object or array that a text is the JSON of; raise Unreadable for any other."""
+    found = read_json(text.encode(errors="surrogatepass"), max_bytes=MAX_TEXT)
+    if not isinstance(found, dict | list):
+        raise Unreadable("it is neither an object nor an array")
+    return found
+
+
+def wants_container(documents: JsonDocuments, schema: Located, depth: int = 0) -> bool:
+    """Return whether a schema admits objects or arrays and no text."""
+    if not isinstance(schema.value, dict):
+        return False
+    flat = flatten_schemas(documents, [schema])
+    if is_container(flat):
+        return True
+    if flat.types is not None or depth >= _MAX_DEPTH:
+        return False
+    return any(
+        all(wants_container(documents, each, depth + 1) for each in group) for group in flat.groups
+    )
+
+
+def is_container(flat: Flat) -> bool:
+    """Return whether a flat schema names an object or array and no text, or has its keywords."""
+    if flat.types is None:
+        return flat.type in _CONTAINERS
+    return "string" not in flat.types and not _CONTAINERS.isdisjoint(flat.types)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadText:
+    """A text where an object or array is wanted, that is the JSON of none: where it is, and why."""
+
+    file: str
+    pointer: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PointedValue:
+    """A value of a document with its JSON pointer."""
+
+    at: Located
+    pointer: str
+
+    def get(self, name: str) -> _PointedValue:
+        escaped = name.replace("~", "~0").replace("/", "~1")
+        return _PointedValue(self.at.get(name), f"{self.pointer}/{escaped}")
+
+    def below(self, name: str) -> Iterator[_PointedValue]:
+        listed = self.get(name)
+        for key in listed.at.value if isinstance(listed.at.value, dict) else ():
+            yield listed.get(key)
+
+    def resolve(self, documents: JsonDocuments) -> _PointedValue:
+        """Return the place that a `$ref` leads to; of several in a row, named by the first."""
+        reference = self.at.value.get("$ref") if isinstance(self.at.value, dict) else None
+        if not isinstance(reference, str):
+            return self
+        return _PointedValue(documents.resolve(self.at), reference.partition("#")[2])
+
+
+def unread_texts(
+    documents: JsonDocuments, operation: Located, pointer: str
+) -> Iterator[UnreadText]:
+    """Yield the texts among the JSON examples of an operation that stay texts.
+
+    `pointer` is that of the operation in its document.
+    """
+    place = _PointedValue(operation, pointer)
+    for message in (place.get("requestBody"), *place.below("responses")):
+        for media in message.resolve(documents).below("content"):
+            kind = media.pointer.rpartition("/")[2].partition(";")[0].lower()
+            if kind.endswith(("~1json", "+json")):
+                yield from _unread_texts_of_media(documents, media)
+
+
+def _unread_texts_of_media(documents: JsonDocuments, media: _PointedValue) -> Iterator[UnreadText]:
+    named = (each.resolve(documents).get("value")
+             for each in islice(media.below("examples"), MAX_EXAMPLES))  # fmt: skip
+    for example in (media.get("example"), *named):
+        text = example.at.value
+        if not isinstance(text, str) or not wants_container(documents, media.at.get("schema")):
+            continue
+        try:
+            read_container(text)
+        except Unreadable as error:
+            reason = error.reason
+            if error.line:
+                reason += f" (line {error.line}, column {error.column} of the text)"
+            yield UnreadText(example.at.file, example.pointer, reason)
