@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -53,6 +54,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     Workers that collect in different seconds would have different tests, and run none of them.
     """
     return argname if isinstance(val, bytes) and len(val) > 32 else None
+
+
+def pytest_collection_finish() -> None:
+    """Keep what stays until the end, 250,000 objects, out of each collection: 3 % of the CPU."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

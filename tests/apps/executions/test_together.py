@@ -12,7 +12,7 @@ from apps.executions.services import cancellations
 from tests.apps.executions.runs import Worker, booted_run, node
 from tests.support.threads import at_once
 
-pytestmark = pytest.mark.store
+pytestmark = [pytest.mark.store, pytest.mark.slow]  # many threads at once
 
 
 @pytest.mark.parametrize("_round", range(5))

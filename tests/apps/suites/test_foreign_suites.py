@@ -24,6 +24,8 @@ from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
 from tests.support.mocks import Mocks
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 CORPUS = Path(__file__).parents[2] / "corpus"
 EXPECTED: dict[str, dict[str, Any]] = yaml.safe_load((CORPUS / "expected.yaml").read_text())
 SUITES = sorted(EXPECTED)

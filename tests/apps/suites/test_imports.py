@@ -11,6 +11,8 @@ from django.core.management import call_command
 from apps.suites import api, selectors
 from apps.suites.selectors import TopologyInvalid
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 CHILD = """
 pg = service.run(name = "pg", image = "a:1")
 psp = service.run(name = "psp", image = "a:1")

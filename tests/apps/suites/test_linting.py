@@ -11,6 +11,8 @@ from apps.suites import api
 from apps.suites.authoring import checks
 from tests.apps.suites.test_imports import EXAMPLES, typed
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 GOOD = """
 db = service.run(name = "db", image = "a:1", ports = [1])
 test.run(name = "t", file = "t.sh", image = "a:1", after = [db])

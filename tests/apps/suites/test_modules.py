@@ -19,6 +19,8 @@ from tests.support import module_reference
 from tests.support.parts import need
 from tests.support.servers import free_port
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 POSTGRES = (
     'load("@partita/postgres", "pg", "connect", "query", "insert", "upsert", "select", '
     '"delete", "url")\n'

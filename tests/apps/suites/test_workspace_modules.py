@@ -12,6 +12,8 @@ from django.conf import settings as project
 from apps.suites.authoring import checks
 from tests.support.files import write_files
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 ROOT = Path(__file__).resolve().parents[3]
 USE = 'load("@acme/things", "make")\nmake("t")\n'
 MAKE = """
