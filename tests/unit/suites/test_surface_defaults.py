@@ -297,7 +297,7 @@ def test_an_unknown_dispatcher_or_adapter_is_a_warning_only(spec):
         {"mock/pay/op.metadata.yaml": f"spec: {{{spec}}}", "mock/pay/op.yaml": EXAMPLES}
     )
 
-    assert found.codes == ["mock_metadata_invalid"]
+    assert found.codes == ["unknown_value"]
     assert found.only["dispatcher"] == "example"
     assert found.only["mockMetadata"]["adapter"] == "rest"
     assert found.only["mockMetadata"]["problems"] == []
