@@ -44,7 +44,7 @@ def type_in(up: Up, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-c", command.replace("./partita", program)],
         cwd=ROOT, env=known, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_the_guide_can_be_followed(place: tuple[Path, Up]):
 
     ended = subprocess.run(
         ["bash", "-c", f"exec 2>&1\n{script}"],
-        cwd=folder, env=known, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=known, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
     said = ended.stdout.split("\x1e\x1e")
