@@ -11,6 +11,8 @@ from apps.suites.authoring import checks
 from apps.suites.evaluator import process
 from apps.suites.lifespan import launchable_suites
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 GOOD = 'task.run("t", image="busybox:1.36")\n'
 CONTRACT = "{openapi: 3.1.0, paths: {/goods: {get: {operationId: listGoods}}}}"
 DEFINITION_KEYS = {

@@ -10,6 +10,8 @@ import pytest
 from apps.suites import selectors
 from apps.suites.evaluator.process import CHILDREN
 
+pytestmark = pytest.mark.slow  # a process for each evaluation
+
 T = 'task.run("t", image="x")\n'
 
 
