@@ -86,7 +86,6 @@ class MockPlane:
         started = time.monotonic()
         given = dict(scope["headers"])
         route = self._routes.find(scope, started)
-        late: BodyTooSlow | None = None
         if (
             route is not None
             and (ready := self._ready.prepare(route.operation).ready) is not None
@@ -99,17 +98,11 @@ class MockPlane:
             try:
                 await self._ready.send(ready, route, call, given=given, started=started)
             except BodyTooSlow as error:
-                late = error
-            else:
-                return
-        exchange = HttpExchange(
-            scope, receive, send, started=started, given=given, request_id=request_id_of(given)
-        )
-        if late is not None and route is not None:
-            _set_route(exchange, route)
-            await self._refuse(exchange, late)
+                exchange = _begin_exchange(call, given, started)
+                _set_route(exchange, route)
+                await self._refuse(exchange, error)
             return
-        await self._serve(exchange, route)
+        await self._serve(_begin_exchange((scope, receive, send), given, started), route)
 
     async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
         """Answer; an exception becomes a problem document (the fault barrier)."""
@@ -310,6 +303,12 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
+
+
+def _begin_exchange(
+    call: tuple[Scope, Receive, Send], given: Mapping[bytes, bytes], started: float
+) -> HttpExchange:
+    return HttpExchange(*call, started=started, given=given, request_id=request_id_of(given))
 
 
 def _set_route(exchange: HttpExchange, route: Route) -> None:
