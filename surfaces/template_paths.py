@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from readers.diagnostics import nearest_advice
@@ -22,7 +23,7 @@ _STEP: Final = re.compile(
 _QUOTED: Final = r"""(?:"[^"]*"|'[^']*')"""
 QUOTED: Final = re.compile(_QUOTED)
 EXPRESSION: Final = re.compile(rf"""\{{\{{((?:[^"'{{}}]|{_QUOTED})*)\}}\}}""")
-ALTERNATIVE: Final = re.compile(rf"""((?:[^"'|]|{_QUOTED})*)(\|\||\Z)""")
+_ALTERNATIVE: Final = re.compile(rf"""((?:[^"'|]|{_QUOTED})*)(\|\||\Z)""")
 # the members of each root; () are those that a record has
 _ROOTS: Final[Mapping[str, tuple[str, ...]]] = {
     "request": ("method", "path", "query", "headers", "body", "rawBody"),
@@ -66,32 +67,38 @@ def _step(found: re.Match[str]) -> Step:
     raise AssertionError("a step has one of these groups")
 
 
+class NoExpression(ValueError):
+    """What stands between the braces is text."""
+
+
+def alternatives(inner: str) -> Iterator[str]:
+    """Yield the paths and quoted texts of an expression; raise NoExpression at anything else."""
+    at = 0
+    while True:
+        found = _ALTERNATIVE.match(inner, at)
+        if found is None:
+            raise NoExpression
+        yield found[1].strip()
+        if not found[2]:
+            return
+        at = found.end()
+
+
 def template_problems(text: str) -> Iterator[str]:
     """Yield why expressions of a template can never have a value: unknown paths and functions.
 
     What a request or a record may lack is no problem, and neither is what is no expression.
     """
     for found in EXPRESSION.finditer(text) if "{{" in text else ():
-        for alternative in _alternatives(found[1]):
-            if reason := _problem(alternative):
-                yield f"{found[0][:80]}: {reason}"
+        with suppress(NoExpression):
+            for alternative in alternatives(found[1]):
+                if alternative[:1] not in ("", '"', "'") and (reason := _problem(alternative)):
+                    yield f"{found[0][:80]}: {reason}"
 
 
 def path_problem(path: str) -> str:
     """Return why a path can never lead to a value, "" if it may."""
     return _problem(path.strip()) or ("" if parse_path(path.strip()) else "it is not a path")
-
-
-def _alternatives(inner: str) -> Iterator[str]:
-    """Yield the paths of an expression, and what stands in place of one."""
-    at = 0
-    while found := ALTERNATIVE.match(inner, at):
-        alternative = found[1].strip()
-        if alternative and QUOTED.match(alternative) is None:
-            yield alternative
-        if not found[2]:
-            return
-        at = found.end()
 
 
 def _problem(alternative: str) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from mocks.model.paths import MISSING, json_text, value_at
 from mocks.templates.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Text, Value
-from surfaces.template_paths import ALTERNATIVE, EXPRESSION, QUOTED, Step, parse_path
+from surfaces.template_paths import EXPRESSION, QUOTED, NoExpression, Step, alternatives, parse_path
 
 JSON: Final = "application/json"
 MAX_EXPRESSIONS: Final = 1_000  # of a template
@@ -177,7 +177,7 @@ def _expression(inner: str, names: Names, whole: str) -> str | Expression:
     """Return an expression, folded to a text where no request decides; `whole` if it is none."""
     try:
         found = list(_alternatives(inner, names))
-    except TemplateInvalid:
+    except (TemplateInvalid, NoExpression):
         return whole
     if len(found) == 1 and isinstance(found[0], str):
         return found[0]
@@ -216,21 +216,13 @@ def _first_of(texts: list[Text]) -> Text:
 
 
 def _alternatives(inner: str, names: Names) -> Iterator[PathReader | str]:
-    at = 0
-    while True:
-        found = ALTERNATIVE.match(inner, at)
-        if found is None:
-            raise TemplateInvalid("no expression")
-        alternative = found[1].strip()
+    for alternative in alternatives(inner):
         if alternative[:1] in ('"', "'"):
             if QUOTED.fullmatch(alternative) is None:
-                raise TemplateInvalid("no expression")
+                raise NoExpression
             yield alternative[1:-1]
         else:
             yield compile_path(alternative, names)
-        if not found[2]:
-            return
-        at = found.end()
 
 
 class TextTemplate:
