@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -20,6 +19,7 @@ from apps.executions.services.start_forecasts import forecast_pace
 from apps.executions.services.step_queue import workspace_count
 from apps.operations.api import CachedReads
 from apps.platform_settings.services.live_settings import live_settings
+from kernel.garbage import collect_seldom
 from kernel.redaction import known_secrets
 from tests.support import mongo_queries
 from tests.support.broken import broken, quick_loops
@@ -58,8 +58,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def pytest_collection_finish() -> None:
     """Keep what stays until the end, 250,000 objects, out of each collection: 3 % of the CPU."""
-    gc.collect()
-    gc.freeze()
+    collect_seldom()
 
 
 @pytest.hookimpl(wrapper=True)
