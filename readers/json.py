@@ -73,6 +73,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     return made
 
 
+def escape_pointer(name: str) -> str:
+    """Return a name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 def is_text(value: str) -> bool:
     """Return whether a string holds neither NUL nor half of a surrogate pair."""
     return _NOT_TEXT.search(value) is None

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kernel.errors import FileWarning
 from readers.diagnostics import Diagnostic, Severity
-from surfaces.contract_examples.openapi_examples import OpenApiExamples, is_json
+from surfaces.contract_examples.openapi_examples import OpenApiExamples
 from surfaces.contract_examples.schema_checks import Problem, is_of_type, problems
 from surfaces.json_documents import Located
 from surfaces.model import (
@@ -26,6 +26,7 @@ from surfaces.model import (
     has_own_answers,
 )
 from surfaces.samples import SampleBudget, Sampler
+from surfaces.schemas import is_json
 
 DEAD: Final = "mock_unreachable_example"
 IMPOSSIBLE: Final = "mock_impossible_condition"

@@ -158,6 +158,12 @@ def _child(tree: Tree, key: str) -> Tree | None:
     return tree.get(key)
 
 
+def is_json(media_type: str) -> bool:
+    """Return whether a media type, with or without parameters, is one of JSON."""
+    kind = media_type.partition(";")[0].strip().lower()
+    return kind.endswith(("/json", "+json"))
+
+
 def as_text(value: Any) -> str:
     """Return a value as a parameter carries it."""
     if isinstance(value, str):

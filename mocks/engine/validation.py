@@ -14,7 +14,8 @@ import re2
 from kernel.errors import FieldErrorDocument, PlatformError
 from mocks.engine.responses import HEADER_NAME, header_value
 from mocks.model.calls import MockRequest
-from mocks.templates.values import coerce, escape_pointer, is_coerced
+from mocks.templates.values import coerce, is_coerced
+from readers.json import escape_pointer
 from surfaces.model import ParameterConstraint, ValueNode
 from surfaces.template_paths import parse_path
 

@@ -15,6 +15,7 @@ from kernel.errors import FieldError, PlatformError
 from mocks.model.paths import MISSING
 from mocks.templates.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import TextTemplate, compile_path
+from readers.json import escape_pointer
 from surfaces.model import Compose, Generator, Resolve, ValueNode
 
 _ALPHANUMERIC: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -83,11 +84,6 @@ def _plain(node: ValueNode, names: Names, pointer: str) -> Value:
         return lambda scope: [item(scope)]
     default = _DEFAULTS.get(node.type, "")
     return lambda _scope: default
-
-
-def escape_pointer(name: str) -> str:
-    """Escape a name as JSON pointers have it."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _coerce(make: Value, node: ValueNode, pointer: str, default: Value) -> Value:

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote
 
+from readers.json import escape_pointer
 from surfaces.contract_examples.request_examples import RequestExamples
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
@@ -26,7 +27,7 @@ from surfaces.contract_examples.text_examples import (
 from surfaces.contract_examples.xml_samples import xml_text
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, Exchange, Message
-from surfaces.schemas import as_text
+from surfaces.schemas import as_text, is_json
 
 MAX_EXCHANGES: Final = 100  # of an operation
 MAX_EXAMPLES: Final = 50  # of a response
@@ -67,8 +68,7 @@ class OpenApiExamples:
 
     def unread_texts(self) -> Iterator[UnreadText]:
         """Yield the JSON examples that are texts and stay so, though their schema wants a value."""
-        template = self.template.replace("~", "~0").replace("/", "~1")
-        pointer = f"/paths/{template}/{self.method}"
+        pointer = f"/paths/{escape_pointer(self.template)}/{self.method}"
         return unread_texts(self.documents, self.operation(), pointer)
 
     def request(self) -> RequestExamples:
@@ -250,11 +250,6 @@ def chosen_media(message: Located) -> tuple[str, Located]:
         kind = "text/plain" if media.get("schema", "type").value == "string" else "application/json"
         return kind, media
     return chosen, media
-
-
-def is_json(media_type: str) -> bool:
-    kind = media_type.partition(";")[0].strip().lower()
-    return kind.endswith(("/json", "+json"))
 
 
 def body_text(documents: JsonDocuments, media_type: str, media: Located) -> str | None:

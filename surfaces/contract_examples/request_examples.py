@@ -14,7 +14,7 @@ from typing import Any, Final
 from surfaces.contract_examples.text_examples import intended_value
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, Message
-from surfaces.schemas import as_text
+from surfaces.schemas import as_text, is_json
 
 MAX_PARAMETERS: Final = 50
 MAX_CONDITIONS: Final = 20  # of an example
@@ -50,7 +50,7 @@ class RequestExamples:
                 example = self.documents.resolve(Located(each, request.file))
                 if isinstance(example.value, dict) and "value" in example.value:
                     value = example.value["value"]
-                    if "json" in kind.lower():
+                    if is_json(kind):
                         value = intended_value(self.documents, value, place.get("schema"))
                     found.setdefault(name, value)
         return found

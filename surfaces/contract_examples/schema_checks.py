@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from readers.json import escape_pointer
 from surfaces.contract_examples.pattern_samples import matcher
 from surfaces.json_documents import JsonDocuments, Located
 
@@ -145,7 +146,7 @@ class Checks:
         patterns = at.members("patternProperties")
         others = at.value.get("additionalProperties", True)
         for name, each in value.items():
-            below = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+            below = f"{pointer}/{escape_pointer(name)}"
             schemas = [declared[name]] if name in declared else []
             schemas += [
                 found for key, found in patterns.items() if (re := matcher(key)) and re.search(name)

@@ -12,9 +12,10 @@ from itertools import islice
 from typing import Any, Final
 
 from readers import Unreadable
-from readers.json import read_json
+from readers.json import escape_pointer, read_json
 from surfaces.contract_examples.flat_schemas import Flat, flatten_schemas
 from surfaces.json_documents import JsonDocuments, Located
+from surfaces.schemas import is_json
 
 MAX_TEXT: Final = 2 * 2**20  # bytes
 MAX_EXAMPLES: Final = 50  # of a message, that are looked at
@@ -84,13 +85,12 @@ class _PointedValue:
     pointer: str
 
     def get(self, name: str) -> _PointedValue:
-        escaped = name.replace("~", "~0").replace("/", "~1")
-        return _PointedValue(self.at.get(name), f"{self.pointer}/{escaped}")
+        return _PointedValue(self.at.get(name), f"{self.pointer}/{escape_pointer(name)}")
 
-    def below(self, name: str) -> Iterator[_PointedValue]:
+    def below(self, name: str) -> Iterator[tuple[str, _PointedValue]]:
         listed = self.get(name)
         for key in listed.at.value if isinstance(listed.at.value, dict) else ():
-            yield listed.get(key)
+            yield key, listed.get(key)
 
     def resolve(self, documents: JsonDocuments) -> _PointedValue:
         """Return the place that a `$ref` leads to; of several in a row, named by the first."""
@@ -108,16 +108,16 @@ def unread_texts(
     `pointer` is that of the operation in its document.
     """
     place = _PointedValue(operation, pointer)
-    for message in (place.get("requestBody"), *place.below("responses")):
-        for media in message.resolve(documents).below("content"):
-            kind = media.pointer.rpartition("/")[2].partition(";")[0].lower()
-            if kind.endswith(("~1json", "+json")):
+    responses = (each for _, each in place.below("responses"))
+    for message in (place.get("requestBody"), *responses):
+        for kind, media in message.resolve(documents).below("content"):
+            if is_json(kind):
                 yield from _unread_texts_of_media(documents, media)
 
 
 def _unread_texts_of_media(documents: JsonDocuments, media: _PointedValue) -> Iterator[UnreadText]:
     named = (each.resolve(documents).get("value")
-             for each in islice(media.below("examples"), MAX_EXAMPLES))  # fmt: skip
+             for _, each in islice(media.below("examples"), MAX_EXAMPLES))  # fmt: skip
     for example in (media.get("example"), *named):
         text = example.at.value
         if not isinstance(text, str) or not wants_container(documents, media.at.get("schema")):

@@ -17,6 +17,7 @@ from rest_framework.viewsets import ViewSetMixin
 from apps.http.json_body import MAX_BODY_BYTES, PayloadTooLarge, parse_json
 from apps.http.responses import is_not_modified, is_precondition_met, strong_etag
 from kernel.errors import FieldError, InvalidInput, PlatformError
+from readers.json import escape_pointer
 
 PAGING: Final = frozenset({"limit", "cursor"})
 _FIELD_CODES: Final = frozenset(
@@ -277,5 +278,4 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _below(pointer: str, key: object) -> str:
-    escaped = str(key).replace("~", "~0").replace("/", "~1")
-    return f"{pointer}/{escaped}"
+    return f"{pointer}/{escape_pointer(str(key))}"
