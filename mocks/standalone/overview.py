@@ -124,6 +124,8 @@ def _page(served: ServedSuite) -> Iterator[str]:
     title = escape(content.title)
     yield "<!doctype html>"
     yield f'<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+    yield '<meta name="viewport" content="width=device-width">'
+    yield '<meta name="color-scheme" content="light dark">'
     yield f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
     for surface in content.surfaces:
         yield from _section(surface)
