@@ -29,7 +29,7 @@ paths:
       summary: "All <b>pets</b>"
       responses: {"200": {description: ok}}
     delete: {operationId: dropPets, responses: {"204": {description: ok}}}
-  /pets/{id}: {get: {operationId: getPet, responses: {"200": {description: ok}}}}
+  "/pets/{id}/<i>": {get: {operationId: getPet, responses: {"200": {description: ok}}}}
 """
 PAGE = """\
 examples:
@@ -91,10 +91,11 @@ async def test_a_browser_gets_a_page_whose_texts_are_escaped(client: httpx.Async
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert "<script" not in answer.text
+    assert "<i>" not in answer.text
     assert "Pets &lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
     assert "All &lt;b&gt;pets&lt;/b&gt;" in answer.text
     assert '<a href="/mocks/rest/shop/pets/pets"><b>GET</b> /pets</a>' in answer.text
-    assert "/pets/{id}" in answer.text
+    assert "/pets/{id}/&lt;i&gt;" in answer.text
     assert "mock/pets/getPet.metadata.yaml:1:" in answer.text
 
 

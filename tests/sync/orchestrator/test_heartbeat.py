@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -127,4 +128,23 @@ def test_a_shutdown_gives_the_task_back_uncounted_and_restored(world):
     run_task(task.id, world.ports(), stopping=stopping)
     task = world.again(task)
     assert (task.state, task.error["code"], task.max_attempts) == ("RETRYING", "worker_lost", 7)
+    assert world.values() == {"a": "1"}
+
+
+def test_a_shutdown_between_two_operations_still_gives_back_what_was_written(world):
+    """Sync invariant 16."""
+    stopping = threading.Event()
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.commit_and_push({"app.yaml": "a: 2\n"})
+    write = world.sink.write
+
+    def write_and_stop(destination: Any, puts: Any, mark: Any) -> None:
+        write(destination, puts, mark)
+        stopping.set()
+
+    world.sink.write = write_and_stop
+    run_task(task.id, world.ports(), stopping=stopping)
+
+    task = world.again(task)
+    assert (task.state, task.error["code"]) == ("RETRYING", "worker_lost")
     assert world.values() == {"a": "1"}
