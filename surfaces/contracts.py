@@ -59,12 +59,16 @@ class ContractOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """A contract file; `name` is what its surface is called if no mock says so."""
+    """A contract file; `name` is what its surface is called if no mock says so.
+
+    `other_names` tell it from other contracts of that name.
+    """
 
     path: str
     protocol: str
     title: str = ""
     name: str = ""
+    other_names: tuple[str, ...] = ()
     description: str = ""
     operations: tuple[ContractOperation, ...] = ()
 

@@ -18,6 +18,7 @@ DISPATCHERS: Final = ("example", "script", "sequence", "random")
 FALLBACK_MODES: Final = ("static", "example", "proxy")
 PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
 CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "state")
+SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
 JsonScalar = str | int | float | bool | None
 
 
