@@ -136,7 +136,7 @@ class _OpenApiReader:
         sample = media_sample(self.references, media)
         if isinstance(sample, str) and "json" not in chosen.lower():
             return chosen, bounded_body(sample)
-        if "json" in chosen.lower() or "*" in chosen:
+        if sample is not None and ("json" in chosen.lower() or "*" in chosen):
             if isinstance(sample, str):
                 schema = Located(media.get("schema").tree.plain(), media.file)
                 sample = intended_value(self.sources.documents, sample, schema)
