@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
@@ -23,6 +23,7 @@ from readers.json import EXTRA_DATA, read_json, refuse_bad_strings
 from surfaces.hydration import surfaces_of
 from surfaces.recordings import MockFiles, Recording, calls_of_har, calls_of_postman, mock_files
 from surfaces.recordings.har import is_har
+from surfaces.recordings.microcks import is_microcks, stubs_of_microcks
 from surfaces.recordings.postman import is_postman
 from surfaces.recordings.stubs import Stubs
 from surfaces.recordings.wiremock import is_wiremock, stubs_of_wiremock
@@ -77,53 +78,68 @@ def _convert_mocks(name: str, document: Any, beside: Beside, surface: str) -> Im
         return _import_recording("Postman", found, surface or slug(found.title), name)
     if is_wiremock(document):
         stubs = stubs_of_wiremock({name: document}, lambda path: beside(f"__files/{path}"))
-        return _import_stubs("WireMock", stubs, surface, name)
+        return _import_stubs("WireMock", [stubs], surface, name)
+    if is_microcks(document):
+        refuse_bad_strings(document)
+        return _import_stubs("Microcks", stubs_of_microcks({name: document}), surface, name)
     raise Unreadable(
-        "neither OpenAPI, Swagger, AsyncAPI, a Postman collection, HAR nor a mapping of WireMock"
+        "neither OpenAPI, Swagger, AsyncAPI, a Postman collection, HAR, a mapping of WireMock nor "
+        "examples of Microcks"
     )
 
 
 def convert_folder(name: str, files: Mapping[str, bytes], *, surface: str = "") -> Imported:
-    """Return the files that a folder of mappings of WireMock becomes; raise Unreadable.
+    """Return the files that a folder of WireMock or Microcks becomes; raise Unreadable.
 
     `files` are by their path in the folder: `mappings/**.json` (or `**.json` without any) and
-    `__files/**`.
+    `__files/**`, or documents of Microcks.
     """
-    listed = sorted(path for path in files if path.lower().endswith(".json"))
-    mappings = [path for path in listed if path.startswith("mappings/")]
-    documents: dict[str, Any] = {}
     said: Counter[str] = Counter()
+    documents = dict(_stub_documents(files, said))
+    microcks = {path: each for path, each in documents.items() if is_microcks(each)}
+    if microcks:
+        found = _import_stubs("Microcks", stubs_of_microcks(microcks), surface, name)
+    elif documents:
+        stubs = stubs_of_wiremock(documents, lambda path: files.get(f"__files/{path}"))
+        found = _import_stubs("WireMock", [stubs], surface, name)
+    else:
+        raise Unreadable("no mapping of WireMock (mappings/*.json), no examples of Microcks in it")
+    found.left_out += said
+    return found
+
+
+def _stub_documents(files: Mapping[str, bytes], said: Counter[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of a folder by their path; what is none is said."""
+    listed = sorted(path for path in files if path.lower().endswith(_DOCUMENTS))
+    mappings = [path for path in listed if path.startswith("mappings/")]
     for path in mappings or [each for each in listed if not each.startswith("__files/")]:
         try:
             document, rest = _document(path, files[path])
+            if is_microcks(document):
+                refuse_bad_strings(document)
         except Unreadable as error:
             said[f"{path}:{error.line or 1}: {error.reason}"] += 1
             continue
-        if is_wiremock(document):
-            documents[path] = document
+        if is_wiremock(document) or is_microcks(document):
+            yield path, document
         else:
-            said[f"{path}: no mapping of WireMock"] += 1
+            said[f"{path}: neither a mapping of WireMock nor examples of Microcks"] += 1
         if rest:
             said[f"{path}: {rest}"] += 1
-    if not documents:
-        raise Unreadable("a folder is one of WireMock's, with mappings/*.json; there is none")
-    stubs = stubs_of_wiremock(documents, lambda path: files.get(f"__files/{path}"))
-    found = _import_stubs("WireMock", stubs, surface, name)
-    found.left_out += said
-    return found
 
 
 def _document(name: str, content: bytes) -> tuple[Any, str]:
     """Return the document of a JSON or YAML file, and what is said of text behind it.
 
-    Of YAML, only what the members are.
+    Of YAML that is a contract, only what the members are.
     """
     text = content.decode(errors="replace").removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "[") or name.lower().endswith((".json", ".har")):
         return _json_document(without_comments(text))
     if len(content) > MAX_DOCUMENT:
         raise Unreadable(f"larger than {MAX_DOCUMENT // 2**20} MiB")
-    return dict.fromkeys(read_tree(text, "x.yaml").pairs), ""
+    tree = read_tree(text, "x.yaml")
+    return (tree.plain() if "apiVersion" in tree.pairs else dict.fromkeys(tree.pairs)), ""
 
 
 def _json_document(text: str) -> tuple[Any, str]:
@@ -146,8 +162,11 @@ def _without_envelope(document: Any) -> Any:
     return inner if is_postman(inner) else document
 
 
-def _import_stubs(kind: str, stubs: Stubs, surface: str, source: str) -> Imported:
-    return _imported(kind, stubs.files(surface, source=source), Counter())
+def _import_stubs(kind: str, apis: Sequence[Stubs], surface: str, source: str) -> Imported:
+    made = MockFiles()
+    for stubs in apis:
+        stubs.add_to(made, surface, source=source)
+    return _imported(kind, made, Counter())
 
 
 def _import_recording(kind: str, recording: Recording, surface: str, source: str) -> Imported:

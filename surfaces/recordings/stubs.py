@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kernel.ids import slug
+from readers import Unreadable
+from readers.json import is_text, read_json
 from surfaces.contracts import identifier
 from surfaces.recordings.mock_files import MockFiles
 from surfaces.template_paths import EXPRESSION, template_problems
@@ -28,7 +30,7 @@ class Unsupported(Exception):
     """A stub asks for something that no example can; the text says what."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Stub:
     """An example of an operation, as an example file has it, and what it adds to the metadata."""
 
@@ -53,9 +55,8 @@ class Stubs:
         named = text if len(self.said) < MAX_SAID else "further stubs lose something"
         self.said["".join(filter(str.isprintable, named))[:300]] = None
 
-    def files(self, surface: str, *, source: str) -> MockFiles:
-        """Return the mock files of all stubs."""
-        made = MockFiles()
+    def add_to(self, made: MockFiles, surface: str, *, source: str) -> None:
+        """Add the mock files of all stubs."""
         home = identifier(surface or slug(self.title), "default")
         groups: dict[tuple[str, str], list[Stub]] = {}
         for stub in self.stubs:
@@ -67,7 +68,6 @@ class Stubs:
                     spec=self._spec(f"{method} {template}", group),
                 )  # fmt: skip
         made.left_out.update(self.said.keys())
-        return made
 
     def _examples(self, group: Iterable[Stub]) -> Document:
         made: Document = {}
@@ -146,15 +146,24 @@ def _translated(
 def parse_json(text: str) -> Any:
     """Return the value of a JSON object or array, None for any other text."""
     try:
-        return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
-    except (ValueError, RecursionError):
+        return read_json(text.encode()) if text.lstrip()[:1] in ("{", "[") else None
+    except (Unreadable, UnicodeEncodeError):
         return None
+
+
+def decode_text(content: bytes | None) -> str | None:
+    """Return the text of a file, None for what is none."""
+    try:
+        text = (content or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if is_text(text) else None
 
 
 def base64_text(value: Any) -> str | None:
     """Return the text that is written in base64, None where it is none."""
     try:
-        return base64.b64decode(value, validate=False).decode()
+        return decode_text(base64.b64decode(value, validate=False))
     except (binascii.Error, TypeError, ValueError):
         return None
 

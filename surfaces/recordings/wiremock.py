@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from readers import Unreadable
+from readers.json import refuse_bad_strings
 from surfaces.recordings.calls import text_at
 from surfaces.recordings.mock_files import LEFT_OUT
 from surfaces.recordings.stubs import (
@@ -16,6 +18,7 @@ from surfaces.recordings.stubs import (
     Unsupported,
     base64_text,
     condition,
+    decode_text,
     literal,
     mapping_at,
     parse_json,
@@ -72,8 +75,9 @@ def stubs_of_wiremock(documents: Mapping[str, Any], file_at: FileAt) -> Stubs:
         priority = mapping.get("priority")
         rank = priority if isinstance(priority, int) else _DEFAULT_PRIORITY
         try:
+            refuse_bad_strings(mapping)
             stubs = list(_Mapping(mapping, where, file_at, made).stubs())
-        except Unsupported as reason:
+        except (Unsupported, Unreadable) as reason:
             made.say(where, f"left out: {reason}")
             continue
         # of two with the same conditions, WireMock answers with the one that was added last
@@ -138,7 +142,7 @@ class _Mapping:
         if method == "ANY":
             self.say(f"the method ANY is {', '.join(_METHODS)}")
         for each in _METHODS if method == "ANY" else (method,):
-            yield Stub(method=each, template=template, name=name, example=example, spec=spec)
+            yield Stub(each, template, name, example, spec)
 
     def _state(self, scenario: str, name: str) -> Document:
         new = text_at(self.mapping, "newScenarioState")
@@ -195,13 +199,11 @@ class _Mapping:
 
     def _file(self, name: str) -> str | None:
         content = self.file_at(name.lstrip("/"))
-        try:
-            if content is not None:
-                return content.decode()
-            self.say(f"the file __files/{name[:200]} is not there")
-        except UnicodeDecodeError:
-            self.say(f"the file __files/{name[:200]} is no text and left out")
-        return None
+        text = decode_text(content)
+        if content is None or text is None:
+            reason = "is no text and left out" if content else "is not there"
+            self.say(f"the file __files/{name[:200]} {reason}")
+        return text
 
     def _renderer(self, template: str) -> Callable[[Any], Any]:
         listed = self.response.get("transformers")

@@ -15,6 +15,8 @@ from readers import Unreadable
 from surfaces.imports import Imported, convert_file, convert_folder
 from tests.support.mocks import Mocks, mocks_of
 
+NEITHER = "neither a mapping of WireMock nor examples of Microcks"
+
 
 def _imported(*mappings: dict[str, Any], **files: bytes) -> Imported:
     content = json.dumps({"mappings": mappings}).encode()
@@ -260,9 +262,21 @@ def test_a_folder_of_wiremock_is_one_surface():
 
     assert found.surfaces == {"wiremock": 2}
     assert [each for each in found.left_out if "broken.json:1" in each]
-    assert found.left_out["mappings/other.json: no mapping of WireMock"] == 1
+    assert found.left_out[f"mappings/other.json: {NEITHER}"] == 1
     with pytest.raises(Unreadable, match="mappings"):
         convert_folder("x", {"a.txt": b""})
+
+
+@pytest.mark.parametrize("bad", ["\\u0000", "\\ud800"])
+def test_a_string_that_no_file_can_hold_leaves_out_its_mapping(bad):
+    odd = json.dumps(_mapping({"urlPath": "/odd"}, body="BAD")).replace("BAD", bad)
+    deep = json.dumps(_mapping({"urlPath": "/deep"}, body="[" * 900 + "]" * 900))
+    content = f'{{"mappings": [{odd}, {deep}]}}'.encode()
+    found = convert_file("a.json", content, {"__files/x": b"\0"}.get)
+
+    assert found.examples == 1
+    (said,) = found.left_out
+    assert said.startswith("a.json: mappings[0]: left out: a string holds NUL or half")
 
 
 _ANY = st.recursive(
@@ -285,3 +299,111 @@ def test_no_mapping_raises(request, response):
     except Unreadable:
         return
     assert found.files
+
+
+PASTRY = """\
+apiVersion: mocks.microcks.io/v1alpha1
+kind: APIExamples
+metadata: {name: API Pastry, version: 2.0.0}
+operations:
+  GET /pastry/{name}:
+    Eclair:
+      request: {parameters: {name: Eclair, page: 1}, headers: {Accept: application/json}}
+      response:
+        mediaType: application/json
+        headers: {x-from: "{{ request.params[name] }}", x-list: [a, b]}
+        body: |-
+          {"name": "Eclair", "asked": "{{request.headers[X-A]}}", "none": "{{ guid() > put(x) }}"}
+    Tart:
+      request: {parameters: {name: Tart}}
+      response: {status: "404", mediaType: text/plain, body: none}
+  POST /order:
+    big: {request: {body: {n: 10}}, response: {code: 201, body: "{{ request.body/n }} big"}}
+    small: {request: {body: '{"n": 1}'}, response: {status: 201, body: small}}
+    odd: {request: {}}
+  SayHello:
+    hello: {request: {body: {}}, response: {body: {}}}
+"""
+METADATA = """\
+apiVersion: mocks.microcks.io/v1alpha1
+kind: APIMetadata
+metadata: {name: API Pastry, version: 2.0.0}
+operations:
+  GET /pastry/{name}:
+    delay: 30
+    parameterConstraints:
+      - {name: X-T, in: header, required: false, recopy: true, mustMatchRegexp: "^[a-z]+$"}
+    dispatcher: FALLBACK
+    dispatcherRules: '{"dispatcher": "URI_PARTS", "dispatcherRules": "name", "fallback": "Tart"}'
+  POST /order:
+    dispatcher: JSON_BODY
+    dispatcherRules: |-
+      {"exp": "/n", "operator": "equals", "cases": {"10": "big", "default": "small"}}
+  PUT /gone: {dispatcher: SCRIPT, dispatcherRules: "return 1", labels: {a: b}}
+"""
+
+
+async def test_examples_of_microcks_answer_as_they_did():
+    found = convert_file("pastry.yaml", PASTRY.encode(), lambda _: None)
+
+    assert (found.kind, found.surfaces, found.warnings) == ("Microcks", {"api-pastry": 2}, ())
+    assert sorted(found.left_out) == [
+        "pastry.yaml: GET /pastry/{name}: the template {{ guid() > put(x) }} has no equal and "
+        "stays as text",
+        "pastry.yaml: POST /order: odd: left out: it has no response",
+        "pastry.yaml: SayHello: left out: only operations of HTTP have examples",
+    ]
+    mocks = _mocks(found)
+    answer = await _answer(mocks, "/pastry/Eclair?page=1", method="GET", headers={"x-a": "me"})
+    assert dict(answer.headers) == {"x-from": "Eclair", "x-list": "a, b"}
+    assert json.loads(answer.body) == {
+        "name": "Eclair", "asked": "me", "none": "{{ guid() > put(x) }}",
+    }  # fmt: skip
+    answer = await _answer(mocks, "/pastry/Tart", method="GET")
+    assert (answer.status, answer.media_type, answer.body) == (404, "text/plain", b"none")
+    assert await _says(mocks, "/order", body=b'{"n": 10}') == "10 big"
+    assert await _says(mocks, "/order", body=b'{"n": 1}') == "small"
+
+
+async def test_metadata_of_microcks_say_how_its_examples_are_chosen():
+    files = {"pastry.yaml": PASTRY.encode(), "pastry.meta.yml": METADATA.encode(), "README.md": b""}
+    found = convert_folder("pastry", files, surface="p")
+
+    assert "PUT /gone: its metadata are left out: they need the APIExamples beside them" in (
+        found.left_out
+    )
+    assert "pastry.meta.yml: PUT /gone: labels is left out" in found.left_out
+    mocks = _mocks(found)
+    answer = await _answer(mocks, "/pastry/Cake", method="GET", headers={"x-t": "abc"})
+    assert (answer.body, answer.fallback) == (b"none", "example")
+    refused = await _answer(mocks, "/pastry/Tart", method="GET", headers={"x-t": "7"})
+    assert refused.error_code == "mock_constraint_failed"
+    answer = await _answer(mocks, "/pastry/Tart", method="GET")
+    assert answer.delay_ms == 30
+    order, _ = mocks.surface.route("POST", "/order") or (None, None)
+    assert order is not None
+    assert order.operation.mock.dispatcher_rules == (
+        '{"10": "big"}.get(str((request.body or {}).get("n")), "small")'
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from(["GET /a/{b}", "POST /x", "Say"]), _ANY), _ANY)
+def test_no_document_of_microcks_raises(operations, rules):
+    def document(kind: str, operations: Any) -> bytes:
+        head = {"apiVersion": "mocks.microcks.io/v1alpha1", "kind": kind}
+        return json.dumps({**head, "metadata": {"name": "a"}, "operations": operations}).encode()
+
+    examples = {name: {"x": {"request": rules, "response": each}, "y": each}
+                for name, each in operations.items()}  # fmt: skip
+    metadata = {name: {"dispatcher": "FALLBACK", "dispatcherRules": rules, "delay": rules}
+                for name in operations}  # fmt: skip
+    files = {
+        "a.json": document("APIExamples", examples),
+        "b.json": document("APIMetadata", metadata),
+    }
+    try:
+        convert_folder("a", files)
+    except Unreadable:
+        return

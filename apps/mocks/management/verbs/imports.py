@@ -30,7 +30,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
         verbs,
         "import",
         import_file,
-        "write OpenAPI, AsyncAPI, Postman, HAR or WireMock's mappings as files of a suite",
+        "write OpenAPI, Postman, HAR, or mocks of WireMock and Microcks as files of a suite",
     )
     verb.add_argument("file", help="the file or folder; its format is seen from its content")
     add_target(verb)
