@@ -26,7 +26,7 @@ Document = dict[str, object]
 _OPENING: Final = "{{'{{'}}"  # a template of two braces
 
 
-class Unsupported(Exception):
+class StubUnsupported(Exception):
     """A stub asks for something that no example can; the text says what."""
 
 
@@ -122,7 +122,7 @@ def translate(value: Any, expression: Callable[[str], str], say: Callable[[str],
     What our templates do not know stays as text, and is said.
     """
     if isinstance(value, str):
-        return _BRACES.sub(lambda found: _translated(found, expression, say), value)
+        return _BRACES.sub(lambda found: _translate_expression(found, expression, say), value)
     if isinstance(value, dict):
         return {key: translate(each, expression, say) for key, each in value.items()}
     return (
@@ -133,7 +133,7 @@ def translate(value: Any, expression: Callable[[str], str], say: Callable[[str],
 _BRACES: Final = re.compile(r"\{\{\{?([^{}]{0,500})\}?\}\}")
 
 
-def _translated(
+def _translate_expression(
     found: re.Match[str], expression: Callable[[str], str], say: Callable[[str], None]
 ) -> str:
     made = f"{{{{{expression(found[1].strip())}}}}}"
