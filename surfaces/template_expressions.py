@@ -16,6 +16,7 @@ from typing import Final
 
 from readers.diagnostics import nearest_advice
 from surfaces.body_queries import QueryInvalid, compile_query
+from surfaces.invented_values import open_generator
 from surfaces.template_paths import EXPRESSION, ROOTS, Step, parse_path
 
 MAX_DEPTH: Final = 8
@@ -23,7 +24,7 @@ MAX_ARGUMENTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class FunctionSignature:
     """What a function takes: `names` in order, the first `required` of them at least.
 
     With `more`, any number of further ones.
@@ -34,20 +35,20 @@ class Signature:
     more: bool = False
 
 
-_TEXT: Final = Signature(("text",), 1)
-_QUERY: Final = Signature(("value", "path"), 2)
-FUNCTIONS: Final[Mapping[str, Signature]] = {
-    "now": Signature(("offset", "format")),
-    "uuid": Signature(),
-    "randomInt": Signature(("lower", "upper")),
-    "randomValue": Signature(("length", "type", "uppercase")),
-    "pick": Signature(("first",), 1, more=True),
-    "counter": Signature(("name",), 1),
+_TEXT: Final = FunctionSignature(("text",), 1)
+_QUERY: Final = FunctionSignature(("value", "path"), 2)
+FUNCTIONS: Final[Mapping[str, FunctionSignature]] = {
+    "now": FunctionSignature(("offset", "format")),
+    "uuid": FunctionSignature(),
+    "randomInt": FunctionSignature(("lower", "upper")),
+    "randomValue": FunctionSignature(("length", "type", "uppercase")),
+    "pick": FunctionSignature(("first",), 1, more=True),
+    "counter": FunctionSignature(("name",), 1),
     "upper": _TEXT, "lower": _TEXT, "trim": _TEXT, "capitalize": _TEXT, "urlEncode": _TEXT,
-    "base64": Signature(("text", "decode"), 1),
+    "base64": FunctionSignature(("text", "decode"), 1),
     "base64decode": _TEXT,
     "string": _TEXT, "number": _TEXT, "boolean": _TEXT, "json": _TEXT, "size": _TEXT,
-    "math": Signature(("first", "operator", "second"), 3),
+    "math": FunctionSignature(("first", "operator", "second"), 3),
     "jsonPath": _QUERY, "xPath": _QUERY,
 }  # fmt: skip
 FAKER: Final = (
@@ -94,7 +95,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call; `arguments` are in the order of the signature, None where one is left out."""
 
     name: str
@@ -102,7 +103,7 @@ class Call:
     problem: str = ""
 
 
-Node = Literal | Path | Call
+Node = Literal | Path | FunctionCall
 
 
 class NoExpression(ValueError):
@@ -111,7 +112,7 @@ class NoExpression(ValueError):
 
 def parse_expression(inner: str) -> tuple[Node, ...]:
     """Return the alternatives of an expression; raise NoExpression."""
-    parser = _Parser(inner)
+    parser = _ExpressionParser(inner)
     found = [parser.alternative()]
     while parser.take("||"):
         found.append(parser.alternative())
@@ -120,7 +121,7 @@ def parse_expression(inner: str) -> tuple[Node, ...]:
     return tuple(found)
 
 
-class _Parser:
+class _ExpressionParser:
     """Reads the tokens of one expression."""
 
     def __init__(self, text: str) -> None:
@@ -233,25 +234,25 @@ def function_name(name: str) -> str:
     return name if name in FUNCTIONS else _ALIASES.get(name.lower(), "")
 
 
-def _build_call(name: str, arguments: list[Node], options: dict[str, Node]) -> Call:
+def _build_call(name: str, arguments: list[Node], options: dict[str, Node]) -> FunctionCall:
     known = function_name(name)
     if not known:
-        return Call(name, tuple(arguments), _unknown_function(name))
-    signature = FUNCTIONS.get(known, Signature())
+        return FunctionCall(name, tuple(arguments), _unknown_function(name))
+    signature = FUNCTIONS.get(known, FunctionSignature())
     given: dict[str, Node] = dict(zip(signature.names, arguments, strict=False))
     for written, node in options.items():
         option = written if written in signature.names else _ALIASES.get(written, written)
         if option not in signature.names or option in given:
             advice = nearest_advice(option, signature.names) if signature.names else "none is known"
-            return Call(known, (), f'{known} has no option "{option[:40]}"; {advice}')
+            return FunctionCall(known, (), f'{known} has no option "{option[:40]}"; {advice}')
         given[option] = node
     rest = arguments[len(signature.names) :]
     missing = [each for each in signature.names[: signature.required] if each not in given]
     if missing or (rest and not signature.more):
         usage = f"{known}({', '.join(signature.names)}{', …' if signature.more else ''})"
-        return Call(known, (), f"write {usage}")
+        return FunctionCall(known, (), f"write {usage}")
     listed = tuple(given.get(each) for each in signature.names)
-    return Call(known, (*listed, *rest), _argument_problem(known, listed))
+    return FunctionCall(known, (*listed, *rest), _argument_problem(known, listed))
 
 
 def _argument_problem(name: str, arguments: tuple[Node | None, ...]) -> str:
@@ -303,11 +304,10 @@ def path_problem(path: str) -> str:
 def _problem(node: Node | None) -> str:
     if isinstance(node, Path):
         return _unknown_step(FUNCTIONS, *map(str, node.steps[:2]))
-    if not isinstance(node, Call):
+    if not isinstance(node, FunctionCall):
         return ""
     if node.name.startswith("faker.") and not node.problem:
-        # slow to import: here, while files are read, and not while a call waits
-        from surfaces import invented_values  # noqa: F401
+        open_generator()  # here, while files are read, and not while a call waits
     return node.problem or next(filter(None, map(_problem, node.arguments)), "")
 
 

@@ -24,6 +24,7 @@ from mocks.model.paths import MISSING
 from mocks.templates.coercions import FAILED, coerce
 from mocks.templates.scope import AnswerTooLarge, Scope, Value
 from surfaces.body_queries import compile_query
+from surfaces.invented_values import invent_value
 from surfaces.template_expressions import FAKER, FUNCTIONS
 
 MAX_RESULT: Final = 64 * 2**10  # characters
@@ -76,7 +77,7 @@ _PIECES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def _shifted(time: datetime, offset: str) -> datetime | None:
+def _shift_time(time: datetime, offset: str) -> datetime | None:
     """Return a time plus `3 days`, `-1 month`; None for a text that is no offset."""
     found = _OFFSET.fullmatch(offset)
     amount, unit = (int(found[1]), found[2].lower()) if found else (0, "")
@@ -95,7 +96,7 @@ def _shifted(time: datetime, offset: str) -> datetime | None:
 def _now(scope: Scope, offset: Any, layout: Any) -> Any:
     shift, form = scope.text(offset), scope.text(layout)
     now = clock.now()
-    moved = _shifted(now, shift) if shift else now
+    moved = _shift_time(now, shift) if shift else now
     if moved is None:
         moved, form = now, form or shift  # a format alone, as Mockoon has it
     if form in ("epoch", "unix"):
@@ -146,23 +147,23 @@ def _counter(scope: Scope, name: Any) -> Any:
 
 
 def _of_text(change: Callable[[str], str]) -> Callable[..., Any]:
-    return lambda scope, value: change(_bounded(scope.text(value)))
+    return lambda scope, value: change(_check_length(scope.text(value)))
 
 
-def _bounded(text: str) -> str:
+def _check_length(text: str) -> str:
     if len(text) > MAX_RESULT:
         raise AnswerTooLarge(f"a function of a template takes and makes {MAX_RESULT // 1024} KiB")
     return text
 
 
 def _base64(scope: Scope, value: Any, decode: Any) -> str:
-    text = _bounded(scope.text(value))
+    text = _check_length(scope.text(value))
     if _boolean(scope, decode) is True:
-        return _decoded(text)
+        return _decode_base64(text)
     return base64.b64encode(text.encode(errors="replace")).decode()
 
 
-def _decoded(text: str) -> str:
+def _decode_base64(text: str) -> str:
     raw = re.sub(r"[^A-Za-z0-9+/]", "", text.replace("-", "+").replace("_", "/"))
     raw = raw[: len(raw) - (len(raw) % 4 == 1)]  # a letter alone is no byte
     return base64.b64decode(raw + "=" * (-len(raw) % 4)).decode(errors="replace")
@@ -225,7 +226,7 @@ _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
     "capitalize": _of_text(lambda text: text[:1].upper() + text[1:]),
     "urlEncode": _of_text(lambda text: quote(text, safe="", errors="replace")),
     "base64": _base64,
-    "base64decode": _of_text(_decoded),
+    "base64decode": _of_text(_decode_base64),
     "string": _of_text(str),
     "number": _number,
     "boolean": _boolean,
@@ -247,14 +248,12 @@ def compile_call(name: str, arguments: list[Value]) -> Value:
     def call(scope: Scope) -> Any:
         made = function(scope, *[argument(scope) for argument in arguments])
         if isinstance(made, str):
-            return _bounded(made)
+            return _check_length(made)
         return scope.count_value(made)
 
     return call
 
 
 def _compile_faker(kind: str) -> Value:
-    from surfaces.invented_values import invent_value  # slow; the check of the file has it imported
-
     assert kind in FAKER
     return lambda scope: invent_value(kind, scope.rng)
