@@ -16,8 +16,8 @@ from mocks.engine.validation import Constraint, RequestSchema
 from mocks.model.calls import CallOutcome, MockAnswer
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
+from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
-from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
