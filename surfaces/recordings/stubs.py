@@ -18,7 +18,8 @@ from readers import Unreadable
 from readers.json import is_text, read_json
 from surfaces.contracts import identifier
 from surfaces.recordings.mock_files import MockFiles
-from surfaces.template_paths import EXPRESSION, template_problems
+from surfaces.template_expressions import NoExpression, parse_expression, template_problems
+from surfaces.template_paths import EXPRESSION
 
 MAX_STUBS: Final = 5_000
 MAX_SAID: Final = 200  # reasons that name their stub
@@ -136,11 +137,21 @@ _BRACES: Final = re.compile(r"\{\{\{?([^{}]{0,500})\}?\}\}")
 def _translate_expression(
     found: re.Match[str], expression: Callable[[str], str], say: Callable[[str], None]
 ) -> str:
-    made = f"{{{{{expression(found[1].strip())}}}}}"
-    if EXPRESSION.fullmatch(made) is None or next(template_problems(made), ""):
-        say(f"the template {found[0][:80]} has no equal and stays as text")
-        return found[0].replace("{{", _OPENING)
-    return made
+    inner = expression(found[1].strip())
+    made = f"{{{{{inner}}}}}"
+    if _is_template(made, inner):
+        return made
+    say(f"the template {found[0][:80]} has no equal and stays as text")
+    return found[0].replace("{{", _OPENING)
+
+
+def _is_template(text: str, inner: str) -> bool:
+    """Return whether a text is one expression that may have a value."""
+    try:
+        parse_expression(inner)
+    except NoExpression:
+        return False
+    return EXPRESSION.fullmatch(text) is not None and not any(template_problems(text))
 
 
 def parse_json(text: str) -> Any:
