@@ -227,6 +227,21 @@ class CompiledOperation:
         answer = listed[0].answer if tables.candidates.is_unconditional else None
         return answer if answer is not None and not answer.delay_ms else None
 
+    def is_quick(self, *, has_quick_state: bool) -> bool:
+        """Return whether an answer waits for nothing: no script, server, delay or slow state."""
+        return self._is_quick if has_quick_state else self._is_quick and self._has_no_state
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        mock = self.operation.mock
+        is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
+        return self.dispatcher != "script" and not mock.delay_ms and not is_forwarded
+
+    @cached_property
+    def _has_no_state(self) -> bool:
+        tables = self.tables
+        return tables.state is None and self.dispatcher == "example"
+
     @property
     def _place(self) -> Place:
         space = self.space

@@ -19,9 +19,9 @@ REST = "/mocks/rest/orders/orders"
 PROBLEM = "application/problem+json"
 
 
-@pytest.fixture
-async def mocks() -> AsyncIterator[Planes]:
-    async with planes() as made:
+@pytest.fixture(params=["by ASGI", "early"])
+async def mocks(request: pytest.FixtureRequest) -> AsyncIterator[Planes]:
+    async with planes(asks_early=request.param == "early") as made:
         yield made
 
 
@@ -48,6 +48,7 @@ async def test_a_static_example_comes_with_the_headers_of_the_pipeline(mocks: Pl
         )
         assert not [name for name in answer.headers if name.startswith("access-control")]
     assert mocks.counted == [("rest", "example", "example")] * 2
+    assert mocks.early.answered == (1 if mocks.application is mocks.early else 0)
 
 
 async def test_a_request_id_is_taken_when_it_is_well_formed(mocks: Planes) -> None:
