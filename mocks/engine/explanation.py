@@ -174,6 +174,10 @@ class _UnchangedState:
     is_hidden: bool
     changes: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
 
+    @property
+    def waits(self) -> bool:
+        return self.store.waits
+
     async def read(self, space: str, key: str) -> StateRecord | None:
         return None if self.is_hidden else await self.store.read(space, key)
 

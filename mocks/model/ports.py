@@ -41,7 +41,8 @@ class StateStore(Protocol):
     `waits` is False where no method ever suspends.
     """
 
-    waits: bool
+    @property
+    def waits(self) -> bool: ...
 
     async def read(self, space: str, key: str) -> StateRecord | None: ...
 
