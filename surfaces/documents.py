@@ -33,6 +33,7 @@ from surfaces.model import (
     FallbackMode,
     Operation,
     Surface,
+    ValidateMode,
 )
 from surfaces.samples import (
     SampleBudget,
@@ -86,13 +87,15 @@ class StateDocument(TypedDict):
 class MockDocument(TypedDict):
     """How an operation is simulated; `problems` are why it would answer 500.
 
-    `metadataPath` is missing where the suite has no mock.
+    `metadataPath` is missing where the suite has no mock, `validate` where the suite leaves it to
+    the installation how calls are checked against the contract.
     """
 
     adapter: Adapter
     dispatcher: Dispatcher
     dispatcherRules: NotRequired[str]
     delayMillis: Count
+    validate: NotRequired[ValidateMode]
     parameterConstraints: list[ConstraintDocument]
     fallback: NotRequired[FallbackDocument]
     state: NotRequired[StateDocument]

@@ -13,9 +13,11 @@ from typing import Final, Literal, Protocol
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
 FallbackMode = Literal["static", "example", "proxy"]
+ValidateMode = Literal["off", "warn", "enforce"]
 ADAPTERS: Final = ("rest", "grpc", "async")
 DISPATCHERS: Final = ("example", "script", "sequence", "random")
 FALLBACK_MODES: Final = ("static", "example", "proxy")
+VALIDATE_MODES: Final = ("off", "warn", "enforce")
 PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
 CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "state")
 JsonScalar = str | int | float | bool | None
@@ -184,6 +186,7 @@ Rules = SequenceRules | RandomRules | ScriptRules
 class Mock:
     """How an operation is simulated.
 
+    `validate` is how calls are checked against the contract, None where no file says so.
     `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
     `metadata_path` are "" for an operation of a contract that has no mock.
     """
@@ -195,6 +198,7 @@ class Mock:
     dispatcher_rules: str = ""
     rules: Rules | None = None
     delay_ms: int = 0
+    validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
     state: StateRules | None = None

@@ -49,6 +49,9 @@ class CallDocument(TypedDict):
     nearest: NotRequired[
         Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
     ]
+    contractErrors: NotRequired[
+        Annotated[list[FieldErrorDocument], "how call and answer break the contract"]
+    ]
 
 
 class ExplainedConstraint(TypedDict):
@@ -122,6 +125,7 @@ class Explanation(ExplainedOutcome):
     candidates: list[ExplainedCandidate]
     dispatcher: str
     schemaErrors: list[FieldErrorDocument]
+    contractErrors: NotRequired[list[FieldErrorDocument]]
     chosen: NotRequired[str]
     fallback: NotRequired[str]
     stateKey: NotRequired[str]
@@ -171,4 +175,6 @@ def call_document(entry: JournalEntry) -> CallDocument:
         document["stepId"] = entry.step_id
     if entry.nearest is not None:
         document["nearest"] = entry.nearest
+    if entry.contract_errors:
+        document["contractErrors"] = list(entry.contract_errors)
     return document

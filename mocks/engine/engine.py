@@ -20,11 +20,13 @@ from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from mocks.templates.scope import AnswerTooLarge, Scope
 from mocks.templates.values import NotOfType
-from surfaces.model import Fallback
+from surfaces.contract_checks import OperationChecks, Violation
+from surfaces.model import Fallback, ValidateMode
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType)
 _INVALID: Final = "mock_request_invalid"
+_VIOLATION: Final = "mock_contract_violation"
 _SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
 _randomness: Final = random.Random()  # noqa: S311 - for values of mocks, not for secrets
 os.register_at_fork(after_in_child=_randomness.seed)
@@ -32,30 +34,64 @@ os.register_at_fork(after_in_child=_randomness.seed)
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """Answers calls. `rng` makes generated values and draws without a seed."""
+    """Answers calls. `rng` makes generated values and draws without a seed.
+
+    `validate` is how calls are checked against the contract where no file of the suite says so;
+    `validate_always` is how they are whatever files say.
+    """
 
     state: StateStore
     scripts: ScriptRunner
     proxy: Proxy
     rng: random.Random = _randomness
+    validate: ValidateMode = "warn"
+    validate_always: ValidateMode | None = None
+
+    def mode_of(self, operation: CompiledOperation) -> ValidateMode:
+        """Return how calls of an operation are checked."""
+        return self.validate_always or operation.operation.mock.validate or self.validate
+
+    def checks_of(self, operation: CompiledOperation) -> OperationChecks | None:
+        """Return what checks the calls of an operation, None for nothing."""
+        return None if self.mode_of(operation) == "off" else operation.contract_checks
 
     async def answer(self, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
         """Return the answer to a call, with the delay to wait before it is sent."""
+        checks = self.checks_of(operation)
+        violation = None if checks is None else checks.check(request)
+        if violation is None and operation.static is not None:
+            return operation.static
+        answer = await self._answer(operation, request, violation)
+        errors = () if violation is None else violation.errors
+        if checks is not None and answer.fallback == "proxy":
+            errors += checks.answer_errors(answer.status, answer.media_type, answer.body)
+        return replace(answer, contract_errors=errors) if errors else answer
+
+    async def _answer(
+        self, operation: CompiledOperation, request: MockRequest, violation: Violation | None
+    ) -> MockAnswer:
         tables = operation.tables
         if tables.broken is not None:
             return tables.broken
         try:
-            forwarded: Forwarded = ()
-            if tables.constraints:
-                errors, forwarded = check_constraints(tables.constraints, request)
-                if errors:
-                    return constraint_error_answer(errors)
-            answer = await self._resolve(operation, tables, request)
+            refusal, forwarded = self._look_at(operation, request, violation)
+            answer = refusal or await self._resolve(operation, tables, request)
         except PlatformError as error:
             return error_answer(error)
         except UnicodeEncodeError:  # a lone surrogate, as JSON may hold it
             return error_answer(PlatformError("the request is not Unicode", code=_INVALID))
         return with_headers(answer, forwarded) if forwarded else answer
+
+    def _look_at(
+        self, operation: CompiledOperation, request: MockRequest, violation: Violation | None
+    ) -> tuple[MockAnswer | None, Forwarded]:
+        """Return the answer that refuses a call, if one does, and the headers to copy."""
+        errors, forwarded = check_constraints(operation.tables.constraints, request)
+        if errors:
+            return constraint_error_answer(errors), ()
+        if violation is not None and self.mode_of(operation) == "enforce":
+            return violation_answer(violation), ()
+        return None, forwarded
 
     async def _resolve(
         self, operation: CompiledOperation, tables: OperationTables, request: MockRequest
@@ -198,6 +234,19 @@ def constraint_error_answer(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
         error_code="mock_constraint_failed",
         detail=_sentence(errors, "the request breaks a parameter constraint"),
         errors=errors,
+    )
+
+
+def violation_answer(violation: Violation) -> MockAnswer:
+    """Return the answer to a call that breaks its contract, where that is enforced."""
+    challenges = violation.challenges
+    return MockAnswer(
+        status=violation.status,
+        headers=(("WWW-Authenticate", challenges),) if challenges else (),
+        outcome=CallOutcome.REJECTED,
+        error_code=_VIOLATION,
+        detail=_sentence(violation.errors, "the call breaks its contract"),
+        errors=violation.errors,
     )
 
 

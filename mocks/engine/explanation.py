@@ -53,6 +53,8 @@ async def explain(
         "dispatcher": operation.dispatcher,
         "schemaErrors": list(answer.errors) if answer.error_code == _INVALID else [],
     }
+    if answer.contract_errors:
+        document["contractErrors"] = list(answer.contract_errors)
     if answer.example and not answer.fallback:
         document["chosen"] = answer.example
     if answer.fallback:

@@ -19,6 +19,7 @@ from mocks.model.spaces import SpaceName
 from mocks.templates.scope import Names
 from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
+from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
 _FALLBACK_STATUS: Final = "400"
@@ -214,6 +215,11 @@ class CompiledOperation:
             fallback="static",
         )
         return Response(parts, names)
+
+    @cached_property
+    def contract_checks(self) -> OperationChecks | None:
+        """Return what checks calls against the contract, None where it says nothing of them."""
+        return checks_of(self.operation)
 
     @cached_property
     def static(self) -> MockAnswer | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -64,6 +64,9 @@ _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "async": (_PARTS,),
     "ready": (_PARTS - 1,),
 }
+_ORDER: Final = (
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY",
+)  # fmt: skip
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
     "rest": (),
     "grpc": ("POST", "OPTIONS"),
@@ -207,7 +210,7 @@ class MockPlane:
         _set_route(exchange, route)
         exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
         request = self._request(exchange, route)
-        answer = operation.static or await self._setup.engine.answer(operation, request)
+        answer = await self._setup.engine.answer(operation, request)
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         await self._reply(exchange, answer, self._ready.prepare(operation).common)
@@ -245,6 +248,8 @@ class MockPlane:
     def _operation_not_found(
         self, exchange: HttpExchange, surface: CompiledSurface
     ) -> PlatformError:
+        if exchange.kind == "rest" and (others := surface.routes.methods_at(exchange.below)):
+            return MethodNotAllowed(_allowed(others))
         exchange.unmatched_of = surface
         shown = f"{exchange.method} {exchange.below}"[:300]
         return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
@@ -262,9 +267,15 @@ class MockPlane:
         )
 
     async def _reply(self, exchange: HttpExchange, answer: MockAnswer, common: Headers) -> None:
+        if answer.contract_errors:
+            common = [*common, http_responses.contract_header(answer.contract_errors)]
         if answer.error_code:
-            error = PlatformError(answer.detail, code=answer.error_code)
-            await exchange.refuse(error, common, answer.errors)
+            error = PlatformError(
+                answer.detail, code=answer.error_code, members={"status": answer.status}
+            )
+            own = [(name.lower().encode(), http_responses.wire_value(value))
+                   for name, value in answer.headers]  # fmt: skip
+            await exchange.refuse(error, [*common, *own], answer.errors)
             return
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
@@ -288,7 +299,7 @@ class MockPlane:
             common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
-            answer = operation.static or await self._setup.engine.answer(operation, request)
+            answer = await self._setup.engine.answer(operation, request)
         except BodyTooSlow:
             raise
         except PlatformError as error:
@@ -336,6 +347,12 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
+
+
+def _allowed(methods: Collection[str]) -> bytes:
+    """Return what Allow says of a path that has these methods."""
+    known = {*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
+    return ", ".join(each for each in _ORDER if each in known).encode()
 
 
 def _begin_exchange(

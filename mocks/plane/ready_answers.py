@@ -68,6 +68,7 @@ class PreparedOperation:
 class ReadyAnswers:
     def __init__(self, setup: PlaneSetup, notes: CallNotes, security: Headers) -> None:
         self._journal = setup.journal
+        self._engine = setup.engine
         self._own_cookies = setup.own_cookies
         self._notes = notes
         self._security = security
@@ -86,6 +87,8 @@ class ReadyAnswers:
         answer = operation.static
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
+        if self._engine.checks_of(operation) is not None:
+            return None  # a call is looked at first
         status, headers, body = http_responses.mock_response(
             common, answer, on_site=True, reserved=self._reserved
         )

@@ -165,7 +165,13 @@ class Planes:
     """A plane over memory with its parts, and requests to it, by ASGI or early where it can be."""
 
     def __init__(
-        self, source: ChangingSource | None = None, *, asks_early: bool = False, **setup: Any
+        self,
+        source: ChangingSource | None = None,
+        *,
+        asks_early: bool = False,
+        checks: Mapping[str, Any] | None = None,
+        proxy: Any = None,
+        **setup: Any,
     ) -> None:
         self.source = source or ChangingSource("orders", "orders@run-1")
         self.resets: dict[str, dict[str, int]] = {}
@@ -181,10 +187,13 @@ class Planes:
                 is_away=lambda error: isinstance(error, ConnectionError),
             )
         )
+        self.engine = Engine(
+            state=self.state, scripts=NoScripts(), proxy=proxy or NoProxy(), **(checks or {})
+        )
         self.plane = MockPlane(
             PlaneSetup(
                 spaces=self.spaces,
-                engine=Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy()),
+                engine=self.engine,
                 journal=self.journal,
                 meter=self._meter,
                 nearest=nearest,

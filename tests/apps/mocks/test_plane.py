@@ -94,7 +94,7 @@ async def test_head_is_a_get_without_its_body(mocks: Planes) -> None:
         ("GET", "/mocks/rest/-bad-/orders/orders", 404, "suite_not_found"),
         ("GET", "/mocks/rest/orders/nowhere/orders", 404, "surface_not_found"),
         ("GET", "/mocks/rest/orders/orders/nowhere", 404, "operation_not_found"),
-        ("PATCH", "/mocks/rest/orders/orders/orders", 404, "operation_not_found"),
+        ("PATCH", "/mocks/rest/orders/orders/orders", 405, "method_not_allowed"),
         ("GET", "/mocks/rest/orders/orders", 404, "operation_not_found"),
         ("GET", "/mocks/rest/orders@run-9/orders/orders", 404, "space_not_active"),
         ("GET", "/mocks/rest/orders@run-9+pay~x/orders/orders", 404, "space_not_active"),
