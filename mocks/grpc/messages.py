@@ -15,9 +15,9 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from kernel.errors import PlatformError
-from mocks.grpc.protos import ProtoMethod, Protos
 from mocks.grpc.weights import Weights
 from mocks.scripts.slots import Slots
+from surfaces.protos import ProtoMethod, Protos
 
 LARGE: Final = 16 * 2**10  # bytes; larger ones are converted on a thread
 LIGHT: Final = 256 * 2**10  # characters of JSON; heavier requests are converted on a thread
