@@ -23,9 +23,15 @@ from grpc_tools import _protoc_compiler
 
 NICENESS: Final = 10
 ROUNDS: Final = 8
-SHARED: Final = ("api", "longrunning", "rpc", "type", "logging", "gapic")  # of google/
-SHARED_FILES: Final = ("cloud/common_resources", "cloud/extended_operations",
-                       "cloud/location/locations")  # fmt: skip
+# Of google/, beside protobuf itself: how it is imported, and its name in the package.
+SHARED: Final = {
+    **{each: each for each in ("api", "longrunning", "rpc", "type", "logging", "gapic")},
+    **{
+        f"cloud/{each}.proto": f"cloud/{each}.proto"
+        for each in ("common_resources", "extended_operations", "location/locations")
+    },
+    "longrunning/operations.proto": "longrunning/operations_proto.proto",
+}
 OWN: Final = "google/protobuf/"
 OPTIONS: Final = ("annotations", "client", "field_behavior", "field_info", "resource", "routing")
 SOURCES: Final = "sources"
@@ -127,8 +133,11 @@ def shared_folders() -> list[str]:
     if found is None or not found.submodule_search_locations:
         return []
     folder = Path(next(iter(found.submodule_search_locations))).parent
-    names = (*SHARED, *(f"{each}.proto" for each in SHARED_FILES))
-    return [f"-Igoogle/{each}={folder / each}" for each in names if (folder / each).exists()]
+    return [
+        f"-Igoogle/{name}={folder / file}"
+        for name, file in SHARED.items()
+        if (folder / file).exists()
+    ]
 
 
 if __name__ == "__main__":
