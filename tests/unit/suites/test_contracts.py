@@ -152,6 +152,35 @@ def test_methods_of_two_services_with_one_name_are_told_apart():
     assert hydrated({"api/x.proto": text}).ids("x") == ["A.Get", "B.Get"]
 
 
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "{operationId: Get, sourceArtifact: api/shop.proto}",
+        "{operationId: Orders/Get}",
+        "{operationId: shop.v1.Orders/Get}",
+        "{operationId: mine, contractPath: 'api/shop.proto#Orders/Get'}",
+        "{operationId: mine, contractPath: 'api/shop.proto#shop.v1.Orders/Get'}",
+    ],
+)
+def test_a_mock_names_its_grpc_method_in_each_form(identity: str):
+    found = hydrated(
+        {
+            "api/shop.proto": "syntax = 'proto3'; package shop.v1; message M {}"
+            "service Orders { rpc Get(M) returns (M); rpc Put(M) returns (M); }",
+            "mock/a.metadata.yaml": f"kind: MockOperation\nmetadata: {identity}\n"
+            "spec: {adapter: grpc, mockPath: mock/a.yaml}\n",
+            "mock/a.yaml": "examples: {one: {response: {body: {}}}}",
+        }
+    )
+
+    assert found.warnings == []
+    (surface,) = found.surfaces.values()
+    assert [each["name"] for each in surface["operations"]] == [
+        "shop.v1.Orders/Get", "shop.v1.Orders/Put",
+    ]  # fmt: skip
+    assert surface["operations"][0]["mockPath"] == "mock/a.yaml"
+
+
 def test_graphql_lists_root_fields_also_renamed_and_extended_ones():
     text = """
 schema { query: Root mutation: Change }
