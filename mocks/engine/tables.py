@@ -20,6 +20,7 @@ from mocks.templates.scope import Names
 from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
 from surfaces.contract_checks import OperationChecks, checks_of
+from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
 _FALLBACK_STATUS: Final = "400"
@@ -92,6 +93,9 @@ class CompiledSurface:
         for attribute in ("operation_id", "name", "path"):
             for each in self.operations.values():
                 made.setdefault((each.adapter, getattr(each.operation, attribute)), each)
+        for each in self.operations.values():
+            for name in grpc_names(each.operation.path) if each.adapter == "grpc" else ():
+                made.setdefault(("grpc", name), each)
         return made
 
     def route(self, method: str, path: str) -> tuple[CompiledOperation, dict[str, str]] | None:
@@ -99,8 +103,11 @@ class CompiledSurface:
         return self.routes.find(method, path or "/")
 
     def find(self, text: str, adapter: str) -> CompiledOperation | None:
-        """Return the operation of an adapter by its id, otherwise by its decoded name."""
-        return self._named.get((adapter, text))
+        """Return the operation of an adapter by its id, otherwise by its decoded name.
+
+        A gRPC method has three: `Get`, `Orders/Get` and `shop.v1.Orders/Get`, also after a slash.
+        """
+        return self._named.get((adapter, text.removeprefix("/") if adapter == "grpc" else text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

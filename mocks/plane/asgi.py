@@ -228,6 +228,8 @@ class MockPlane:
         else:
             exchange.below = f"/{unquote(rest)}"
             operation = surface.find(unquote(rest), exchange.kind)
+            if operation is not None and exchange.kind == "grpc":
+                exchange.below = f"/{operation.operation.path.lstrip('/')}"  # as gRPC names it
         if operation is None:
             raise self._operation_not_found(exchange, surface)
         if exchange.kind == "rest":
