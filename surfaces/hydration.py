@@ -18,7 +18,7 @@ from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_formats.files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
-from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, fold_id
+from surfaces.joins import DEFAULT_SURFACE, TWICE, Joins, OperationIndex, fold_id
 from surfaces.mock_files.exchanges import mock_tree, read_exchanges
 from surfaces.mock_files.metadata_files import (
     EXTENSIONS,
@@ -221,7 +221,7 @@ class _Hydration:
     ) -> None:
         shown = f"{operation.method} {operation.name}"[:200]
         detail = f'{shown} is left out: the operation "{first}" has the same method and path'
-        self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.position())
+        self.sources.warnings.add_at(TWICE, detail, *candidate.position())
 
     def _operation(
         self, surface_id: str, candidate: OperationCandidate, names: _Names

@@ -20,6 +20,7 @@ FALLBACK_MODES: Final = ("static", "example", "proxy")
 VALIDATE_MODES: Final = ("off", "warn", "enforce")
 PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
 CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "state")
+SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
 JsonScalar = str | int | float | bool | None
 
 

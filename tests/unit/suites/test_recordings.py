@@ -312,6 +312,14 @@ paths:
     assert found.left_out == {"gone.yaml, which is not there": 1}
 
 
+def test_a_document_of_swagger_2_is_a_contract():
+    contract = "swagger: '2.0'\npaths: {/a: {get: {responses: {200: {$ref: 'ok.yaml'}}}}}"
+    found = convert_file("shop.yaml", contract.encode(), lambda _: b"examples: {a/b: 'x'}")
+
+    assert list(found.files) == ["api/shop.yaml", "api/ok.yaml"]
+    assert (found.kind, found.surfaces, found.warnings) == ("contract", {"shop": 1}, ())
+
+
 @pytest.mark.parametrize(
     "content",
     [
