@@ -81,8 +81,9 @@ class _Request:
             if parameter.source == source:
                 yield parameter.name, parameter.sample
         for condition in self.exchange.when if self.exchange else ():
-            if condition.source == source and "{{" not in condition.value:
-                yield condition.param, condition.value
+            value = condition.sample if condition.alternative <= 1 else None
+            if condition.source == source and value is not None and "{{" not in value:
+                yield condition.param, value
 
     def headers(self, *, has_body: bool) -> dict[str, str]:
         """Return the headers; names ignore case."""
@@ -108,7 +109,11 @@ class _Request:
 def _with_conditions(contract: ContractOperation | None, exchange: Exchange | None) -> str:
     """Return a contract's sample with the values that the example's conditions want."""
     text = contract.body if contract and contract.body else ""
-    wanted = [each for each in (exchange.when if exchange else ()) if each.source == "body"]
+    wanted = [
+        (each.param, each.sample)
+        for each in (exchange.when if exchange else ())
+        if each.source == "body" and each.alternative <= 1 and each.sample is not None
+    ]
     if not wanted:
         return text
     try:
@@ -117,8 +122,8 @@ def _with_conditions(contract: ContractOperation | None, exchange: Exchange | No
         return text
     if not isinstance(body, dict):
         return text
-    for condition in wanted:
-        _put(body, condition.param.split(".")[:8], condition.value)
+    for param, value in wanted:
+        _put(body, param.split(".")[:8], value)
     return json.dumps(body, ensure_ascii=False)
 
 

@@ -130,8 +130,11 @@ class _Lint:
         """Return why no request can fulfil a condition, "" if one may."""
         source, param, value = condition.source, condition.param, condition.value
         shown = f"{source} {param}"
-        for other in exchange.when:
-            if (other.source, other.param) == (source, param) and other.value != value:
+        if condition.alternative or condition.negated or condition.operator == "absent":
+            return ""
+        for other in exchange.when if condition.is_equality else ():
+            same = (other.source, other.param) == (source, param) and not other.alternative
+            if same and other.is_equality and other.value != value:
                 return f'{shown} cannot be both "{value[:40]}" and "{other.value[:40]}"'
         if self.operation.mock.adapter == "rest":
             if source == "path" and param not in _PARAMETER.findall(self.operation.path):
@@ -143,6 +146,8 @@ class _Lint:
     def _outside_schema(self, condition: Condition) -> str:
         """Return why a declared parameter cannot have the value."""
         if self.contract is None or condition.source not in ("path", "query", "header"):
+            return ""
+        if not condition.is_equality:
             return ""
         for place in self.contract.request().parameters:
             name = place.value["name"]

@@ -55,17 +55,29 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 def reader(source: str, param: str) -> Read:
     """Return what reads a parameter of a request as text, None where it has none."""
-    if source == "path":
-        return lambda request: request.params.get(param)
-    if source == "query":
-        return lambda request: request.query.get(param)
-    if source == "header":
-        name = param.lower()
-        return lambda request: request.headers.get(name)
+    if source in _READERS:
+        return _READERS[source](param.lower() if source == "header" else param)
     steps = parse_path(param)
     if steps is None:
         return lambda _request: None
     return lambda request: request.body_text(steps)
+
+
+_READERS: Final[Mapping[str, Callable[[str], Read]]] = {
+    "path": lambda name: lambda request: request.params.get(name),
+    "query": lambda name: lambda request: request.query.get(name),
+    "header": lambda name: lambda request: request.headers.get(name),
+    "cookie": lambda name: lambda request: cookie_value(request.headers.get("cookie", ""), name),
+}
+
+
+def cookie_value(header: str, name: str) -> str | None:
+    """Return the value of the first cookie of a name, without its quotes."""
+    for part in header.split(";"):
+        found, is_pair, value = part.partition("=")
+        if is_pair and found.strip() == name:
+            return value.strip().removeprefix('"').removesuffix('"')
+    return None
 
 
 class Constraint:

@@ -69,11 +69,8 @@ def unknown_surface_keys(document: Tree) -> Iterator[tuple[str, Tree]]:
 
 
 def unknown_example_keys(example: Tree) -> Iterator[tuple[str, Tree]]:
-    """Yield what is wrong and where in one example: its parts, conditions and nodes."""
+    """Yield what is wrong and where in one example: its parts and nodes, not its conditions."""
     yield from _unknown(example, "an example", _EXAMPLE)
-    for name in ("when", "dispatch"):
-        for each in items(member(example, name)):
-            yield from _unknown(each, "a condition", ("from", "param", "value"))
     for name, known in _MESSAGES.items():
         message = member(example, name) or NOTHING
         yield from _unknown(message, name, known)

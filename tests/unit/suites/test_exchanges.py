@@ -122,7 +122,7 @@ def test_generated_values_depend_on_content_operation_and_example():
 
 BROKEN_EXAMPLES = [
     ("examples: {a: {response: {status: '700'}}}", 1, "not a status"),
-    ("examples:\n  a: {when: [{from: cookie, param: x}]}", 2, "cookie"),
+    ("examples:\n  a: {when: [{from: cake, param: x, value: y}]}", 2, "cake"),
     ("examples:\n  a: {when: [{from: query}]}", 2, "requires param"),
     ("examples:\n  a: {responseSchema: {body: {type: thing}}}", 2, "thing"),
     ("examples:\n  a: {responseSchema: {body: {pattern: '(?=x)'}}}", 2, "RE2"),
