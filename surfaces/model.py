@@ -6,8 +6,9 @@ them; `documents` has their wire form. (reference: control-plane 6.2, 6.3, 9, 18
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final, Literal, Protocol
 
 Adapter = Literal["rest", "grpc", "async"]
@@ -92,13 +93,32 @@ class Condition:
 class Message:
     """Headers and body in literal form, in schema form (`*_node`), or mixed.
 
-    `body` is None without a literal body.
+    `body` is None without a literal body, `content` holds the bytes of one that is no text.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
+    content: bytes | None = None
     headers_node: ValueNode | None = None
     body_node: ValueNode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What in a contract an example is made from.
+
+    `response` is the key of `responses` (`404`, `4XX`, `default`), `media_type` the key of its
+    content, which may be a range, and `example` the name there. `is_on_request`: only callers
+    that ask for it get it. `fresh` makes another body by the schema, None where there is none.
+    """
+
+    response: str
+    media_type: str = ""
+    example: str = ""
+    is_on_request: bool = False
+    fresh: Callable[[Random], str | bytes | None] = field(
+        default=lambda _randomness: None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +136,7 @@ class Exchange:
     status: str = "200"
     media_type: str = ""
     line: int = 0
+    declared: Declared | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

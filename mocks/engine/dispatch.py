@@ -22,10 +22,13 @@ from surfaces.model import Condition, Exchange, Rules
 class Candidate:
     """An example that may be chosen. `order` is its place in the file, from 0.
 
-    `answer` is its answer if no request decides it and nothing is to be checked first.
+    `answer` is its answer if no request decides it and nothing is to be checked first. `variants`
+    are the examples that say the same by their media types, if `Accept` chooses among them.
     """
 
-    __slots__ = ("answer", "exchange", "name", "order", "response", "schema")
+    __slots__ = (
+        "answer", "exchange", "media_type", "name", "order", "response", "schema", "variants",
+    )  # fmt: skip
 
     def __init__(
         self, exchange: Exchange, order: int, response: Response, schema: RequestSchema | None
@@ -36,6 +39,14 @@ class Candidate:
         self.response = response
         self.schema = schema
         self.answer: MockAnswer | None = None if schema else response.constant
+        self.media_type = response.media_type
+        self.variants: Mapping[str, Candidate] = {}
+
+    @property
+    def is_on_request(self) -> bool:
+        """Return whether only callers that ask for the example get it."""
+        declared = self.exchange.declared
+        return declared is not None and declared.is_on_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +130,8 @@ class Candidates:
         self._places = {key: place for place, key in enumerate(keys)}
         groups: dict[tuple[int, ...], _Group] = {}
         for each in listed:
-            self._add(each, groups)
+            if not each.is_on_request:
+                self._add(each, groups)
         # most conditions first: the best match is in the first groups of one size that have any
         self._groups = sorted(groups.values(), key=lambda group: -group.size)
         self.reads_state = bool(self._fields)

@@ -119,7 +119,7 @@ def _candidates(
                 "name": each.name,
                 "order": each.order + 1,
                 "conditions": conditions,
-                "matched": all(one["ok"] for one in conditions),
+                "matched": not each.is_on_request and all(one["ok"] for one in conditions),
             }
         )
     return documents

@@ -44,7 +44,7 @@ from mocks.plane.http_requests import (
 )
 from mocks.plane.http_responses import Headers
 from mocks.plane.known_routes import KnownRoutes, Route
-from mocks.plane.ready_answers import ReadyAnswers
+from mocks.plane.ready_answers import ReadyAnswer, ReadyAnswers
 from mocks.plane.resolver import headers_by_name, original_call, resolved_document
 from mocks.plane.setup import AccessRules, PlaneSetup
 from mocks.spaces import LiveSpace
@@ -88,7 +88,7 @@ class MockPlane:
         route = self._routes.find(scope, started)
         if (
             route is not None
-            and (ready := self._ready.prepare(route.operation).ready) is not None
+            and (ready := self._find_ready(route, given, scope)) is not None
             and b"traceparent" not in given
             and has_usual_body(given)
             and not self._setup.is_draining()
@@ -103,6 +103,12 @@ class MockPlane:
                 await self._refuse(exchange, error)
             return
         await self._serve(_begin_exchange((scope, receive, send), given, started), route)
+
+    def _find_ready(
+        self, route: Route, given: Mapping[bytes, bytes], scope: Scope
+    ) -> ReadyAnswer | None:
+        query = scope.get("query_string", b"")
+        return self._ready.find(route.operation, given, scope["headers"], query)
 
     async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
         """Answer; an exception becomes a problem document (the fault barrier)."""
@@ -174,7 +180,7 @@ class MockPlane:
         _set_route(exchange, route)
         exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
         request = self._request(exchange, route)
-        answer = operation.static or await self._setup.engine.answer(operation, request)
+        answer = await self._setup.engine.answer(operation, request)
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         await self._reply(exchange, answer, self._ready.prepare(operation).common)
@@ -255,7 +261,7 @@ class MockPlane:
             common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
-            answer = operation.static or await self._setup.engine.answer(operation, request)
+            answer = await self._setup.engine.answer(operation, request)
         except BodyTooSlow:
             raise
         except PlatformError as error:
