@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("partita.mocks")
 PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
+_NO_CONTENT: Final = 204
 _PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
 _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "rest": (_PARTS - 1, _PARTS),
@@ -155,7 +156,7 @@ class MockPlane:
         if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
             raise NothingHere
         exchange.kind = kind
-        if exchange.method == "OPTIONS":
+        if exchange.method == "OPTIONS" and (kind != "rest" or _is_preflight(exchange)):
             asked = exchange.given.get(b"access-control-request-headers", b"")
             await exchange.preflight(self._security, asked)
             return
@@ -163,8 +164,20 @@ class MockPlane:
             raise MethodNotAllowed(b", ".join(each.encode() for each in _METHODS[kind]))
         if kind == "ready":
             await self._say_ready(exchange, parts)
+        elif exchange.method == "OPTIONS":
+            await self._answer_options(exchange, parts)
         else:
             await self._simulate(exchange, await self._find_route(exchange, parts))
+
+    async def _answer_options(self, exchange: HttpExchange, parts: list[str]) -> None:
+        """Answer OPTIONS that is no preflight: as declared, otherwise with the path's methods."""
+        _, surface = await self._surface(exchange, parts)
+        methods = surface.routes.methods_at(f"/{parts[5]}" if len(parts) == _PARTS else "/")
+        if "OPTIONS" in methods or not methods:
+            await self._simulate(exchange, await self._find_route(exchange, parts))
+        else:
+            allow = (b"allow", http_responses.allowed_methods(methods))
+            await exchange.reply(_NO_CONTENT, [*self._security, allow], b"")
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
         name = self._access.authorize_space(exchange.given, parts[3])
@@ -309,6 +322,11 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
+
+
+def _is_preflight(exchange: HttpExchange) -> bool:
+    """Return whether OPTIONS asks for a page of another origin."""
+    return exchange.has_origin or b"access-control-request-method" in exchange.given
 
 
 def _begin_exchange(
