@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final, Literal, Protocol
 
 Adapter = Literal["rest", "grpc", "async"]
@@ -131,13 +132,32 @@ def alternatives_of(conditions: Sequence[Condition]) -> list[tuple[Condition, ..
 class Message:
     """Headers and body in literal form, in schema form (`*_node`), or mixed.
 
-    `body` is None without a literal body.
+    `body` is None without a literal body, `content` holds the bytes of one that is no text.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
+    content: bytes | None = None
     headers_node: ValueNode | None = None
     body_node: ValueNode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What in a contract an example is made from.
+
+    `response` is the key of `responses` (`404`, `4XX`, `default`), `media_type` the key of its
+    content, which may be a range, and `example` the name there. `is_on_request`: only callers
+    that ask for it get it. `fresh` makes another body by the schema, None where there is none.
+    """
+
+    response: str
+    media_type: str = ""
+    example: str = ""
+    is_on_request: bool = False
+    fresh: Callable[[Random], str | bytes | None] = field(
+        default=lambda _randomness: None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +175,7 @@ class Exchange:
     status: str = "200"
     media_type: str = ""
     line: int = 0
+    declared: Declared | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

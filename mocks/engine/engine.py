@@ -11,20 +11,23 @@ from urllib.parse import quote
 
 from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
+from mocks.engine.asked import Asked, NotThere, asked_answer, asked_candidate, with_schema
 from mocks.engine.dispatch import Call, Candidate
 from mocks.engine.nearest import nearest_example
 from mocks.engine.tables import CompiledOperation, OperationTables
 from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
 from mocks.engine.validation import check_constraints
+from mocks.engine.variants import NotAcceptable, accepted_variant, varied
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
+from mocks.negotiation.prefer import PREFER, QUERY_MARK, Preferences, read_preferences
 from mocks.templates.scope import AnswerTooLarge, Scope
 from mocks.templates.values import NotOfType
 from surfaces.contract_checks import OperationChecks, Violation
 from surfaces.model import Fallback, ValidateMode
 
 Forwarded = Sequence[tuple[str, str]]
-_REJECTED: Final = (AnswerTooLarge, NotOfType)
+_REJECTED: Final = (AnswerTooLarge, NotOfType, NotAcceptable)
 _INVALID: Final = "mock_request_invalid"
 _VIOLATION: Final = "mock_contract_violation"
 _SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
@@ -59,8 +62,8 @@ class Engine:
         """Return the answer to a call, with the delay to wait before it is sent."""
         checks = self.checks_of(operation)
         violation = None if checks is None else checks.check(request)
-        if violation is None and operation.static is not None:
-            return operation.static
+        if violation is None and (static := _static_answer(operation, request)) is not None:
+            return static
         answer = await self._answer(operation, request, violation)
         errors = () if violation is None else violation.errors
         if checks is not None and answer.fallback == "proxy":
@@ -98,12 +101,46 @@ class Engine:
     ) -> MockAnswer:
         scope = Scope(request, _EMPTY, "", self.rng)
         found = await self.look_up_state(operation, tables, scope)
-        candidate = await self.pick_candidate(operation, tables, scope)
-        if candidate is None:
+        wanted = None
+        if operation.adapter == "rest":
+            header = request.headers.get(PREFER)
+            if header is not None or QUERY_MARK in request.raw_query:
+                wanted = read_preferences(header or "", request.query)
+        asked = await self._choose(operation, tables, scope, wanted)
+        if asked is None:
             return await self._fall_back(operation, tables, scope, found)
+        candidate = asked.candidate
+        if candidate.variants:
+            name = wanted.example if wanted else ""
+            candidate = accepted_variant(candidate, request.headers.get("accept", ""), name)
         if candidate.schema is not None and (errors := candidate.schema.errors(request)):
             return invalid_request_answer(errors, candidate.name)
-        return await self._respond(operation, tables, candidate, scope, found)
+        answer = varied(await self._respond(operation, tables, candidate, scope, found), candidate)
+        if wanted is None:
+            return answer
+        return asked_answer(answer, candidate, wanted, status=asked.status, randomness=self.rng)
+
+    async def _choose(
+        self, operation: CompiledOperation, tables: OperationTables, scope: Scope,
+        wanted: Preferences | None,
+    ) -> Asked | None:  # fmt: skip
+        """Return the example that the caller asks for, otherwise that of the dispatcher.
+
+        Raise NotThere. A proxy gets what is not there, since its server may have it.
+        """
+        fallback = operation.operation.mock.fallback
+        asked: Asked | None = None
+        if wanted is not None and (wanted.code or wanted.example):
+            try:
+                asked = asked_candidate(tables.candidates.listed, operation.declared, wanted)
+            except NotThere:
+                if fallback is None or fallback.mode != "proxy":
+                    raise
+        elif (picked := await self.pick_candidate(operation, tables, scope)) is not None:
+            asked = Asked(picked)
+        if asked is not None and wanted is not None and wanted.dynamic:
+            return with_schema(asked, operation.declared)
+        return asked
 
     async def look_up_state(
         self, operation: CompiledOperation, tables: OperationTables, scope: Scope
@@ -147,7 +184,8 @@ class Engine:
     ) -> MockAnswer:  # fmt: skip
         """Render an example and apply its transition."""
         scope.example = candidate.name
-        transition = tables.state.transition(candidate.name) if tables.state else None
+        is_own = tables.candidates.by_name.get(candidate.name) is candidate
+        transition = tables.state.transition(candidate.name) if tables.state and is_own else None
         if transition is None:
             return candidate.response.constant or candidate.response.answer(scope)
         assert tables.state is not None
@@ -226,6 +264,13 @@ def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:
     return replace(answer, headers=(*kept, *forwarded))
 
 
+def _static_answer(operation: CompiledOperation, request: MockRequest) -> MockAnswer | None:
+    """Return the one answer of an operation, unless the caller may choose another one."""
+    if operation.is_negotiated or PREFER in request.headers or QUERY_MARK in request.raw_query:
+        return None
+    return operation.static
+
+
 def constraint_error_answer(errors: Sequence[FieldErrorDocument]) -> MockAnswer:
     """Return the answer to a call that breaks constraints."""
     return MockAnswer(
@@ -283,9 +328,10 @@ def no_match_answer(operation: CompiledOperation, scope: Scope) -> MockAnswer:
 def error_answer(error: PlatformError) -> MockAnswer:
     """Return the answer to a call that an error ends."""
     is_rejected = isinstance(error, _REJECTED) or error.problem_code == _INVALID
+    outcome = CallOutcome.REJECTED if is_rejected else CallOutcome.ERROR
     return MockAnswer(
         status=PROBLEMS[error.problem_code],
-        outcome=CallOutcome.REJECTED if is_rejected else CallOutcome.ERROR,
+        outcome=CallOutcome.NO_MATCH if isinstance(error, NotThere) else outcome,
         error_code=error.problem_code,
         detail=error.detail,
         errors=[each.as_dict() for each in error.errors],

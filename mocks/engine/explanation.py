@@ -121,7 +121,8 @@ def _candidates(
                 "name": each.name,
                 "order": each.order + 1,
                 "conditions": [condition_document(one) for one in conditions.values()],
-                "matched": any(all(one.holds for one in compared) for compared in alternatives),
+                "matched": not each.is_on_request
+                and any(all(one.holds for one in compared) for compared in alternatives),
             }
         )
     return documents

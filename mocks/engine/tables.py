@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
@@ -13,6 +13,7 @@ from mocks.engine.responses import Response, ResponseParts
 from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
 from mocks.engine.validation import Constraint, RequestSchema
+from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, varied
 from mocks.model.calls import CallOutcome, MockAnswer
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
@@ -21,7 +22,14 @@ from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
 from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.mock_files.contract_names import grpc_names
-from surfaces.model import Exchange, Fallback, Message, Operation, Surface
+from surfaces.model import (
+    Exchange,
+    Fallback,
+    Message,
+    Operation,
+    Surface,
+    has_own_answers,
+)
 
 _FALLBACK_STATUS: Final = "400"
 
@@ -140,7 +148,7 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
-        self.prepared: object | None = None
+        self.prepared: Any = None
 
     @property
     def names(self) -> Names:
@@ -176,6 +184,8 @@ class CompiledOperation:
                 for order, each in enumerate(exchanges_of(self.operation))
             ]
         )
+        if self.adapter == "rest":
+            link_variants(candidates.listed, dispatcher=mock.dispatcher)
         state = None
         if mock.state is not None:
             state = CompiledState(mock.state, self.operation.operation_id, names)
@@ -229,16 +239,47 @@ class CompiledOperation:
         return checks_of(self.operation)
 
     @cached_property
+    def declared(self) -> Sequence[Candidate]:
+        """Return the examples of the contract, for callers that ask for one of its responses."""
+        contract = self.operation.contract_examples
+        if contract is None or self.adapter != "rest" or not has_own_answers(self.operation):
+            return self.tables.candidates.listed
+        try:
+            found = [self._candidate(each, 0, self.names) for each in contract.exchanges()]
+        except TemplateInvalid:
+            return ()
+        link_variants(found, dispatcher=self.dispatcher)
+        return found
+
+    @cached_property
     def static(self) -> MockAnswer | None:
-        """Return the answer of an operation that answers every request alike, at once."""
+        """Return the answer of an operation that answers every request alike, at once.
+
+        It is the one of callers that accept everything.
+        """
+        return self.accepted_static("")
+
+    @cached_property
+    def is_negotiated(self) -> bool:
+        """Return whether `Accept` decides something about the static answer."""
+        return any(each.variants for each in self.tables.candidates.listed[:1])
+
+    def accepted_static(self, accept: str) -> MockAnswer | None:
+        """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
         if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
             return None
         listed = tables.candidates.listed
         if not listed:
             return tables.fallback.constant if tables.fallback else None
-        answer = listed[0].answer if tables.candidates.is_unconditional else None
-        return answer if answer is not None and not answer.delay_ms else None
+        if not tables.candidates.is_unconditional or listed[0].is_on_request:
+            return None
+        try:
+            chosen = accepted_variant(listed[0], accept)
+        except NotAcceptable:
+            return None
+        answer = chosen.answer
+        return varied(answer, chosen) if answer is not None and not answer.delay_ms else None
 
     def is_quick(self, *, has_quick_state: bool) -> bool:
         """Return whether an answer waits for nothing: no script, server, delay or slow state."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("partita.mocks")
 PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
 REST: Final = b"/mocks/rest/"
+_NO_CONTENT: Final = 204
 _PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
 _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "rest": (_PARTS - 1, _PARTS),
@@ -64,9 +65,6 @@ _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "async": (_PARTS,),
     "ready": (_PARTS - 1,),
 }
-_ORDER: Final = (
-    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY",
-)  # fmt: skip
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
     "rest": (),
     "grpc": ("POST", "OPTIONS"),
@@ -95,7 +93,8 @@ class MockPlane:
         path = raw_path(scope).decode("latin-1")
         route = self._routes.find(scope["method"], path, started)
         call = (scope, receive, send)
-        ready = self._find_ready(route, given)
+        query = scope.get("query_string", b"")
+        ready = self._find_ready(route, given, scope["headers"], query)
         if ready is None or route is None:
             await self._serve(_begin_exchange(call, given, started), route)
             return
@@ -113,12 +112,13 @@ class MockPlane:
         if not target.startswith(REST) or not target.isascii() or b"#" in target:
             return None
         started = time.monotonic()
-        path, _, query = target.decode("ascii").partition("?")
-        route = self._routes.find(name := method.decode("latin-1"), path, started)
+        path, _, query = target.partition(b"?")
+        name = method.decode("latin-1")
+        route = self._routes.find(name, path.decode("ascii"), started)
         given = dict(headers)
         if route is None or b"traceparent" in given:  # a span belongs to a task
             return None
-        if (ready := self._find_ready(route, given)) is not None:
+        if (ready := self._find_ready(route, given, headers, query)) is not None:
             asked = NotedRequest(name, given, headers, body, started)
             return self._ready.make(ready, route, asked)
         if not route.operation.is_quick(has_quick_state=self._has_quick_state):
@@ -127,11 +127,13 @@ class MockPlane:
         exchange = _begin_exchange(call.arguments, given, started)
         return call.run(self._serve(exchange, route))
 
-    def _find_ready(self, route: Route | None, given: Mapping[bytes, bytes]) -> ReadyAnswer | None:
+    def _find_ready(
+        self, route: Route | None, given: Mapping[bytes, bytes], headers: Headers, query: bytes
+    ) -> ReadyAnswer | None:
         """Return the one answer of an operation, if this call gets it."""
         if (
             route is None
-            or (ready := self._ready.prepare(route.operation).ready) is None
+            or (ready := self._ready.find(route.operation, given, headers, query)) is None
             or b"traceparent" in given
             or not has_usual_body(given)
             or self._setup.is_draining()
@@ -185,7 +187,7 @@ class MockPlane:
         if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
             raise NothingHere
         exchange.kind = kind
-        if exchange.method == "OPTIONS":
+        if exchange.method == "OPTIONS" and (kind != "rest" or _is_preflight(exchange)):
             asked = exchange.given.get(b"access-control-request-headers", b"")
             await exchange.preflight(self._security, asked)
             return
@@ -193,8 +195,20 @@ class MockPlane:
             raise MethodNotAllowed(b", ".join(each.encode() for each in _METHODS[kind]))
         if kind == "ready":
             await self._say_ready(exchange, parts)
+        elif exchange.method == "OPTIONS":
+            await self._answer_options(exchange, parts)
         else:
             await self._simulate(exchange, await self._find_route(exchange, parts))
+
+    async def _answer_options(self, exchange: HttpExchange, parts: list[str]) -> None:
+        """Answer OPTIONS that is no preflight: as declared, otherwise with the path's methods."""
+        _, surface = await self._surface(exchange, parts)
+        methods = surface.routes.methods_at(f"/{parts[5]}" if len(parts) == _PARTS else "/")
+        if "OPTIONS" in methods or not methods:
+            await self._simulate(exchange, await self._find_route(exchange, parts))
+        else:
+            allow = (b"allow", http_responses.allowed_methods(methods))
+            await exchange.reply(_NO_CONTENT, [*self._security, allow], b"")
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
         name = self._access.authorize_space(exchange.given, parts[3])
@@ -251,7 +265,7 @@ class MockPlane:
         self, exchange: HttpExchange, surface: CompiledSurface
     ) -> PlatformError:
         if exchange.kind == "rest" and (others := surface.routes.methods_at(exchange.below)):
-            return MethodNotAllowed(_allowed(others))
+            return MethodNotAllowed(http_responses.allowed_methods(others))
         exchange.unmatched_of = surface
         shown = f"{exchange.method} {exchange.below}"[:300]
         return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
@@ -351,10 +365,9 @@ class MockPlane:
         self._notes.note(exchange, answer_of(error), None)
 
 
-def _allowed(methods: Collection[str]) -> bytes:
-    """Return what Allow says of a path that has these methods."""
-    known = {*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
-    return ", ".join(each for each in _ORDER if each in known).encode()
+def _is_preflight(exchange: HttpExchange) -> bool:
+    """Return whether OPTIONS asks for a page of another origin."""
+    return exchange.has_origin or b"access-control-request-method" in exchange.given
 
 
 def _begin_exchange(

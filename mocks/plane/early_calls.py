@@ -19,13 +19,15 @@ class EarlyCall:
 
     __slots__ = ("_answer", "_body", "arguments")
 
-    def __init__(self, method: str, path: str, query: str, headers: Headers, body: bytes) -> None:
+    def __init__(
+        self, method: str, path: bytes, query: bytes, headers: Headers, body: bytes
+    ) -> None:
         self._body = body
         self._answer: Prepared | None = None
         scope: Scope = {
             "method": method,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
+            "raw_path": path,
+            "query_string": query,
             "headers": headers,
             "extensions": {EXTENSION: {"send": self._keep, "is_body_here": _yes}},
         }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kernel.prepared_answers import STATUS_LINES, Prepared
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall
-from mocks.model.calls import CallOutcome
+from mocks.model.calls import CallOutcome, MockAnswer
+from mocks.negotiation.prefer import QUERY_MARK
 from mocks.plane import http_responses
 from mocks.plane.call_notes import CallNotes
 from mocks.plane.http_exchange import prepared_sender
@@ -28,6 +29,10 @@ from mocks.plane.setup import PlaneSetup, Record
 
 if TYPE_CHECKING:
     from mocks.engine.tables import CompiledOperation
+
+_QUERY_MARK: Final = QUERY_MARK.encode()
+_MAX_ACCEPTED: Final = 32  # Accept headers of an operation whose answers are kept
+_LONGEST_ACCEPT: Final = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -59,10 +64,15 @@ class NotedRequest(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PreparedOperation:
-    """What all answers of an operation have, and its one answer if it has one."""
+    """What all answers of an operation have, and its one answer if it has one.
+
+    `accepted` has it by `Accept` headers, None where nothing suits; it is None itself where
+    `Accept` decides nothing.
+    """
 
     common: Headers
     ready: ReadyAnswer | None
+    accepted: dict[bytes, ReadyAnswer | None] | None
 
 
 class ReadyAnswers:
@@ -76,15 +86,42 @@ class ReadyAnswers:
 
     def prepare(self, operation: CompiledOperation) -> PreparedOperation:
         """Prepare the answers of an operation, once, and return what they have."""
-        made = operation.prepared
+        made: PreparedOperation | None = operation.prepared
         if made is None:
             common = http_responses.operation_headers(operation, self._security)
-            made = operation.prepared = PreparedOperation(common, self._ready(operation, common))
-        assert isinstance(made, PreparedOperation)
+            ready = self._ready(operation, common, operation.static)
+            accepted = {b"*/*": ready} if operation.is_negotiated else None
+            made = operation.prepared = PreparedOperation(common, ready, accepted)
         return made
 
-    def _ready(self, operation: CompiledOperation, common: Headers) -> ReadyAnswer | None:
-        answer = operation.static
+    def find(
+        self, operation: CompiledOperation, given: Mapping[bytes, bytes], headers: Headers,
+        query: bytes,
+    ) -> ReadyAnswer | None:  # fmt: skip
+        """Return the ready answer that suits a call, None where the engine has to look.
+
+        `given` has the last value of each of the `headers`.
+        """
+        prepared: PreparedOperation = operation.prepared or self.prepare(operation)
+        ready = prepared.ready
+        if ready is None or b"prefer" in given or (query and _QUERY_MARK in query):
+            return None
+        accepted = prepared.accepted
+        if accepted is None:
+            return ready
+        accept = given.get(b"accept", b"*/*")
+        if len(given) != len(headers) and sum(name == b"accept" for name, _ in headers) > 1:
+            return None
+        if accept not in accepted:
+            if len(accepted) >= _MAX_ACCEPTED or len(accept) > _LONGEST_ACCEPT:
+                return None
+            answer = operation.accepted_static(accept.decode("latin-1"))
+            accepted[accept] = self._ready(operation, prepared.common, answer)
+        return accepted[accept]
+
+    def _ready(
+        self, operation: CompiledOperation, common: Headers, answer: MockAnswer | None
+    ) -> ReadyAnswer | None:
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
         if self._engine.checks_of(operation) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from typing import Any
@@ -46,6 +47,13 @@ def _when(exchange: Exchange) -> list[tuple[str, str, str]]:
     return [(each.source, each.param, each.value) for each in exchange.when]
 
 
+def _asked(exchange: Exchange) -> tuple[str, str] | None:
+    """What a caller asks for to get the example, None where it answers by itself."""
+    declared = exchange.declared
+    assert declared is not None
+    return (declared.response, declared.example) if declared.is_on_request else None
+
+
 def test_the_first_2xx_response_answers_and_the_others_are_asked_for_by_status():
     found = _examples(
         _document(
@@ -58,17 +66,17 @@ def test_the_first_2xx_response_answers_and_the_others_are_asked_for_by_status()
         )
     )
 
-    assert [(each.name, each.status, _when(each)) for each in found] == [
-        ("201", "201", []),
-        ("500", "500", [("header", "prefer", "code=500")]),
-        ("example", "500", [("header", "prefer", "example=example")]),
-        ("404", "404", [("header", "prefer", "code=404")]),
-        ("300", "300", [("header", "prefer", "code=300")]),
+    assert [(each.name, each.status, _asked(each)) for each in found] == [
+        ("201", "201", None),
+        ("500", "500", ("default", "example")),
+        ("404", "404", ("404", "")),
+        ("300", "300", ("3XX", "")),
     ]
+    assert all(_when(each) == [] for each in found)
     assert json.loads(found[0].response.body or "") == {"id": 5}
     assert json.loads(found[1].response.body or "") == {"oops": True}
-    assert (found[4].response.body, found[4].media_type) == (None, "")
-    assert found[4].response.headers == {"Location": "/b"}
+    assert (found[3].response.body, found[3].media_type) == (None, "")
+    assert found[3].response.headers == {"Location": "/b"}
 
 
 def test_named_examples_are_paired_with_those_of_the_request():
@@ -91,10 +99,10 @@ def test_named_examples_are_paired_with_those_of_the_request():
     )  # fmt: skip
 
     by_name = {each.name: each for each in found}
-    assert list(by_name) == ["any", "cat.prefer", "cat", "dog.prefer", "dog"]
+    assert list(by_name) == ["any", "cat", "dog"]
+    assert [_asked(each) for each in found] == [None] * 3
     assert _when(by_name["any"]) == []
     assert _when(by_name["cat"]) == [("path", "id", "1")]
-    assert _when(by_name["cat.prefer"]) == [("header", "prefer", "example=cat")]
     assert _when(by_name["dog"]) == [
         ("path", "id", "2"), ("header", "x-lang", "de"),
         ("body", "kind.name", "d"), ("body", "n", "2"),
@@ -156,10 +164,11 @@ def test_what_only_requests_have_is_not_in_a_response():
 
 
 def test_other_media_types():
-    def of(kind: str, **media: Any) -> tuple[str, str | None]:
+    def of(kind: str, **media: Any) -> tuple[str, str | bytes | None]:
         answer = {"description": "", "content": {kind: media}}
         (found, *_) = _examples(_document(_get(_200=answer)))
-        return found.media_type, found.response.body
+        message = found.response
+        return found.media_type, message.content if message.body is None else message.body
 
     tags = {"type": "array", "xml": {"wrapped": True}, "items": {"type": "string"}}
     xml = {"type": "object", "xml": {"name": "pet"}, "properties": {
@@ -167,7 +176,17 @@ def test_other_media_types():
     assert of("text/plain", example="hello") == ("text/plain", "hello")
     assert of("*/*", schema={"type": "string"}) == ("text/plain", "string")
     assert of("*/*", schema=OBJECT)[0] == "application/json"
-    assert of("image/png", schema={"type": "string", "format": "binary"}) == ("image/png", "")
+    kind, picture = of("image/*", schema={"type": "string", "format": "binary"})
+    assert (kind, picture[:8] if picture else "") == ("image/png", b"\x89PNG\r\n\x1a\n")
+    assert of("application/octet-stream", example="a b") == ("application/octet-stream", "a b")
+    assert of("image/gif", example="R0lGODlhAQABAAA=") == (
+        "image/gif", base64.b64decode("R0lGODlhAQABAAA=")
+    )  # fmt: skip
+    encoded = {"type": "string", "contentEncoding": "base64", "example": "/wA="}
+    assert of("application/x-own", schema=encoded) == ("application/x-own", b"\xff\0")
+    assert of("application/xml", schema=xml, example={"id": 5, "tags": []})[1] == (
+        '<?xml version="1.0" encoding="UTF-8"?><pet id="5"><tags></tags></pet>'
+    )
     assert of("application/xml", schema=xml)[1] == (
         '<?xml version="1.0" encoding="UTF-8"?><pet id="1"><tags><tags>string</tags></tags></pet>'
     )
