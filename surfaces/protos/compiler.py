@@ -53,13 +53,13 @@ def compile_protos(files: Mapping[str, bytes]) -> Protos:
     if not texts:
         return Protos(problems=refused)
     if len(texts) > MAX_FILES or sum(map(len, texts.values())) > MAX_TEXT:
-        return _failed("the suite has too many or too large .proto files")
+        return _failure("the suite has too many or too large .proto files")
     digest = hashlib.sha256(json.dumps([sorted(texts.items()), *map(str, refused)]).encode())
     key = digest.hexdigest()
     with _compiling:
         found = _kept.get(key) or _compile(texts, refused)
         if found is None:
-            return _failed("the compiler of .proto files was killed or could not be started")
+            return _failure("the compiler of .proto files was killed or could not be started")
         _kept[key] = found
         _kept.move_to_end(key)
         while len(_kept) > KEPT or sum(each.size for each in _kept.values()) > MAX_KEPT:
@@ -84,7 +84,7 @@ def _protos_in(files: Mapping[str, bytes]) -> tuple[dict[str, str], tuple[ProtoP
     return texts, tuple(ProtoProblem(detail=detail, file=each) for each in refused[:MAX_PROBLEMS])
 
 
-def _failed(detail: str) -> Protos:
+def _failure(detail: str) -> Protos:
     return Protos(problems=(ProtoProblem(detail=detail),))
 
 
@@ -101,9 +101,9 @@ def _compile(texts: Mapping[str, str], refused: tuple[ProtoProblem, ...]) -> Pro
             content = _read(Path(folder, "set"), MAX_SET + 1)
         problems = (*refused, *_problems(said, texts))[:MAX_PROBLEMS]
         if not ended:
-            return _failed("the .proto files take too much memory or time to compile")
+            return _failure("the .proto files take too much memory or time to compile")
         if len(content) > MAX_SET or not (content or problems):
-            return _failed("the .proto files declare too much")
+            return _failure("the .proto files declare too much")
         return read_descriptors(content, texts, problems)
     return None
 
