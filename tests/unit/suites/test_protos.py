@@ -299,6 +299,14 @@ def test_a_child_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch)
     assert hydrated({"api/a.proto": text}).ids("a") == ["Get"]
 
 
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    text = HEAD.replace("deep", "full") + SERVICE
+    assert "could not be started" in problems(compiled({"a.proto": text}))
+    monkeypatch.undo()
+    assert compiled({"a.proto": text}).services == ("full.S",)
+
+
 @pytest.mark.slow
 def test_nothing_is_left_in_the_folder_of_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
