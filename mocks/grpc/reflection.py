@@ -79,11 +79,13 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
     async def _reflect(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         names, pools = await self._services(context)
         servicer = reflection.aio.ReflectionServicer(names, pool=_Pools(pools))
-        async for answer in servicer.ServerReflectionInfo(_limited(requests, context), context):
+        async for answer in servicer.ServerReflectionInfo(
+            _limit_questions(requests, context), context
+        ):
             yield answer
 
 
-async def _limited(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+async def _limit_questions(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
     asked = 0
     async for request in requests:
         asked += 1

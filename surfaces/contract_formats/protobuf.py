@@ -47,8 +47,11 @@ def read_protos(sources: Sources) -> Iterator[Contract]:
     """Yield a contract for each file that declares a service."""
     protos = compile_protos(sources.files)
     for each in protos.problems:
-        path = f"{FOLDER}{each.file}" if each.file else ""
-        sources.warnings.add_at(INVALID, each.detail, path, each.line, each.column)
+        if each.file:
+            path = f"{FOLDER}{each.file}"
+            sources.warnings.add_at(INVALID, each.detail, path, each.line, each.column)
+        else:
+            sources.warnings.add_at("limit_exceeded", each.detail, "")
     for file, methods in groupby(protos.methods.values(), key=lambda method: method.file):
         path = f"{FOLDER}{file}"
         operations = tuple(_operations(path, list(methods), sources))

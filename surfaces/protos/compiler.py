@@ -43,8 +43,8 @@ _kept: Final[OrderedDict[str, Protos]] = OrderedDict()
 _compiling: Final = threading.Lock()  # one at a time, and none twice
 
 
-class CompilerAway(Exception):
-    """The child process was killed from outside, or could not be started."""
+class CompilerAway(OSError):
+    """The child process was killed from outside, or got no time."""
 
 
 def compile_protos(files: Mapping[str, bytes]) -> Protos:
@@ -53,13 +53,13 @@ def compile_protos(files: Mapping[str, bytes]) -> Protos:
     if not texts:
         return Protos(problems=refused)
     if len(texts) > MAX_FILES or sum(map(len, texts.values())) > MAX_TEXT:
-        return _failed("the suite has too many or too large .proto files")
+        return _failure("the suite has too many or too large .proto files")
     digest = hashlib.sha256(json.dumps([sorted(texts.items()), *map(str, refused)]).encode())
     key = digest.hexdigest()
     with _compiling:
         found = _kept.get(key) or _compile(texts, refused)
         if found is None:
-            return _failed("the compiler of .proto files was killed or could not be started")
+            return _failure("the compiler of .proto files was killed or could not be started")
         _kept[key] = found
         _kept.move_to_end(key)
         while len(_kept) > KEPT or sum(each.size for each in _kept.values()) > MAX_KEPT:
@@ -84,26 +84,27 @@ def _protos_in(files: Mapping[str, bytes]) -> tuple[dict[str, str], tuple[ProtoP
     return texts, tuple(ProtoProblem(detail=detail, file=each) for each in refused[:MAX_PROBLEMS])
 
 
-def _failed(detail: str) -> Protos:
+def _failure(detail: str) -> Protos:
     return Protos(problems=(ProtoProblem(detail=detail),))
 
 
 def _compile(texts: Mapping[str, str], refused: tuple[ProtoProblem, ...]) -> Protos | None:
     """Return what protoc makes of the files; None if it is away."""
     for _ in range(ATTEMPTS):
-        with tempfile.TemporaryDirectory(prefix="partita-protos-") as folder:
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="partita-protos-") as folder:
                 ended = _run(texts, folder)
-            except CompilerAway as error:
-                logger.warning("The compiler of protos is away: %s", error)
-                continue
-            said = _read(Path(folder, "problems"), MAX_SAID).decode(errors="replace")
-            content = _read(Path(folder, "set"), MAX_SET + 1)
+                said = _read(Path(folder, "problems"), MAX_SAID).decode(errors="replace")
+                content = _read(Path(folder, "set"), MAX_SET + 1)
+        except OSError as error:
+            logger.warning("The compiler of protos is away: %s", error)
+            continue
         problems = (*refused, *_problems(said, texts))[:MAX_PROBLEMS]
         if not ended:
-            return _failed("the .proto files take too much memory or time to compile")
+            limits = f"{CPU_S} s and {MEMORY // 2**20} MiB"
+            return _failure(f"the .proto files cannot be compiled within {limits}")
         if len(content) > MAX_SET or not (content or problems):
-            return _failed("the .proto files declare too much")
+            return _failure("the .proto files declare too much")
         return read_descriptors(content, texts, problems)
     return None
 
@@ -125,10 +126,8 @@ def _run(texts: Mapping[str, str], folder: str) -> bool:
             check=False,
             start_new_session=True,  # without Ctrl-C from the terminal
         )
-    except subprocess.TimeoutExpired:
-        return False
-    except OSError as error:
-        raise CompilerAway(error) from error
+    except subprocess.TimeoutExpired as error:  # its processor time ends before
+        raise CompilerAway(f"no end within {WALL_S} s") from error
     if ended.returncode in (-signal.SIGKILL, -signal.SIGTERM):
         raise CompilerAway(f"signal {-ended.returncode}")
     return ended.returncode == 0

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import google.api
 import grpc
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
@@ -43,7 +42,7 @@ def of_npm(name: str, version: str, *paths: str) -> dict[str, str]:
 
 def common_protos() -> dict[str, str]:
     """Return the files of googleapis-common-protos."""
-    folder = Path(next(iter(google.api.__path__))).parent
+    folder = Path(pytest.__file__).parents[1] / "google"
     return {
         f"api/google/{path.relative_to(folder)}": path.read_text("utf-8")
         for path in folder.rglob("*.proto")

@@ -176,7 +176,7 @@ async def test_a_grpc_method_has_three_names_and_one_in_the_journal(
         {"method": "POST", "path": "Payments/Capture"},
     ],
 )
-def test_a_grpc_call_is_explained_as_the_journal_names_it(named: dict[str, str]) -> None:
+def test_a_grpc_call_is_explained_as_the_journal_names_it(named: dict[str, Any]) -> None:
     space = compile_space(content_of(files()), SpaceName("orders"))
     operation, request = locate_call(space, ExplainedCall(surface_id="pay", **named))
 

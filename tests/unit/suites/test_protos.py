@@ -293,9 +293,18 @@ def test_a_child_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(subprocess, "run", refuse)
     text = HEAD.replace("deep", "away") + SERVICE
     found = hydrated({"api/a.proto": text})
+    assert found.warnings == [("limit_exceeded", None, None, None)]
     assert found.details == ["the compiler of .proto files was killed or could not be started"]
     monkeypatch.undo()
     assert hydrated({"api/a.proto": text}).ids("a") == ["Get"]
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    text = HEAD.replace("deep", "full") + SERVICE
+    assert "could not be started" in problems(compiled({"a.proto": text}))
+    monkeypatch.undo()
+    assert compiled({"a.proto": text}).services == ("full.S",)
 
 
 @pytest.mark.slow
