@@ -110,8 +110,9 @@ def compile_schema(documents: JsonDocuments, place: Located, hidden: Hidden) -> 
 
 def schema_problems(documents: JsonDocuments, place: Located) -> list[str]:
     """Return what a schema has that is not checked."""
-    conversion = _Conversion(documents, "readOnly")
+    conversion, budget = _Conversion(documents, "readOnly"), documents.schema_budget
     conversion.schema(place)
+    documents.schema_budget = budget
     return list(dict.fromkeys(conversion.problems))
 
 
