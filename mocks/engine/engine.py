@@ -59,8 +59,6 @@ class Engine:
         """Return the answer to a call, with the delay to wait before it is sent."""
         checks = self.checks_of(operation)
         violation = None if checks is None else checks.check(request)
-        if violation is None and operation.static is not None:
-            return operation.static
         answer = await self._answer(operation, request, violation)
         errors = () if violation is None else violation.errors
         if checks is not None and answer.fallback == "proxy":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -61,9 +61,6 @@ _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "async": (_PARTS,),
     "ready": (_PARTS - 1,),
 }
-_ORDER: Final = (
-    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY",
-)  # fmt: skip
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {  # () for any
     "rest": (),
     "grpc": ("POST", "OPTIONS"),
@@ -216,7 +213,7 @@ class MockPlane:
         self, exchange: HttpExchange, surface: CompiledSurface
     ) -> PlatformError:
         if exchange.kind == "rest" and (others := surface.routes.methods_at(exchange.below)):
-            return MethodNotAllowed(_allowed(others))
+            return MethodNotAllowed(http_responses.allowed_methods(others))
         exchange.unmatched_of = surface
         shown = f"{exchange.method} {exchange.below}"[:300]
         return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
@@ -314,12 +311,6 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
-
-
-def _allowed(methods: Collection[str]) -> bytes:
-    """Return what Allow says of a path that has these methods."""
-    known = {*methods, "OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
-    return ", ".join(each for each in _ORDER if each in known).encode()
 
 
 def _begin_exchange(

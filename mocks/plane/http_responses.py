@@ -210,6 +210,13 @@ def document(common: Headers, value: Any) -> tuple[int, Headers, bytes]:
     return 200, headers, body
 
 
+def allowed_methods(declared: Sequence[str]) -> bytes:
+    """Return the value of Allow for a path: what is declared, HEAD with GET, and OPTIONS."""
+    found = {*declared, "OPTIONS"} | ({"HEAD"} if "GET" in declared else set())
+    known = METHODS.decode().split(", ")
+    return ", ".join([each for each in known if each in found] + sorted(found - {*known})).encode()
+
+
 def preflight(security: Headers, asked: bytes) -> tuple[int, Headers, bytes]:
     """Return the answer to OPTIONS: pages of any origin may call mocks, without credentials."""
     allowed = asked if _REQUEST_HEADERS.fullmatch(asked) else _USUAL_REQUEST_HEADERS

@@ -32,7 +32,7 @@ _SEPARATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "spaceDelimited": re.compile(r"%20|\+| "),
     "pipeDelimited": re.compile(r"%7[Cc]|\|"),
 }
-_COMMA: Final = re.compile(",")
+_COMMA: Final = re.compile(",|%2[Cc]")  # most clients encode it, too
 _IN_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 
 

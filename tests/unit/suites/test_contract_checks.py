@@ -90,7 +90,7 @@ FORM_LIST = {"style": "form", "explode": False}
         ({"type": "integer"}, {"allowEmptyValue": True}, ["p=", "p"], ["p=x"]),
         ({"type": "integer"}, {"required": True}, ["p=1"], ["", "q=1"]),
         (INTEGERS, {}, ["p=1&p=2", "p=3"], ["p=1&p=x", "p=1,2"]),
-        (INTEGERS, FORM_LIST, ["p=1,2", "p=3"], ["p=1,x"]),
+        (INTEGERS, FORM_LIST, ["p=1,2", "p=3", "p=1%2C2"], ["p=1,x", "p=1%2cx"]),
         (INTEGERS, {"style": "spaceDelimited", "explode": False}, ["p=1%202", "p=1+2"], ["p=1,2"]),
         (INTEGERS, {"style": "pipeDelimited", "explode": False}, ["p=1|2", "p=1%7C2"], ["p=1|x"]),
         ({**INTEGERS, "minItems": 2}, {}, ["p=1&p=2"], ["p=1"]),
@@ -197,6 +197,7 @@ def test_parameters_of_the_operation_win_over_those_of_its_path():
         ("3.1.0", {"dependentRequired": {"a": ["b"]}}, [{"b": 1}], [{"a": 1}]),
         ("3.0.3", {"type": "integer", "format": "int32"}, [2**31 - 1], [2**31]),
         ("3.0.3", {"type": "integer", "format": "int64"}, [2**63 - 1], [2**63]),
+        ("3.0.3", {"type": "number", "format": "float"}, [1.5e38], [1e39]),
         ("3.0.3", {"type": "string", "format": "byte"}, ["YQ=="], ["?", "YQ"]),
         ("3.0.3", {"type": "string", "format": "date-time"}, ["2026-01-02T03:04:05Z"], ["today"]),
         ("3.0.3", {"type": "string", "format": "email"}, ["a@b.org"], ["a"]),
@@ -303,7 +304,9 @@ def test_a_body_is_checked_by_its_media_type():
     assert _violation(checks, b"12", kind="text/plain") is None
     assert _violation(checks, b"\x89PNG", kind="image/png") is None
     assert _pointers(_violation(checks, b"ab", kind="text/plain")) == ["/body"]
-    assert _pointers(_violation(checks, b"{")) == ["/body"]
+    malformed = _violation(checks, b"{")
+    assert malformed is not None
+    assert (malformed.status, _pointers(malformed)) == (400, ["/body"])
     missing = _violation(checks)
     assert missing is not None
     assert (missing.status, _pointers(missing)) == (422, ["/body"])
@@ -367,7 +370,9 @@ def test_a_multipart_body_is_a_map_of_its_parts():
     bad = _multipart(('name="id"', "x"), ('name="color"', '{"R": "x"}'))
     assert _pointers(_violation(checks, bad, kind=kind)) == ["/body/id", "/body/color/R"]
     assert _pointers(_violation(checks, b"id=1", kind=kind)) == ["/body"]
-    assert _pointers(_violation(checks, good, kind="multipart/form-data")) == ["/body"]
+    unknown = _violation(checks, good, kind="multipart/form-data")
+    assert unknown is not None
+    assert (unknown.status, _pointers(unknown)) == (415, ["/header/Content-Type"])
 
 
 def test_xml_is_checked_as_far_as_the_schema_says():
@@ -400,8 +405,11 @@ def test_xml_is_checked_as_far_as_the_schema_says():
 
 
 KEY = {"type": "apiKey", "in": "header", "name": "X-Key"}
+DIGEST = 'Digest username="a", realm="r", nonce="n", uri="/", response="x"'
 SCHEMES = {
     "key": KEY,
+    "tls": {"type": "mutualTLS"},
+    "digest": {"type": "http", "scheme": "digest"},
     "query": {"type": "apiKey", "in": "query", "name": "k"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": "sid"},
     "basic": {"type": "http", "scheme": "basic"},
@@ -427,6 +435,10 @@ SCHEMES = {
         ([{"key": []}, {"bearer": []}], {"authorization": "Bearer x"}, "", None),
         ([{"key": []}, {}], {}, "", None),
         ([{"unknown": []}], {}, "", None),
+        ([{"bearer": []}, {"tls": []}], {}, "", "Bearer"),
+        ([{"tls": []}], {}, "", None),
+        ([{"digest": []}], {"authorization": 'Digest username="a"'}, "", 'Digest realm="mock"'),
+        ([{"digest": []}], {"authorization": DIGEST}, "", None),
         ([], {}, "", None),
     ],
 )  # fmt: skip
