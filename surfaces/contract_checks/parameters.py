@@ -179,7 +179,7 @@ class ParameterCheck:
         self._is_json = media is not None and is_json(media[0])
         self._shape = Shape(documents, schema)
         self._schema = compile_schema(documents, schema, "readOnly")
-        style = given.get("style") or _STYLES[self.source]
+        style = str(given.get("style") or _STYLES[self.source])
         explode = given.get("explode", style == "form")
         decode = {"query": unquote_plus, "cookie": unquote}.get(self.source, str)
         self._style = Style(style, explode is True, decode)
