@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kernel.errors import FileWarning
 from readers.diagnostics import Diagnostic, Severity
+from surfaces.contract_checks import unchecked_parts
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
 from surfaces.contract_examples.schema_checks import Problem, is_of_type, problems
 from surfaces.json_documents import Located
@@ -33,6 +34,7 @@ IMPOSSIBLE: Final = "mock_impossible_condition"
 BREAKS: Final = "mock_breaks_contract"
 UNDECLARED: Final = "mock_not_in_contract"
 TEXT: Final = "mock_example_is_text"
+UNCHECKED: Final = "contract_not_checked"
 MAX_PROBLEMS: Final = 5  # of one example
 # what makes an operation answer 500, or an example vanish
 _ERRORS: Final = ("mock_metadata_invalid", "mock_examples_invalid", "cue_unsupported")
@@ -82,6 +84,13 @@ class _Lint:
             file = mock.mock_path or mock.metadata_path
             yield Diagnostic(code=UNDECLARED, severity="warning", message=detail[:400], file=file)
         yield from self._check_texts()
+        if self.contract is not None:
+            for where, reason in islice(unchecked_parts(self.contract), MAX_PROBLEMS):
+                detail = f"{self.operation.operation_id}: {where} is not checked whole: {reason}"
+                file = self.contract.path
+                yield Diagnostic(
+                    code=UNCHECKED, severity="warning", message=detail[:600], file=file
+                )
         for exchange in self.operation.exchanges:
             yield from self._dead(exchange)
             if mock.dispatcher in ("example", "random") or mock.rules is None:

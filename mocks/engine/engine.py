@@ -62,8 +62,6 @@ class Engine:
         """Return the answer to a call, with the delay to wait before it is sent."""
         checks = self.checks_of(operation)
         violation = None if checks is None else checks.check(request)
-        if violation is None and (static := _static_answer(operation, request)) is not None:
-            return static
         answer = await self._answer(operation, request, violation)
         errors = () if violation is None else violation.errors
         if checks is not None and answer.fallback == "proxy":
@@ -262,13 +260,6 @@ def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:
     names = {name.lower() for name, _ in forwarded}
     kept = [each for each in answer.headers if each[0].lower() not in names]
     return replace(answer, headers=(*kept, *forwarded))
-
-
-def _static_answer(operation: CompiledOperation, request: MockRequest) -> MockAnswer | None:
-    """Return the one answer of an operation, unless the caller may choose another one."""
-    if operation.is_negotiated or PREFER in request.headers or QUERY_MARK in request.raw_query:
-        return None
-    return operation.static
 
 
 def constraint_error_answer(errors: Sequence[FieldErrorDocument]) -> MockAnswer:

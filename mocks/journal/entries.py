@@ -68,10 +68,10 @@ def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
         state_key=mask(call.state_key),
         step_id=step_id,
         nearest=None if call.nearest is None else _mask_nearest(call.nearest, mask),
-        contract_errors=[
+        contract_errors=tuple(
             {"pointer": mask(each["pointer"]), "code": each["code"], "detail": each["detail"]}
             for each in call.contract_errors
-        ],
+        ),
     )
 
 

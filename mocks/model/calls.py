@@ -181,4 +181,4 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     state_key: str = ""
     step_id: str = ""
     nearest: Mapping[str, Any] | None = None  # of an unmatched call: example and difference
-    contract_errors: Sequence[FieldErrorDocument] = ()
+    contract_errors: tuple[FieldErrorDocument, ...] = ()

@@ -26,11 +26,17 @@ from surfaces.schemas import is_json
 MAX_MEDIA_TYPES: Final = 50
 MAX_XML: Final = 2**20  # bytes; a larger document is not checked
 MULTIPART: Final = "multipart/"
+CONTENT_TYPE: Final = "/header/Content-Type"  # the pointer of an unsupported one
+MALFORMED: Final = "malformed_body"  # the code of a body that is not what its type says
 FORM: Final = "application/x-www-form-urlencoded"
 _BOUNDARY: Final = re.compile(r'boundary="?([^";,]{1,200})"?', re.IGNORECASE)
 _DISPOSITION: Final = re.compile(rb'[; ]name="?([^";\r\n]{0,200})"?', re.IGNORECASE)
 _PART_TYPE: Final = re.compile(rb"^content-type: *([^;\r\n]{1,200})", re.IGNORECASE | re.MULTILINE)
 Errors = Iterable[FieldErrorDocument]
+
+
+class UnknownBoundary(ValueError):
+    """A multipart body whose Content-Type does not say where its parts begin."""
 
 
 def media_kind(content_type: str) -> str:
@@ -110,21 +116,12 @@ class MediaCheck:
         is_json_body = self._is_json
         if is_json_body is None:
             is_json_body = is_json(content_type or self._name)
-        if is_json_body:
-            value = parsed()
-            if isinstance(value, str):
-                value = json_value(raw)
-            if value is ABSENT:
-                return [{"pointer": pointer, "code": "wrong_type", "detail": "must be JSON"}]
-            return self._check(value, raw, pointer)
-        if not isinstance(self._place.get("schema").value, dict):
-            return ()
-        shape = self._prepare()
-        kind = media_kind(content_type) or self._name
         try:
-            value = self._value(raw, kind, content_type, shape)
+            value = _json_of(raw, parsed) if is_json_body else self._value(raw, content_type)
+        except UnknownBoundary as error:
+            return [{"pointer": CONTENT_TYPE, "code": "invalid_value", "detail": str(error)}]
         except ValueError as error:
-            return [{"pointer": pointer, "code": "wrong_type", "detail": str(error)[:200]}]
+            return [{"pointer": pointer, "code": MALFORMED, "detail": str(error)[:200]}]
         return () if value is ABSENT else self._check(value, raw, pointer)
 
     def _prepare(self) -> Shape:
@@ -148,12 +145,15 @@ class MediaCheck:
             return ()
         return schema.errors(value, pointer, len(raw))
 
-    def _value(self, raw: bytes, kind: str, content_type: str, shape: Shape) -> Any:
+    def _value(self, raw: bytes, content_type: str) -> Any:
         """Return the value of a body that is no JSON, ABSENT for one that is not checked.
 
         Raise ValueError for one that is not what its type says.
         """
         value: Any = ABSENT
+        if not isinstance(self._place.get("schema").value, dict):
+            return value
+        shape, kind = self._prepare(), media_kind(content_type) or self._name
         if kind == FORM:
             value = self._form(parse_fields(raw.decode("latin-1")), shape)
         elif kind.startswith(MULTIPART):
@@ -194,6 +194,14 @@ class MediaCheck:
         return made
 
 
+def _json_of(raw: bytes, parsed: Callable[[], Any]) -> Any:
+    """Return the value of JSON; raise ValueError for what is none."""
+    value = parsed()
+    if isinstance(value, str) and (value := json_value(raw)) is ABSENT:
+        raise ValueError("must be JSON")
+    return value
+
+
 def _part_value(part: _Part, shape: Shape | None) -> Any:
     is_object = shape is not None and bool({"object", "array"} & shape.types)
     if is_json(part.media_type) or is_object:
@@ -206,7 +214,7 @@ def _parts_of(raw: bytes, content_type: str) -> Mapping[str, list[_Part]]:
     """Return the parts of a multipart body by name; raise ValueError for one that is none."""
     found = _BOUNDARY.search(content_type)
     if found is None:
-        raise ValueError("must have a boundary in its Content-Type")
+        raise UnknownBoundary("must name a boundary")
     sections = (b"\r\n" + raw).split(b"\r\n--" + found[1].strip().encode(), MAX_FIELDS + 1)
     if len(sections) < 3 and not sections[-1].startswith(b"--"):  # noqa: PLR2004 - before, a part, the end
         raise ValueError("must be parts with the boundary of its Content-Type")

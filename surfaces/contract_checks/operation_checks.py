@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from kernel.errors import FieldErrorDocument
-from surfaces.contract_checks.bodies import BodyCheck
+from surfaces.contract_checks.bodies import CONTENT_TYPE, MALFORMED, BodyCheck
 from surfaces.contract_checks.parameters import Call, parameter_checks
 from surfaces.contract_checks.schemas import MAX_ERRORS, schema_problems
 from surfaces.contract_checks.security import SecurityCheck
@@ -85,33 +85,40 @@ class OperationChecks:
     def check(self, request: Request) -> Violation | None:
         """Return what is wrong with a call, None if nothing is; never raise."""
         call = Call(request.params, request.raw_query, request.headers)
-        errors = self._security.errors(call)
-        is_unauthorized = bool(errors)
+        missing = self._security.errors(call)
+        errors = [*missing]
         for each in self._parameters:
             errors += each.errors(call)
             if len(errors) > MAX_ERRORS:
                 break
-        is_unsupported = False
-        raw = request.raw_body
-        if raw and self._body.media_types:
-            content_type = request.headers.get("content-type", "")
-            media = self._body.media(content_type)
-            is_unsupported = media is None
-            if media is None:
-                detail = f"must be one of {self._body.media_types}"[:500]
-                errors.append({"pointer": "/header/Content-Type", "code": "invalid_value",
-                               "detail": detail})  # fmt: skip
-            else:
-                found = media.errors(raw, content_type, _BODY, lambda: request.body)
-                errors += islice(found, MAX_ERRORS)
-        elif not raw and self._body.is_required:
-            errors.append({"pointer": _BODY, "code": "required", "detail": "a body is required"})
+        errors += self._body_errors(request)
         if not errors:
             return None
         listed = tuple(errors[:MAX_ERRORS])
-        if is_unauthorized:
+        if missing:
             return Violation(_UNAUTHORIZED, listed, self._security.challenges)
-        return Violation(_UNSUPPORTED if is_unsupported else self._invalid, listed)
+        return Violation(self._status(listed), listed)
+
+    def _body_errors(self, request: Request) -> Iterable[FieldErrorDocument]:
+        raw, body = request.raw_body, self._body
+        if not raw:
+            missing = {"pointer": _BODY, "code": "required", "detail": "a body is required"}
+            return [cast("FieldErrorDocument", missing)] if body.is_required else ()
+        if not body.media_types:
+            return ()
+        content_type = request.headers.get("content-type", "")
+        media = body.media(content_type)
+        if media is not None:
+            found = media.errors(raw, content_type, _BODY, lambda: request.body)
+            return islice(found, MAX_ERRORS)
+        detail = f"must be one of {body.media_types}"[:500]
+        return [{"pointer": CONTENT_TYPE, "code": "invalid_value", "detail": detail}]
+
+    def _status(self, errors: Sequence[FieldErrorDocument]) -> int:
+        if any(each["pointer"] == CONTENT_TYPE for each in errors):
+            return _UNSUPPORTED
+        is_malformed = any(each["code"] == MALFORMED for each in errors)
+        return _BAD_REQUEST if is_malformed else self._invalid
 
     def answer_errors(
         self, status: int, media_type: str, body: bytes

@@ -32,7 +32,7 @@ _SEPARATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "spaceDelimited": re.compile(r"%20|\+| "),
     "pipeDelimited": re.compile(r"%7[Cc]|\|"),
 }
-_COMMA: Final = re.compile(",")
+_COMMA: Final = re.compile(",|%2[Cc]")  # most clients encode it, too
 _IN_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -179,7 +179,7 @@ class ParameterCheck:
         self._is_json = media is not None and is_json(media[0])
         self._shape = Shape(documents, schema)
         self._schema = compile_schema(documents, schema, "readOnly")
-        style = given.get("style") or _STYLES[self.source]
+        style = str(given.get("style") or _STYLES[self.source])
         explode = given.get("explode", style == "form")
         decode = {"query": unquote_plus, "cookie": unquote}.get(self.source, str)
         self._style = Style(style, explode is True, decode)

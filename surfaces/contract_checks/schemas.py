@@ -33,7 +33,12 @@ _ROOT: Final = "schema"
 _TYPES: Final = frozenset(
     ("object", "array", "string", "boolean", "null", "number", "integer")
 )  # fmt: skip
-_RANGES: Final = {"int32": 2**31, "int64": 2**63}
+_MAX_FLOAT: Final = 3.4028234663852886e38
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "float": (-_MAX_FLOAT, _MAX_FLOAT),
+}
 _FORMATS: Final = frozenset((
     "date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri",
     "uri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "byte",
@@ -110,8 +115,9 @@ def compile_schema(documents: JsonDocuments, place: Located, hidden: Hidden) -> 
 
 def schema_problems(documents: JsonDocuments, place: Located) -> list[str]:
     """Return what a schema has that is not checked."""
-    conversion = _Conversion(documents, "readOnly")
+    conversion, budget = _Conversion(documents, "readOnly"), documents.schema_budget
     conversion.schema(place)
+    documents.schema_budget = budget
     return list(dict.fromkeys(conversion.problems))
 
 
@@ -332,10 +338,10 @@ class _Conversion:
                 made[exclusive] = made.pop(bound)
             elif _is_number(given):
                 made[exclusive] = given
-        limit = _RANGES.get(str(schema.get("format")))
-        if limit is not None and schema.get("type") != "string":
-            made["minimum"] = max(made.get("minimum", -limit), -limit)
-            made["maximum"] = min(made.get("maximum", limit - 1), limit - 1)
+        limits = _RANGES.get(str(schema.get("format")))
+        if limits is not None and schema.get("type") != "string":
+            made["minimum"] = max(made.get("minimum", limits[0]), limits[0])
+            made["maximum"] = min(made.get("maximum", limits[1]), limits[1])
 
     def _add_texts(self, schema: Mapping[str, Any], made: dict[str, Any]) -> None:
         pattern, named = schema.get("pattern"), schema.get("format")

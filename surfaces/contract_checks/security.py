@@ -18,6 +18,7 @@ from surfaces.contract_checks.parameters import Call
 from surfaces.json_documents import JsonDocuments, Located
 
 MAX_ALTERNATIVES: Final = 20
+_DIGEST: Final = ("username", "realm", "nonce", "uri", "response")
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 
 
@@ -39,7 +40,7 @@ class Scheme:
         word, _, credentials = call.headers.get("authorization", "").strip().partition(" ")
         credentials = credentials.strip()
         is_given = word.lower() == self.word.lower() and bool(credentials)
-        if is_given and (self.word != "Basic" or _is_basic(credentials)):
+        if is_given and _HAS_FORM.get(self.word, bool)(credentials):
             return None
         code = "invalid_value" if word else "required"
         detail = f"{self.word} credentials are required"
@@ -68,17 +69,26 @@ def _is_basic(credentials: str) -> bool:
         return False
 
 
+def _is_digest(credentials: str) -> bool:
+    return all(f"{name}=" in credentials for name in _DIGEST)
+
+
+_HAS_FORM: Final = {"Basic": _is_basic, "Digest": _is_digest}
+
+
 class SecurityCheck:
     """What an operation requires: one of several alternatives, each with all of its schemes."""
 
     def __init__(self, documents: JsonDocuments, root: Located, operation: Located) -> None:
         owner = operation if isinstance(operation.get("security").value, list) else root
         named = root.get("components", "securitySchemes")
-        self._alternatives = [
-            list(_schemes(documents, named, each))
+        listed = [
+            (list(_schemes(documents, named, each)), not each)
             for each in owner.items("security")[:MAX_ALTERNATIVES]
             if isinstance(each, dict)
         ]
+        # one that a mock cannot see, such as mutual TLS, makes no other one void
+        self._alternatives = [schemes for schemes, is_none in listed if schemes or is_none]
 
     @property
     def checks_anything(self) -> bool:

@@ -18,6 +18,7 @@ from surfaces.trees import Warnings, member, nonblank_member, text_of
 
 SUITE_FILES: Final = ("metadata.yaml", "metadata.yml")
 _KIND: Final = "mocksurface"
+_INVALID: Final = "mock_metadata_invalid"
 
 
 def read_mode(value: Tree | None, path: str, warnings: Warnings) -> ValidateMode | None:
@@ -38,7 +39,7 @@ def suite_mode(sources: Sources) -> ValidateMode | None:
     path = next((each for each in SUITE_FILES if each in sources.files), None)
     if path is None:
         return None
-    document = sources.tree(path, "mock_metadata_invalid")
+    document = sources.tree(path, _INVALID)
     for owner in (document, member(document, "spec")):
         if (mocks := member(owner, "mocks")) is not None:
             return read_mode(nonblank_member(mocks, "validate"), path, sources.warnings)
@@ -47,12 +48,13 @@ def suite_mode(sources: Sources) -> ValidateMode | None:
 
 def is_surface(path: str, sources: Sources) -> bool:
     """Return whether a metadata file is one of a surface, and of no operation."""
-    return text_of(member(mock_tree(path, sources, "mock_metadata_invalid"), "kind")).strip().lower() == _KIND
+    document = mock_tree(path, sources, _INVALID)
+    return text_of(member(document, "kind")).strip().lower() == _KIND
 
 
 def surface_mode(path: str, sources: Sources) -> tuple[str, ValidateMode | None]:
     """Return the surface that a file of a surface names, "" for none, and its mode."""
-    document = mock_tree(path, sources, "mock_metadata_invalid")
+    document = mock_tree(path, sources, _INVALID)
     for reason, at in unknown_surface_keys(document):
         sources.warnings.add(UNKNOWN_KEY, reason, path, at)
     named = text_of(member(member(document, "metadata"), "surface"))

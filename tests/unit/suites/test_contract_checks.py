@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import time
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +19,7 @@ from hypothesis import strategies as st
 from mocks.model.calls import MockRequest
 from surfaces.contract_checks import OperationChecks, Violation, checks_of, unchecked_parts
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
+from surfaces.model import Operation
 from tests.support.surfaces import hydrated
 
 JSON = "application/json"
@@ -90,7 +97,7 @@ FORM_LIST = {"style": "form", "explode": False}
         ({"type": "integer"}, {"allowEmptyValue": True}, ["p=", "p"], ["p=x"]),
         ({"type": "integer"}, {"required": True}, ["p=1"], ["", "q=1"]),
         (INTEGERS, {}, ["p=1&p=2", "p=3"], ["p=1&p=x", "p=1,2"]),
-        (INTEGERS, FORM_LIST, ["p=1,2", "p=3"], ["p=1,x"]),
+        (INTEGERS, FORM_LIST, ["p=1,2", "p=3", "p=1%2C2"], ["p=1,x", "p=1%2cx"]),
         (INTEGERS, {"style": "spaceDelimited", "explode": False}, ["p=1%202", "p=1+2"], ["p=1,2"]),
         (INTEGERS, {"style": "pipeDelimited", "explode": False}, ["p=1|2", "p=1%7C2"], ["p=1|x"]),
         ({**INTEGERS, "minItems": 2}, {}, ["p=1&p=2"], ["p=1"]),
@@ -197,6 +204,7 @@ def test_parameters_of_the_operation_win_over_those_of_its_path():
         ("3.1.0", {"dependentRequired": {"a": ["b"]}}, [{"b": 1}], [{"a": 1}]),
         ("3.0.3", {"type": "integer", "format": "int32"}, [2**31 - 1], [2**31]),
         ("3.0.3", {"type": "integer", "format": "int64"}, [2**63 - 1], [2**63]),
+        ("3.0.3", {"type": "number", "format": "float"}, [1.5e38], [1e39]),
         ("3.0.3", {"type": "string", "format": "byte"}, ["YQ=="], ["?", "YQ"]),
         ("3.0.3", {"type": "string", "format": "date-time"}, ["2026-01-02T03:04:05Z"], ["today"]),
         ("3.0.3", {"type": "string", "format": "email"}, ["a@b.org"], ["a"]),
@@ -303,7 +311,9 @@ def test_a_body_is_checked_by_its_media_type():
     assert _violation(checks, b"12", kind="text/plain") is None
     assert _violation(checks, b"\x89PNG", kind="image/png") is None
     assert _pointers(_violation(checks, b"ab", kind="text/plain")) == ["/body"]
-    assert _pointers(_violation(checks, b"{")) == ["/body"]
+    malformed = _violation(checks, b"{")
+    assert malformed is not None
+    assert (malformed.status, _pointers(malformed)) == (400, ["/body"])
     missing = _violation(checks)
     assert missing is not None
     assert (missing.status, _pointers(missing)) == (422, ["/body"])
@@ -367,7 +377,9 @@ def test_a_multipart_body_is_a_map_of_its_parts():
     bad = _multipart(('name="id"', "x"), ('name="color"', '{"R": "x"}'))
     assert _pointers(_violation(checks, bad, kind=kind)) == ["/body/id", "/body/color/R"]
     assert _pointers(_violation(checks, b"id=1", kind=kind)) == ["/body"]
-    assert _pointers(_violation(checks, good, kind="multipart/form-data")) == ["/body"]
+    unknown = _violation(checks, good, kind="multipart/form-data")
+    assert unknown is not None
+    assert (unknown.status, _pointers(unknown)) == (415, ["/header/Content-Type"])
 
 
 def test_xml_is_checked_as_far_as_the_schema_says():
@@ -400,8 +412,11 @@ def test_xml_is_checked_as_far_as_the_schema_says():
 
 
 KEY = {"type": "apiKey", "in": "header", "name": "X-Key"}
+DIGEST = 'Digest username="a", realm="r", nonce="n", uri="/", response="x"'
 SCHEMES = {
     "key": KEY,
+    "tls": {"type": "mutualTLS"},
+    "digest": {"type": "http", "scheme": "digest"},
     "query": {"type": "apiKey", "in": "query", "name": "k"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": "sid"},
     "basic": {"type": "http", "scheme": "basic"},
@@ -427,6 +442,10 @@ SCHEMES = {
         ([{"key": []}, {"bearer": []}], {"authorization": "Bearer x"}, "", None),
         ([{"key": []}, {}], {}, "", None),
         ([{"unknown": []}], {}, "", None),
+        ([{"bearer": []}, {"tls": []}], {}, "", "Bearer"),
+        ([{"tls": []}], {}, "", None),
+        ([{"digest": []}], {"authorization": 'Digest username="a"'}, "", 'Digest realm="mock"'),
+        ([{"digest": []}], {"authorization": DIGEST}, "", None),
         ([], {}, "", None),
     ],
 )  # fmt: skip
@@ -607,3 +626,95 @@ def test_whatever_a_schema_says_a_check_answers(schema: Any, body: Any):
 )  # fmt: skip
 def test_whatever_keywords_say_a_check_answers(schema: Any, body: Any):
     _violation(_checks(_body(schema)), {"a": body})
+
+
+_odd = st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(
+    ["form", "label", "matrix", "deepObject", "header", "path", "cookie", "query", JSON, FORM, "p",
+     "basic", "apiKey", "http", "text/xml", "object", "array", "#/paths", "multipart/x"]
+)  # fmt: skip
+_odd_parts = st.recursive(
+    _odd,
+    lambda below: st.lists(below, max_size=2)
+    | st.dictionaries(
+        st.sampled_from(
+            ["name", "in", "style", "explode", "schema", "content", "required", JSON, FORM, "p",
+             "text/xml", "multipart/x", "encoding", "type", "items", "properties", "xml", "scheme",
+             "allowEmptyValue", "$ref", "200", "basic", "wrapped", "attribute"]
+        ),
+        below,
+        max_size=4,
+    ),
+    max_leaves=15,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "parameters": st.lists(
+                st.fixed_dictionaries(
+                    {"name": st.just("p"), "in": st.sampled_from(["query", "path", "header"])},
+                    optional=dict.fromkeys(
+                        ("style", "explode", "schema", "content", "required"), _odd_parts
+                    ),
+                ),
+                max_size=2,
+            ),
+            "requestBody": _odd_parts,
+            "security": _odd_parts,
+            "responses": _odd_parts,
+        },
+    ),
+    _odd_parts,
+    _KINDS,
+)
+def test_whatever_an_operation_says_a_check_answers(operation: Any, schemes: Any, kind: str):
+    components = {"securitySchemes": schemes}
+    document = {"openapi": "3.0.0", "paths": {"/a/{p}": {"post": operation}},
+                "components": components}  # fmt: skip
+    (surface,) = hydrated({"api/shop.json": json.dumps(document)}).typed
+    checks = checks_of(surface.operations[0])
+    if checks is not None:
+        for body in (b"", b"{}", b"<p/>", b"p=1", b"--B\r\n\r\n--B--"):
+            _violation(checks, body, kind=kind, query="p=1&p[x]=2", params={"p": ";p=.1"})
+        checks.answer_errors(200, kind, b"{}")
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SUITES = sorted((EXAMPLES / "oci-suites").iterdir())
+
+
+@pytest.mark.parametrize("folder", SUITES, ids=attrgetter("name"))
+def test_the_calls_that_example_suites_show_fit_their_contracts(folder: Path):
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    for surface in hydrated(files).typed:
+        for operation in surface.operations:
+            checks = checks_of(operation)
+            if checks is not None:
+                assert checks.check(_shown_call(operation)) is None, operation.curl_command
+
+
+def _shown_call(operation: Operation) -> MockRequest:
+    """The request of an operation's curl command, whose path has no template."""
+    words = shlex.split(operation.curl_command)
+    options = list(pairwise(words))
+    headers = dict(value.split(": ", 1) for name, value in options if name == "-H")
+    body = next((value for name, value in options if name in ("-d", "--data-raw")), "")
+    url = urlsplit(next(each for each in words if each.startswith("http")))
+    names = re.findall(r"\{([^{}]*)\}", operation.path)
+    pattern = re.sub(r"\\\{[^{}]*\\\}", "([^/]+)", re.escape(operation.path))
+    found = re.search(f"{pattern}$", url.path)
+    return MockRequest(
+        operation.method,
+        url.path,
+        headers={name.lower(): value for name, value in headers.items()},
+        params=dict(zip(names, found.groups(), strict=True)) if found else {},
+        raw_query=url.query,
+        raw_body=body.encode(),
+    )
