@@ -22,9 +22,9 @@ DISPATCHERS: Final = ("example", "script", "sequence", "random")
 FALLBACK_MODES: Final = ("static", "example", "proxy")
 VALIDATE_MODES: Final = ("off", "warn", "enforce")
 PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
-SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
 CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "cookie", "state")
 OPERATORS: Final = ("equals", "matches", "contains", "absent", "in", "gt", "gte", "lt", "lte")
+SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
 JsonScalar = str | int | float | bool | None
 
 
