@@ -35,7 +35,7 @@ def _take(steps: int = 1) -> None:
         raise _TooMuchWork
 
 
-class _Node(JSONPathMatch):
+class _CountedNode(JSONPathMatch):
     """A node without the text of its path, which would grow with the keys of a body."""
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class _Node(JSONPathMatch):
 
 
 def _node(obj: object, root: Any) -> JSONPathMatch:
-    return _Node(filter_context={}, obj=obj, parent=None, parts=(), path="", root=root)
+    return _CountedNode(filter_context={}, obj=obj, parent=None, parts=(), path="", root=root)
 
 
 class _Path(JSONPath):
@@ -64,15 +64,15 @@ class _Path(JSONPath):
         return matches
 
 
-class _Parser(Parser):
+class _PathParser(Parser):
     def parse_absolute_query(self, stream: TokenStream) -> BaseExpression:
-        return _counted(super().parse_absolute_query(stream))
+        return _count_nodes(super().parse_absolute_query(stream))
 
     def parse_relative_query(self, stream: TokenStream) -> BaseExpression:
-        return _counted(super().parse_relative_query(stream))
+        return _count_nodes(super().parse_relative_query(stream))
 
 
-def _counted(query: BaseExpression) -> BaseExpression:
+def _count_nodes(query: BaseExpression) -> BaseExpression:
     assert isinstance(query, FilterQuery)
     query.path = _Path(env=query.path.env, segments=query.path.segments)
     return query
@@ -106,7 +106,7 @@ def _compile_pattern(pattern: str) -> Any:
 
 
 class _Environment(JSONPathEnvironment):
-    parser_class = _Parser
+    parser_class = _PathParser
 
     def setup_function_extensions(self) -> None:
         super().setup_function_extensions()

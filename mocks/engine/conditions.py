@@ -9,7 +9,7 @@ from typing import Any, Final
 from mocks.engine.validation import matcher, reader
 from mocks.model.calls import MockRequest
 from mocks.model.paths import text_of_value
-from mocks.templates.values import coerce, is_coerced
+from mocks.templates.coercions import FAILED, coerce
 from surfaces.body_queries import compile_query
 from surfaces.model import Condition
 
@@ -74,7 +74,7 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[str], Callable
 
         def suits(text: str) -> bool:
             number = coerce(text, "number")
-            return is_coerced(number) and compare(number, limit)
+            return number is not FAILED and compare(number, limit)
 
         return suits
 

@@ -95,7 +95,7 @@ class Call:
         return await self.store.draw(place.space, place.surface_id, place.operation_id)
 
 
-class _Entry:
+class _RankedCandidate:
     """A candidate, or one of its alternatives; `tests` are its conditions but for equalities."""
 
     __slots__ = ("candidate", "rank", "tests")
@@ -120,7 +120,7 @@ class _Group:
         self.key: Callable[[Sequence[str | None]], Any] = (
             itemgetter(*places) if places else lambda _values: ()
         )
-        self.by_values: dict[Any, list[_Entry]] = {}
+        self.by_values: dict[Any, list[_RankedCandidate]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Candidates:
                 return  # two values of one parameter: never matches
         places = tuple(sorted(wanted))
         group = groups.setdefault(places, _Group(places))
-        entry = _Entry(candidate, list(tests.values()), len(wanted) + len(tests))
+        entry = _RankedCandidate(candidate, list(tests.values()), len(wanted) + len(tests))
         group.size = max(group.size, entry.rank[0])
         key = group.key([wanted.get(place) for place in range(len(self._places))])
         group.by_values.setdefault(key, []).append(entry)
@@ -191,19 +191,19 @@ class Candidates:
             values += [state.get(name) for name in self._fields]
         return values
 
-    def _texts(self, key: Key, call: _Asked) -> Texts:
+    def _texts(self, key: Key, call: _CallTexts) -> Texts:
         if key not in call.texts:
             call.texts[key] = self._readers[key](call.request, call.state)
         return call.texts[key]
 
-    def _holds(self, entry: _Entry, call: _Asked) -> bool:
+    def _holds(self, entry: _RankedCandidate, call: _CallTexts) -> bool:
         return all(test(self._texts(key, call)) for key, test in entry.tests)
 
     def compare(
         self, request: MockRequest, state: Mapping[str, str]
     ) -> Callable[[Candidate], list[list[Compared]]]:
         """Return what compares a candidate with a call: the conditions of each alternative."""
-        call = _Asked(request, state)
+        call = _CallTexts(request, state)
 
         def compare_one(candidate: Candidate) -> list[list[Compared]]:
             return [
@@ -221,8 +221,8 @@ class Candidates:
     def best(self, request: MockRequest, state: Mapping[str, str]) -> Candidate | None:
         """Return the match with the most conditions, the first in the file among equals."""
         values = self._values(request, state)
-        call: _Asked | None = None
-        best: _Entry | None = None
+        call: _CallTexts | None = None
+        best: _RankedCandidate | None = None
         for group in self._groups:
             if best is not None and group.size < best.rank[0]:
                 break
@@ -230,7 +230,7 @@ class Candidates:
                 if best is not None and entry.rank < best.rank:
                     break
                 if entry.tests:
-                    call = call or _Asked(request, state)
+                    call = call or _CallTexts(request, state)
                     if not self._holds(entry, call):
                         continue
                 best = entry
@@ -240,7 +240,7 @@ class Candidates:
     def matches(self, request: MockRequest, state: Mapping[str, str]) -> list[Candidate]:
         """Return all matches in the order of the file."""
         values = self._values(request, state)
-        call = _Asked(request, state)
+        call = _CallTexts(request, state)
         found: dict[int, Candidate] = {}
         for group in self._groups:
             for entry in group.by_values.get(group.key(values), ()):
@@ -249,7 +249,7 @@ class Candidates:
         return [found[order] for order in sorted(found)]
 
 
-class _Asked:
+class _CallTexts:
     """A call, and the texts at the places of it that were looked at."""
 
     __slots__ = ("request", "state", "texts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
@@ -30,6 +30,7 @@ Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType, NotAcceptable)
 _INVALID: Final = "mock_request_invalid"
 _VIOLATION: Final = "mock_contract_violation"
+_COUNTER: Final = "counter:"  # begins what counters of templates are called among those of draws
 _SAFE_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
 _randomness: Final = random.Random()  # noqa: S311 - for values of mocks, not for secrets
 os.register_at_fork(after_in_child=_randomness.seed)
@@ -185,13 +186,25 @@ class Engine:
         is_own = tables.candidates.by_name.get(candidate.name) is candidate
         transition = tables.state.transition(candidate.name) if tables.state and is_own else None
         if transition is None:
+            await self._count(operation, candidate.response.counters, scope)
             return candidate.response.constant or candidate.response.answer(scope)
         assert tables.state is not None
+        await self._count(operation, candidate.response.counters | transition.counters, scope)
         answer = candidate.response.answer(scope)
         place = (operation.space.key, operation.surface.surface_id)
         change = await apply(transition, tables.state, scope, found, self.state, place)
         answer.state_key = change.key if change else ""
         return answer
+
+    async def _count(
+        self, operation: CompiledOperation, names: Collection[str], scope: Scope
+    ) -> None:
+        """Draw the next number of each counter, from 1; one space counts them for all calls."""
+        if names:
+            scope.counters = {
+                name: 1 + await self.state.draw(operation.space.key, "", f"{_COUNTER}{name}")
+                for name in sorted(names)
+            }
 
     async def _fall_back(
         self, operation: CompiledOperation, tables: OperationTables, scope: Scope, found: LookedUp
@@ -200,6 +213,7 @@ class Engine:
         if fallback is None:
             return no_match_answer(operation, scope)
         if tables.fallback is not None:
+            await self._count(operation, tables.fallback.counters, scope)
             return tables.fallback.constant or tables.fallback.answer(scope)
         if fallback.mode == "proxy":
             return await self._forward(tables, fallback, scope.request)

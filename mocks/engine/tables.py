@@ -17,8 +17,8 @@ from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants
 from mocks.model.calls import CallOutcome, MockAnswer
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
+from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
-from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
 from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.mock_files.contract_names import grpc_names
@@ -294,7 +294,10 @@ class CompiledOperation:
     @cached_property
     def _has_no_state(self) -> bool:
         tables = self.tables
-        return tables.state is None and self.dispatcher == "example"
+        responses = [each.response for each in tables.candidates.listed]
+        responses += [tables.fallback] if tables.fallback else []
+        counts = any(each.counters for each in responses)
+        return tables.state is None and self.dispatcher == "example" and not counts
 
     @property
     def _place(self) -> Place:

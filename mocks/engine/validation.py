@@ -14,7 +14,7 @@ import re2
 from kernel.errors import FieldErrorDocument, PlatformError
 from mocks.engine.responses import HEADER_NAME, header_value
 from mocks.model.calls import MockRequest
-from mocks.templates.values import coerce, is_coerced
+from mocks.templates.coercions import FAILED, coerce
 from readers.json import escape_pointer
 from surfaces.model import ParameterConstraint, ValueNode
 from surfaces.template_paths import parse_path
@@ -230,7 +230,7 @@ class _NodeCheck:
 
 def _of_text(value: Any, kind: str) -> Any:
     coerced = coerce(value, kind) if isinstance(value, str) else value
-    return coerced if is_coerced(coerced) else value
+    return value if coerced is FAILED else coerced
 
 
 def _is_number(value: Any) -> bool:

@@ -119,7 +119,7 @@ def _operator(tree: Tree) -> tuple[str, str, bool]:
             else "a condition requires value or another operator: " + ", ".join(OPERATORS),
         )
     name, at = found[0]
-    return name, _VALUES.get(name, _single)(at), negated
+    return name, _VALUES.get(name, _read_single)(at), negated
 
 
 def _operators(tree: Tree) -> Iterator[tuple[str, Tree]]:
@@ -146,29 +146,29 @@ def _unknown(key: str, where: str) -> str:
     return f'{where} has no key "{key[:40]}"; {advice}'
 
 
-def _single(tree: Tree) -> str:
+def _read_single(tree: Tree) -> str:
     if tree.kind in (Kind.MAP, Kind.LIST):
         raise unreadable_at(tree, "expected a text, number or boolean; several are in: [a, b]")
     return "null" if tree.kind is Kind.NULL else tree.text
 
 
-def _pattern(tree: Tree) -> str:
+def _read_pattern(tree: Tree) -> str:
     return read_pattern(tree) or _refuse(tree, "a pattern is a text")
 
 
-def _flag(tree: Tree) -> str:
+def _read_flag(tree: Tree) -> str:
     return tree.text if tree.text in ("true", "false") else _refuse(tree, "write true or false")
 
 
-def _listed(tree: Tree) -> str:
+def _read_list(tree: Tree) -> str:
     if tree.kind is not Kind.LIST or not 0 < len(tree.items) <= MAX_LISTED:
         raise unreadable_at(tree, f"in lists values, at most {MAX_LISTED}")
     if not is_small(tree, 2 * MAX_LISTED, 100_000):
         raise unreadable_at(tree, "the values of in are too large")
-    return json.dumps([_single(each) for each in tree.items], ensure_ascii=False)
+    return json.dumps([_read_single(each) for each in tree.items], ensure_ascii=False)
 
 
-def _number(tree: Tree) -> str:
+def _read_number(tree: Tree) -> str:
     text = json.dumps(tree.plain()) if tree.kind is Kind.NUMBER else tree.text
     if NUMBER.fullmatch(text) is None or not math.isfinite(float(text)):
         raise unreadable_at(tree, "expected a number")
@@ -180,6 +180,6 @@ def _refuse(tree: Tree, reason: str) -> str:
 
 
 _VALUES: Final[Mapping[str, Callable[[Tree], str]]] = {
-    "matches": _pattern, "absent": _flag, "in": _listed,
-    "gt": _number, "gte": _number, "lt": _number, "lte": _number,
+    "matches": _read_pattern, "absent": _read_flag, "in": _read_list,
+    "gt": _read_number, "gte": _read_number, "lt": _read_number, "lte": _read_number,
 }  # fmt: skip

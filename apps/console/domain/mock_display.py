@@ -117,7 +117,7 @@ def near(nearest: Mapping[str, Any]) -> Near:
     return Near(text="Nearest operation:", name=name.strip(), differences=[other])
 
 
-def candidates(explained: Mapping[str, Any]) -> list[dict[str, Any]]:
+def candidates(explained: Mapping[str, Any]) -> list[Mapping[str, object]]:
     """Return the examples that were considered; their conditions also have `words`."""
     return [
         each
