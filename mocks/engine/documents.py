@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypeAlias, TypedDict
 
@@ -91,10 +92,13 @@ class ExplainedTransition(TypedDict):
 
 
 class ExplainedResponse(TypedDict):
+    """The answer; one that is no text is in `bodyBase64`, too."""
+
     status: Count
     mediaType: str
     headers: dict[str, list[str]]
     body: str
+    bodyBase64: NotRequired[str]
     delayMillis: Count
     grpcStatus: NotRequired[int]
 
@@ -127,6 +131,15 @@ class Explanation(ExplainedOutcome):
     stateKey: NotRequired[str]
     state: NotRequired[dict[str, str]]
     transition: NotRequired[ExplainedTransition]
+
+
+def encoded_body(body: bytes) -> str:
+    """Return a body that is no text in base64, "" for a text."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return b64encode(body).decode()
+    return ""
 
 
 def record_document(record: StateRecord) -> RecordDocument:

@@ -28,7 +28,7 @@ from surfaces.contract_examples.bodies import (
 from surfaces.contract_examples.request_examples import RequestExamples
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
-from surfaces.contract_examples.text_examples import UnreadText, unread_texts
+from surfaces.contract_examples.text_examples import UnreadText, unread_texts, unread_values
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, Declared, Exchange, Message
 from surfaces.schemas import as_text
@@ -80,8 +80,15 @@ class OpenApiExamples:
 
     def unread_texts(self) -> Iterator[UnreadText]:
         """Yield the JSON examples that are texts and stay so, though their schema wants a value."""
-        pointer = f"/paths/{escape_pointer(self.template)}/{self.method}"
-        return unread_texts(self.documents, self.operation(), pointer)
+        return unread_texts(self.documents, self.operation(), self._pointer)
+
+    def unread_values(self) -> Iterator[UnreadText]:
+        """Yield the examples whose `externalValue` leads to nothing that is here."""
+        return unread_values(self.documents, self.operation(), self._pointer)
+
+    @property
+    def _pointer(self) -> str:
+        return f"/paths/{escape_pointer(self.template)}/{self.method}"
 
     def request(self) -> RequestExamples:
         """Return the parameters and examples of requests."""

@@ -217,7 +217,7 @@ class SchemaSampler:
         least = int(min(flat.number("minItems", 0), MAX_ITEMS))
         most = flat.number("maxItems", math.inf)
         wanted = max(least, 1) if flat.items else least
-        if flat.items and self._randomness is not None:
+        if flat.items and self._randomness and flat.keywords.get("uniqueItems") is not True:
             wanted += self._randomness.randrange(3)
         lean = flat.is_lean or self._left < 0 or depth >= _LEAN_DEPTH
         if lean or self._recurs(flat.items):
