@@ -348,7 +348,7 @@ async def test_explain_shows_who_is_asked_for_only():
 PAY = "examples: {a: {response: %s}}"
 
 
-def _with_body(response: str, **files: str | bytes) -> Mocks:
+def _with_body(response: str, **files: str) -> Mocks:
     named = {path.replace("__", "/").replace("_", "."): text for path, text in files.items()}
     spec = {"mock/payments/pay.metadata.yaml": "spec: {path: /pay, method: GET}"}
     return mocks_of({**spec, "mock/payments/pay.yaml": PAY % response, **named})
