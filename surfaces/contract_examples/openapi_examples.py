@@ -30,7 +30,7 @@ from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
 from surfaces.contract_examples.text_examples import UnreadText, unread_texts, unread_values
 from surfaces.json_documents import JsonDocuments, Located
-from surfaces.model import Condition, Declared, Exchange, Message
+from surfaces.model import Condition, ContractPlace, Exchange, Message
 from surfaces.schemas import as_text
 
 MAX_EXCHANGES: Final = 100  # of an operation
@@ -168,7 +168,7 @@ class _Exchanges:
             body = sample_body(self.documents, media)
         status = response.status if response.status not in self.names else response.key
         name = (free or status) if response.is_first else status
-        made = _Maker(self, response, media, suffix)
+        made = _ExchangeMaker(self, response, media, suffix)
         yield made.exchange(name, body, example=free, is_on_request=not response.is_first)
         named.pop(free, None)
         for name, (body, when) in named.items():
@@ -219,7 +219,7 @@ class _Exchanges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _ExchangeMaker:
     """Makes the exchanges of one media type of a response."""
 
     of: _Exchanges
@@ -249,7 +249,7 @@ class _Maker:
             request=self.of.request.message(example),
             status=response.status,
             media_type=media.type if body is not None else "",
-            declared=Declared(
+            declared=ContractPlace(
                 response=response.key,
                 media_type=media.key,
                 example=example,

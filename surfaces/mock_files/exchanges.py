@@ -206,7 +206,7 @@ class _ExchangeReader:
         if body is not None or (file and encoded):
             raise unreadable_at(at, "use one of body, bodyFile and bodyBase64")
         if file is None:
-            return self._decoded(text_of(at).encode(), at)
+            return self._decode(text_of(at).encode(), at)
         path = posixpath.normpath(posixpath.join(posixpath.dirname(self.path), text_of(file)))
         if path not in self.read:
             self.read[path] = self._file(path, at)
@@ -220,10 +220,10 @@ class _ExchangeReader:
         if len(content) > MAX_CONTENT:
             raise unreadable_at(at, "the bodyFile is larger than 2 MiB")
         if path.lower().endswith(_BASE64):
-            return self._decoded(content, at)
+            return self._decode(content, at)
         return content.decode(errors="replace")
 
-    def _decoded(self, text: bytes, at: Tree) -> bytes:
+    def _decode(self, text: bytes, at: Tree) -> bytes:
         found = decode_base64(text) if len(text) <= MAX_CONTENT else None
         if found is None:
             raise unreadable_at(at, "this is no base64 of at most 2 MiB")

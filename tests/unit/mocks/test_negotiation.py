@@ -108,7 +108,7 @@ def test_preferences_come_from_the_header_or_the_query(header, query, wanted):
 def test_only_preferences_of_the_header_are_said_to_be_applied():
     found = read_preferences('example="a b", code=404', {"__dynamic": "true"})
     assert found is not None
-    assert found.applied(is_fresh=True) == 'code=404, example="a b"'
+    assert found.applied_text(is_fresh=True) == 'code=404, example="a b"'
 
 
 @pytest.mark.parametrize(
