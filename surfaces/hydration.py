@@ -251,7 +251,9 @@ class _Hydration:
         if key not in self.read:
             self.read[key] = read_exchanges(mock.mock_path, self.sources, grpc=key[1])
         found = self.read[key]
-        self.exchange_budget -= sum(1_000 + len(each.response.body or "") for each in found)
+        self.exchange_budget -= sum(
+            1_000 + len(each.response.content or each.response.body or "") for each in found
+        )
         if self.exchange_budget < 0:
             detail = "the examples of this suite are too large together; these are left out"
             self.sources.warnings.add_at("limit_exceeded", detail, mock.mock_path)

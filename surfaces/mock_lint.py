@@ -35,6 +35,7 @@ BREAKS: Final = "mock_breaks_contract"
 UNDECLARED: Final = "mock_not_in_contract"
 TEXT: Final = "mock_example_is_text"
 UNCHECKED: Final = "contract_not_checked"
+UNREAD: Final = "mock_example_not_read"
 MAX_PROBLEMS: Final = 5  # of one example
 # what makes an operation answer 500, or an example vanish
 _ERRORS: Final = ("mock_metadata_invalid", "mock_examples_invalid", "cue_unsupported")
@@ -100,7 +101,7 @@ class _Lint:
             yield from self._check_response(exchange)
 
     def _check_texts(self) -> Iterator[Diagnostic]:
-        """Yield the examples of an OpenAPI document that are answered as one text."""
+        """Yield the examples of an OpenAPI document that are answered as a text, or not at all."""
         if self.contract is None or has_own_answers(self.operation):
             return
         for each in self.contract.unread_texts():
@@ -109,6 +110,9 @@ class _Lint:
                 f"though its schema wants an object or array: {each.reason}"
             )
             yield Diagnostic(code=TEXT, severity="warning", message=detail[:600], file=each.file)
+        for each in self.contract.unread_values():
+            detail = f"the example at {each.pointer[:300]} is not answered: {each.reason}"
+            yield Diagnostic(code=UNREAD, severity="warning", message=detail[:600], file=each.file)
 
     def _at(
         self, exchange: Exchange, code: str, message: str, severity: Severity = "warning"

@@ -143,7 +143,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class ContractPlace:
     """What in a contract an example is made from.
 
     `response` is the key of `responses` (`404`, `4XX`, `default`), `media_type` the key of its
@@ -175,7 +175,7 @@ class Exchange:
     status: str = "200"
     media_type: str = ""
     line: int = 0
-    declared: Declared | None = None
+    declared: ContractPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,19 @@ from urllib.parse import quote
 
 from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
-from mocks.engine.asked import Asked, NotThere, asked_answer, asked_candidate, with_schema
 from mocks.engine.dispatch import Call, Candidate
 from mocks.engine.nearest import nearest_example
 from mocks.engine.tables import CompiledOperation, OperationTables
 from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
 from mocks.engine.validation import check_constraints
-from mocks.engine.variants import NotAcceptable, accepted_variant, varied
+from mocks.engine.variants import NotAcceptable, accepted_variant, with_vary
+from mocks.engine.wanted_examples import (
+    NotThere,
+    WantedExample,
+    apply_preferences,
+    find_wanted,
+    with_schema,
+)
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from mocks.negotiation.prefer import PREFER, QUERY_MARK, Preferences, read_preferences
@@ -114,29 +120,29 @@ class Engine:
             candidate = accepted_variant(candidate, request.headers.get("accept", ""), name)
         if candidate.schema is not None and (errors := candidate.schema.errors(request)):
             return invalid_request_answer(errors, candidate.name)
-        answer = varied(await self._respond(operation, tables, candidate, scope, found), candidate)
-        if wanted is None:
-            return answer
-        return asked_answer(answer, candidate, wanted, status=asked.status, randomness=self.rng)
+        answer = await self._respond(operation, tables, candidate, scope, found)
+        if wanted is not None:
+            answer = apply_preferences(answer, asked, candidate, wanted, randomness=self.rng)
+        return with_vary(answer, candidate)
 
     async def _choose(
         self, operation: CompiledOperation, tables: OperationTables, scope: Scope,
         wanted: Preferences | None,
-    ) -> Asked | None:  # fmt: skip
+    ) -> WantedExample | None:  # fmt: skip
         """Return the example that the caller asks for, otherwise that of the dispatcher.
 
         Raise NotThere. A proxy gets what is not there, since its server may have it.
         """
         fallback = operation.operation.mock.fallback
-        asked: Asked | None = None
+        asked: WantedExample | None = None
         if wanted is not None and (wanted.code or wanted.example):
             try:
-                asked = asked_candidate(tables.candidates.listed, operation.declared, wanted)
+                asked = find_wanted(tables.candidates.listed, operation.declared, wanted)
             except NotThere:
                 if fallback is None or fallback.mode != "proxy":
                     raise
         elif (picked := await self.pick_candidate(operation, tables, scope)) is not None:
-            asked = Asked(picked)
+            asked = WantedExample(picked)
         if asked is not None and wanted is not None and wanted.dynamic:
             return with_schema(asked, operation.declared)
         return asked

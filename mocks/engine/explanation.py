@@ -16,6 +16,7 @@ from mocks.engine.documents import (
     ExplainedResponse,
     ExplainedTransition,
     Explanation,
+    encoded_body,
 )
 from mocks.engine.engine import Engine
 from mocks.engine.nearest import MAX_SHOWN, condition_document
@@ -169,6 +170,8 @@ def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
         "body": answer.body[: MAX_BODY * 4].decode(errors="replace")[:MAX_BODY],
         "delayMillis": answer.delay_ms,
     }
+    if encoded := encoded_body(answer.body):
+        response["bodyBase64"] = encoded[:MAX_BODY]
     if answer.grpc_status is not None:
         response["grpcStatus"] = answer.grpc_status
     return {"response": response}

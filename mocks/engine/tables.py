@@ -13,7 +13,7 @@ from mocks.engine.responses import Response, ResponseParts
 from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
 from mocks.engine.validation import Constraint, RequestSchema
-from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, varied
+from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, with_vary
 from mocks.model.calls import CallOutcome, MockAnswer
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
@@ -240,7 +240,7 @@ class CompiledOperation:
 
     @cached_property
     def declared(self) -> Sequence[Candidate]:
-        """Return the examples of the contract, for callers that ask for one of its responses."""
+        """Return the examples of its contract, for callers that ask for one of the responses."""
         contract = self.operation.contract_examples
         if contract is None or self.adapter != "rest" or not has_own_answers(self.operation):
             return self.tables.candidates.listed
@@ -279,7 +279,7 @@ class CompiledOperation:
         except NotAcceptable:
             return None
         answer = chosen.answer
-        return varied(answer, chosen) if answer is not None and not answer.delay_ms else None
+        return with_vary(answer, chosen) if answer is not None and not answer.delay_ms else None
 
     def is_quick(self, *, has_quick_state: bool) -> bool:
         """Return whether an answer waits for nothing: no script, server, delay or slow state."""

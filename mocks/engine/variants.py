@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from kernel.errors import PlatformError
-from mocks.engine.asked import names_of
 from mocks.engine.dispatch import Candidate
+from mocks.engine.wanted_examples import names_of
 from mocks.model.calls import MockAnswer
 from mocks.negotiation.accept import ANY, best_media_type
 
@@ -87,7 +87,7 @@ def accepted_variant(candidate: Candidate, accept: str, name: str = "") -> Candi
     raise NotAcceptable(accept, offered)
 
 
-def varied(answer: MockAnswer, candidate: Candidate) -> MockAnswer:
+def with_vary(answer: MockAnswer, candidate: Candidate) -> MockAnswer:
     """Return an answer that says so where `Accept` chose it."""
     if len(candidate.variants) <= 1:
         return answer

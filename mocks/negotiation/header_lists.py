@@ -14,7 +14,7 @@ def split_list(text: str, separators: str) -> list[str]:
     if '"' not in text:
         for each in separators[1:]:
             text = text.replace(each, separators[0])
-        return _filled(text.split(separators[0]))
+        return _without_blank(text.split(separators[0]))
     parts: list[str] = []
     start, is_quoted, at = 0, False, 0
     while at < len(text):
@@ -27,10 +27,10 @@ def split_list(text: str, separators: str) -> list[str]:
             parts.append(text[start:at])
             start = at + 1
         at += 1
-    return _filled([*parts, text[start:]])
+    return _without_blank([*parts, text[start:]])
 
 
-def _filled(parts: list[str]) -> list[str]:
+def _without_blank(parts: list[str]) -> list[str]:
     return [found for each in parts[: 2 * MAX_ENTRIES] if (found := each.strip())][:MAX_ENTRIES]
 
 

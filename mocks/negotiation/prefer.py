@@ -30,14 +30,14 @@ class Preferences:
     dynamic: bool = False
     named: frozenset[str] = frozenset()
 
-    def applied(self, *, is_fresh: bool) -> str:
+    def applied_text(self, *, is_fresh: bool) -> str:
         """Return the value of `Preference-Applied`; `is_fresh`: the answer was made anew."""
         shown = {"code": self.code, "example": self.example, "dynamic": "true" if is_fresh else ""}
         found = {name: value for name, value in shown.items() if value and name in self.named}
-        return ", ".join(f"{name}={_shown(value)}" for name, value in found.items())
+        return ", ".join(f"{name}={_as_value(value)}" for name, value in found.items())
 
 
-def _shown(value: str) -> str:
+def _as_value(value: str) -> str:
     is_token = value.replace("-", "").replace("_", "").replace(".", "").isalnum()
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return value if is_token and value.isascii() else f'"{escaped}"'

@@ -6,18 +6,16 @@ A body is a text or, of what is none, bytes. (reference: control-plane 6.2)
 from __future__ import annotations
 
 import json
-import posixpath
 from base64 import b64decode
-from binascii import Error as NoBase64
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
-from urllib.parse import quote, unquote, unquote_to_bytes
+from urllib.parse import quote
 
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.text_examples import intended_value
 from surfaces.contract_examples.xml_samples import xml_text
-from surfaces.json_documents import JsonDocuments, Located
+from surfaces.json_documents import JsonDocuments, Located, decode_base64
 from surfaces.schemas import as_text, is_json
 
 MAX_BODY: Final = 2 * 2**20  # characters or bytes
@@ -37,10 +35,9 @@ _LEAST: Final = {
         "rkJggg=="
     ),
     "image/gif": b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"),
-    "image/jpeg": b64decode(
-        "/9j/4AAQSkZJRgABAQEASABIAAD/2wBDAP//////////////////////////////////////////////////////"
-        "////////////////////////////////wgALCAABAAEBAREA/8QAFBABAAAAAAAAAAAAAAAAAAAAAP/aAAgBAQAB"
-        "PxA="
+    "image/jpeg": bytes.fromhex(
+        f"ffd8 ffdb004300{'01' * 64} ffc0000b080001000101011100 ffc4001400 01{'00' * 16}"
+        f"ffc4001410 01{'00' * 16} ffda0008010100003f00 3f ffd9"
     ),
     "image/webp": b64decode("UklGRhoAAABXRUJQVlA4TA0AAAAvAAAAEAcQERGIiP4HAA=="),
     "application/pdf": b"%PDF-1.4\n1 0 obj<</Pages 2 0 R>>endobj\n2 0 obj<</Kids[3 0 R]/Count 1>>"
@@ -97,7 +94,7 @@ def example_body(documents: JsonDocuments, media: Media, example: Located) -> Bo
         return None
     if "value" in example.value:
         return value_body(documents, media, example.value["value"])
-    found = external_bytes(documents, example)
+    found = documents.external_value(example)
     if found is None or len(found) > MAX_BODY:
         return None
     return text_or_bytes(found)
@@ -111,22 +108,6 @@ def value_body(documents: JsonDocuments, media: Media, value: Any) -> Body | Non
         return found if len(found) <= MAX_BODY else None
     body = _encode(documents, media, value)
     return body if len(body) <= MAX_BODY else None
-
-
-def external_bytes(documents: JsonDocuments, example: Located) -> bytes | None:
-    """Return what `externalValue` leads to: a data URL, or a file of the suite; None otherwise.
-
-    Nothing is fetched.
-    """
-    address = example.get("externalValue").value
-    if not isinstance(address, str):
-        return None
-    if address[:5].lower() == "data:":
-        head, _, data = address[5:].partition(",")
-        content = unquote_to_bytes(data)
-        return _base64(content) if head.lower().endswith(";base64") else content
-    path = posixpath.join(posixpath.dirname(example.file), unquote(address.partition("#")[0]))
-    return documents.files.get(posixpath.normpath(path))
 
 
 def sample_body(documents: JsonDocuments, media: Media, randomness: Random | None = None) -> Body:
@@ -171,10 +152,10 @@ def _is_binary(documents: JsonDocuments, media: Media) -> bool:
     if kind in _BINARY_TYPES or (kind.startswith(_BINARY) and not kind.endswith("+xml")):
         return True
     schema = documents.resolve(media.schema)
-    return bool(schema.get("format").value == "binary") or _is_base64(schema)
+    return bool(schema.get("format").value == "binary") or _isdecode_base64(schema)
 
 
-def _is_base64(schema: Located) -> bool:
+def _isdecode_base64(schema: Located) -> bool:
     return bool(schema.get("contentEncoding").value == "base64")
 
 
@@ -183,19 +164,12 @@ def _bytes_of(documents: JsonDocuments, media: Media, text: str) -> bytes | None
     if not _is_binary(documents, media):
         return None
     kind = media.type.partition(";")[0].strip().lower()
-    is_said = _is_base64(documents.resolve(media.schema))
+    is_said = _isdecode_base64(documents.resolve(media.schema))
     if is_said or (kind in _LEAST or kind.startswith(_BINARY)):
-        found = _base64("".join(text.split()).encode(errors="replace"))
+        found = decode_base64(text.encode(errors="replace"))
         if found:
             return found
     return None
-
-
-def _base64(content: bytes) -> bytes | None:
-    try:
-        return b64decode(content, validate=True)
-    except (NoBase64, ValueError):
-        return None
 
 
 def _encode(documents: JsonDocuments, media: Media, value: Any) -> str:

@@ -28,9 +28,9 @@ from surfaces.contract_examples.bodies import (
 from surfaces.contract_examples.request_examples import RequestExamples
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
-from surfaces.contract_examples.text_examples import UnreadText, unread_texts
+from surfaces.contract_examples.text_examples import UnreadText, unread_texts, unread_values
 from surfaces.json_documents import JsonDocuments, Located
-from surfaces.model import Condition, Declared, Exchange, Message
+from surfaces.model import Condition, ContractPlace, Exchange, Message
 from surfaces.schemas import as_text
 
 MAX_EXCHANGES: Final = 100  # of an operation
@@ -80,8 +80,15 @@ class OpenApiExamples:
 
     def unread_texts(self) -> Iterator[UnreadText]:
         """Yield the JSON examples that are texts and stay so, though their schema wants a value."""
-        pointer = f"/paths/{escape_pointer(self.template)}/{self.method}"
-        return unread_texts(self.documents, self.operation(), pointer)
+        return unread_texts(self.documents, self.operation(), self._pointer)
+
+    def unread_values(self) -> Iterator[UnreadText]:
+        """Yield the examples whose `externalValue` leads to nothing that is here."""
+        return unread_values(self.documents, self.operation(), self._pointer)
+
+    @property
+    def _pointer(self) -> str:
+        return f"/paths/{escape_pointer(self.template)}/{self.method}"
 
     def request(self) -> RequestExamples:
         """Return the parameters and examples of requests."""
@@ -161,7 +168,7 @@ class _Exchanges:
             body = sample_body(self.documents, media)
         status = response.status if response.status not in self.names else response.key
         name = (free or status) if response.is_first else status
-        made = _Maker(self, response, media, suffix)
+        made = _ExchangeMaker(self, response, media, suffix)
         yield made.exchange(name, body, example=free, is_on_request=not response.is_first)
         named.pop(free, None)
         for name, (body, when) in named.items():
@@ -212,7 +219,7 @@ class _Exchanges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _ExchangeMaker:
     """Makes the exchanges of one media type of a response."""
 
     of: _Exchanges
@@ -242,7 +249,7 @@ class _Maker:
             request=self.of.request.message(example),
             status=response.status,
             media_type=media.type if body is not None else "",
-            declared=Declared(
+            declared=ContractPlace(
                 response=response.key,
                 media_type=media.key,
                 example=example,

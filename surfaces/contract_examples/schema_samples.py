@@ -105,7 +105,7 @@ class SchemaSampler:
         """Yield the examples and constants of a schema that suit it."""
         listed = sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None)
         if self._randomness is not None:
-            listed = self._shuffled(listed) if flat.is_constant else []
+            listed = self._shuffle(listed) if flat.is_constant else []
         for value in listed:
             found = container_of(value) if is_container(flat) else value
             # an example shows its format as the author means it
@@ -120,7 +120,7 @@ class SchemaSampler:
             return found
         return Located({**found.value, "format": None}, found.file)
 
-    def _shuffled(self, listed: Sequence[T]) -> list[T]:
+    def _shuffle(self, listed: Sequence[T]) -> list[T]:
         """Return as it is what is not drawn, otherwise in any order."""
         if self._randomness is None:
             return list(listed)
@@ -152,7 +152,7 @@ class SchemaSampler:
         if not flat.groups or level > _LEAN_DEPTH:
             yield flat
             return
-        for alternative in self._shuffled(flat.groups[0][:MAX_ALTERNATIVES]):
+        for alternative in self._shuffle(flat.groups[0][:MAX_ALTERNATIVES]):
             chosen = flat.choosing(flatten_schemas(self.documents, [alternative]), alternative)
             if not flat.admits(chosen):
                 continue
@@ -217,7 +217,7 @@ class SchemaSampler:
         least = int(min(flat.number("minItems", 0), MAX_ITEMS))
         most = flat.number("maxItems", math.inf)
         wanted = max(least, 1) if flat.items else least
-        if flat.items and self._randomness is not None:
+        if flat.items and self._randomness and flat.keywords.get("uniqueItems") is not True:
             wanted += self._randomness.randrange(3)
         lean = flat.is_lean or self._left < 0 or depth >= _LEAN_DEPTH
         if lean or self._recurs(flat.items):

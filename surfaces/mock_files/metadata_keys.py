@@ -30,13 +30,13 @@ _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
 _EXAMPLE: Final = (
     "name", "when", "dispatch", "request", "requestSchema", "response", "responseSchema",
     "requestHeaders", "requestBody", "responseStatus", "responseMediaType", "responseHeaders",
-    "responseBody", "summary", "description", "sourceArtifact",
+    "responseBody", "responseBodyBase64", "summary", "description", "sourceArtifact",
 )  # fmt: skip
 _REQUEST: Final = ("headers", "body", "method", "path", "query", "mediaType")
 _MESSAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "request": _REQUEST,
     "requestSchema": _REQUEST,
-    "response": ("status", "mediaType", "headers", "body"),
+    "response": ("status", "mediaType", "headers", "body", "bodyFile", "bodyBase64"),
     "responseSchema": ("status", "mediaType", "headers", "body"),
 }
 _NOTES: Final = (*NODE_KEYS, "title", "description", "default", "examples", "deprecated")

@@ -582,7 +582,7 @@ async def test_prefer_and_the_query_choose_after_a_ready_answer(docs: Planes) ->
         for asked in ({"headers": {"Prefer": "code=404"}}, {"params": {"__code": "404"}}):
             answer = await docs.ask("GET", f"{DOCS}/docs/7", **asked)
             assert (answer.status_code, answer.json()) == (404, {"gone": True})
-        assert answer.headers["x-partita-mock-example"] == "404"
+            assert answer.headers["x-partita-mock-example"] == "404"
 
 
 async def test_a_picture_without_an_example_is_one(docs: Planes) -> None:

@@ -108,7 +108,7 @@ def test_preferences_come_from_the_header_or_the_query(header, query, wanted):
 def test_only_preferences_of_the_header_are_said_to_be_applied():
     found = read_preferences('example="a b", code=404', {"__dynamic": "true"})
     assert found is not None
-    assert found.applied(is_fresh=True) == 'code=404, example="a b"'
+    assert found.applied_text(is_fresh=True) == 'code=404, example="a b"'
 
 
 @pytest.mark.parametrize(
@@ -343,3 +343,62 @@ async def test_explain_shows_who_is_asked_for_only():
         "cat": True, "dog": False, "404": False, "400": False, "500": False,
         "example.xml": True, "example.plain": True,
     }  # fmt: skip
+
+
+PAY = "examples: {a: {response: %s}}"
+
+
+def _with_body(response: str, **files: str) -> Mocks:
+    named = {path.replace("__", "/").replace("_", "."): text for path, text in files.items()}
+    spec = {"mock/payments/pay.metadata.yaml": "spec: {path: /pay, method: GET}"}
+    return mocks_of({**spec, "mock/payments/pay.yaml": PAY % response, **named})
+
+
+@pytest.mark.parametrize(
+    ("response", "files", "body", "media_type"),
+    [
+        ("{bodyBase64: /wD+}", {}, b"\xff\0\xfe", "application/octet-stream"),
+        ("{bodyBase64: '/wD+', mediaType: image/png}", {}, b"\xff\0\xfe", "image/png"),
+        ("{bodyFile: page.html, mediaType: text/html}",
+         {"mock__payments__page_html": "<p>{{request.method}}"}, b"<p>GET", "text/html"),
+        ("{bodyFile: ../logo.b64, mediaType: image/gif}",
+         {"mock__logo_b64": "R0lG\nODlh\n"}, b"GIF89a", "image/gif"),
+    ],
+)  # fmt: skip
+async def test_a_body_is_a_file_or_bytes(response, files, body, media_type):
+    mocks = _with_body(response, **files)
+    assert mocks.warnings == []
+    answer = await mocks.call("/pay")
+    assert (answer.body, answer.media_type) == (body, media_type)
+
+
+@pytest.mark.parametrize(
+    ("response", "files", "reason"),
+    [
+        ("{bodyFile: no.png}", {}, 'bodyFile: "mock/payments/no.png" is no file of the suite; '
+         "bytes that are no text stand in a file of base64, with the ending .b64"),
+        ("{bodyFile: ../../../etc/passwd}", {},
+         'bodyFile: "../etc/passwd" is no file of the suite; '
+         "bytes that are no text stand in a file of base64, with the ending .b64"),
+        ("{bodyBase64: '***'}", {}, "this is no base64 of at most 2 MiB"),
+        ("{body: x, bodyBase64: AAAA}", {}, "use one of body, bodyFile and bodyBase64"),
+        ("{bodyFile: x.txt}", {"mock__payments__x_txt": "x" * (2 * 2**20 + 1)},
+         "the bodyFile is larger than 2 MiB"),
+    ],
+)  # fmt: skip
+def test_a_body_that_cannot_be_read_leaves_its_example_out(response, files, reason):
+    mocks = _with_body(response, **files)
+    assert mocks.warnings == [f'the example "a" is left out: {reason}']
+
+
+async def test_a_text_goes_out_in_the_charset_of_its_media_type():
+    mocks = _with_body("{mediaType: text/plain; charset=iso-8859-1, body: 'ä {{request.path.x}}€'}")
+    answer = await mocks.call("/pay")
+    assert answer.body == b"\xe4 ?"
+
+
+async def test_explain_shows_bytes_in_base64():
+    found = await _with_body("{bodyBase64: /wD+}").explain("/pay")
+    assert found["response"]["bodyBase64"] == "/wD+"
+    found = await _with_body("{body: x}").explain("/pay")
+    assert "bodyBase64" not in found["response"]

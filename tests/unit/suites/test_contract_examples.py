@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import threading
 from typing import Any
 
@@ -17,6 +18,7 @@ from surfaces.contract_examples.pattern_samples import matcher, matching
 from surfaces.contract_examples.schema_checks import Checks, problems
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.json_documents import JsonDocuments, Located
+from surfaces.mock_lint import lint_mocks
 from surfaces.model import Exchange
 from tests.support.surfaces import BASE, hydrated
 
@@ -527,3 +529,96 @@ def test_the_curl_command_has_each_parameter_once_and_no_body_that_nobody_knows(
 
     command = found.only["curlCommand"]
     assert command == f"curl -i -X POST '{BASE}/mocks/rest/shop/pets/pets?page=2&status=sold'"
+
+
+def _external(address: str, files: dict[str, str] | None = None, kind: str = "image/png") -> Any:
+    answer = {"description": "", "content": {kind: {"examples": {
+        "a": {"externalValue": address}}}}}  # fmt: skip
+    document = json.dumps({"openapi": "3.1.0", "paths": {"/a": _get(_200=answer)}})
+    found = hydrated({"api/v1/shop.json": document, **(files or {})})
+    return found.typed
+
+
+@pytest.mark.parametrize(
+    ("address", "files", "body"),
+    [
+        ("data:image/png;base64,iVBO Rw%3D%3D", {}, b"\x89PNG"[:3] + b"G"),
+        ("data:,%C3%A4", {}, "ä"),
+        ("data:text/plain;charset=utf-8,a,b", {}, "a,b"),
+        ("../b%20c.xml", {"api/b c.xml": "<a/>"}, "<a/>"),
+    ],
+)
+def test_an_external_value_is_a_data_url_or_a_file_of_the_suite(address, files, body):
+    (surface,) = _external(address, files)
+    first = examples_of(surface.operations[0])[0]
+    message = first.response
+    assert first.name == "a"
+    assert (message.content if message.body is None else message.body) == body
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("https://example.org/cat.png", "is not fetched"),
+        ("../../../etc/passwd", "is no file of the suite"),
+        ("/etc/passwd", "is no file of the suite"),
+        ("data:image/png;base64,***", "is no file of the suite"),
+    ],
+)
+def test_an_external_value_elsewhere_is_named_and_nothing_is_fetched(address, reason):
+    surfaces = _external(address)
+    (first,) = examples_of(surfaces[0].operations[0])
+    assert (first.name, first.media_type) == ("200", "image/png")
+    (found,) = lint_mocks(surfaces)
+    assert (found.code, found.severity) == ("mock_example_not_read", "warning")
+    assert found.message == (
+        "the example at /paths/~1a/get/responses/200/content/image~1png/examples/a "
+        f'is not answered: "{address}" {reason}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": ["string", "null"], "default": None}, None),
+        ({"type": "string", "nullable": True, "default": None}, None),
+        ({"type": "string", "default": None}, "string"),
+        ({"type": ["string", "null"], "default": None, "examples": ["a"]}, "a"),
+        ({"type": "array", "contains": {"const": 5}}, [5]),
+        ({"type": "array", "contains": {"type": "integer", "minimum": 3}, "minContains": 2,
+          "items": {"type": "number"}, "minItems": 3}, [3, 3, 1]),
+        ({"contains": {"type": "integer"}}, [1]),
+        ({"type": "string", "format": "date", "examples": ["31.12.2020"]}, "31.12.2020"),
+        ({"type": "string", "format": "date-time", "example": "yesterday"}, "yesterday"),
+        ({"type": "string", "format": "date", "maxLength": 3, "example": "yes"}, "yes"),
+    ],
+)  # fmt: skip
+def test_null_contains_and_examples_of_any_format_are_drawn(schema, value):
+    assert SchemaSampler(JsonDocuments({})).value(Located(schema, "")) == value
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_a_drawn_sample_suits_its_schema(schema):
+    documents = JsonDocuments({"api/x.json": json.dumps(schema).encode()})
+    at = Located(documents.value("api/x.json"), "api/x.json")
+    for seed in range(5):
+        value = SchemaSampler(documents, randomness=random.Random(seed)).value(at)
+        jsonschema.Draft202012Validator(schema).validate(value)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.recursive(_LEAVES, _around, max_leaves=8), st.integers())
+def test_drawn_samples_suit_as_a_library_sees_it(schema, seed):
+    value = SchemaSampler(JsonDocuments({}), randomness=random.Random(seed)).value(
+        Located(schema, "")
+    )
+    assert jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("kind", ["uuid", "date", "date-time", "email", "ipv4", "uri", "time"])
+def test_drawn_texts_have_their_format_and_differ(kind):
+    schema = Located({"type": "string", "format": kind, "example": "no"}, "")
+    drawn = random.Random(1)
+    found = {SchemaSampler(JsonDocuments({}), randomness=drawn).value(schema) for _ in range(9)}
+    assert len(found) > 5
+    assert all(Checks(JsonDocuments({})).suits(each, [schema]) for each in found)

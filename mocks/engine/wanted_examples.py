@@ -1,4 +1,4 @@
-"""The answer that a caller asks for by `Prefer`, among the examples of a mock and its contract.
+"""The answer that a caller asks for by `Prefer`, of a mock or its contract.
 
 (reference: control-plane 18.2, step 4)
 """
@@ -26,26 +26,26 @@ class NotThere(PlatformError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An example, and the status to answer with where the contract has it in a range only."""
+class WantedExample:
+    """An example, and the status to answer with where its contract has it in a range only."""
 
     candidate: Candidate
     status: int | None = None
 
 
-def asked_candidate(
+def find_wanted(
     own: Sequence[Candidate], declared: Sequence[Candidate], wanted: Preferences
-) -> Asked:
-    """Return what suits code and example; one of the mock before one of the contract.
+) -> WantedExample:
+    """Return what suits code and example; one of the mock before one of its contract.
 
-    `declared` are all examples of the contract. Raise NotThere.
+    `declared` are all examples of that contract. Raise NotThere.
     """
     code, name = wanted.code, wanted.example
     for listed in (own, declared):
         found = with_code(listed, code) if code else listed
         chosen = next((each for each in found if not name or name in names_of(each)), None)
         if chosen is not None:
-            return Asked(chosen, _other_status(chosen, code))
+            return WantedExample(chosen, _other_status(chosen, code))
     pool = (*own, *declared)
     known = (", ".join(names_of(each)[:1]) for each in (with_code(pool, code) if code else pool))
     if name and (names := _unique(known)):
@@ -55,12 +55,12 @@ def asked_candidate(
     raise NotThere(f"there is no answer with code={code}; there is {codes or 'none'}")
 
 
-def with_schema(asked: Asked, declared: Sequence[Candidate]) -> Asked:
-    """Return the contract's example of the same status instead of one of the mock, if there is."""
+def with_schema(asked: WantedExample, declared: Sequence[Candidate]) -> WantedExample:
+    """Return an example of the same status that has a schema, where a contract has one."""
     if asked.candidate.exchange.declared is not None:
         return asked
     found = with_code(declared, asked.candidate.exchange.status)
-    return Asked(found[0], asked.status) if found else asked
+    return WantedExample(found[0], asked.status) if found else asked
 
 
 def with_code(listed: Sequence[Candidate], code: str) -> Sequence[Candidate]:
@@ -75,27 +75,30 @@ def with_code(listed: Sequence[Candidate], code: str) -> Sequence[Candidate]:
     return ()
 
 
-def asked_answer(
-    answer: MockAnswer, candidate: Candidate, wanted: Preferences, *,
-    status: int | None, randomness: Random,
+def apply_preferences(
+    answer: MockAnswer, found: WantedExample, candidate: Candidate, wanted: Preferences, *,
+    randomness: Random,
 ) -> MockAnswer:  # fmt: skip
-    """Return an answer as it was asked for, with a fresh body if that is possible."""
+    """Return an answer as it was asked for, with a fresh body if that is possible.
+
+    `candidate` is the variant of what was found that is answered.
+    """
     declared = candidate.exchange.declared
     fresh = declared.fresh(randomness) if wanted.dynamic and declared is not None else None
-    applied = wanted.applied(is_fresh=fresh is not None)
+    applied = wanted.applied_text(is_fresh=fresh is not None)
     headers = [*answer.headers, ("preference-applied", applied)] if applied else [*answer.headers]
     if wanted.named:
         headers.append(("vary", "Prefer"))
     return replace(
         answer,
-        status=answer.status if status is None else status,
+        status=answer.status if found.status is None else found.status,
         body=answer.body if fresh is None else candidate.response.encode(fresh),
         headers=tuple(headers),
     )
 
 
 def names_of(candidate: Candidate) -> tuple[str, ...]:
-    """Return the names by which an example can be asked for, that of the contract first."""
+    """Return the names by which an example can be asked for, that of its contract first."""
     declared = candidate.exchange.declared
     own = declared.example if declared else ""
     return (own, candidate.name) if own else (candidate.name,)
