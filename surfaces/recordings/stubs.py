@@ -18,7 +18,8 @@ from readers import Unreadable
 from readers.json import is_text, read_json
 from surfaces.contracts import identifier
 from surfaces.recordings.mock_files import MockFiles
-from surfaces.template_paths import EXPRESSION, template_problems
+from surfaces.template_expressions import template_problems
+from surfaces.template_paths import EXPRESSION
 
 MAX_STUBS: Final = 5_000
 MAX_SAID: Final = 200  # reasons that name their stub
