@@ -1,4 +1,4 @@
-"""Calls that break their contract: told, refused, or not looked at (reference: control-plane 18.2)."""
+"""Calls that break their contract: told, refused or let be (reference: control-plane 18.2)."""
 
 from __future__ import annotations
 
