@@ -1,4 +1,4 @@
-"""Calls that break their contract: told, refused, or not looked at (reference: control-plane 18.2)."""
+"""Calls that break their contract: told, refused or let be (reference: control-plane 18.2)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mocks.engine.documents import call_document
 from mocks.engine.explanation import explain
 from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.model.ports import ProxyAnswer, SpaceContent
+from mocks.plane.ready_answers import PreparedOperation
 from surfaces import surfaces_of
 from tests.support.mock_planes import ChangingSource, Planes, planes
 from tests.support.mocks import ProxyAnswers
@@ -94,8 +95,10 @@ async def test_an_operation_without_anything_to_check_keeps_its_ready_answer():
         surface = made.spaces.get("orders", 0.0)
         assert surface is not None
         operations = surface.compiled.surfaces["shop"].operations
-        assert operations["free"].prepared.ready is not None
-        assert operations["listItems"].prepared.ready is None
+        for name, is_ready in (("free", True), ("listItems", False)):
+            prepared = operations[name].prepared
+            assert isinstance(prepared, PreparedOperation)
+            assert (prepared.ready is not None) is is_ready
 
 
 @pytest.mark.parametrize(

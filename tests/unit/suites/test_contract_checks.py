@@ -632,6 +632,7 @@ _odd = st.none() | st.booleans() | st.integers(-1, 2) | st.sampled_from(
     ["form", "label", "matrix", "deepObject", "header", "path", "cookie", "query", JSON, FORM, "p",
      "basic", "apiKey", "http", "text/xml", "object", "array", "#/paths", "multipart/x"]
 )  # fmt: skip
+_PARTS = ("style", "explode", "schema", "content", "required")
 _odd_parts = st.recursive(
     _odd,
     lambda below: st.lists(below, max_size=2)
