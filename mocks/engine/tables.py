@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from graphql import GraphQLSchema
+
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
 from mocks.engine.responses import Response, ResponseParts
@@ -21,6 +23,7 @@ from mocks.templates.scope import Names
 from surfaces import examples_of
 from surfaces.model import Exchange, Fallback, Message, Operation, Surface
 
+SHARED_ADDRESSES: Final = ("graphql", "soap")
 _FALLBACK_STATUS: Final = "400"
 
 
@@ -48,6 +51,9 @@ class CompiledSpace:
             "repository": content.repository,
         }
         self.execution = {"id": name.execution_id}
+        self.schemas: dict[
+            str, GraphQLSchema | None
+        ] = {}  # of GraphQL, by the path of the contract
 
 
 class CompiledSurface:
@@ -68,6 +74,8 @@ class CompiledSurface:
         made: Routes[CompiledOperation] = Routes()
         for each in self.routed:
             made.add(each.operation.method, each.operation.path, each)
+            if each.protocol == "graphql":
+                made.add("GET", each.operation.path, each)
         return made
 
     @cached_property
@@ -123,6 +131,7 @@ class OperationTables:
 class CompiledOperation:
     """An operation of a space; its tables are made when they are first asked for.
 
+    `protocol` is `graphql` or `soap`, where many operations have one address, otherwise "".
     `prepared` is what a data plane keeps with it.
     """
 
@@ -132,7 +141,15 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
+        protocol = surface.protocol.casefold() if self.adapter == "rest" else ""
+        self.protocol = protocol if protocol in SHARED_ADDRESSES else ""
         self.prepared: object | None = None
+
+    @property
+    def at_same_address(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the surface with this path, in the order of the file."""
+        listed = self.space.surfaces[self.surface.surface_id].routed
+        return [each for each in listed if each.operation.path == self.operation.path]
 
     @property
     def names(self) -> Names:
@@ -219,6 +236,8 @@ class CompiledOperation:
     def static(self) -> MockAnswer | None:
         """Return the answer of an operation that answers every request alike, at once."""
         tables = self.tables
+        if self.protocol:
+            return None
         if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
             return None
         listed = tables.candidates.listed
