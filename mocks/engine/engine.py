@@ -12,7 +12,9 @@ from urllib.parse import quote
 from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
 from mocks.engine.dispatch import Call, Candidate
+from mocks.engine.graphql import answer_graphql
 from mocks.engine.nearest import nearest_example
+from mocks.engine.soap import find_soap_operation
 from mocks.engine.tables import CompiledOperation, OperationTables
 from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
 from mocks.engine.validation import check_constraints
@@ -100,6 +102,19 @@ class Engine:
         if violation is not None and self.mode_of(operation) == "enforce":
             return violation_answer(violation), ()
         return None, forwarded
+
+    async def answer_route(
+        self, operation: CompiledOperation, request: MockRequest
+    ) -> tuple[CompiledOperation, MockAnswer]:
+        """Return the operation that a call of an address means, and the answer of it."""
+        if operation.protocol == "graphql":
+            return await answer_graphql(operation, request, self.answer)
+        if operation.protocol == "soap":
+            found = find_soap_operation(operation, request)
+            if isinstance(found, MockAnswer):
+                return operation, found
+            operation = found
+        return operation, await self.answer(operation, request)
 
     async def _resolve(
         self, operation: CompiledOperation, tables: OperationTables, request: MockRequest

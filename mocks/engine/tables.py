@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from graphql import GraphQLSchema
+
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
 from mocks.engine.responses import Response, ResponseParts
@@ -31,6 +33,7 @@ from surfaces.model import (
     has_own_answers,
 )
 
+SHARED_ADDRESSES: Final = ("graphql", "soap")
 _FALLBACK_STATUS: Final = "400"
 
 
@@ -58,6 +61,9 @@ class CompiledSpace:
             "repository": content.repository,
         }
         self.execution = {"id": name.execution_id}
+        self.schemas: dict[
+            str, GraphQLSchema | None
+        ] = {}  # of GraphQL, by the path of the contract
 
 
 class CompiledSurface:
@@ -78,6 +84,8 @@ class CompiledSurface:
         made: Routes[CompiledOperation] = Routes()
         for each in self.routed:
             made.add(each.operation.method, each.operation.path, each)
+            if each.protocol == "graphql":
+                made.add("GET", each.operation.path, each)
         return made
 
     @cached_property
@@ -139,6 +147,7 @@ class OperationTables:
 class CompiledOperation:
     """An operation of a space; its tables are made when they are first asked for.
 
+    `protocol` is `graphql` or `soap`, where many operations have one address, otherwise "".
     `prepared` is what a data plane keeps with it.
     """
 
@@ -148,7 +157,15 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
+        protocol = surface.protocol.casefold() if self.adapter == "rest" else ""
+        self.protocol = protocol if protocol in SHARED_ADDRESSES else ""
         self.prepared: Any = None
+
+    @property
+    def at_same_address(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the surface with this path, in the order of the file."""
+        listed = self.space.surfaces[self.surface.surface_id].routed
+        return [each for each in listed if each.operation.path == self.operation.path]
 
     @property
     def names(self) -> Names:
@@ -267,6 +284,8 @@ class CompiledOperation:
     def accepted_static(self, accept: str) -> MockAnswer | None:
         """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
+        if self.protocol:
+            return None
         if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
             return None
         listed = tables.candidates.listed
@@ -289,7 +308,8 @@ class CompiledOperation:
     def _is_quick(self) -> bool:
         mock = self.operation.mock
         is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
-        return self.dispatcher != "script" and not mock.delay_ms and not is_forwarded
+        waits = self.dispatcher == "script" or mock.delay_ms > 0 or is_forwarded
+        return not waits and not self.protocol  # another operation may answer there
 
     @cached_property
     def _has_no_state(self) -> bool:

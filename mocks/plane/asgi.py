@@ -224,7 +224,8 @@ class MockPlane:
         _set_route(exchange, route)
         exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
         request = self._request(exchange, route)
-        answer = await self._setup.engine.answer(operation, request)
+        operation, answer = await self._setup.engine.answer_route(operation, request)
+        exchange.operation = operation
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         await self._reply(exchange, answer, self._ready.prepare(operation).common)
