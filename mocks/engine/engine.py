@@ -51,8 +51,8 @@ class Engine:
     async def answer(self, operation: CompiledOperation, request: MockRequest) -> MockAnswer:
         """Return the answer to a call, with the delay to wait before it is sent."""
         tables = operation.tables
-        if tables.broken is not None:
-            return tables.broken
+        if (known := operation.static_for(request) or tables.broken) is not None:
+            return known
         try:
             forwarded: Forwarded = ()
             if tables.constraints:

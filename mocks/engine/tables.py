@@ -14,9 +14,10 @@ from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
 from mocks.engine.validation import Constraint, RequestSchema
 from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, with_vary
-from mocks.model.calls import CallOutcome, MockAnswer
+from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
+from mocks.negotiation.prefer import PREFER, QUERY_MARK
 from mocks.templates.scope import Names
 from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
@@ -245,6 +246,14 @@ class CompiledOperation:
         It is the one of callers that accept everything.
         """
         return self.accepted_static("")
+
+    def static_for(self, request: MockRequest) -> MockAnswer | None:
+        """Return the static answer that suits a request, None where it wants another one."""
+        if self.static is None or PREFER in request.headers or QUERY_MARK in request.raw_query:
+            return None
+        if not self.is_negotiated:
+            return self.static
+        return self.accepted_static(request.headers.get("accept", ""))
 
     @cached_property
     def is_negotiated(self) -> bool:
