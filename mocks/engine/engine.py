@@ -81,6 +81,8 @@ class Engine:
         self, operation: CompiledOperation, request: MockRequest, violation: Violation | None
     ) -> MockAnswer:
         tables = operation.tables
+        if violation is None and (static := operation.static_for(request)) is not None:
+            return static
         if tables.broken is not None:
             return tables.broken
         try:

@@ -16,9 +16,10 @@ from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
 from mocks.engine.validation import Constraint, RequestSchema
 from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, with_vary
-from mocks.model.calls import CallOutcome, MockAnswer
+from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
+from mocks.negotiation.prefer import PREFER, QUERY_MARK
 from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
 from surfaces import examples_of
@@ -276,6 +277,14 @@ class CompiledOperation:
         """
         return self.accepted_static("")
 
+    def static_for(self, request: MockRequest) -> MockAnswer | None:
+        """Return the static answer that suits a request, None where it wants another one."""
+        if self.static is None or PREFER in request.headers or QUERY_MARK in request.raw_query:
+            return None
+        if not self.is_negotiated:
+            return self.static
+        return self.accepted_static(request.headers.get("accept", ""))
+
     @cached_property
     def is_negotiated(self) -> bool:
         """Return whether `Accept` decides something about the static answer."""
@@ -284,9 +293,8 @@ class CompiledOperation:
     def accepted_static(self, accept: str) -> MockAnswer | None:
         """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
-        if self.protocol:
-            return None
-        if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
+        is_looked_at = self.protocol or self.dispatcher != "example"
+        if is_looked_at or tables.broken or tables.constraints or tables.state:
             return None
         listed = tables.candidates.listed
         if not listed:

@@ -1,6 +1,6 @@
 """What an operation of an OpenAPI document answers without a mock: exchanges from its responses.
 
-The first response of 2xx answers any request. A named example whose name is also that of an example
+The lowest 2xx response answers any request. A named example whose name is also that of an example
 of the request answers requests like that one. Everything else is there for callers that ask for it
 by `Prefer`. Each media type has exchanges of its own. Nothing is read before the first call.
 (reference: control-plane 6.2)
@@ -107,10 +107,10 @@ def status_of(code: str, *, is_first: bool) -> str:
 
 
 def ordered_responses(responses: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return key and status of each response, the one that answers first: 2xx, else `default`."""
+    """Return key and status of each response, first the lowest 2xx, then `default`."""
 
-    def rank(code: str) -> int:
-        return 0 if code.startswith("2") else 1 if code == _DEFAULT else 2
+    def rank(code: str) -> tuple[int, str]:
+        return (0, code.upper()) if code.startswith("2") else (1 if code == _DEFAULT else 2, "")
 
     known = sorted((code for code in responses if code == _DEFAULT or _is_code(code)), key=rank)
     return [(code, status_of(code, is_first=number == 0)) for number, code in enumerate(known)]

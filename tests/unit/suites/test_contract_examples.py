@@ -622,3 +622,10 @@ def test_drawn_texts_have_their_format_and_differ(kind):
     found = {SchemaSampler(JsonDocuments({}), randomness=drawn).value(schema) for _ in range(9)}
     assert len(found) > 5
     assert all(Checks(JsonDocuments({})).suits(each, [schema]) for each in found)
+
+
+def test_the_lowest_2xx_response_answers_whatever_stands_first():
+    empty = {"description": ""}
+    found = _examples(_document(_get(_2XX=empty, _204=empty, _201=_json(example=1), _404=empty)))
+    assert [each.status for each in found] == ["201", "204", "200", "404"]
+    assert [_asked(each) is None for each in found] == [True, False, False, False]
