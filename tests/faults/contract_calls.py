@@ -1,29 +1,19 @@
-"""Calls of an OpenAPI or Swagger document: valid ones and such as break one rule, from one seed.
-
-The document is read anew here, apart from the product, which is what these calls test.
-"""
+"""Calls of an OpenAPI or Swagger document: valid ones and such as break one rule, from one seed."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
-from tests.faults.contract_values import Values, compact_json
+from tests.faults.contract_documents import CallContract, Operation, Parameter, plain
+from tests.faults.contract_values import Values
 
-METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 BOUNDARY: Final = "partita"
 UNKNOWN_TYPE: Final = "application/x-unknown"
-_COLLECTIONS: Final = {
-    "csv": ("form", False),
-    "multi": ("form", True),
-    "ssv": ("spaceDelimited", False),
-    "pipes": ("pipeDelimited", False),
-}
 
 
 @dataclass(frozen=True)
@@ -36,6 +26,8 @@ class Call:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     pointer: str = ""
+    part: Any = None  # the value of the body or of the parameter that is wrong,
+    schema: Any = field(default=None, compare=False)  # and what the document says of it
 
     @property
     def text(self) -> str:
@@ -46,192 +38,6 @@ class Call:
 
 def _shown(body: bytes) -> list[str]:
     return [body.decode("utf-8", "backslashreplace")] if body else []
-
-
-@dataclass(frozen=True)
-class Parameter:
-    name: str
-    place: str
-    is_required: bool
-    schema: Any
-    style: str
-    is_exploded: bool
-    is_json: bool = False  # declared by `content`
-
-    def texts(self, value: Any) -> list[tuple[str, str]]:
-        """Return what a query or a form has for a value, as names with their texts."""
-        if self.is_json:
-            return [(self.name, compact_json(value))]
-        if self.style == "deepObject" and isinstance(value, dict):
-            return [(f"{self.name}[{key}]", plain(each)) for key, each in value.items()]
-        if self.is_exploded and isinstance(value, dict):
-            return [(key, plain(each)) for key, each in value.items()]
-        if self.is_exploded and isinstance(value, list):
-            return [(self.name, plain(each)) for each in value]
-        mark = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(self.style, ",")
-        return [(self.name, mark.join(_parts(value, pair=mark)))]
-
-    def segment(self, value: Any) -> str:
-        """Return the text of a path's segment or of a header."""
-        if self.is_json:
-            return compact_json(value)
-        pair = "=" if self.is_exploded else ","
-        quoted = [quote(each, safe="=,;.") for each in _parts(value, pair=pair)]
-        match self.style:
-            case "label":
-                return "." + ("." if self.is_exploded else ",").join(quoted)
-            case "matrix" if isinstance(value, dict) and self.is_exploded:
-                return "".join(f";{each}" for each in quoted)
-            case "matrix" if isinstance(value, list) and self.is_exploded:
-                return "".join(f";{self.name}={each}" for each in quoted)
-            case "matrix":
-                return f";{self.name}={','.join(quoted)}"
-        return ",".join(quoted)
-
-
-def plain(value: Any) -> str:
-    return value if isinstance(value, str) else compact_json(value)
-
-
-def _parts(value: Any, *, pair: str) -> list[str]:
-    if isinstance(value, dict):
-        return [f"{key}{pair}{plain(each)}" for key, each in value.items()]
-    return [plain(each) for each in value] if isinstance(value, list) else [plain(value)]
-
-
-@dataclass(frozen=True)
-class Operation:
-    method: str
-    path: str
-    parameters: Sequence[Parameter]
-    bodies: Mapping[str, Any]  # media type -> schema
-    is_body_required: bool
-    security: Sequence[Sequence[Mapping[str, Any]]]  # alternatives of schemes
-    statuses: Sequence[str]
-    answers: Sequence[str]  # media types of the first answer of success
-
-    def place(self, name: str) -> list[Parameter]:
-        return [each for each in self.parameters if each.place == name]
-
-
-class Contract:
-    """A document, whose references lead into itself."""
-
-    def __init__(self, value: Mapping[str, Any]) -> None:
-        self.value = value
-
-    def resolve(self, value: Any) -> Any:
-        for _ in range(20):
-            if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
-                return value
-            rest = {key: each for key, each in value.items() if key != "$ref"}
-            value = self.at(value["$ref"])
-            if rest and isinstance(value, dict):
-                value = value | rest
-        return {}
-
-    def at(self, reference: str) -> Any:
-        value: Any = self.value
-        for part in unquote(reference.partition("#")[2]).split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            value = value.get(key) if isinstance(value, dict) else value[int(key)]
-        return value
-
-    @cached_property
-    def is_swagger(self) -> bool:
-        return "swagger" in self.value
-
-    @cached_property
-    def operations(self) -> list[Operation]:
-        return [
-            self._operation(path, method, item)
-            for path, unresolved in self.value.get("paths", {}).items()
-            for item in [self.resolve(unresolved)]
-            for method in METHODS
-            if method in item
-        ]
-
-    def _operation(self, path: str, method: str, item: Mapping[str, Any]) -> Operation:
-        found = item[method]
-        everything = [
-            self.resolve(each)
-            for owner in (item, found)
-            for each in owner.get("parameters", ())
-        ]  # fmt: skip
-        unique = {(each["in"], each["name"]): each for each in everything}
-        bodies, is_required = self._bodies(found, [*unique.values()])
-        responses = {key: self.resolve(each) for key, each in found.get("responses", {}).items()}
-        success = min((key for key in responses if key[0] == "2"), default="default")
-        answer = responses.get(success, {})
-        produced = found.get("produces", self.value.get("produces", ["application/json"]))
-        kinds = produced if self.is_swagger and "schema" in answer else answer.get("content", {})
-        return Operation(
-            method=method.upper(),
-            path=path,
-            parameters=[
-                self._parameter(each)
-                for (place, name), each in unique.items()
-                if place in ("path", "query", "header", "cookie")
-                and (place, name.lower()) not in {("header", "accept"), ("header", "content-type"),
-                                                  ("header", "authorization")}
-            ],  # fmt: skip
-            bodies=bodies,
-            is_body_required=is_required,
-            security=self._security(found),
-            statuses=[*responses],
-            answers=[*kinds],
-        )
-
-    def _parameter(self, found: Mapping[str, Any]) -> Parameter:
-        place, style = found["in"], found.get("style", "")
-        if self.is_swagger:
-            schema: Any = {key: found[key] for key in found if key not in ("required", "format")}
-            if "format" in found:
-                schema["format"] = found["format"]
-            style, exploded = _COLLECTIONS.get(found.get("collectionFormat", "csv"), ("form", False))
-            if place in ("path", "header"):
-                style = "simple"
-        else:
-            style = style or ("form" if place in ("query", "cookie") else "simple")
-            exploded = found.get("explode", style == "form")
-            schema = found.get("schema", {})
-        content = found.get("content", {})
-        for media in content.values():
-            schema = media.get("schema", {})
-        is_required = bool(found.get("required"))
-        name = found["name"]
-        return Parameter(name, place, is_required, schema, style, exploded, bool(content))
-
-    def _bodies(
-        self, operation: Mapping[str, Any], parameters: Sequence[Mapping[str, Any]]
-    ) -> tuple[dict[str, Any], bool]:
-        if not self.is_swagger:
-            body = self.resolve(operation.get("requestBody", {}))
-            content = body.get("content", {})
-            found = {kind: media.get("schema", {}) for kind, media in content.items()}
-            return found, bool(body.get("required"))
-        kinds = operation.get("consumes", self.value.get("consumes", ["application/json"]))
-        for each in parameters:
-            if each["in"] == "body":
-                return dict.fromkeys(kinds, each.get("schema", {})), bool(each.get("required"))
-        form = {each["name"]: each for each in parameters if each["in"] == "formData"}
-        if not form:
-            return {}, False
-        required = [name for name, each in form.items() if each.get("required")]
-        fields = {
-            name: {key: value for key, value in each.items() if key != "required"}
-            | ({"type": "string", "format": "binary"} if each.get("type") == "file" else {})
-            for name, each in form.items()
-        }
-        schema = {"type": "object", "properties": fields, "required": required}
-        usual = [kind for kind in kinds if "form" in kind] or ["application/x-www-form-urlencoded"]
-        return dict.fromkeys(usual, schema), bool(required)
-
-    def _security(self, operation: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
-        asked = operation.get("security", self.value.get("security", ()))
-        where = "/securityDefinitions" if self.is_swagger else "/components/securitySchemes"
-        schemes = self.at(f"#{where}") if asked else {}
-        return [[self.resolve(schemes[name]) for name in each] for each in asked]
 
 
 @dataclass
@@ -248,7 +54,13 @@ class Draft:
     credentials: list[tuple[str, str, str]] = field(default_factory=list)  # place, name, text
     extra: tuple[tuple[str, str], ...] = ()
 
-    def call(self, rule: str, pointer: str = "") -> Call:
+    def with_place(self, place: str, values: dict[str, Any]) -> Draft:
+        """Return this call with other parameters of one place."""
+        other = replace(self)
+        setattr(other, place, values)
+        return other
+
+    def call(self, rule: str, pointer: str = "", part: Any = None, schema: Any = None) -> Call:
         query, cookies, headers = [], [], [*self.extra]
         for each in self.operation.parameters:
             values = getattr(self, each.place)
@@ -270,7 +82,8 @@ class Draft:
             kind, body = written_body(self.media_type, self.body)
             headers.append(("Content-Type", kind))
         target = self._path() + (f"?{urlencode(query, quote_via=quote)}" if query else "")
-        return Call(rule, self.operation.method, target, tuple(_latin(headers)), body, pointer)
+        return Call(rule, self.operation.method, target, tuple(_latin(headers)), body, pointer,
+                    part, schema)  # fmt: skip
 
     def _path(self) -> str:
         known = {each.name: each for each in self.operation.place("path")}
@@ -297,8 +110,9 @@ def written_body(media_type: str, value: Any) -> tuple[str, bytes]:
         ]
         return media_type, urlencode(fields).encode()
     if media_type.startswith("multipart/") and isinstance(value, dict):
+        disposition = "Content-Disposition: form-data; name"
         parts = [
-            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{plain(each)}\r\n'
+            f'--{BOUNDARY}\r\n{disposition}="{name}"\r\n\r\n{plain(each)}\r\n'
             for name, each in value.items()
         ]
         whole = "".join(parts) + f"--{BOUNDARY}--\r\n"
@@ -318,7 +132,7 @@ def is_written(media_type: str) -> bool:
 class Calls:
     """The calls of one operation: what suits it, and what breaks one rule."""
 
-    def __init__(self, contract: Contract, operation: Operation, seed: str) -> None:
+    def __init__(self, contract: CallContract, operation: Operation, seed: str) -> None:
         self.operation = operation
         key = f"{seed} {operation.method} {operation.path}"
         self.values = Values(contract.resolve, key)
@@ -350,7 +164,7 @@ class Calls:
             values = getattr(draft, each.place)
             if each.is_required and each.place != "path" and each.name in values:
                 rest = {name: value for name, value in values.items() if name != each.name}
-                yield replace(draft, **{each.place: rest}).call(
+                yield draft.with_place(each.place, rest).call(
                     "required parameter", f"/{each.place}/{each.name}"
                 )
             if each.name not in values:
@@ -358,8 +172,11 @@ class Calls:
             for wrong in self.values.wrong(each.schema, values[each.name]):
                 if is_text_of_another_kind(each, wrong.rule, wrong.value, values[each.name]):
                     changed = values | {each.name: wrong.value}
-                    yield replace(draft, **{each.place: changed}).call(
-                        f"{wrong.rule} in {each.place}", f"/{each.place}/{each.name}{wrong.pointer}"
+                    yield draft.with_place(each.place, changed).call(
+                        f"{wrong.rule} in {each.place}",
+                        f"/{each.place}/{each.name}{wrong.pointer}",
+                        wrong.value,
+                        each.schema,
                     )
 
     def _wrong_body(self, draft: Draft) -> Iterator[Call]:
@@ -379,7 +196,8 @@ class Calls:
             if kind == "form" and wrong.rule == "type" and isinstance(_at(wrong), dict | list):
                 continue
             changed = replace(draft, body=wrong.value)
-            yield changed.call(f"{wrong.rule} in {kind}", f"/body{wrong.pointer}")
+            pointer = f"/body{wrong.pointer}"
+            yield changed.call(f"{wrong.rule} in {kind}", pointer, wrong.value, schema)
 
 
 def _at(wrong: Any) -> Any:
@@ -400,13 +218,13 @@ def is_text_of_another_kind(parameter: Parameter, rule: str, wrong: Any, value: 
         return True
     if isinstance(wrong, dict) != isinstance(value, dict) or wrong in ("", []):
         return False  # written like another value, or like none
-    if isinstance(wrong, list) and any(isinstance(each, dict | list) for each in wrong):
+    parts = (
+        wrong if isinstance(wrong, list) else [*wrong.values()] if isinstance(wrong, dict) else []
+    )
+    if any(isinstance(each, dict | list) for each in parts):
         return False
-    if isinstance(wrong, dict) and any(isinstance(each, dict | list) for each in wrong.values()):
-        return False
-    if isinstance(value, list) and not isinstance(wrong, list):
-        return False  # a single text is a list of one
-    return rule != "uniqueItems" or isinstance(wrong, list)
+    is_single = not isinstance(wrong, list)  # a single text is a list of one
+    return not (is_single and (isinstance(value, list) or rule == "uniqueItems"))
 
 
 def credentials(operation: Operation) -> list[tuple[str, str, str]]:
@@ -420,4 +238,6 @@ def credentials(operation: Operation) -> list[tuple[str, str, str]]:
                 found.append(("header", "Authorization", "Basic YWRhOnNlY3JldA=="))
             case ("http", "bearer") | ("oauth2" | "openIdConnect", _):
                 found.append(("header", "Authorization", "Bearer token"))
+            case _:
+                pass
     return found

@@ -64,20 +64,16 @@ class Values:
             return flat["const"]
         if choices := flat.get("enum"):
             return self._random.choice([each for each in choices if each is not None] or [None])
-        match self.type_of(flat):
-            case "object":
-                return self._object(flat, depth)
-            case "array":
-                return self._array(flat, depth)
-            case "string":
-                return self._text(flat)
-            case "integer" | "number" as kind:
-                return self._number(flat, whole=kind == "integer")
-            case "boolean":
-                return self._random.random() < 0.5
-            case "null":
-                return None
-        return flat.get("example", "anything")
+        makers: Mapping[str, Callable[[], Any]] = {
+            "object": lambda: self._object(flat, depth),
+            "array": lambda: self._array(flat, depth),
+            "string": lambda: self._text(flat),
+            "integer": lambda: self._number(flat, whole=True),
+            "number": lambda: self._number(flat, whole=False),
+            "boolean": lambda: self._random.random() < 0.5,
+            "null": lambda: None,
+        }
+        return makers.get(self.type_of(flat), lambda: flat.get("example", "anything"))()
 
     def flatten(self, schema: object, level: int = 0) -> dict[str, Any]:
         """Return one schema of its own, all of `allOf`, and the first alternatives."""
@@ -133,7 +129,7 @@ class Values:
         least = flat.get("minItems", 0 if depth > MAX_DEPTH else 1)
         most = max(least, min(flat.get("maxItems", 2), 2))
         head = [self.sample(each, depth + 1) for each in flat.get("prefixItems", ())]
-        wanted = head and len(head) or self._random.randint(least, most)
+        wanted = (head and len(head)) or self._random.randint(least, most)
         made: list[Any] = []
         for number in range(20 * wanted):
             if len(made) >= wanted:
@@ -163,7 +159,9 @@ class Values:
         value = first + step * self._random.randint(0, min(many, 4))
         return int(value) if whole or value == int(value) else value
 
-    def wrong(self, schema: object, value: Any, pointer: str = "", depth: int = 0) -> Iterator[Wrong]:
+    def wrong(
+        self, schema: object, value: Any, pointer: str = "", depth: int = 0
+    ) -> Iterator[Wrong]:
         """Yield what breaks the schema in one place each, made from a value that suits it."""
         flat = self.flatten(schema)
         kind = self.type_of(flat)
@@ -196,24 +194,31 @@ class Values:
 def _broken_bounds(flat: Schema, kind: str, value: Any) -> Iterator[tuple[str, Any]]:
     if "enum" in flat or "const" in flat:
         yield "enum", "none-of-them" if kind in ("string", "") else 987_654
-    match kind:
-        case "string":
-            yield from _broken_text(flat)
-        case "integer" | "number":
-            low, high = _bounds(flat, least=None)
-            if high is not None:
-                yield "bounds", high + 1_000
-            if low is not None:
-                yield "bounds", low - 1_000
-            if kind == "integer":
-                yield "type", 1.5
-        case "array" if isinstance(value, list) and value:
-            if flat.get("minItems"):
-                yield "size", []
-            if "maxItems" in flat:
-                yield "size", value[:1] * (flat["maxItems"] + 1)
-            if flat.get("uniqueItems"):
-                yield "uniqueItems", [value[0], value[0]]
+    if kind == "string":
+        yield from _broken_text(flat)
+    if kind in ("integer", "number"):
+        yield from _broken_number(flat, kind)
+    if kind == "array" and isinstance(value, list) and value:
+        yield from _broken_list(flat, value)
+
+
+def _broken_number(flat: Schema, kind: str) -> Iterator[tuple[str, Any]]:
+    low, high = _bounds(flat, least=None)
+    if high is not None:
+        yield "bounds", high + 1_000
+    if low is not None:
+        yield "bounds", low - 1_000
+    if kind == "integer":
+        yield "type", 1.5
+
+
+def _broken_list(flat: Schema, value: list[Any]) -> Iterator[tuple[str, Any]]:
+    if flat.get("minItems"):
+        yield "size", []
+    if "maxItems" in flat:
+        yield "size", value[:1] * (flat["maxItems"] + 1)
+    if flat.get("uniqueItems"):
+        yield "uniqueItems", [value[0], value[0]]
 
 
 def _broken_text(flat: Schema) -> Iterator[tuple[str, Any]]:
@@ -228,7 +233,7 @@ def _broken_text(flat: Schema) -> Iterator[tuple[str, Any]]:
 
 
 def _bounds(flat: Schema, *, least: float | None) -> tuple[Any, Any]:
-    """Return the lowest and the highest number; without bounds `least` and 100 above it, or None."""
+    """Return the lowest and highest number; without bounds `least` and 100 more, or None."""
     low, high = flat.get("minimum"), flat.get("maximum")
     for name, sign in (("exclusiveMinimum", 1), ("exclusiveMaximum", -1)):
         bound = flat.get(name)

@@ -27,7 +27,8 @@ import yaml
 
 from bench.peers.mock_servers import PRISM
 from bench.report import end_in_order, publish
-from tests.faults.contract_calls import METHODS, UNKNOWN_TYPE, Call, Calls, Contract, Operation
+from tests.faults.contract_calls import UNKNOWN_TYPE, Call, Calls
+from tests.faults.contract_documents import METHODS, CallContract, Operation
 from tests.faults.prism_servers import Answer, Target, mock_serve, prism
 
 FOLDER: Final = Path(__file__).parent / "prism_documents"
@@ -46,24 +47,26 @@ _HEADER: Final = re.compile(r"([A-Za-z][\w-]*): ?(.*)", re.DOTALL)
 def main() -> int:
     end_in_order()
     options = _options()
-    documents = [Document(path) for path in sorted(FOLDER.glob("*.yaml")) if path != DIFFERENCES]
+    documents = all_documents()
     if options.document:
         documents = [each for each in documents if each.name in options.document]
     calls = {each.name: list(each.calls(options.seed)) for each in documents}
     print(f"{len(documents)} documents, {sum(map(len, calls.values()))} calls", flush=True)
-    recorded = _recorded()
+    recorded = recorded_answers()
     missing = [
-        each for each in documents if any(_digest(call) not in recorded.get(each.name, {})
+        each for each in documents if any(digest(call) not in recorded.get(each.name, {})
                                           for call in calls[each.name])
     ]  # fmt: skip
+    if options.recorded:
+        print("never asked: ", *(each.name for each in missing))
+        documents, missing = [each for each in documents if each not in missing], []
     for document in documents if options.record else missing:
         recorded[document.name] = _answers_of_prism(document, calls[document.name])
-    if (options.record or missing) and not options.document:
-        _write_recorded({each.name: recorded[each.name] for each in documents})
+        _write_recorded(recorded)
     words = [] if options.plain else ["--validate", "enforce"]
     ours = _our_answers(documents, calls, words)
     pairs = [
-        Pair(document.name, call, our, Answer(*recorded[document.name][_digest(call)]))
+        Pair(document.name, call, our, Answer(*recorded[document.name][digest(call)]))
         for document in documents
         for call, our in zip(calls[document.name], ours[document.name], strict=True)
     ]
@@ -74,6 +77,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.prism_agreement")
     parser.add_argument("--seed", type=int, default=SEED, help="another one asks Prism anew")
     parser.add_argument("--record", action="store_true", help="ask Prism all calls anew")
+    parser.add_argument("--recorded", action="store_true", help="do not start Prism at all")
     parser.add_argument("--document", action="append", help="repeatable; else all")
     parser.add_argument("--plain", action="store_true", help="without --validate enforce")
     parser.add_argument("--show", action="store_true", help="print each call that differs")
@@ -93,7 +97,7 @@ class Document:
 
     def calls(self, seed: int) -> Iterator[Call]:
         """Yield the written calls and then the generated ones, each once."""
-        contract = Contract(yaml.load(self.path.read_text(), yaml.CSafeLoader))
+        contract = CallContract(yaml.load(self.path.read_text(), yaml.CSafeLoader))
         seen = set()
         for call in [*written_calls(self.path.with_suffix(".calls").read_text()),
                      *generated_calls(contract, f"{seed} {self.name}")]:  # fmt: skip
@@ -102,8 +106,12 @@ class Document:
                 yield call
 
 
+def all_documents() -> list[Document]:
+    return [Document(path) for path in sorted(FOLDER.glob("*.yaml")) if path != DIFFERENCES]
+
+
 def written_calls(text: str) -> Iterator[Call]:
-    r"""Yield the calls of a file: `# rule`, then a line each, `METHOD TARGET | Header: text | body`.
+    r"""Yield the calls of a file: `# rule`, then lines `METHOD TARGET | Header: text | body`.
 
     A body that begins as JSON does is of that type unless a header says otherwise; `\r\n` in a body
     is a line's end.
@@ -115,7 +123,7 @@ def written_calls(text: str) -> Iterator[Call]:
         elif line.strip():
             first, *rest = (part.strip() for part in line.split(" | "))
             method, _, target = first.partition(" ")
-            headers = [found.groups() for part in rest if (found := _HEADER.fullmatch(part))]
+            headers = [(found[1], found[2]) for part in rest if (found := _HEADER.fullmatch(part))]
             bodies = [part for part in rest if not _HEADER.fullmatch(part)]
             body = bodies[0].replace("\\r\\n", "\r\n") if bodies else ""
             has_type = any(name.lower() == "content-type" for name, _ in headers)
@@ -125,7 +133,7 @@ def written_calls(text: str) -> Iterator[Call]:
             yield Call(rule, method, target.strip(), tuple(headers), body.encode())
 
 
-def generated_calls(contract: Contract, seed: str) -> Iterator[Call]:
+def generated_calls(contract: CallContract, seed: str) -> Iterator[Call]:
     for operation in contract.operations:
         made = Calls(contract, operation, seed)
         full, lean = made.valid(), made.valid(is_lean=True)
@@ -157,11 +165,11 @@ def _negotiated(operation: Operation, call: Call) -> Iterator[Call]:
     yield with_header("Prefer code", "Prefer", "code=499")
 
 
-def _digest(call: Call) -> str:
+def digest(call: Call) -> str:
     return hashlib.sha256(call.text.encode()).hexdigest()[:12]
 
 
-def _recorded() -> dict[str, dict[str, list[Any]]]:
+def recorded_answers() -> dict[str, dict[str, list[Any]]]:
     if not RECORDED.exists():
         return {}
     found: dict[str, dict[str, list[Any]]] = json.loads(RECORDED.read_text())
@@ -179,9 +187,17 @@ def _write_recorded(answers: Mapping[str, Mapping[str, list[Any]]]) -> None:
 
 
 def _answers_of_prism(document: Document, calls: Sequence[Call]) -> dict[str, list[Any]]:
+    """Ask Prism, which is started again where a call ends it."""
     print(f"Prism {PRISM}: {document.name}, {len(calls)} calls", flush=True)
-    with prism(document.path) as target:
-        return {_digest(call): target.ask(call).recorded for call in calls}
+    answers: dict[str, list[Any]] = {}
+    while len(answers) < len(calls):
+        with prism(document.path) as target:
+            for call in calls[len(answers) :]:
+                answer = target.ask(call)
+                answers[digest(call)] = answer.recorded
+                if answer.status == 0:
+                    break
+    return answers
 
 
 def _our_answers(
@@ -250,7 +266,10 @@ class Pair:
 
     @property
     def has_types(self) -> bool:
-        return all(200 <= each.status < 300 for each in (self.ours, self.prism))
+        """Whether both are a success, and at least one has a body that has a type."""
+        both = (self.ours, self.prism)
+        is_success = all(200 <= each.status < 300 for each in both)
+        return is_success and any(each.has_body for each in both)
 
     @property
     def same_type(self) -> bool:

@@ -22,6 +22,7 @@ from tests.support.processes import ROOT, until
 from tests.support.servers import free_port
 
 ANSWER_TIMEOUT_S: Final = 30
+MAX_TEXT: Final = 200_000
 _PROGRAM: Final = "node_modules/@stoplight/prism-cli/dist/index.js"
 
 
@@ -33,11 +34,12 @@ class Answer:
     media_type: str = ""
     allow: str = ""
     authenticate: str = ""
-    text: str = ""  # of the body, the first kilobyte; not recorded
+    has_body: bool = False
+    text: str = ""  # of the body, its beginning; not recorded
 
     @property
-    def recorded(self) -> list[int | str]:
-        return [self.status, self.media_type, self.allow, self.authenticate]
+    def recorded(self) -> list[int | str | bool]:
+        return [self.status, self.media_type, self.allow, self.authenticate, self.has_body]
 
 
 class Target:
@@ -59,9 +61,7 @@ class Target:
 
     def _ask(self, call: Call) -> Answer:
         if self._connection is None:
-            self._connection = http.client.HTTPConnection(
-                *self._address, timeout=ANSWER_TIMEOUT_S
-            )
+            self._connection = http.client.HTTPConnection(*self._address, timeout=ANSWER_TIMEOUT_S)
         wire = self._connection
         wire.putrequest(call.method, self._prefix + call.target, skip_accept_encoding=True)
         for name, text in call.headers:
@@ -74,7 +74,7 @@ class Target:
         media_type = answer.getheader("Content-Type", "").partition(";")[0].strip().lower()
         allow = ", ".join(sorted(answer.getheader("Allow", "").replace(",", " ").split()))
         said = answer.getheader("WWW-Authenticate", "")
-        return Answer(answer.status, media_type, allow, said, text[:1_000])
+        return Answer(answer.status, media_type, allow, said, bool(text), text[:MAX_TEXT])
 
     def close(self) -> None:
         if self._connection is not None:
