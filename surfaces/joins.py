@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Final
 
 from surfaces.contracts import Contract, ContractOperation, Sources, identifier
-from surfaces.mock_files.contract_names import ContractName
+from surfaces.mock_files.contract_names import ContractName, grpc_names
 from surfaces.mock_files.metadata_files import INVALID, MetadataFile
 from surfaces.model import SHARED_ROUTES, Adapter, adapter_of
 
@@ -46,6 +46,11 @@ class OperationIndex:
             self.by_id.setdefault(fold_id(each.operation_id), each)
             self.by_route.setdefault((each.method, _TEMPLATE.sub("{}", each.path)), each)
             self.order[id(each)] = number
+        if adapter_of(self.contract.protocol) == "grpc":
+            for each in self.contract.operations:
+                self.by_route.setdefault((each.method, f"/{each.path}"), each)
+                for name in grpc_names(each.path):
+                    self.by_id.setdefault(fold_id(name), each)
 
     def route(self, operation: ContractOperation) -> tuple[str, ...]:
         """Return what no two operations of a surface may share."""

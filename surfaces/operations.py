@@ -175,6 +175,7 @@ def _mock(candidate: OperationCandidate, resolver_url: str, runtime_url: str) ->
         dispatcher_rules=mock.rules_text,
         rules=mock.rules,
         delay_ms=mock.delay_ms,
+        validate=mock.validate,
         constraints=mock.constraints,
         fallback=mock.fallback,
         state=mock.state,

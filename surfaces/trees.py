@@ -40,7 +40,7 @@ class Warnings:
             self._left_out += 1
             return
         warning = FileWarning(
-            code=code, detail=detail, file=file, line=line or None, column=column or None
+            code=code, detail=detail, file=file or None, line=line or None, column=column or None
         )
         self._found[warning] = None
 

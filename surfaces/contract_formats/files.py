@@ -10,7 +10,6 @@ from typing import Final
 from kernel.ids import slug
 from surfaces.contract_formats.asyncapi import read_asyncapi
 from surfaces.contract_formats.openapi import read_openapi
-from surfaces.contract_formats.protobuf import read_protos
 from surfaces.contract_formats.wsdl import read_wsdl
 from surfaces.contracts import Contract, Sources
 
@@ -28,8 +27,11 @@ _LETTER: Final = re.compile("[A-Za-z]")
 def read_contracts(sources: Sources) -> list[Contract]:
     """Return the contracts by path; other documents (shared schemas) are none."""
     paths = sorted(path for path in sources.files if path.startswith("api/"))
-    protos = [path for path in paths if path.lower().endswith(".proto")]
-    found = [*_documents(paths, sources), *read_protos(protos, sources)]
+    found = list(_documents(paths, sources))
+    if any(path.lower().endswith(".proto") for path in paths):
+        from surfaces.contract_formats.protobuf import read_protos  # its library, too
+
+        found += read_protos(sources)
     ordered = sorted(found, key=lambda contract: contract.path)
     made = []
     for contract in ordered:
