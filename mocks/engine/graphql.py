@@ -271,7 +271,7 @@ def _execute(
 ) -> bytes:
     """Return the answer: what the query selects of the values of its root fields."""
 
-    def resolve(source: Any, info: GraphQLResolveInfo, **_arguments: Any) -> Any:
+    def resolve(source: Any, info: GraphQLResolveInfo[Any], **_arguments: Any) -> Any:
         if info.path.prev is None:
             return values.get(str(info.path.key))
         value = source.get(info.field_name) if isinstance(source, dict) else None
