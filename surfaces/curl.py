@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from surfaces.contracts import ContractOperation, bounded_body
 from surfaces.model import Exchange, ParameterConstraint
@@ -30,7 +30,9 @@ def curl_command(
     request = _Request(contract, exchange, constraints, sampler)
     target = _PARAMETER.sub(lambda found: quote(request.value("path", found[1]), safe=""), url)
     if query := dict(request.parameters("query")):
-        target += ("&" if "?" in target else "?") + urlencode(query)
+        target, _, given = target.partition("?")
+        kept = [pair for pair in parse_qsl(given, keep_blank_values=True) if pair[0] not in query]
+        target += "?" + urlencode([*kept, *query.items()])
     words = ["curl", "-i"]
     if any(mark in target for mark in "[]{}"):
         words.append("-g")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,8 +37,10 @@ from surfaces.model import (
     FallbackMode,
     Operation,
     Surface,
+    ValidateMode,
 )
 from surfaces.samples import (
+    MAX_TEXT,
     SampleBudget,
     Sampler,
     shown_body,
@@ -122,13 +125,15 @@ class StateDocument(TypedDict):
 class MockDocument(TypedDict):
     """How an operation is simulated; `problems` are why it would answer 500.
 
-    `metadataPath` is missing where the suite has no mock.
+    `metadataPath` is missing where the suite has no mock, `validate` where the suite leaves it to
+    the installation how calls are checked against the contract.
     """
 
     adapter: Adapter
     dispatcher: Dispatcher
     dispatcherRules: NotRequired[str]
     delayMillis: Count
+    validate: NotRequired[ValidateMode]
     parameterConstraints: list[ConstraintDocument]
     fallback: NotRequired[FallbackDocument]
     state: NotRequired[StateDocument]
@@ -139,7 +144,10 @@ class MockDocument(TypedDict):
 
 
 class ExchangeDocument(TypedDict):
-    """An example; bodies and headers of schemas are a deterministic sample."""
+    """An example; bodies and headers of schemas are a deterministic sample.
+
+    A body that is no text is in base64, its first 64 KiB.
+    """
 
     name: str
     sourceArtifact: str
@@ -150,6 +158,7 @@ class ExchangeDocument(TypedDict):
     responseMediaType: NotRequired[str]
     responseHeaders: dict[str, str]
     responseBody: NotRequired[str]
+    responseBodyBase64: NotRequired[str]
 
 
 class OperationDocument(TypedDict):
@@ -314,4 +323,6 @@ def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:
         document["responseMediaType"] = media_type
     if response_body:
         document["responseBody"] = response_body
+    if content := exchange.response.content:
+        document["responseBodyBase64"] = b64encode(content[:MAX_TEXT]).decode()
     return document

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final, Literal, Protocol
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
 FallbackMode = Literal["static", "example", "proxy"]
+ValidateMode = Literal["off", "warn", "enforce"]
 ADAPTERS: Final = ("rest", "grpc", "async")
 DISPATCHERS: Final = ("example", "script", "sequence", "random")
 FALLBACK_MODES: Final = ("static", "example", "proxy")
+VALIDATE_MODES: Final = ("off", "warn", "enforce")
 PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
 CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "cookie", "state")
 OPERATORS: Final = ("equals", "matches", "contains", "absent", "in", "gt", "gte", "lt", "lte")
+SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
 JsonScalar = str | int | float | bool | None
 
 
@@ -128,13 +132,32 @@ def alternatives_of(conditions: Sequence[Condition]) -> list[tuple[Condition, ..
 class Message:
     """Headers and body in literal form, in schema form (`*_node`), or mixed.
 
-    `body` is None without a literal body.
+    `body` is None without a literal body, `content` holds the bytes of one that is no text.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
+    content: bytes | None = None
     headers_node: ValueNode | None = None
     body_node: ValueNode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractPlace:
+    """What in a contract an example is made from.
+
+    `response` is the key of `responses` (`404`, `4XX`, `default`), `media_type` the key of its
+    content, which may be a range, and `example` the name there. `is_on_request`: only callers
+    that ask for it get it. `fresh` makes another body by the schema, None where there is none.
+    """
+
+    response: str
+    media_type: str = ""
+    example: str = ""
+    is_on_request: bool = False
+    fresh: Callable[[Random], str | bytes | None] = field(
+        default=lambda _randomness: None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +175,7 @@ class Exchange:
     status: str = "200"
     media_type: str = ""
     line: int = 0
+    declared: ContractPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +244,7 @@ Rules = SequenceRules | RandomRules | ScriptRules
 class Mock:
     """How an operation is simulated.
 
+    `validate` is how calls are checked against the contract, None where no file says so.
     `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
     `metadata_path` are "" for an operation of a contract that has no mock.
     """
@@ -231,6 +256,7 @@ class Mock:
     dispatcher_rules: str = ""
     rules: Rules | None = None
     delay_ms: int = 0
+    validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
     state: StateRules | None = None

@@ -23,10 +23,13 @@ from surfaces.model import Condition, Exchange, Rules, alternatives_of
 class Candidate:
     """An example that may be chosen. `order` is its place in the file, from 0.
 
-    `answer` is its answer if no request decides it and nothing is to be checked first.
+    `answer` is its answer if no request decides it and nothing is to be checked first. `variants`
+    are the examples that say the same by their media types, if `Accept` chooses among them.
     """
 
-    __slots__ = ("answer", "exchange", "name", "order", "response", "schema")
+    __slots__ = (
+        "answer", "exchange", "media_type", "name", "order", "response", "schema", "variants",
+    )  # fmt: skip
 
     def __init__(
         self, exchange: Exchange, order: int, response: Response, schema: RequestSchema | None
@@ -37,6 +40,14 @@ class Candidate:
         self.response = response
         self.schema = schema
         self.answer: MockAnswer | None = None if schema else response.constant
+        self.media_type = response.media_type
+        self.variants: Mapping[str, Candidate] = {}
+
+    @property
+    def is_on_request(self) -> bool:
+        """Return whether only callers that ask for the example get it."""
+        declared = self.exchange.declared
+        return declared is not None and declared.is_on_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +153,9 @@ class Candidates:
         self._places: dict[Key, int] = {key: place for place, key in enumerate(keys)}
         groups: dict[tuple[int, ...], _Group] = {}
         for each in listed:
-            for alternative in alternatives_of(each.exchange.when):
-                self._add(each, alternative, groups)
+            if not each.is_on_request:
+                for alternative in alternatives_of(each.exchange.when):
+                    self._add(each, alternative, groups)
         # most conditions first: the best match is in the first groups of one size that have any
         self._groups = sorted(groups.values(), key=lambda group: -group.size)
         for group in self._groups:

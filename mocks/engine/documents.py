@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, NotRequired, TypedDict
 
@@ -49,6 +50,9 @@ class CallDocument(TypedDict):
     nearest: NotRequired[
         Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
     ]
+    contractErrors: NotRequired[
+        Annotated[list[FieldErrorDocument], "how call and answer break the contract"]
+    ]
 
 
 class ExplainedConstraint(TypedDict):
@@ -89,10 +93,13 @@ class ExplainedTransition(TypedDict):
 
 
 class ExplainedResponse(TypedDict):
+    """The answer; one that is no text is in `bodyBase64`, too."""
+
     status: Count
     mediaType: str
     headers: dict[str, list[str]]
     body: str
+    bodyBase64: NotRequired[str]
     delayMillis: Count
     grpcStatus: NotRequired[int]
 
@@ -120,6 +127,7 @@ class Explanation(ExplainedOutcome):
     candidates: list[ExplainedCandidate]
     dispatcher: str
     schemaErrors: list[FieldErrorDocument]
+    contractErrors: NotRequired[list[FieldErrorDocument]]
     chosen: NotRequired[str]
     fallback: NotRequired[str]
     stateKey: NotRequired[str]
@@ -147,6 +155,15 @@ _WORDS: Final[Mapping[str, str]] = {
     "equals": "be", "matches": "match", "contains": "contain", "in": "be one of",
     "gt": "be greater than", "gte": "be at least", "lt": "be less than", "lte": "be at most",
 }  # fmt: skip
+
+
+def encoded_body(body: bytes) -> str:
+    """Return a body that is no text in base64, "" for a text."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return b64encode(body).decode()
+    return ""
 
 
 def record_document(record: StateRecord) -> RecordDocument:
@@ -191,4 +208,6 @@ def call_document(entry: JournalEntry) -> CallDocument:
         document["stepId"] = entry.step_id
     if entry.nearest is not None:
         document["nearest"] = entry.nearest
+    if entry.contract_errors:
+        document["contractErrors"] = list(entry.contract_errors)
     return document

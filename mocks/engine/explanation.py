@@ -16,6 +16,7 @@ from mocks.engine.documents import (
     ExplainedResponse,
     ExplainedTransition,
     Explanation,
+    encoded_body,
 )
 from mocks.engine.engine import Engine
 from mocks.engine.nearest import MAX_SHOWN, condition_document
@@ -54,6 +55,8 @@ async def explain(
         "dispatcher": operation.dispatcher,
         "schemaErrors": list(answer.errors) if answer.error_code == _INVALID else [],
     }
+    if answer.contract_errors:
+        document["contractErrors"] = list(answer.contract_errors)
     if answer.example and not answer.fallback:
         document["chosen"] = answer.example
     if answer.fallback:
@@ -119,7 +122,8 @@ def _candidates(
                 "name": each.name,
                 "order": each.order + 1,
                 "conditions": [condition_document(one) for one in conditions.values()],
-                "matched": any(all(one.holds for one in compared) for compared in alternatives),
+                "matched": not each.is_on_request
+                and any(all(one.holds for one in compared) for compared in alternatives),
             }
         )
     return documents
@@ -166,6 +170,8 @@ def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
         "body": answer.body[: MAX_BODY * 4].decode(errors="replace")[:MAX_BODY],
         "delayMillis": answer.delay_ms,
     }
+    if encoded := encoded_body(answer.body):
+        response["bodyBase64"] = encoded[:MAX_BODY]
     if answer.grpc_status is not None:
         response["grpcStatus"] = answer.grpc_status
     return {"response": response}
@@ -178,6 +184,10 @@ class _UnchangedState:
     store: StateStore
     is_hidden: bool
     changes: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+
+    @property
+    def waits(self) -> bool:
+        return self.store.waits
 
     async def read(self, space: str, key: str) -> StateRecord | None:
         return None if self.is_hidden else await self.store.read(space, key)

@@ -121,6 +121,7 @@ def _call(entry: JournalEntry) -> dict[str, Any]:
         "matchedExample": entry.matched_example,
         "stateKey": entry.state_key,
         "nearest": entry.nearest,
+        "contractErrors": entry.contract_errors,
     }
     return document | {key: value for key, value in optional.items() if value}
 
@@ -130,9 +131,12 @@ def _describe(entry: JournalEntry) -> str:
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
+    broken = "".join(
+        f"\n  ! {each['pointer']}: {each['detail']}" for each in entry.contract_errors[:5]
+    )
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
-        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}"
+        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}{broken}"
     )
 
 

@@ -30,6 +30,8 @@ class StateInDicts:
     `floor`: no new record has a version up to it.
     """
 
+    waits = False
+
     stored: dict[tuple[str, str], StateRecord] = field(default_factory=dict)
     drawn: dict[tuple[str, str, str], int] = field(default_factory=dict)
     races: random.Random | None = None

@@ -360,3 +360,12 @@ def test_an_unknown_path_in_metadata_is_an_error_of_the_operation(spec):
     assert NWO in detail
     (surface,) = found.typed
     assert surface.operations[0].mock.problems == (detail,)
+
+
+def test_a_body_of_bytes_is_shown_in_base64_and_read_as_it_is_shown():
+    for response in ("response: {bodyBase64: /wD+}", "responseBodyBase64: /wD+"):
+        found = hydrated({"mock/shop/get.yaml": f"examples: {{a: {{{response}}}}}"})
+        (shown,) = found.only["exchanges"]
+        assert shown["responseBodyBase64"] == "/wD+"
+        assert "responseBody" not in shown
+        assert found.warnings == []

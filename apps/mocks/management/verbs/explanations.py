@@ -68,6 +68,8 @@ def _print(explained: Mapping[str, Any]) -> None:
     console.print(
         f"[bold]{escape(explained['operationId'])}[/], dispatcher {escape(explained['dispatcher'])}"
     )
+    for each in explained.get("contractErrors", ()):
+        console.print(f"  [red]✗[/] contract {escape(each['pointer'] + ': ' + each['detail'])}")
     for each in explained["constraints"]:
         detail = f": {each['detail']}" if each.get("detail") else ""
         text = escape(f"{each['source']} {each['name']}{detail}")
