@@ -117,7 +117,8 @@ def parse_expression(inner: str) -> tuple[Node, ...]:
     while parser.take("||"):
         found.append(parser.alternative())
     if parser.peek is not None:
-        raise NoExpression
+        is_call = isinstance(found[-1], FunctionCall)
+        raise NoExpression(f'"{parser.peek[0].strip()[:40]}" behind a call' if is_call else "")
     return tuple(found)
 
 
