@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
@@ -294,6 +295,21 @@ def template_problems(text: str) -> Iterator[str]:
             reasons = [str(error)] if str(error) else []
         for reason in reasons:
             yield f"{found[0][:80]}: {reason}"
+
+
+def calls_function(text: str, name: str) -> bool:
+    """Return whether an expression of a template calls a function of this name."""
+    waiting: list[Node | None] = []
+    for found in EXPRESSION.finditer(text):
+        with suppress(NoExpression):
+            waiting += parse_expression(found[1])
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, FunctionCall):
+            if node.name == name:
+                return True
+            waiting += node.arguments
+    return False
 
 
 def path_problem(path: str) -> str:
