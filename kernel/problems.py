@@ -34,7 +34,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     413: "payload_too_large",
     415: "unsupported_media_type",
     416: "range_not_satisfiable",
-    422: "idempotency_key_reused",
+    422: "idempotency_key_reused mock_contract_violation",
     429: "rate_limited account_locked too_many_streams too_many_shells",
     500: "internal_error mock_metadata_invalid mock_script_failed",
     501: "not_available",

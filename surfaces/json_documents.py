@@ -22,6 +22,7 @@ from readers import Unreadable
 from surfaces.trees import read_tree, without_comments
 
 MAX_REFERENCES: Final = 32  # that lead to one another
+MAX_SCHEMAS: Final = 300_000  # that are compiled of a suite
 MAX_DECODED: Final = 32 * 2**20  # characters of the documents whose values are kept
 _SAMPLES: Final = 300  # that are kept of a suite
 _MAX_SAMPLE: Final = 32 * 2**10  # characters
@@ -62,6 +63,8 @@ class JsonDocuments:
         self.encoded: dict[str, bytes] = {}  # of YAML, since JSON is read many times as fast
         self.decoded: dict[str, object] = {}
         self.samples: dict[tuple[str, str, str], str] = {}  # by file, reference and media type
+        self.schemas: dict[tuple[str, str, str], Any] = {}  # by file, $ref, use
+        self.schema_budget = MAX_SCHEMAS
 
     def value(self, path: str) -> Any:
         """Return a document, None if there is none or it cannot be read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -13,9 +13,10 @@ import msgspec
 from kernel.errors import PlatformError
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.negotiation.charsets import charset_of, recode
+from mocks.templates.coercions import body_text
 from mocks.templates.scope import AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import JSON, BodyTemplate, TextTemplate
-from mocks.templates.values import body_text, compile_node, reads_state, varies
+from mocks.templates.values import compile_node, reads_state, varies
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
@@ -116,16 +117,17 @@ class Response:
     """Makes the answers of an example or a static fallback.
 
     `constant` is the answer if no request decides it: shared, not to be changed. `media_type` is
-    "" if a request decides it.
+    "" if a request decides it. `counters` are those that its templates count.
     """
 
     __slots__ = (
         "_body", "_body_type", "_charset", "_fixed_headers", "_fixed_status", "_headers",
-        "_media_type", "_parts", "_status", "constant", "media_type", "reads_state",
+        "_media_type", "_parts", "_status", "constant", "counters", "media_type", "reads_state",
     )  # fmt: skip
 
     def __init__(self, parts: ResponseParts, names: Names) -> None:
         """Compile; raise TemplateInvalid."""
+        names = replace(names, counters=set())
         self._parts = parts
         self._headers, media_type = _headers(parts, names)
         self._media_type = TextTemplate(media_type, names)
@@ -147,6 +149,7 @@ class Response:
         known = self.constant.media_type if self.constant else self._media_type.constant
         self.media_type = known or self._body_type
         self.reads_state = _reads_state(parts)
+        self.counters = frozenset(names.counters)
 
     def answer(self, scope: Scope) -> MockAnswer:
         """Return a new answer; raise AnswerTooLarge, NotOfType or StatusInvalid.

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from graphql import GraphQLSchema
+
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
 from mocks.engine.responses import Response, ResponseParts
@@ -18,9 +20,11 @@ from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
 from mocks.negotiation.prefer import PREFER, QUERY_MARK
+from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
-from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
+from surfaces.contract_checks import OperationChecks, checks_of
+from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
     Exchange,
     Fallback,
@@ -30,6 +34,7 @@ from surfaces.model import (
     has_own_answers,
 )
 
+SHARED_ADDRESSES: Final = ("graphql", "soap")
 _FALLBACK_STATUS: Final = "400"
 
 
@@ -57,6 +62,9 @@ class CompiledSpace:
             "repository": content.repository,
         }
         self.execution = {"id": name.execution_id}
+        self.schemas: dict[
+            str, GraphQLSchema | None
+        ] = {}  # of GraphQL, by the path of the contract
 
 
 class CompiledSurface:
@@ -77,6 +85,8 @@ class CompiledSurface:
         made: Routes[CompiledOperation] = Routes()
         for each in self.routed:
             made.add(each.operation.method, each.operation.path, each)
+            if each.protocol == "graphql":
+                made.add("GET", each.operation.path, each)
         return made
 
     @cached_property
@@ -100,6 +110,9 @@ class CompiledSurface:
         for attribute in ("operation_id", "name", "path"):
             for each in self.operations.values():
                 made.setdefault((each.adapter, getattr(each.operation, attribute)), each)
+        for each in self.operations.values():
+            for name in grpc_names(each.operation.path) if each.adapter == "grpc" else ():
+                made.setdefault(("grpc", name), each)
         return made
 
     def route(self, method: str, path: str) -> tuple[CompiledOperation, dict[str, str]] | None:
@@ -107,8 +120,11 @@ class CompiledSurface:
         return self.routes.find(method, path or "/")
 
     def find(self, text: str, adapter: str) -> CompiledOperation | None:
-        """Return the operation of an adapter by its id, otherwise by its decoded name."""
-        return self._named.get((adapter, text))
+        """Return the operation of an adapter by its id, otherwise by its decoded name.
+
+        A gRPC method has three: `Get`, `Orders/Get` and `shop.v1.Orders/Get`, also after a slash.
+        """
+        return self._named.get((adapter, text.removeprefix("/") if adapter == "grpc" else text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +148,7 @@ class OperationTables:
 class CompiledOperation:
     """An operation of a space; its tables are made when they are first asked for.
 
+    `protocol` is `graphql` or `soap`, where many operations have one address, otherwise "".
     `prepared` is what a data plane keeps with it.
     """
 
@@ -141,7 +158,15 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
+        protocol = surface.protocol.casefold() if self.adapter == "rest" else ""
+        self.protocol = protocol if protocol in SHARED_ADDRESSES else ""
         self.prepared: Any = None
+
+    @property
+    def at_same_address(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the surface with this path, in the order of the file."""
+        listed = self.space.surfaces[self.surface.surface_id].routed
+        return [each for each in listed if each.operation.path == self.operation.path]
 
     @property
     def names(self) -> Names:
@@ -227,6 +252,11 @@ class CompiledOperation:
         return Response(parts, names)
 
     @cached_property
+    def contract_checks(self) -> OperationChecks | None:
+        """Return what checks calls against the contract, None where it says nothing of them."""
+        return checks_of(self.operation)
+
+    @cached_property
     def declared(self) -> Sequence[Candidate]:
         """Return the examples of its contract, for callers that ask for one of the responses."""
         contract = self.operation.contract_examples
@@ -263,7 +293,8 @@ class CompiledOperation:
     def accepted_static(self, accept: str) -> MockAnswer | None:
         """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
-        if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
+        is_looked_at = self.protocol or self.dispatcher != "example"
+        if is_looked_at or tables.broken or tables.constraints or tables.state:
             return None
         listed = tables.candidates.listed
         if not listed:
@@ -276,6 +307,25 @@ class CompiledOperation:
             return None
         answer = chosen.answer
         return with_vary(answer, chosen) if answer is not None and not answer.delay_ms else None
+
+    def is_quick(self, *, has_quick_state: bool) -> bool:
+        """Return whether an answer waits for nothing: no script, server, delay or slow state."""
+        return self._is_quick if has_quick_state else self._is_quick and self._has_no_state
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        mock = self.operation.mock
+        is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
+        waits = self.dispatcher == "script" or mock.delay_ms > 0 or is_forwarded
+        return not waits and not self.protocol  # another operation may answer there
+
+    @cached_property
+    def _has_no_state(self) -> bool:
+        tables = self.tables
+        responses = [each.response for each in tables.candidates.listed]
+        responses += [tables.fallback] if tables.fallback else []
+        counts = any(each.counters for each in responses)
+        return tables.state is None and self.dispatcher == "example" and not counts
 
     @property
     def _place(self) -> Place:

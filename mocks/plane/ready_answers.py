@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kernel.prepared_answers import STATUS_LINES
+from kernel.prepared_answers import STATUS_LINES, Prepared
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from mocks.model.calls import CallOutcome, MockAnswer
 from mocks.negotiation.prefer import QUERY_MARK
@@ -39,11 +39,10 @@ _LONGEST_ACCEPT: Final = 1_000
 class ReadyAnswer:
     """An answer that depends on nothing, with what the journal and the metrics say of it.
 
-    `head` is that of `kernel.prepared_answers`, without the request's id and CORS.
+    `head` is that of `kernel.prepared_answers`, without the id of the request and CORS.
     """
 
     status: int
-    headers: Headers
     head: bytes
     body: bytes
     record: Record
@@ -51,6 +50,16 @@ class ReadyAnswer:
     operation_id: str
     example: str
     outcome: CallOutcome
+
+
+class NotedRequest(NamedTuple):
+    """A request whose body `asked` has arrived; `started` on the monotonic clock, in seconds."""
+
+    method: str
+    given: Mapping[bytes, bytes]
+    headers: Headers
+    asked: bytes
+    started: float
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +78,7 @@ class PreparedOperation:
 class ReadyAnswers:
     def __init__(self, setup: PlaneSetup, notes: CallNotes, security: Headers) -> None:
         self._journal = setup.journal
+        self._engine = setup.engine
         self._own_cookies = setup.own_cookies
         self._notes = notes
         self._security = security
@@ -114,12 +124,13 @@ class ReadyAnswers:
     ) -> ReadyAnswer | None:
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
+        if self._engine.checks_of(operation) is not None:
+            return None  # a call is looked at first
         status, headers, body = http_responses.mock_response(
             common, answer, on_site=True, reserved=self._reserved
         )
         return ReadyAnswer(
             status=status,
-            headers=headers,
             head=STATUS_LINES[status] + http_responses.lines(headers),
             body=body,
             record=self._notes.recorder(operation.adapter, operation.dispatcher, answer.outcome),
@@ -142,22 +153,25 @@ class ReadyAnswers:
             asked = await read_body(scope, given, receive)
         except ClientLeft:
             return
-        request_id = request_id_of(given)
-        cors = CORS_ANSWER if b"origin" in given else []
-        body = b"" if scope["method"] == "HEAD" else ready.body
-        head = b"%bx-request-id: %b\r\n%b" % (ready.head, request_id, http_responses.lines(cors))
+        call_made = NotedRequest(scope["method"], given, scope["headers"], asked, started)
+        head, body = self.make(ready, route, call_made)
         prepared = prepared_sender(scope)
         if prepared is None or not prepared(head, body):
-            headers = [*ready.headers, (b"x-request-id", request_id), *cors]
-            start = {"type": "http.response.start", "status": ready.status, "headers": headers}
-            await send(start)
+            headers = _parsed(head)
+            await send({"type": "http.response.start", "status": ready.status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
+
+    def make(self, ready: ReadyAnswer, route: Route, call: NotedRequest) -> Prepared:
+        """Return head and body of an answer, and note the call."""
+        method, given, headers, asked, started = call
+        cors = http_responses.lines(CORS_ANSWER) if b"origin" in given else b""
+        head = b"%bx-request-id: %b\r\n%b" % (ready.head, request_id_of(given), cors)
         duration_ms = (time.monotonic() - started) * 1000
         ready.record(duration_ms)
         note = NotedCall(
             self._journal.next_id(),
             time.time(),
-            scope["method"],
+            method,
             route.below,
             ready.surface_id,
             ready.operation_id,
@@ -165,7 +179,14 @@ class ReadyAnswers:
             ready.outcome,
             ready.status,
             duration_ms,
-            noted_headers(scope["headers"], given, self._own_cookies),
+            noted_headers(headers, given, self._own_cookies),
             asked[:MAX_BODY_BYTES],
         )
         self._journal.add(route.space.text, note)
+        return head, b"" if method == "HEAD" else ready.body
+
+
+def _parsed(head: bytes) -> Headers:
+    """Return the headers of a head, without its status line, as ASGI sends them."""
+    pairs = (line.split(b": ", 1) for line in head.split(b"\r\n")[1:-1])
+    return [(name, value) for name, value in pairs]

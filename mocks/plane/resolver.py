@@ -91,6 +91,8 @@ def resolved_document(
         "stateKey": answer.state_key,
     }
     document |= {name: value for name, value in optional.items() if value}
+    if answer.contract_errors:
+        document["contractErrors"] = list(answer.contract_errors)
     if answer.error_code:
         document["error"] = {"code": answer.error_code, "detail": answer.detail}
     return document

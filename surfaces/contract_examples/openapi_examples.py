@@ -76,7 +76,7 @@ class OpenApiExamples:
 
     def operation(self) -> Located:
         """Return the operation of the document."""
-        return self._item().get(self.method)
+        return self.item().get(self.method)
 
     def unread_texts(self) -> Iterator[UnreadText]:
         """Yield the JSON examples that are texts and stay so, though their schema wants a value."""
@@ -92,9 +92,9 @@ class OpenApiExamples:
 
     def request(self) -> RequestExamples:
         """Return the parameters and examples of requests."""
-        return RequestExamples(self.documents, self._item(), self.operation())
+        return RequestExamples(self.documents, self.item(), self.operation())
 
-    def _item(self) -> Located:
+    def item(self) -> Located:
         document = Located(self.documents.value(self.path), self.path)
         return self.documents.resolve(document.get("paths", self.template))
 

@@ -11,30 +11,16 @@ from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
 from surfaces.json_documents import decode_base64
+from surfaces.mock_files.conditions import read_conditions
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_example_keys
 from surfaces.mock_files.template_checks import check_body, check_templates
 from surfaces.mock_files.text_maps import header_map, header_nodes
 from surfaces.mock_files.value_nodes import read_node, unreadable_at
-from surfaces.model import (
-    CONDITION_SOURCES,
-    Condition,
-    Exchange,
-    Message,
-    ValueNode,
-)
-from surfaces.trees import (
-    NOTHING,
-    body_text,
-    is_small,
-    items,
-    member,
-    nonblank_member,
-    text_of,
-)
+from surfaces.model import Exchange, Message, ValueNode
+from surfaces.trees import NOTHING, body_text, is_small, member, nonblank_member, text_of
 
 INVALID: Final = "mock_examples_invalid"
 MAX_EXCHANGES: Final = 500  # of a file
-MAX_CONDITIONS: Final = 50
 MAX_CONTENT: Final = 2 * 2**20  # bytes of a bodyFile or bodyBase64
 _BASE64: Final = (".b64", ".base64")
 _LOWEST, _HIGHEST = 100, 599
@@ -144,26 +130,13 @@ class _ExchangeReader:
         return Exchange(
             name=name,
             source_artifact=self.path,
-            when=tuple(self._when(tree)),
+            when=read_conditions(tree),
             request=self._message(tree, "request"),
             response=self._message(tree, "response"),
             status=text,
             media_type=text_of(media_type).strip(),
             line=tree.line,
         )
-
-    def _when(self, tree: Tree) -> Iterator[Condition]:
-        listed = items(member(tree, "when") or member(tree, "dispatch"))
-        if len(listed) > MAX_CONDITIONS:
-            raise unreadable_at(tree, f"more than {MAX_CONDITIONS} conditions")
-        for each in listed:
-            source, param = text_of(member(each, "from")), text_of(member(each, "param"))
-            if source not in CONDITION_SOURCES:
-                known = ", ".join(CONDITION_SOURCES)
-                raise unreadable_at(each, f'"{source[:40]}" is not a source; use one of {known}')
-            if not param:
-                raise unreadable_at(each, "a condition requires param")
-            yield Condition(source=source, param=param, value=text_of(member(each, "value")))
 
     def _message(self, example: Tree, name: str) -> Message:
         """Return the request or response, also of `requestHeaders`, `requestBody` and so on."""

@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 
 from apps.mocks import conf
+from mocks.engine.inspection import ExplainedCall, locate_call
+from mocks.engine.tables import compile_space
 from mocks.model.calls import CallOutcome
+from mocks.model.spaces import SpaceName
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 
 REST = "/mocks/rest/orders/orders"
 PROBLEM = "application/problem+json"
 
 
-@pytest.fixture
-async def mocks() -> AsyncIterator[Planes]:
-    async with planes() as made:
+@pytest.fixture(params=["by ASGI", "early"])
+async def mocks(request: pytest.FixtureRequest) -> AsyncIterator[Planes]:
+    async with planes(asks_early=request.param == "early") as made:
         yield made
 
 
@@ -48,6 +51,7 @@ async def test_a_static_example_comes_with_the_headers_of_the_pipeline(mocks: Pl
         )
         assert not [name for name in answer.headers if name.startswith("access-control")]
     assert mocks.counted == [("rest", "example", "example")] * 2
+    assert mocks.early.answered == (1 if mocks.application is mocks.early else 0)
 
 
 async def test_a_request_id_is_taken_when_it_is_well_formed(mocks: Planes) -> None:
@@ -93,7 +97,7 @@ async def test_head_is_a_get_without_its_body(mocks: Planes) -> None:
         ("GET", "/mocks/rest/-bad-/orders/orders", 404, "suite_not_found"),
         ("GET", "/mocks/rest/orders/nowhere/orders", 404, "surface_not_found"),
         ("GET", "/mocks/rest/orders/orders/nowhere", 404, "operation_not_found"),
-        ("PATCH", "/mocks/rest/orders/orders/orders", 404, "operation_not_found"),
+        ("PATCH", "/mocks/rest/orders/orders/orders", 405, "method_not_allowed"),
         ("GET", "/mocks/rest/orders/orders", 404, "operation_not_found"),
         ("GET", "/mocks/rest/orders@run-9/orders/orders", 404, "space_not_active"),
         ("GET", "/mocks/rest/orders@run-9+pay~x/orders/orders", 404, "space_not_active"),
@@ -146,6 +150,38 @@ async def test_grpc_and_asynchronous_operations_are_plain_http(mocks: Planes) ->
     assert (refused.status_code, refused.headers["grpc-status"]) == (404, "5")
     assert (seen.status_code, seen.json()) == (200, {"seen": True})
     assert seen.headers["x-partita-mock-adapter"] == "async"
+
+
+@pytest.mark.parametrize(
+    "name", ["Capture", "Payments/Capture", "pay.Payments/Capture", "pay.Payments%2FCapture"]
+)
+async def test_a_grpc_method_has_three_names_and_one_in_the_journal(
+    mocks: Planes, name: str
+) -> None:
+    paid = await mocks.ask("POST", f"/mocks/grpc/orders/pay/{name}", json={"id": "1"})
+
+    assert (paid.status_code, paid.json()) == (200, {"state": "PAID"})
+    (entry,) = mocks.journal.newest("orders")
+    assert (entry.method, entry.path) == ("POST", "/pay.Payments/Capture")
+    assert entry.operation_id == "Capture"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"operation_id": "Capture"},
+        {"operation_id": "Payments/Capture"},
+        {"operation_id": "pay.Payments/Capture"},
+        {"method": "POST", "path": "/pay.Payments/Capture"},
+        {"method": "POST", "path": "Payments/Capture"},
+    ],
+)
+def test_a_grpc_call_is_explained_as_the_journal_names_it(named: dict[str, Any]) -> None:
+    space = compile_space(content_of(files()), SpaceName("orders"))
+    operation, request = locate_call(space, ExplainedCall(surface_id="pay", **named))
+
+    assert operation.operation.operation_id == "Capture"
+    assert (request.method, request.path) == ("POST", "/pay.Payments/Capture")
 
 
 async def test_state_changes_and_headers_tell_of_it(mocks: Planes) -> None:

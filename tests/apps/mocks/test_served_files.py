@@ -155,7 +155,7 @@ def test_an_edit_takes_effect_once_the_files_rest(shop: Path):
     ("path", "text", "line"),
     [
         ("mock/pets/listPets.yaml", "examples:\n  all: {response: [\n", 3),
-        ("mock/pets/listPets.yaml", EXAMPLES.replace("Rex", "'{{now}}'"), 3),
+        ("mock/pets/listPets.yaml", EXAMPLES.replace("Rex", "'{{nwo}}'"), 3),
         ("mock/pets/listPets.metadata.yaml", "spec:\n  fallback: {mode: never}\n", 2),
         ("api/pets.yaml", "openapi: 3.0.3\n paths: x\n", 2),
     ],

@@ -20,7 +20,7 @@ from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.mock_lint import lint_mocks
 from surfaces.model import Exchange
-from tests.support.surfaces import hydrated
+from tests.support.surfaces import BASE, hydrated
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer", "minimum": 5}}}
 
@@ -513,6 +513,22 @@ def test_the_curl_command_of_an_operation_sends_the_value_of_a_text():
                                   "responses": {"200": _json()}}})  # fmt: skip
     (surface,) = hydrated({"api/shop.json": document}).typed
     assert """'{"kind": "a"}'""" in surface.operations[0].curl_command
+
+
+def test_the_curl_command_has_each_parameter_once_and_no_body_that_nobody_knows():
+    contract = """{openapi: 3.0.3, paths: {/pets: {post: {operationId: find,
+      parameters: [{name: status, in: query, required: true, schema: {type: string}}],
+      requestBody: {content: {application/json: {}}}}}}}"""
+    url = "/mocks/rest/shop/pets/pets?status=any&page=2"
+    found = hydrated({
+        "api/pets.yaml": contract,
+        "mock/pets/find.metadata.yaml": f"spec: {{runtimeUrl: '{url}'}}",
+        "mock/pets/find.yaml":
+            "examples: {a: {when: [{from: query, param: status, value: sold}], response: {}}}",
+    })  # fmt: skip
+
+    command = found.only["curlCommand"]
+    assert command == f"curl -i -X POST '{BASE}/mocks/rest/shop/pets/pets?page=2&status=sold'"
 
 
 def _external(address: str, files: dict[str, str] | None = None, kind: str = "image/png") -> Any:
