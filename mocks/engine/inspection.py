@@ -45,7 +45,7 @@ class ExplainedCall:
             query=query,
             params=params,
             raw_body=self.raw_body,
-            raw_query=urlencode(query),
+            raw_query="&".join(filter(None, (urlencode(self.query), self.path.partition("?")[2]))),
         )
 
     @property

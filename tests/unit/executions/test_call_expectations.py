@@ -184,3 +184,27 @@ def test_an_unmatched_call_says_how_it_ended():
     message = case_of(expected(operation="pay"), [lost]).message
 
     assert "POST /payments/7 → 404 (no match)" in message
+
+
+BROKEN = [
+    {"pointer": "/body/id", "code": "required", "detail": "is required"},
+    {"pointer": "/query/q", "code": "required", "detail": "is required"},
+]
+
+
+def test_calls_that_break_their_contract_fail_where_valid_ones_are_expected():
+    calls = [call(contract_errors=BROKEN), call(), call("other", contract_errors=BROKEN)]
+
+    assert case_of(expected(), calls).outcome == "passed"
+    assert case_of(expected(valid=True), calls[1:2]).outcome == "passed"
+    assert case_of(expected(valid=True, operation="pay"), calls[1:]).outcome == "passed"
+    case = case_of(expected(valid=True, operation="pay"), calls)
+
+    assert case.outcome == "failure"
+    assert case.message == (
+        "expected psp: pay with calls that fit the contract at least once, seen 2, "
+        "1 of them against the contract; seen: POST /payments/7 → 201 "
+        '(example "paid", /body/id is required and 1 more)'
+    )
+    gap = case_of(expected(valid=True), [call()], gap="some are lost")
+    assert (gap.outcome, gap.message[-30:]) == ("error", "cannot be decided: some are lost"[-30:])
