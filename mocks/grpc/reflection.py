@@ -43,6 +43,11 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._handlers: Mapping[str, Any] = {
             f"/{_HEALTH}/Check": grpc.unary_unary_rpc_method_handler(self._check, **coding),
             f"/{_HEALTH}/Watch": grpc.unary_stream_rpc_method_handler(self._watch, **coding),
+            f"/{_HEALTH}/List": grpc.unary_unary_rpc_method_handler(
+                self._list,
+                request_deserializer=health_pb2.HealthListRequest.FromString,
+                response_serializer=health_pb2.HealthListResponse.SerializeToString,
+            ),
             # The messages of both versions are the same on the wire.
             **{f"/{each}/ServerReflectionInfo": reflect for each in _REFLECTIONS},
         }
@@ -56,6 +61,11 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
     async def _watch(self, request: Any, context: Any) -> None:
         """Tell the state now; that of a mock does not change before its space does."""
         await (await self._health(request, context)).Watch(request, context)
+
+    async def _list(self, _request: Any, context: Any) -> Any:
+        names, _ = await self._services(context)
+        serving = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+        return health_pb2.HealthListResponse(statuses=dict.fromkeys(names, serving))
 
     async def _health(self, request: Any, context: Any) -> Any:
         """Return the health of all services; who asks for the server's own needs no secret."""

@@ -9,7 +9,6 @@ broken file costs itself and what imports it. The set is written to `set`, what 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import posixpath
@@ -19,6 +18,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import google.api
 from grpc_tools import _protoc_compiler
 
 NICENESS: Final = 10
@@ -26,10 +26,8 @@ ROUNDS: Final = 8
 # Of google/, beside protobuf itself: how it is imported, and its name in the package.
 SHARED: Final = {
     **{each: each for each in ("api", "longrunning", "rpc", "type", "logging", "gapic")},
-    **{
-        f"cloud/{each}.proto": f"cloud/{each}.proto"
-        for each in ("common_resources", "extended_operations", "location/locations")
-    },
+    **{each: each for each in ("cloud/common_resources.proto", "cloud/extended_operations.proto")},
+    "cloud/location": "cloud/location",
     "longrunning/operations.proto": "longrunning/operations_proto.proto",
 }
 OWN: Final = "google/protobuf/"
@@ -121,23 +119,13 @@ def compile_files(names: list[str]) -> bool:
     """Compile the files, and what they import, to one set; return whether protoc could."""
     imports = "".join(f'import public "{name}";\n' for name in names)
     Path(ALL).write_text(f'syntax = "proto3";\n{imports}', encoding="utf-8")
-    include = Path(_protoc_compiler.__file__).with_name("_proto")
-    arguments = ["protoc", "-I.", *shared_folders(), f"-I{include}", "--include_imports",
-                 "--include_source_info", "--descriptor_set_out=../set", ALL]  # fmt: skip
+    own = Path(_protoc_compiler.__file__).with_name("_proto")
+    shared = Path(google.api.__path__[0]).parent
+    places = (*(f"google/{name}={shared / at}" for name, at in SHARED.items()), own)
+    folders = (f"-I{each}" for each in (".", *places))
+    wanted = ("--include_imports", "--include_source_info", "--descriptor_set_out=../set")
+    arguments = ("protoc", *folders, *wanted, ALL)
     return bool(_protoc_compiler.run_main([each.encode() for each in arguments]) == 0)
-
-
-def shared_folders() -> list[str]:
-    """Return where the common files of Google's APIs are, if they are installed."""
-    found = importlib.util.find_spec("google.api")
-    if found is None or not found.submodule_search_locations:
-        return []
-    folder = Path(next(iter(found.submodule_search_locations))).parent
-    return [
-        f"-Igoogle/{name}={folder / file}"
-        for name, file in SHARED.items()
-        if (folder / file).exists()
-    ]
 
 
 if __name__ == "__main__":

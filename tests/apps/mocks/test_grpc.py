@@ -166,6 +166,8 @@ async def test_all_that_reflection_lists_it_describes(mocks: GrpcMocks, path: st
         assert pool.FindServiceByName(name).methods
     checked = await mocks.call("/grpc.health.v1.Health/Check", {"service": "shop.v1.Orders"})
     assert checked.message == {"status": "SERVING"}
+    each = await mocks.call("/grpc.health.v1.Health/List", {})
+    assert each.message == {"statuses": {name: {"status": "SERVING"} for name in listed}}
 
 
 async def test_reflection_finds_extensions_of_any_space():
