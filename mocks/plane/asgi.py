@@ -93,6 +93,7 @@ class MockPlane:
             and has_usual_body(given)
             and not self._setup.is_draining()
             and self._access.may_call(route.space.name, given)
+            and self._ready.suits(ready, route, scope, given)
         ):
             call = (scope, receive, send)
             try:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 from kernel.prepared_answers import STATUS_LINES
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall
-from mocks.model.calls import CallOutcome
+from mocks.model.calls import CallOutcome, MockRequest
 from mocks.plane import http_responses
 from mocks.plane.call_notes import CallNotes
 from mocks.plane.http_exchange import prepared_sender
 from mocks.plane.http_requests import (
     ClientLeft,
     Receive,
+    RequestHeaders,
     Scope,
     Send,
+    has_body,
     noted_headers,
     read_body,
     request_id_of,
@@ -28,13 +30,15 @@ from mocks.plane.setup import PlaneSetup, Record
 
 if TYPE_CHECKING:
     from mocks.engine.tables import CompiledOperation
+    from surfaces.contract_checks import OperationChecks
 
 
 @dataclass(slots=True, eq=False)
 class ReadyAnswer:
     """An answer that depends on nothing, with what the journal and the metrics say of it.
 
-    `head` is that of `kernel.prepared_answers`, without the request's id and CORS.
+    `head` is that of `kernel.prepared_answers`, without the request's id and CORS. `checks` look at
+    a call first.
     """
 
     status: int
@@ -46,6 +50,7 @@ class ReadyAnswer:
     operation_id: str
     example: str
     outcome: CallOutcome
+    checks: OperationChecks | None
 
 
 @dataclass(slots=True, eq=False)
@@ -78,8 +83,6 @@ class ReadyAnswers:
         answer = operation.static
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
-        if self._engine.checks_of(operation) is not None:
-            return None  # a call is looked at first
         status, headers, body = http_responses.mock_response(
             common, answer, on_site=True, reserved=self._reserved
         )
@@ -93,7 +96,25 @@ class ReadyAnswers:
             operation_id=operation.operation.operation_id,
             example=answer.example,
             outcome=answer.outcome,
+            checks=self._engine.checks_of(operation),
         )
+
+    def suits(
+        self, ready: ReadyAnswer, route: Route, scope: Scope, given: Mapping[bytes, bytes]
+    ) -> bool:
+        """Return whether nothing is wrong with a call; one with a body is left to the engine."""
+        if ready.checks is None:
+            return True
+        if has_body(given):
+            return False
+        request = MockRequest(
+            scope["method"],
+            route.below,
+            headers=RequestHeaders(scope["headers"], self._own_cookies),
+            params=route.params,
+            raw_query=scope.get("query_string", b"").decode("latin-1"),
+        )
+        return ready.checks.check(request) is None
 
     async def send(
         self, ready: ReadyAnswer, route: Route, call: tuple[Scope, Receive, Send], *,
