@@ -218,7 +218,7 @@ class CompiledOperation:
 
     @cached_property
     def contract_checks(self) -> OperationChecks | None:
-        """Return what checks calls against the contract, None where it says nothing of them."""
+        """Return what checks calls against their contract, None where it says nothing of them."""
         return checks_of(self.operation)
 
     @cached_property
