@@ -23,6 +23,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     "registry_not_found subsystem_not_found surface_not_found operation_not_found mock_no_match "
     "space_not_active oidc_disabled task_not_found shell_not_found",
     405: "method_not_allowed",
+    406: "not_acceptable",
     408: "request_timeout",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "

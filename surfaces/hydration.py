@@ -18,7 +18,7 @@ from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_formats.files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
-from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, fold_id
+from surfaces.joins import DEFAULT_SURFACE, TWICE, Joins, OperationIndex, fold_id
 from surfaces.mock_files.exchanges import mock_tree, read_exchanges
 from surfaces.mock_files.metadata_files import (
     EXTENSIONS,
@@ -221,7 +221,7 @@ class _Hydration:
     ) -> None:
         shown = f"{operation.method} {operation.name}"[:200]
         detail = f'{shown} is left out: the operation "{first}" has the same method and path'
-        self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.position())
+        self.sources.warnings.add_at(TWICE, detail, *candidate.position())
 
     def _operation(
         self, surface_id: str, candidate: OperationCandidate, names: _Names
@@ -251,7 +251,9 @@ class _Hydration:
         if key not in self.read:
             self.read[key] = read_exchanges(mock.mock_path, self.sources, grpc=key[1])
         found = self.read[key]
-        self.exchange_budget -= sum(1_000 + len(each.response.body or "") for each in found)
+        self.exchange_budget -= sum(
+            1_000 + len(each.response.content or each.response.body or "") for each in found
+        )
         if self.exchange_budget < 0:
             detail = "the examples of this suite are too large together; these are left out"
             self.sources.warnings.add_at("limit_exceeded", detail, mock.mock_path)

@@ -106,6 +106,15 @@ class MockRequest:
             self._body = parse_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
 
+    def with_body(self, body: Any) -> MockRequest:
+        """Return the same request, whose body is read as this value."""
+        made = MockRequest(
+            self.method, self.path, headers=self.headers, query=self.query, params=self.params,
+            raw_body=self.raw_body, raw_query=self.raw_query,
+        )  # fmt: skip
+        made._body = body
+        return made
+
     @property
     def is_form(self) -> bool:
         """Return whether the body is a form, whose fields are texts."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kernel.errors import FileWarning
+from mocks.engine.documents import requirement
 from mocks.model.calls import JournalEntry
 from mocks.standalone.served_files import Reading
 from mocks.standalone.served_suite import ServedSuite
@@ -145,7 +146,7 @@ def _nearest(nearest: Mapping[str, Any]) -> str:
     if "example" not in nearest:
         return f"{nearest['method']} {nearest['path']} ({nearest['differs']} differs)"
     differences = [
-        f"{each['from']} {each['param']} must be {each['expected']!r}, "
+        f"{requirement(each)}, "
         + (f"it is {each['actual']!r}" if "actual" in each else "it is missing")
         for each in nearest["conditions"]
     ]

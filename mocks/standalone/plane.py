@@ -68,6 +68,7 @@ class StandalonePlane:
             page_headers=(),  # there are no pages here, and a mock may be one
         )
         self._mocks = MockPlane(self._setup)
+        self.answer_early = self._mocks.answer_early
         self._channels = Channels(self._setup)
         self._explain = Explanations(self._setup, self._space)
         self._overview = Overview(served)

@@ -35,6 +35,8 @@ OTHERS = (
     "tests.faults.fleet_losses",
     "tests.faults.cue_agreement",
     "tests.faults.properties",
+    "tests.faults.prism_agreement",
+    "tests.faults.public_contracts",
 )
 
 

@@ -61,6 +61,14 @@ def test_a_call_that_is_as_expected_is_a_passed_test(facts):
     assert (case.outcome, case.message, case.classname) == ("passed", "", "expect_calls")
 
 
+@pytest.mark.parametrize("path", ["/shop.v1.Orders/Get", "/Get", "/shop.v1.Orders/{any}"])
+def test_a_call_of_grpc_may_be_named_by_its_path_or_its_operation(path: str):
+    seen = call("Get", path="/shop.v1.Orders/Get")
+
+    assert case_of(expected(path=path), [seen]).outcome == "passed"
+    assert case_of(expected(path="/Put"), [seen]).outcome == "failure"
+
+
 @pytest.mark.parametrize(
     ("facts", "difference"),
     [
