@@ -33,6 +33,7 @@ _SEPARATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "pipeDelimited": re.compile(r"%7[Cc]|\|"),
 }
 _COMMA: Final = re.compile(",|%2[Cc]")  # most clients encode it, too
+_INDEX: Final = re.compile(r"\d{1,9}\Z", re.ASCII)
 _IN_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -105,27 +106,45 @@ class TextStyle:
             if not key.startswith(f"{name}["):
                 continue
             steps = _IN_BRACKETS.findall(key[len(name) :])[:_MAX_DEPTH]
+            if steps == [""]:  # a list of equal names
+                return [self._text(each, shape.items) for each in texts]
             if steps and not steps[-1]:
                 steps.pop()
             if steps:
                 self._put(made, steps, texts, shape)
-        return made or ABSENT
+        return _with_lists(made, shape) if made else ABSENT
 
     def _put(
         self, into: dict[str, object], steps: list[str], texts: Sequence[str], shape: Shape
     ) -> None:
         below: Shape | None = shape
         for step in steps[:-1]:
-            below = below.properties.get(step) if below else None
+            below = _shape_below(below, step)
             found: Any = into.setdefault(step, {})
             if not isinstance(found, dict):
                 return
             into = found
-        last = below.properties.get(steps[-1]) if below else None
+        last = _shape_below(below, steps[-1])
         if last is not None and "array" in last.types:
             into[steps[-1]] = [self._text(each, last.items) for each in texts]
         else:
             into[steps[-1]] = self._text(texts[0], last)
+
+
+def _shape_below(shape: Shape | None, step: str) -> Shape | None:
+    if shape is not None and "array" in shape.types and step.isdecimal():
+        return shape.items
+    return shape.properties.get(step) if shape else None
+
+
+def _with_lists(value: Any, shape: Shape | None) -> Any:
+    """Return a value whose members `0`, `1`, … are the items of a list where one is wanted."""
+    if not isinstance(value, dict) or shape is None:
+        return value
+    is_list = "array" in shape.types and all(_INDEX.match(step) for step in value)
+    if is_list:
+        return [_with_lists(value[step], shape.items) for step in sorted(value, key=int)]
+    return {step: _with_lists(each, _shape_below(shape, step)) for step, each in value.items()}
 
 
 def json_value(raw: bytes) -> Any:

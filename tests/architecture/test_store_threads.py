@@ -25,6 +25,7 @@ WITHOUT_STORE = {
     "mocks/journal/redis.py: _clear": "Redis only",
     "mocks/journal/redis.py: newest": "Redis only",
     "apps/mocks/lifespan.py: open": "the proxy's client only",
+    "mocks/proxies/lazy.py: open": "imports the proxy's client",
     "mocks/scripts/pool.py: ScriptProcess": "a child process",
     "apps/oci/services/packages.py: _unpack": "bytes only",
     "apps/operations/lifespan.py: close": "ends a thread",
