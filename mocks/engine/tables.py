@@ -64,7 +64,7 @@ class CompiledSpace:
         self.execution = {"id": name.execution_id}
         self.schemas: dict[
             str, GraphQLSchema | None
-        ] = {}  # of GraphQL, by the path of the contract
+        ] = {}  # of GraphQL, by the path of its contract
 
 
 class CompiledSurface:

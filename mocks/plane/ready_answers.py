@@ -100,13 +100,21 @@ class ReadyAnswers:
         return made
 
     def find(
-        self, operation: CompiledOperation, given: Mapping[bytes, bytes], headers: Headers,
-        query: bytes,
-    ) -> ReadyAnswer | None:  # fmt: skip
+        self, route: Route, given: Mapping[bytes, bytes], headers: Headers, query: bytes
+    ) -> ReadyAnswer | None:
         """Return the ready answer that suits a call, None where the engine has to look.
 
         `given` has the last value of each of the `headers`.
         """
+        ready = self._find_accepted(route.operation, given, headers, query)
+        if ready is None or not self._has_nothing_wrong(ready, route, given, headers, query):
+            return None
+        return ready
+
+    def _find_accepted(
+        self, operation: CompiledOperation, given: Mapping[bytes, bytes], headers: Headers,
+        query: bytes,
+    ) -> ReadyAnswer | None:  # fmt: skip
         prepared: PreparedOperation = operation.prepared or self.prepare(operation)
         ready = prepared.ready
         if ready is None or b"prefer" in given or (query and _QUERY_MARK in query):
@@ -144,11 +152,11 @@ class ReadyAnswers:
             checks=self._engine.checks_of(operation),
         )
 
-    def suits(
+    def _has_nothing_wrong(
         self, ready: ReadyAnswer, route: Route, given: Mapping[bytes, bytes], headers: Headers,
         query: bytes,
     ) -> bool:  # fmt: skip
-        """Return whether nothing is wrong with a call; one with a body is left to the engine."""
+        """Return whether a call is checked and right; one with a body is left to the engine."""
         if ready.checks is None:
             return True
         if has_body(given):
