@@ -19,6 +19,7 @@ WITHOUT_STORE = {
     "apps/http/views.py: _find": "files only",
     "apps/mocks/components.py: close": "ends scripts and the journal in Redis",
     "apps/mocks/components.py: stop": "ends a thread",
+    "mocks/engine/graphql.py: _build_schema": "files only",
     "mocks/grpc/messages.py: convert": "messages only",
     "mocks/grpc/methods.py: _names": "suites_with_protos releases and disconnects",
     "mocks/grpc/methods.py: compile_protos": "a child process",
