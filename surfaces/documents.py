@@ -126,7 +126,7 @@ class MockDocument(TypedDict):
     """How an operation is simulated; `problems` are why it would answer 500.
 
     `metadataPath` is missing where the suite has no mock, `validate` where the suite leaves it to
-    the installation how calls are checked against the contract.
+    the installation how calls are checked against their contract.
     """
 
     adapter: Adapter

@@ -244,7 +244,7 @@ Rules = SequenceRules | RandomRules | ScriptRules
 class Mock:
     """How an operation is simulated.
 
-    `validate` is how calls are checked against the contract, None where no file says so.
+    `validate` is how calls are checked against their contract, None where no file says so.
     `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
     `metadata_path` are "" for an operation of a contract that has no mock.
     """

@@ -48,7 +48,7 @@ os.register_at_fork(after_in_child=_randomness.seed)
 class Engine:
     """Answers calls. `rng` makes generated values and draws without a seed.
 
-    `validate` is how calls are checked against the contract where no file of the suite says so;
+    `validate` is how calls are checked against their contract where no file of the suite says so;
     `validate_always` is how they are whatever files say.
     """
 

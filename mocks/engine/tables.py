@@ -64,7 +64,7 @@ class CompiledSpace:
         self.execution = {"id": name.execution_id}
         self.schemas: dict[
             str, GraphQLSchema | None
-        ] = {}  # of GraphQL, by the path of the contract
+        ] = {}  # of GraphQL, by the path of its contract
 
 
 class CompiledSurface:
@@ -253,7 +253,7 @@ class CompiledOperation:
 
     @cached_property
     def contract_checks(self) -> OperationChecks | None:
-        """Return what checks calls against the contract, None where it says nothing of them."""
+        """Return what checks calls against their contract, None where it says nothing of them."""
         return checks_of(self.operation)
 
     @cached_property

@@ -149,7 +149,7 @@ class MockAnswer:
     a change of state, `fallback` is a mode. With `error_code`, Partita itself answers: a problem
     document with `detail` and `errors`; `headers` go with it. `grpc_status` is a status code of an
     example of gRPC. `nearest` says, for a call without a match, which example was nearest and what
-    differs. `contract_errors` say how call and answer break the contract.
+    differs. `contract_errors` say how call and answer break their contract.
     """
 
     status: int = 200

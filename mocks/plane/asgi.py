@@ -133,7 +133,7 @@ class MockPlane:
         """Return the one answer of an operation, if this call gets it."""
         if (
             route is None
-            or (ready := self._ready.find(route.operation, given, headers, query)) is None
+            or (ready := self._ready.find(route, given, headers, query)) is None
             or b"traceparent" in given
             or not has_usual_body(given)
             or self._setup.is_draining()

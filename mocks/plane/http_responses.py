@@ -122,7 +122,7 @@ def mock_response(
 
 
 def contract_header(errors: Sequence[Mapping[str, Any]]) -> tuple[bytes, bytes]:
-    """Return the header that says how a call or its answer breaks the contract."""
+    """Return the header that says how a call or its answer breaks their contract."""
     first = f"{errors[0]['pointer']}: {errors[0]['detail']}"[:_LONGEST_NAME]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return b"x-partita-mock-contract", wire_value(f"invalid; {first}{more}")

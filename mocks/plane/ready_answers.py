@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kernel.prepared_answers import STATUS_LINES, Prepared
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall
-from mocks.model.calls import CallOutcome, MockAnswer
+from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.negotiation.prefer import QUERY_MARK
 from mocks.plane import http_responses
 from mocks.plane.call_notes import CallNotes
@@ -17,8 +17,10 @@ from mocks.plane.http_exchange import prepared_sender
 from mocks.plane.http_requests import (
     ClientLeft,
     Receive,
+    RequestHeaders,
     Scope,
     Send,
+    has_body,
     noted_headers,
     read_body,
     request_id_of,
@@ -29,6 +31,7 @@ from mocks.plane.setup import PlaneSetup, Record
 
 if TYPE_CHECKING:
     from mocks.engine.tables import CompiledOperation
+    from surfaces.contract_checks import OperationChecks
 
 _QUERY_MARK: Final = QUERY_MARK.encode()
 _MAX_ACCEPTED: Final = 32  # Accept headers of an operation whose answers are kept
@@ -39,7 +42,8 @@ _LONGEST_ACCEPT: Final = 1_000
 class ReadyAnswer:
     """An answer that depends on nothing, with what the journal and the metrics say of it.
 
-    `head` is that of `kernel.prepared_answers`, without the id of the request and CORS.
+    `head` is that of `kernel.prepared_answers`, without the id of the request and CORS. `checks`
+    look at a call first.
     """
 
     status: int
@@ -50,6 +54,7 @@ class ReadyAnswer:
     operation_id: str
     example: str
     outcome: CallOutcome
+    checks: OperationChecks | None
 
 
 class NotedRequest(NamedTuple):
@@ -95,13 +100,21 @@ class ReadyAnswers:
         return made
 
     def find(
-        self, operation: CompiledOperation, given: Mapping[bytes, bytes], headers: Headers,
-        query: bytes,
-    ) -> ReadyAnswer | None:  # fmt: skip
+        self, route: Route, given: Mapping[bytes, bytes], headers: Headers, query: bytes
+    ) -> ReadyAnswer | None:
         """Return the ready answer that suits a call, None where the engine has to look.
 
         `given` has the last value of each of the `headers`.
         """
+        ready = self._find_accepted(route.operation, given, headers, query)
+        if ready is None or not self._has_nothing_wrong(ready, route, given, headers, query):
+            return None
+        return ready
+
+    def _find_accepted(
+        self, operation: CompiledOperation, given: Mapping[bytes, bytes], headers: Headers,
+        query: bytes,
+    ) -> ReadyAnswer | None:  # fmt: skip
         prepared: PreparedOperation = operation.prepared or self.prepare(operation)
         ready = prepared.ready
         if ready is None or b"prefer" in given or (query and _QUERY_MARK in query):
@@ -124,8 +137,6 @@ class ReadyAnswers:
     ) -> ReadyAnswer | None:
         if answer is None or answer.error_code or http_responses.has_site_headers(answer):
             return None
-        if self._engine.checks_of(operation) is not None:
-            return None  # a call is looked at first
         status, headers, body = http_responses.mock_response(
             common, answer, on_site=True, reserved=self._reserved
         )
@@ -138,7 +149,26 @@ class ReadyAnswers:
             operation_id=operation.operation.operation_id,
             example=answer.example,
             outcome=answer.outcome,
+            checks=self._engine.checks_of(operation),
         )
+
+    def _has_nothing_wrong(
+        self, ready: ReadyAnswer, route: Route, given: Mapping[bytes, bytes], headers: Headers,
+        query: bytes,
+    ) -> bool:  # fmt: skip
+        """Return whether a call is checked and right; one with a body is left to the engine."""
+        if ready.checks is None:
+            return True
+        if has_body(given):
+            return False
+        request = MockRequest(
+            route.operation.operation.method,
+            route.below,
+            headers=RequestHeaders(headers, self._own_cookies),
+            params=route.params,
+            raw_query=query.decode("latin-1"),
+        )
+        return ready.checks.check(request) is None
 
     async def send(
         self, ready: ReadyAnswer, route: Route, call: tuple[Scope, Receive, Send], *,

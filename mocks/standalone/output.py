@@ -18,6 +18,7 @@ from mocks.standalone.served_suite import ServedSuite
 from surfaces.model import Surface
 
 _SHOWN_WARNINGS: Final = 20
+_SHOWN_ERRORS: Final = 5  # of a call
 # With the other lines, a start takes a dozen of them, however large the suite is.
 _SHOWN_SURFACES: Final = 4
 _WARNINGS_AT_START: Final = 3
@@ -131,9 +132,9 @@ def _describe(entry: JournalEntry) -> str:
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
-    broken = "".join(
-        f"\n  ! {each['pointer']}: {each['detail']}" for each in entry.contract_errors[:5]
-    )
+    listed = [f"{each['pointer']}: {each['detail']}" for each in entry.contract_errors]
+    more = f" (and {len(listed) - _SHOWN_ERRORS} more)" if len(listed) > _SHOWN_ERRORS else ""
+    broken = f"; breaks its contract: {'; '.join(listed[:_SHOWN_ERRORS])}{more}" if listed else ""
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
         f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}{broken}"

@@ -1,4 +1,4 @@
-"""Calls and answers checked against the contract of their operation."""
+"""Calls and answers, checked against the OpenAPI operation that they are for."""
 
 from __future__ import annotations
 

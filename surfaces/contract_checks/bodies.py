@@ -13,11 +13,11 @@ from kernel.errors import FieldErrorDocument
 from surfaces.contract_checks.parameters import (
     ABSENT,
     MAX_FIELDS,
-    Style,
+    TextStyle,
     json_value,
     parse_fields,
 )
-from surfaces.contract_checks.schemas import Hidden, Schema, compile_schema
+from surfaces.contract_checks.schemas import CompiledSchema, Hidden, compile_schema
 from surfaces.contract_checks.shapes import Shape
 from surfaces.contract_checks.xml_values import xml_value
 from surfaces.json_documents import JsonDocuments, Located
@@ -101,10 +101,10 @@ class MediaCheck:
         self._name = name
         self._is_json = None if "*" in name else is_json(name)
         self._hidden: Hidden = hidden
-        self._schema: Schema | None = None
+        self._schema: CompiledSchema | None = None
         self._is_compiled = False
         self._shape: Shape | None = None
-        self._styles: dict[str, Style] = {}
+        self._styles: dict[str, TextStyle] = {}
 
     def errors(
         self, raw: bytes, content_type: str, pointer: str, parsed: Callable[[], Any] = str
@@ -133,7 +133,7 @@ class MediaCheck:
                 explode = given.get("explode").value
                 by_default = style == "form" and "object" not in below.types
                 is_exploded = by_default if explode is None else explode is True
-                self._styles[name] = Style(str(style), is_exploded, unquote_plus)
+                self._styles[name] = TextStyle(str(style), is_exploded, unquote_plus)
         return self._shape
 
     def _check(self, value: Any, raw: bytes, pointer: str) -> Errors:
@@ -164,8 +164,8 @@ class MediaCheck:
             value = shape.value(raw.decode(errors="replace"))
         return value
 
-    def _form(self, fields: dict[str, list[str]], shape: Shape) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _form(self, fields: dict[str, list[str]], shape: Shape) -> dict[str, object]:
+        made: dict[str, object] = {}
         claimed: set[str] = set()
         for name, style in self._styles.items():
             below = shape.properties[name]
@@ -181,8 +181,8 @@ class MediaCheck:
                 made[name] = decoded[0] if len(decoded) == 1 else decoded
         return made
 
-    def _multipart(self, raw: bytes, content_type: str, shape: Shape) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _multipart(self, raw: bytes, content_type: str, shape: Shape) -> dict[str, object]:
+        made: dict[str, object] = {}
         for name, parts in _parts_of(raw, content_type).items():
             below = shape.properties.get(name)
             if below is not None and "array" in below.types and not is_json(parts[0].media_type):

@@ -1,4 +1,4 @@
-"""A call against the OpenAPI operation that it is for: everything that the contract says of it.
+"""A call against the OpenAPI operation that it is for: everything that it says of one.
 
 (reference: control-plane 18.2)
 """
@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 
 from kernel.errors import FieldErrorDocument
 from surfaces.contract_checks.bodies import CONTENT_TYPE, MALFORMED, BodyCheck
-from surfaces.contract_checks.parameters import Call, parameter_checks
+from surfaces.contract_checks.parameters import CallValues, parameter_checks
 from surfaces.contract_checks.schemas import MAX_ERRORS, schema_problems
 from surfaces.contract_checks.security import SecurityCheck
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
@@ -84,7 +84,7 @@ class OperationChecks:
 
     def check(self, request: Request) -> Violation | None:
         """Return what is wrong with a call, None if nothing is; never raise."""
-        call = Call(request.params, request.raw_query, request.headers)
+        call = CallValues(request.params, request.raw_query, request.headers)
         missing = self._security.errors(call)
         errors = [*missing]
         for each in self._parameters:

@@ -33,6 +33,7 @@ _SEPARATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "pipeDelimited": re.compile(r"%7[Cc]|\|"),
 }
 _COMMA: Final = re.compile(",|%2[Cc]")  # most clients encode it, too
+_INDEX: Final = re.compile(r"\d{1,9}\Z", re.ASCII)
 _IN_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -49,7 +50,7 @@ def parse_fields(raw: str, separator: str = "&") -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class TextStyle:
     """How a value is written as text, and how texts are decoded."""
 
     name: str
@@ -88,8 +89,8 @@ class Style:
             pairs = (each.partition("=")[::2] for each in parts)
         return self._members(pairs, shape)
 
-    def _members(self, pairs: Iterable[tuple[str, str]], shape: Shape) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _members(self, pairs: Iterable[tuple[str, str]], shape: Shape) -> dict[str, object]:
+        made: dict[str, object] = {}
         for name, text in pairs:
             decoded = self.decode(name)
             made[decoded] = self._text(text, shape.properties.get(decoded))
@@ -100,32 +101,50 @@ class Style:
         return decoded if shape is None else shape.value(decoded)
 
     def _deep_object(self, name: str, fields: Fields, shape: Shape) -> Any:
-        made: dict[str, Any] = {}
+        made: dict[str, object] = {}
         for key, texts in fields.items():
             if not key.startswith(f"{name}["):
                 continue
             steps = _IN_BRACKETS.findall(key[len(name) :])[:_MAX_DEPTH]
+            if steps == [""]:  # a list of equal names
+                return [self._text(each, shape.items) for each in texts]
             if steps and not steps[-1]:
                 steps.pop()
             if steps:
                 self._put(made, steps, texts, shape)
-        return made or ABSENT
+        return _with_lists(made, shape) if made else ABSENT
 
     def _put(
-        self, into: dict[str, Any], steps: list[str], texts: Sequence[str], shape: Shape
+        self, into: dict[str, object], steps: list[str], texts: Sequence[str], shape: Shape
     ) -> None:
         below: Shape | None = shape
         for step in steps[:-1]:
-            below = below.properties.get(step) if below else None
+            below = _shape_below(below, step)
             found: Any = into.setdefault(step, {})
             if not isinstance(found, dict):
                 return
             into = found
-        last = below.properties.get(steps[-1]) if below else None
+        last = _shape_below(below, steps[-1])
         if last is not None and "array" in last.types:
             into[steps[-1]] = [self._text(each, last.items) for each in texts]
         else:
             into[steps[-1]] = self._text(texts[0], last)
+
+
+def _shape_below(shape: Shape | None, step: str) -> Shape | None:
+    if shape is not None and "array" in shape.types and step.isdecimal():
+        return shape.items
+    return shape.properties.get(step) if shape else None
+
+
+def _with_lists(value: Any, shape: Shape | None) -> Any:
+    """Return a value whose members `0`, `1`, … are the items of a list where one is wanted."""
+    if not isinstance(value, dict) or shape is None:
+        return value
+    is_list = "array" in shape.types and all(_INDEX.match(step) for step in value)
+    if is_list:
+        return [_with_lists(value[step], shape.items) for step in sorted(value, key=int)]
+    return {step: _with_lists(each, _shape_below(shape, step)) for step, each in value.items()}
 
 
 def json_value(raw: bytes) -> Any:
@@ -136,7 +155,7 @@ def json_value(raw: bytes) -> Any:
         return ABSENT
 
 
-class Call:
+class CallValues:
     """What parameters are read from. Queries and cookies are parsed when one is asked for."""
 
     __slots__ = ("_cookies", "_query", "headers", "params", "raw_query")
@@ -182,12 +201,12 @@ class ParameterCheck:
         style = str(given.get("style") or _STYLES[self.source])
         explode = given.get("explode", style == "form")
         decode = {"query": unquote_plus, "cookie": unquote}.get(self.source, str)
-        self._style = Style(style, explode is True, decode)
+        self._style = TextStyle(style, explode is True, decode)
         self._is_scalar = not self._is_json and style in ("form", "simple") and not (
             {"array", "object"} & self._shape.types
         )  # fmt: skip
 
-    def errors(self, call: Call) -> Iterable[FieldErrorDocument]:
+    def errors(self, call: CallValues) -> Iterable[FieldErrorDocument]:
         """Return what is wrong with the parameter in a call."""
         text = self._text(call)
         value: Any = self._shape.value(text) if self._is_scalar and text is not None else ABSENT
@@ -211,7 +230,7 @@ class ParameterCheck:
         types = self._shape.types
         return (not types or "string" in types) and self._schema.suits(text, len(text))
 
-    def _text(self, call: Call) -> str | None:
+    def _text(self, call: CallValues) -> str | None:
         """Return the decoded text of the parameter; None without one."""
         source = self.source
         if source in {"query", "cookie"}:
@@ -219,7 +238,7 @@ class ParameterCheck:
             return self._style.decode(texts[0]) if texts else None
         return call.params.get(self.name) if source == "path" else call.headers.get(self._key)
 
-    def _value(self, call: Call, text: str | None) -> Any:
+    def _value(self, call: CallValues, text: str | None) -> Any:
         """Return what is no scalar: JSON, or an array or object in one of the styles."""
         if self.source in {"query", "cookie"} and not self._is_json:
             fields = call.query if self.source == "query" else call.cookies
@@ -229,9 +248,9 @@ class ParameterCheck:
         if self._is_json:
             found = json_value(text.encode(errors="replace"))
             return text if found is ABSENT else found
-        return self._styled(text)
+        return self._path_value(text)
 
-    def _styled(self, text: str) -> Any:
+    def _path_value(self, text: str) -> Any:
         if self._style.name == "label":
             return self._label(text.removeprefix("."))
         if self._style.name == "matrix":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
@@ -19,6 +19,7 @@ from readers.json import escape_pointer
 from surfaces.contract_examples.schema_checks import Checks
 from surfaces.json_documents import JsonDocuments, Located
 
+Keywords: TypeAlias = dict[str, Any]  # of a schema
 Hidden = Literal["readOnly", "writeOnly"]  # members that a request, or a response, does not have
 MAX_NODES: Final = 10_000  # schemas that one schema leads to
 MAX_DEPTH: Final = 100
@@ -98,14 +99,16 @@ def _compile(schema: Mapping[str, Any]) -> Draft202012Validator:
     )
 
 
-def compile_schema(documents: JsonDocuments, place: Located, hidden: Hidden) -> Schema | None:
+def compile_schema(
+    documents: JsonDocuments, place: Located, hidden: Hidden
+) -> CompiledSchema | None:
     """Return what checks values against a schema, None where it cannot, or admits everything.
 
     `hidden` are the members that do not count. See `schema_problems` for the reasons.
     """
     key = (place.file, str(place.value.get("$ref")), hidden) if _is_reference(place) else None
     if key is not None and key in documents.schemas:
-        known: Schema | None = documents.schemas[key]
+        known: CompiledSchema | None = documents.schemas[key]
         return known
     made = _Conversion(documents, hidden).schema(place)
     if key is not None:
@@ -125,7 +128,7 @@ def _is_reference(place: Located) -> bool:
     return isinstance(place.value, dict) and set(place.value) == {"$ref"}
 
 
-class Schema:
+class CompiledSchema:
     """A compiled schema. `visits` is how often the parts of it may look at one value."""
 
     __slots__ = ("_all", "_bundle", "_few", "_has_patterns", "_visits")
@@ -212,10 +215,10 @@ class _Conversion:
         self._left = min(MAX_NODES, documents.schema_budget)
         self._names: dict[int, tuple[object, str]] = {}  # by the value, which is kept alive
         self._waiting: list[_Waiting] = []
-        self._definitions: dict[str, Any] = {}
+        self._definitions: Keywords = {}
         self._has_patterns = False
 
-    def schema(self, place: Located) -> Schema | None:
+    def schema(self, place: Located) -> CompiledSchema | None:
         root = self._schema(place, 0)
         while self._waiting and self._left >= 0:
             each = self._waiting.pop()
@@ -226,7 +229,7 @@ class _Conversion:
         self.documents.schema_budget -= min(MAX_NODES, self.documents.schema_budget) - self._left
         if root in (True, {}):
             return None
-        bundle: dict[str, Any] = {"not": {}} if root is False else dict(root)
+        bundle: Keywords = {"not": {}} if root is False else dict(root)
         if self._definitions:
             bundle["$defs"] = self._definitions
         try:
@@ -237,7 +240,7 @@ class _Conversion:
             self.problems.append("parts of the schema overlap too often")
             return None
         try:
-            return Schema(bundle, visits, has_patterns=self._has_patterns)
+            return CompiledSchema(bundle, visits, has_patterns=self._has_patterns)
         except (ValueError, RecursionError) as error:
             self.problems.append(f"the schema cannot be compiled: {str(error)[:200]}")
             return None
@@ -267,7 +270,7 @@ class _Conversion:
             self._waiting.append(_Waiting(found[1], target))
         return found[1]
 
-    def _keywords(self, place: Located, depth: int) -> dict[str, Any]:
+    def _keywords(self, place: Located, depth: int) -> Keywords:
         schema: Mapping[str, Any] = place.value
         made = {key: schema[key] for key, makes_sense in _KEYWORDS.items()
                 if key in schema and makes_sense(schema[key])}  # fmt: skip
@@ -281,7 +284,7 @@ class _Conversion:
             return {"anyOf": [{"type": "null"}, made]}
         return made
 
-    def _add_schemas(self, place: Located, made: dict[str, Any], depth: int) -> None:
+    def _add_schemas(self, place: Located, made: Keywords, depth: int) -> None:
         for key in _SCHEMAS:
             if isinstance(place.value.get(key), dict | bool):
                 made[key] = self._schema(place.get(key), depth + 1)
@@ -293,13 +296,13 @@ class _Conversion:
             if isinstance(named := place.value.get(key), dict):
                 made[key] = self._members(key, Located(named, place.file), depth)
 
-    def _members(self, key: str, place: Located, depth: int) -> dict[str, Any]:
+    def _members(self, key: str, place: Located, depth: int) -> Keywords:
         names = [str(each) for each in place.value]
         if key == "patternProperties":
             names = [each for each in names if self._is_linear(each)]
         return {name: self._schema(place.get(name), depth + 1) for name in names}
 
-    def _hide(self, place: Located, made: dict[str, Any]) -> None:
+    def _hide(self, place: Located, made: Keywords) -> None:
         """Leave out the members that the other direction has."""
         names = [name for name, each in place.members("properties").items()
                  if self._is_hidden(Located(each, place.file))]  # fmt: skip
@@ -317,7 +320,7 @@ class _Conversion:
             isinstance(found, dict) and found.get(self.hidden) is True
         )
 
-    def _add_type(self, schema: Mapping[str, Any], made: dict[str, Any]) -> None:
+    def _add_type(self, schema: Mapping[str, Any], made: Keywords) -> None:
         named = schema.get("type")
         types = [each for each in (named if isinstance(named, list) else [named])
                  if isinstance(each, str) and each in _TYPES]  # fmt: skip
@@ -331,7 +334,7 @@ class _Conversion:
         made["type"] = unique[0] if len(unique) == 1 else unique
 
     @staticmethod
-    def _add_bounds(schema: Mapping[str, Any], made: dict[str, Any]) -> None:
+    def _add_bounds(schema: Mapping[str, Any], made: Keywords) -> None:
         for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
             given = schema.get(exclusive)
             if given is True and bound in made:  # as OpenAPI 3.0 writes it
@@ -343,7 +346,7 @@ class _Conversion:
             made["minimum"] = max(made.get("minimum", limits[0]), limits[0])
             made["maximum"] = min(made.get("maximum", limits[1]), limits[1])
 
-    def _add_texts(self, schema: Mapping[str, Any], made: dict[str, Any]) -> None:
+    def _add_texts(self, schema: Mapping[str, Any], made: Keywords) -> None:
         pattern, named = schema.get("pattern"), schema.get("format")
         if isinstance(pattern, str) and self._is_linear(pattern):
             made["pattern"] = pattern

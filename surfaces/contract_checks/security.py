@@ -14,7 +14,7 @@ from typing import Final
 
 from kernel.errors import FieldErrorDocument
 from readers.json import escape_pointer
-from surfaces.contract_checks.parameters import Call
+from surfaces.contract_checks.parameters import CallValues
 from surfaces.json_documents import JsonDocuments, Located
 
 MAX_ALTERNATIVES: Final = 20
@@ -30,7 +30,7 @@ class Scheme:
     source: str = ""
     name: str = ""
 
-    def error(self, call: Call) -> FieldErrorDocument | None:
+    def error(self, call: CallValues) -> FieldErrorDocument | None:
         """Return what a call lacks."""
         if self.source:
             if self._key(call):
@@ -46,7 +46,7 @@ class Scheme:
         detail = f"{self.word} credentials are required"
         return {"pointer": "/header/Authorization", "code": code, "detail": detail}
 
-    def _key(self, call: Call) -> str:
+    def _key(self, call: CallValues) -> str:
         if self.source == "header":
             return call.headers.get(self.name.lower(), "")
         fields = call.query if self.source == "query" else call.cookies
@@ -94,7 +94,7 @@ class SecurityCheck:
     def checks_anything(self) -> bool:
         return bool(self._alternatives) and all(self._alternatives)
 
-    def errors(self, call: Call) -> list[FieldErrorDocument]:
+    def errors(self, call: CallValues) -> list[FieldErrorDocument]:
         """Return what the first alternative lacks; nothing if a call satisfies any."""
         missing: list[list[FieldErrorDocument]] = []
         for alternative in self._alternatives:

@@ -41,12 +41,12 @@ def _value(element: Any, shape: Shape, depth: int) -> Any:
     return shape.value("".join(element.itertext()))
 
 
-def _object(element: Any, shape: Shape, depth: int) -> dict[str, Any]:
+def _object(element: Any, shape: Shape, depth: int) -> dict[str, object]:
     children: dict[str, list[Any]] = {}
     for each in element.iterchildren(etree.Element):
         children.setdefault(_local_name(each), []).append(each)
     attributes = {_local_name(str(key)): str(text) for key, text in element.attrib.items()}
-    made: dict[str, Any] = {}
+    made: dict[str, object] = {}
     for name, below in shape.properties.items():
         tag = str(below.xml("name") or name)
         is_listed = "array" in below.types and below.xml("wrapped") is not True

@@ -34,7 +34,7 @@ class Flat:
     contains: list[Located] = field(default_factory=list)
     additional: list[Located] = field(default_factory=list)
     groups: list[list[Located]] = field(default_factory=list)
-    keywords: dict[str, Any] = field(default_factory=dict)
+    keywords: dict[str, object] = field(default_factory=dict)
     patterns: list[str] = field(default_factory=list)
     given: list[Any] = field(default_factory=list)
     discriminator: dict[str, str] = field(default_factory=dict)

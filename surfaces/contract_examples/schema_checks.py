@@ -216,9 +216,9 @@ def number_problems(value: float, schema: Mapping[str, object]) -> Iterator[str]
     least, most = _number(schema, "minimum", -math.inf), _number(schema, "maximum", math.inf)
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if value < least or (above is True and value == least):
-        yield f"it must be {'>' if above is True else '≥'} {_shown(least)}"
+        yield f"it must be {'>' if above is True else '≥'} {_number_text(least)}"
     elif value > most or (below is True and value == most):
-        yield f"it must be {'<' if below is True else '≤'} {_shown(most)}"
+        yield f"it must be {'<' if below is True else '≤'} {_number_text(most)}"
     elif value <= _number(schema, "exclusiveMinimum", -math.inf):
         yield f"it must be > {above}"
     elif value >= _number(schema, "exclusiveMaximum", math.inf):
@@ -231,7 +231,7 @@ def number_problems(value: float, schema: Mapping[str, object]) -> Iterator[str]
         yield f"it must fit into {schema['format']}"
 
 
-def _shown(bound: float) -> str:
+def _number_text(bound: float) -> str:
     return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 

@@ -153,7 +153,7 @@ class Calls:
         return draft
 
     def wrong(self, draft: Draft) -> Iterator[Call]:
-        """Yield calls that each break one rule of the contract."""
+        """Yield calls that each break one rule of a contract."""
         yield from self._wrong_parameters(draft)
         yield from self._wrong_body(draft)
         if self.operation.security and all(self.operation.security):

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from mocks.engine.documents import call_document
+from mocks.engine.engine import Engine
 from mocks.engine.explanation import explain
 from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.model.ports import ProxyAnswer, SpaceContent
-from mocks.plane.ready_answers import PreparedOperation
 from surfaces import surfaces_of
 from tests.support.mock_planes import ChangingSource, Planes, planes
 from tests.support.mocks import ProxyAnswers
@@ -88,17 +88,31 @@ async def test_a_wrong_call_is_answered_and_told_by_a_header_and_the_journal():
         ]  # fmt: skip
 
 
-async def test_an_operation_without_anything_to_check_keeps_its_ready_answer():
-    async with planes(_source(), checks={"validate": "enforce"}) as made:
-        assert (await _ask(made, "GET", "/free?x=1")).status_code == 200
-        assert (await _ask(made, "GET", "/items?limit=1")).status_code == 200
-        surface = made.spaces.get("orders", 0.0)
-        assert surface is not None
-        operations = surface.compiled.surfaces["shop"].operations
-        for name, is_ready in (("free", True), ("listItems", False)):
-            prepared = operations[name].prepared
-            assert isinstance(prepared, PreparedOperation)
-            assert (prepared.ready is not None) is is_ready
+@pytest.mark.parametrize("mode", ["off", "warn", "enforce"])
+async def test_a_right_call_gets_its_ready_answer_and_a_wrong_one_does_not(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+    answer = Engine.answer
+
+    async def noted_answer(engine: Engine, operation: Any, request: Any) -> Any:
+        asked.append(request.path + request.raw_query)
+        return await answer(engine, operation, request)
+
+    async with planes(_source(), checks={"validate": mode}) as made:
+        for path in ("/free", "/items"):
+            assert (await _ask(made, "GET", path)).status_code == 200
+        monkeypatch.setattr(Engine, "answer", noted_answer)
+
+        for path in ("/free?x=1", "/items?limit=1"):
+            assert (await _ask(made, "GET", path)).status_code == 200
+        assert not asked, "these are ready"
+        wrong = await _ask(made, "GET", "/items?limit=x")
+        assert (wrong.status_code, HEADER in wrong.headers) == (
+            422 if mode == "enforce" else 200,
+            mode != "off",
+        )
+        assert asked == ([] if mode == "off" else ["/itemslimit=x"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mocks.plane.http_responses import SECURITY
+from mocks.standalone.arguments import parser_of
 from mocks.standalone.output import Output, ServerFacts
 from mocks.standalone.overview import prefers_html
 from mocks.standalone.plane import StandalonePlane
@@ -164,6 +165,37 @@ def said(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], l
     Output(as_json=False).facts(ServerFacts(suite, BASE, "127.0.0.1:8097", 0.35))
     out, err = capsys.readouterr()
     return out.splitlines(), err.splitlines()
+
+
+LIMITED = """\
+openapi: 3.0.3
+paths:
+  /pets:
+    get:
+      parameters: [{name: limit, in: query, schema: {type: integer}}]
+      responses: {"200": {description: ok}}
+"""
+
+
+async def test_validate_of_the_command_wins_and_the_log_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = {"api/pets.yaml": LIMITED, "metadata.yaml": "mocks: {validate: off}\n"}
+    folder = write_files(tmp_path / "shop", files)
+    options = parser_of("serve").parse_args([str(folder), "--validate", "enforce"])
+    suite = ServedSuite(ServedFiles(folder), BASE, kept=lambda *_: None)
+    for mode, status in ((None, 200), (options.validate, 422)):
+        show = Output(as_json=False)
+        plane = StandalonePlane(suite, logged=show.call, allowed=[], validate=mode)
+        transport = httpx.ASGITransport(app=plane)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE) as client:
+            answer = await client.get("/mocks/rest/shop/pets/pets?limit=x")
+        plane.stop()
+
+        assert answer.status_code == status
+        [line] = capsys.readouterr().out.splitlines()
+        told = "; breaks its contract: /query/limit: must be integer"
+        assert line.endswith(told) is (mode == "enforce")
 
 
 def test_a_large_suite_starts_with_a_dozen_lines(

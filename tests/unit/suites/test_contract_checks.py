@@ -105,9 +105,16 @@ FORM_LIST = {"style": "form", "explode": False}
         (COLOR, FORM_LIST, ["p=R,1,G,2"], ["p=R,x", "p=G,1"]),
         (COLOR, {"style": "deepObject"}, ["p[R]=1&p[G]=2", "p%5BR%5D=1"], ["p[R]=x", "p[G]=1"]),
         (
+            {"type": "array", "items": COLOR},
+            {"style": "deepObject"},
+            ["p[0][R]=1&p[1][R]=2&p[1][G]=3", "p[10][R]=1&p[9][R]=2"],
+            ["p[0][R]=x", "p[0][G]=1"],
+        ),
+        (INTEGERS, {"style": "deepObject"}, ["p[0]=1&p[1]=2", "p[]=1&p[]=2"], ["p[0]=x", "p[]=x"]),
+        (
             {"type": "object", "properties": {"a": COLOR, "n": INTEGERS}},
             {"style": "deepObject"},
-            ["p[a][R]=1", "p[n]=1&p[n]=2", "p[n][]=1"],
+            ["p[a][R]=1", "p[n]=1&p[n]=2", "p[n][]=1", "p[n][0]=1"],
             ["p[a][R]=x", "p[n]=x"],
         ),
     ],
