@@ -12,7 +12,9 @@ from tests.faults.contract_values import compact_json
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _PLACES: Final = ("path", "query", "header", "cookie")
-_OWN_HEADERS: Final = {("header", name) for name in ("accept", "content-type", "authorization")}
+_OWN_HEADERS: Final = {
+    ("header", name) for name in ("accept", "content-type", "content-length", "authorization")
+}
 _COLLECTIONS: Final = {
     "csv": ("form", False),
     "multi": ("form", True),
