@@ -103,6 +103,7 @@ class _Application:
 
     def __init__(self, setup: PlaneSetup, suites: int) -> None:
         self._plane, self._spaces, self._suites = MockPlane(setup), setup.spaces, suites
+        self.answer_early = self._plane.answer_early
 
     async def __call__(
         self,

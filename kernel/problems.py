@@ -23,6 +23,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     "registry_not_found subsystem_not_found surface_not_found operation_not_found mock_no_match "
     "space_not_active oidc_disabled task_not_found shell_not_found",
     405: "method_not_allowed",
+    406: "not_acceptable",
     408: "request_timeout",
     409: "email_taken suite_exists profile_duplicate profile_in_use profile_not_launchable "
     "execution_active execution_finished nothing_to_rerun snapshot_differs sync_in_progress "
@@ -33,7 +34,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     413: "payload_too_large",
     415: "unsupported_media_type",
     416: "range_not_satisfiable",
-    422: "idempotency_key_reused",
+    422: "idempotency_key_reused mock_contract_violation",
     429: "rate_limited account_locked too_many_streams too_many_shells",
     500: "internal_error mock_metadata_invalid mock_script_failed",
     501: "not_available",

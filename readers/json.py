@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 from readers import Unreadable
 
 MAX_DEPTH: Final = 64
+EXTRA_DATA: Final = "Extra data"  # the reason for what follows a document; with its place
 # A string without an end goes on to the end of the text, so that each character is read once.
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
 _NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")

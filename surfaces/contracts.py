@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +13,7 @@ import msgspec
 
 from readers import Unreadable
 from readers.tree import Kind, Tree
+from surfaces.contract_formats.swagger import is_swagger, openapi_of_swagger
 from surfaces.json_documents import JsonDocuments
 from surfaces.model import ContractExamples
 from surfaces.trees import MAX_CONTRACTS, MAX_MOCKS, NOTHING, Warnings, read_tree
@@ -57,12 +59,16 @@ class ContractOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """A contract file; `name` is what its surface is called if no mock says so."""
+    """A contract file; `name` is what its surface is called if no mock says so.
+
+    `other_names` tell it from other contracts of that name.
+    """
 
     path: str
     protocol: str
     title: str = ""
     name: str = ""
+    other_names: tuple[str, ...] = ()
     description: str = ""
     operations: tuple[ContractOperation, ...] = ()
 
@@ -83,6 +89,7 @@ class Sources:
     sampled: int = MAX_SAMPLED
     cue_files: int = MAX_CUE_FILES
     trees: dict[str, Tree] = field(default_factory=dict)
+    written: dict[str, Tree] = field(default_factory=dict)  # before conversion
     documents: JsonDocuments = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,17 +115,38 @@ class Sources:
         return fits
 
     def tree(self, path: str, code: str = INVALID) -> Tree:
-        """Return the document of a YAML or JSON file; an unreadable one is a warning."""
+        """Return the document of a YAML or JSON file; an unreadable one is a warning.
+
+        A document of Swagger 2 has the form of OpenAPI 3.0.
+        """
         if path not in self.trees:
-            self.trees[path] = NOTHING
+            made = written = self.trees[path] = self._read_tree(path, code)
+            if path.startswith("api/"):
+                if is_swagger(written):
+                    made = openapi_of_swagger(path, written, self._read_tree, self.warnings)
+                    self.trees[path] = made
+                if made is not written or not path.lower().endswith(".json"):
+                    self._encode(path, made)
+        return self.trees[path]
+
+    def _read_tree(self, path: str, code: str = INVALID) -> Tree:
+        """Return the document as it is written."""
+        if path not in self.written:
+            self.written[path] = NOTHING
             try:
-                self.trees[path] = read_tree(self.text(path), path)
+                self.written[path] = read_tree(self.text(path), path)
             except Unreadable as error:
                 self.warnings.add_unreadable(code, path, error)
-            if path.startswith("api/") and not path.lower().endswith(".json"):
-                with suppress(OverflowError):  # a number of more than 64 bits: read again
-                    self.documents.encoded[path] = msgspec.json.encode(self.trees[path].plain())
-        return self.trees[path]
+        return self.written[path]
+
+    def _encode(self, path: str, tree: Tree) -> None:
+        """Keep a document as JSON for its examples."""
+        value = tree.plain()
+        try:
+            self.documents.encoded[path] = msgspec.json.encode(value)
+        except OverflowError:  # a number of more than 64 bits
+            with suppress(ValueError):  # an infinity: read again
+                self.documents.encoded[path] = json.dumps(value, allow_nan=False).encode()
 
     def take_operation(self, path: str) -> bool:
         """Return whether one more operation may be listed; warn at the first that may not."""

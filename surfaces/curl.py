@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from surfaces.contracts import ContractOperation, bounded_body
 from surfaces.model import Exchange, ParameterConstraint
@@ -30,7 +30,9 @@ def curl_command(
     request = _Request(contract, exchange, constraints, sampler)
     target = _PARAMETER.sub(lambda found: quote(request.value("path", found[1]), safe=""), url)
     if query := dict(request.parameters("query")):
-        target += ("&" if "?" in target else "?") + urlencode(query)
+        target, _, given = target.partition("?")
+        kept = [pair for pair in parse_qsl(given, keep_blank_values=True) if pair[0] not in query]
+        target += "?" + urlencode([*kept, *query.items()])
     words = ["curl", "-i"]
     if any(mark in target for mark in "[]{}"):
         words.append("-g")
@@ -79,8 +81,9 @@ class _Request:
             if parameter.source == source:
                 yield parameter.name, parameter.sample
         for condition in self.exchange.when if self.exchange else ():
-            if condition.source == source and "{{" not in condition.value:
-                yield condition.param, condition.value
+            value = condition.sample if condition.alternative <= 1 else None
+            if condition.source == source and value is not None and "{{" not in value:
+                yield condition.param, value
 
     def headers(self, *, has_body: bool) -> dict[str, str]:
         """Return the headers; names ignore case."""
@@ -106,7 +109,11 @@ class _Request:
 def _with_conditions(contract: ContractOperation | None, exchange: Exchange | None) -> str:
     """Return a contract's sample with the values that the example's conditions want."""
     text = contract.body if contract and contract.body else ""
-    wanted = [each for each in (exchange.when if exchange else ()) if each.source == "body"]
+    wanted = [
+        (each.param, each.sample)
+        for each in (exchange.when if exchange else ())
+        if each.source == "body" and each.alternative <= 1 and each.sample is not None
+    ]
     if not wanted:
         return text
     try:
@@ -115,8 +122,8 @@ def _with_conditions(contract: ContractOperation | None, exchange: Exchange | No
         return text
     if not isinstance(body, dict):
         return text
-    for condition in wanted:
-        _put(body, condition.param.split(".")[:8], condition.value)
+    for param, value in wanted:
+        _put(body, param.split(".")[:8], value)
     return json.dumps(body, ensure_ascii=False)
 
 

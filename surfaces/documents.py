@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,18 +24,23 @@ from typing import (
 from kernel.errors import FileWarning
 from kernel.wire_types import Count, one_of
 from readers.archive import content_digest
+from surfaces.body_queries import SYNTAXES
 from surfaces.hydration import surfaces_of
 from surfaces.model import (
     CONDITION_SOURCES,
+    OPERATORS,
     PARAMETER_SOURCES,
     Adapter,
+    Condition,
     Dispatcher,
     Exchange,
     FallbackMode,
     Operation,
     Surface,
+    ValidateMode,
 )
 from surfaces.samples import (
+    MAX_TEXT,
     SampleBudget,
     Sampler,
     shown_body,
@@ -46,8 +52,41 @@ MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
 _ATTRIBUTES: Final = {"delayMillis": "delay_ms", "parameterConstraints": "constraints"}
 _CAPITAL: Final = re.compile("[A-Z]")
 _Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
-ConditionDocument = TypedDict("ConditionDocument", {"from": _Source, "param": str, "value": str})
-ConditionDocument.__doc__ = "A part of `when`; all must hold."
+_From = TypedDict("_From", {"from": _Source})
+_Not = TypedDict("_Not", {"not": NotRequired[bool]})
+
+
+class ConditionTerms(_From, _Not):
+    """What a condition looks at and how; `operator` is missing for `equals`.
+
+    `syntax` is that of a query in `param`. All conditions without `alternative` must hold, and
+    all of one number of those that have one.
+    """
+
+    param: str
+    operator: NotRequired[Annotated[str, one_of(OPERATORS)]]
+    syntax: NotRequired[Annotated[str, one_of(SYNTAXES)]]
+    alternative: NotRequired[Count]
+
+
+class ConditionDocument(ConditionTerms):
+    """A part of `when`; `value` of `in` is a JSON array of texts."""
+
+    value: str
+
+
+def condition_terms(condition: Condition) -> ConditionTerms:
+    """Return the wire form of a condition but for its value."""
+    terms: ConditionTerms = {"from": condition.source, "param": condition.param}
+    if condition.operator != "equals":
+        terms["operator"] = condition.operator
+    if condition.negated:
+        terms["not"] = True
+    if condition.syntax:
+        terms["syntax"] = condition.syntax
+    if condition.alternative:
+        terms["alternative"] = condition.alternative
+    return terms
 
 
 class ConstraintDocument(TypedDict):
@@ -86,13 +125,15 @@ class StateDocument(TypedDict):
 class MockDocument(TypedDict):
     """How an operation is simulated; `problems` are why it would answer 500.
 
-    `metadataPath` is missing where the suite has no mock.
+    `metadataPath` is missing where the suite has no mock, `validate` where the suite leaves it to
+    the installation how calls are checked against the contract.
     """
 
     adapter: Adapter
     dispatcher: Dispatcher
     dispatcherRules: NotRequired[str]
     delayMillis: Count
+    validate: NotRequired[ValidateMode]
     parameterConstraints: list[ConstraintDocument]
     fallback: NotRequired[FallbackDocument]
     state: NotRequired[StateDocument]
@@ -103,7 +144,10 @@ class MockDocument(TypedDict):
 
 
 class ExchangeDocument(TypedDict):
-    """An example; bodies and headers of schemas are a deterministic sample."""
+    """An example; bodies and headers of schemas are a deterministic sample.
+
+    A body that is no text is in base64, its first 64 KiB.
+    """
 
     name: str
     sourceArtifact: str
@@ -114,6 +158,7 @@ class ExchangeDocument(TypedDict):
     responseMediaType: NotRequired[str]
     responseHeaders: dict[str, str]
     responseBody: NotRequired[str]
+    responseBodyBase64: NotRequired[str]
 
 
 class OperationDocument(TypedDict):
@@ -267,10 +312,7 @@ def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:
     document: ExchangeDocument = {
         "name": exchange.name,
         "sourceArtifact": exchange.source_artifact,
-        "when": [
-            {"from": each.source, "param": each.param, "value": each.value}
-            for each in exchange.when
-        ],
+        "when": [{**condition_terms(each), "value": each.value} for each in exchange.when],
         "requestHeaders": shown_headers(exchange.request, sampler),
         "responseStatus": exchange.status,
         "responseHeaders": shown_headers(exchange.response, sampler),
@@ -281,4 +323,6 @@ def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:
         document["responseMediaType"] = media_type
     if response_body:
         document["responseBody"] = response_body
+    if content := exchange.response.content:
+        document["responseBodyBase64"] = b64encode(content[:MAX_TEXT]).decode()
     return document

@@ -18,7 +18,7 @@ from readers.archive import content_digest
 from readers.tree import Kind
 from surfaces.contract_formats.files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
-from surfaces.joins import DEFAULT_SURFACE, Joins, OperationIndex, fold_id
+from surfaces.joins import DEFAULT_SURFACE, TWICE, Joins, OperationIndex, fold_id
 from surfaces.mock_files.exchanges import mock_tree, read_exchanges
 from surfaces.mock_files.metadata_files import (
     EXTENSIONS,
@@ -29,7 +29,8 @@ from surfaces.mock_files.metadata_files import (
     take_identity,
 )
 from surfaces.mock_files.mock_checks import check_examples
-from surfaces.model import Exchange, Operation, Surface, adapter_of
+from surfaces.mock_files.validation_modes import is_surface, suite_mode, surface_mode
+from surfaces.model import Exchange, Operation, Surface, ValidateMode, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
 from surfaces.samples import SampleBudget
 from surfaces.trees import Warnings, member
@@ -81,6 +82,8 @@ class _Hydration:
             for number, contract in enumerate(read_contracts(sources))
         ]
         self.read: dict[tuple[str, bool], tuple[Exchange, ...]] = {}
+        self.suite_mode = suite_mode(sources)
+        self.surface_modes: dict[str, ValidateMode | None] = {}
 
     def surfaces(self) -> tuple[Surface, ...]:
         mocks = self._mocks()
@@ -111,7 +114,13 @@ class _Hydration:
         """Return the metadata files, and example files without metadata, by path."""
         files = self.sources.files
         listed = sorted(path for path in files if path.startswith("mock/"))
-        found = [read_metadata(path, self.sources) for path in listed if is_metadata(path)]
+        named = [path for path in listed if is_metadata(path)]
+        for path in named:
+            if is_surface(path, self.sources):
+                surface, mode = surface_mode(path, self.sources)
+                self.surface_modes[identifier(surface or _folder_of(path), DEFAULT_SURFACE)] = mode
+        found = [read_metadata(path, self.sources) for path in named
+                 if not is_surface(path, self.sources)]  # fmt: skip
         for mock in found:
             self._normalize_mock_path(mock)
         used = {mock.mock_path for mock in found}
@@ -157,8 +166,7 @@ class _Hydration:
         if not named and (segment := _RESOLVER.search(mock.resolver_url)):
             named = segment[1]
         if not named:
-            folder = (mock.path or mock.mock_path).split("/")[1:-1]
-            named = folder[0] if folder else DEFAULT_SURFACE
+            named = _folder_of(mock.path or mock.mock_path)
         surface = identifier(named, DEFAULT_SURFACE)
         if mock.surface and surface != mock.surface:
             detail = f'"{mock.surface[:80]}" is not a valid surface id; "{surface}" is used'
@@ -213,7 +221,7 @@ class _Hydration:
     ) -> None:
         shown = f"{operation.method} {operation.name}"[:200]
         detail = f'{shown} is left out: the operation "{first}" has the same method and path'
-        self.sources.warnings.add_at("mock_duplicate_operation", detail, *candidate.position())
+        self.sources.warnings.add_at(TWICE, detail, *candidate.position())
 
     def _operation(
         self, surface_id: str, candidate: OperationCandidate, names: _Names
@@ -227,12 +235,13 @@ class _Hydration:
             exchanges=exchanges,
             context=self.context,
         )
-        if candidate.mock is None:
-            return operation
-        problems = check_examples(
-            candidate.mock, exchanges, self.sources.warnings, candidate.adapter
-        )
-        return replace(operation, mock=replace(operation.mock, problems=problems))
+        mode = operation.mock.validate or self.surface_modes.get(surface_id) or self.suite_mode
+        problems: tuple[str, ...] = ()
+        if candidate.mock is not None:
+            problems = check_examples(
+                candidate.mock, exchanges, self.sources.warnings, candidate.adapter
+            )
+        return replace(operation, mock=replace(operation.mock, problems=problems, validate=mode))
 
     def _exchanges(self, candidate: OperationCandidate) -> tuple[Exchange, ...]:
         mock = candidate.mock
@@ -242,9 +251,16 @@ class _Hydration:
         if key not in self.read:
             self.read[key] = read_exchanges(mock.mock_path, self.sources, grpc=key[1])
         found = self.read[key]
-        self.exchange_budget -= sum(1_000 + len(each.response.body or "") for each in found)
+        self.exchange_budget -= sum(
+            1_000 + len(each.response.content or each.response.body or "") for each in found
+        )
         if self.exchange_budget < 0:
             detail = "the examples of this suite are too large together; these are left out"
             self.sources.warnings.add_at("limit_exceeded", detail, mock.mock_path)
             return ()
         return found
+
+
+def _folder_of(path: str) -> str:
+    """Return the first folder below mock/, else the default surface."""
+    return next(iter(path.split("/")[1:-1]), DEFAULT_SURFACE)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
@@ -19,16 +19,20 @@ from urllib.parse import unquote
 from kernel.errors import FileWarning
 from kernel.ids import slug
 from readers import Unreadable
-from readers.json import read_json, refuse_bad_strings
+from readers.json import EXTRA_DATA, read_json, refuse_bad_strings
 from surfaces.hydration import surfaces_of
-from surfaces.recordings import Recording, calls_of_har, calls_of_postman, mock_files
+from surfaces.recordings import MockFiles, Recording, calls_of_har, calls_of_postman, mock_files
 from surfaces.recordings.har import is_har
+from surfaces.recordings.microcks import is_microcks, stubs_of_microcks
 from surfaces.recordings.postman import is_postman
+from surfaces.recordings.stubs import Stubs
+from surfaces.recordings.wiremock import is_wiremock, stubs_of_wiremock
 from surfaces.trees import MAX_DOCUMENT, read_tree, without_comments
 
 MAX_RECORDING: Final = 64 * 2**20
 MAX_REFERRED: Final = 200  # files that a contract refers to
 _DOCUMENTS: Final = (".yaml", ".yml", ".json")
+_CONTRACT_KEYS: Final = frozenset({"openapi", "asyncapi", "swagger"})
 _CONTRACTS: Final = (".proto", ".graphql", ".graphqls", ".gql", ".wsdl")
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _REFERENCE: Final = re.compile(r"""\$ref["']?\s*:\s*["']?([^\s"'#,{}]+)""")
@@ -53,27 +57,103 @@ def convert_file(name: str, content: bytes, beside: Beside, *, surface: str = ""
         return _contract(name, content, beside)
     if len(content) > MAX_RECORDING:
         raise Unreadable(f"larger than {MAX_RECORDING // 2**20} MiB")
-    document = _without_envelope(_document(name, content))
+    document, rest = _document(name, content)
+    if isinstance(document, dict) and _CONTRACT_KEYS & document.keys():
+        if rest:
+            raise Unreadable(f"the document is not alone: {rest}")
+        refuse_bad_strings(document)
+        return _contract(name, content, beside)
+    found = _convert_mocks(name, document, beside, surface)
+    if rest:
+        found.left_out[rest] += 1
+    return found
+
+
+def _convert_mocks(name: str, document: Any, beside: Beside, surface: str) -> Imported:
+    document = _without_envelope(document)
     if is_har(document):
         return _import_recording("HAR", calls_of_har(document), surface, name)
     if is_postman(document):
         found = calls_of_postman(document)
         return _import_recording("Postman", found, surface or slug(found.title), name)
-    if isinstance(document, dict) and {"openapi", "asyncapi", "swagger"} & document.keys():
+    if is_wiremock(document):
+        stubs = stubs_of_wiremock({name: document}, lambda path: beside(f"__files/{path}"))
+        return _import_stubs("WireMock", [stubs], surface, name)
+    if is_microcks(document):
         refuse_bad_strings(document)
-        return _contract(name, content, beside)
-    raise Unreadable("neither OpenAPI, AsyncAPI, a Postman collection (2.0, 2.1) nor HAR")
+        return _import_stubs("Microcks", stubs_of_microcks({name: document}), surface, name)
+    raise Unreadable(
+        "neither OpenAPI, Swagger, AsyncAPI, a Postman collection, HAR, a mapping of WireMock nor "
+        "examples of Microcks"
+    )
 
 
-def _document(name: str, content: bytes) -> Any:
-    """Return the document of a JSON or YAML file; of YAML, only what the members are."""
+def convert_folder(name: str, files: Mapping[str, bytes], *, surface: str = "") -> Imported:
+    """Return the files that a folder of WireMock or Microcks becomes; raise Unreadable.
+
+    `files` are by their path in the folder: `mappings/**.json` (or `**.json` without any) and
+    `__files/**`, or documents of Microcks.
+    """
+    said: Counter[str] = Counter()
+    documents = dict(_stub_documents(files, said))
+    microcks = {path: each for path, each in documents.items() if is_microcks(each)}
+    if microcks:
+        found = _import_stubs("Microcks", stubs_of_microcks(microcks), surface, name)
+    elif documents:
+        stubs = stubs_of_wiremock(documents, lambda path: files.get(f"__files/{path}"))
+        found = _import_stubs("WireMock", [stubs], surface, name)
+    else:
+        raise Unreadable("no mapping of WireMock (mappings/*.json), no examples of Microcks in it")
+    found.left_out += said
+    return found
+
+
+def _stub_documents(files: Mapping[str, bytes], said: Counter[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the documents of a folder by their path; what is none is said."""
+    listed = sorted(path for path in files if path.lower().endswith(_DOCUMENTS))
+    mappings = [path for path in listed if path.startswith("mappings/")]
+    for path in mappings or [each for each in listed if not each.startswith("__files/")]:
+        try:
+            document, rest = _document(path, files[path])
+            if is_microcks(document):
+                refuse_bad_strings(document)
+        except Unreadable as error:
+            said[f"{path}:{error.line or 1}: {error.reason}"] += 1
+            continue
+        if is_wiremock(document) or is_microcks(document):
+            yield path, document
+        else:
+            said[f"{path}: neither a mapping of WireMock nor examples of Microcks"] += 1
+        if rest:
+            said[f"{path}: {rest}"] += 1
+
+
+def _document(name: str, content: bytes) -> tuple[Any, str]:
+    """Return the document of a JSON or YAML file, and what is said of text behind it.
+
+    Of YAML that is a contract, only what the members are.
+    """
     text = content.decode(errors="replace").removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "[") or name.lower().endswith((".json", ".har")):
-        raw = without_comments(text).encode()
-        return read_json(raw, max_bytes=MAX_RECORDING, any_string=True)
+        return _json_document(without_comments(text))
     if len(content) > MAX_DOCUMENT:
         raise Unreadable(f"larger than {MAX_DOCUMENT // 2**20} MiB")
-    return dict.fromkeys(read_tree(text, "x.yaml").pairs)
+    tree = read_tree(text, "x.yaml")
+    return (tree.plain() if "apiVersion" in tree.pairs else dict.fromkeys(tree.pairs)), ""
+
+
+def _json_document(text: str) -> tuple[Any, str]:
+    try:
+        return read_json(text.encode(), max_bytes=MAX_RECORDING, any_string=True), ""
+    except Unreadable as error:
+        if error.reason != EXTRA_DATA or not error.line or not error.column:
+            raise
+        line, column = error.line, error.column
+        end = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - 1
+    value = read_json(text[:end].encode(), max_bytes=MAX_RECORDING, any_string=True)
+    rest = text[end:]
+    what = "NUL bytes" if not rest.strip("\0 \t\r\n") else "text that is not read"
+    return value, f"{what} behind the document, from line {line} column {column}"
 
 
 def _without_envelope(document: Any) -> Any:
@@ -82,15 +162,27 @@ def _without_envelope(document: Any) -> Any:
     return inner if is_postman(inner) else document
 
 
+def _import_stubs(kind: str, apis: Sequence[Stubs], surface: str, source: str) -> Imported:
+    made = MockFiles()
+    for stubs in apis:
+        stubs.add_to(made, surface, source=source)
+    return _imported(kind, made, Counter())
+
+
 def _import_recording(kind: str, recording: Recording, surface: str, source: str) -> Imported:
     made = mock_files(recording.calls, surface, source=source)
+    return _imported(kind, made, recording.left_out)
+
+
+def _imported(kind: str, made: MockFiles, left_out: Counter[str]) -> Imported:
+    left_out = left_out + made.left_out
     if not made.files:
-        reasons = [f"{reason} ({count} times)" for reason, count in recording.left_out.items()]
+        reasons = [f"{reason} ({count} times)" for reason, count in left_out.items()]
         why = f"; left out: {', '.join(reasons)[:500]}" if reasons else ""
         raise Unreadable(f"nothing was found in it that can be a mock{why}")
     files = {path: text.encode() for path, text in made.files.items()}
     found = _check(Imported(kind=kind, files=files, examples=made.examples))
-    found.left_out = recording.left_out + made.left_out
+    found.left_out = left_out
     return found
 
 

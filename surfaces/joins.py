@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Final
 
 from surfaces.contracts import Contract, ContractOperation, Sources, identifier
-from surfaces.mock_files.contract_names import ContractName
+from surfaces.mock_files.contract_names import ContractName, grpc_names
 from surfaces.mock_files.metadata_files import INVALID, MetadataFile
-from surfaces.model import adapter_of
+from surfaces.model import SHARED_ROUTES, Adapter, adapter_of
 
 AMBIGUOUS: Final = "mock_contract_ambiguous"
+TWICE: Final = "mock_duplicate_operation"
 DEFAULT_SURFACE: Final = "default"
 _TEMPLATE: Final = re.compile(r"\{[^{}]*\}")
 _SEPARATORS: Final = re.compile(r"[-_]")
@@ -44,6 +46,25 @@ class OperationIndex:
             self.by_id.setdefault(fold_id(each.operation_id), each)
             self.by_route.setdefault((each.method, _TEMPLATE.sub("{}", each.path)), each)
             self.order[id(each)] = number
+        if adapter_of(self.contract.protocol) == "grpc":
+            for each in self.contract.operations:
+                self.by_route.setdefault((each.method, f"/{each.path}"), each)
+                for name in grpc_names(each.path):
+                    self.by_id.setdefault(fold_id(name), each)
+
+    def route(self, operation: ContractOperation) -> tuple[str, ...]:
+        """Return what no two operations of a surface may share."""
+        shares = self.contract.protocol in SHARED_ROUTES or self.adapter == "async"
+        own = operation.operation_id if shares else ""
+        return (self.adapter, operation.method, _TEMPLATE.sub("{}", operation.path), own)
+
+    def routes(self) -> Iterator[tuple[tuple[str, ...], ContractOperation]]:
+        for each in self.contract.operations:
+            yield self.route(each), each
+
+    @property
+    def adapter(self) -> Adapter:
+        return adapter_of(self.contract.protocol)
 
     def find(self, mock: MetadataFile) -> ContractOperation | None:
         """Return the operation of a mock: the one that it names, by id, otherwise by route."""
@@ -105,6 +126,7 @@ class Joins:
             self._choose(mock, found, sure) for mock, found in zip(mocks, listed, strict=True)
         ]
         self.homes = self._homes()
+        self._part_versions()
         self.joined = [
             join or Join(self._contract_of(mock))
             for mock, join in zip(mocks, self._found, strict=True)
@@ -171,6 +193,39 @@ class Joins:
             homes[index.number] = home
             protocols.setdefault(home, index.contract.protocol)
         return homes
+
+    def _part_versions(self) -> None:
+        """Give a contract whose routes its surface has of another one a surface of its own.
+
+        Such contracts are two versions or forms of one API. Those of mocks stay.
+        """
+        joined = {match.index.number for match in self._found if match}
+        named = {mock.names.file for mock in self._mocks}
+        mocked = {each.number for each in self._indexes if each.contract.path in named} | joined
+        taken: dict[tuple[str, ...], str] = {}
+        for index in sorted(self._indexes, key=lambda each: each.number not in mocked):
+            home = self.homes[index.number]
+            routes = {(home, *route): each for route, each in index.routes()}
+            twice = next((each for route, each in routes.items() if route in taken), None)
+            if twice is not None and index.number not in mocked:
+                first = taken[home, *index.route(twice)]
+                own = self.homes[index.number] = self._free_home(index)
+                detail = (
+                    f'the surface "{home}" has {twice.method} {twice.path[:200]} of {first}; the '
+                    f'operations of this contract are on the surface "{own}"'
+                )
+                path = index.contract.path
+                self._sources.warnings.add_at(TWICE, detail, path, twice.line, twice.column)
+                routes = {(own, *route): each for route, each in index.routes()}
+            for route in routes:
+                taken.setdefault(route, index.contract.path)
+
+    def _free_home(self, index: OperationIndex) -> str:
+        taken = {*self.homes.values(), *(mock.surface for mock in self._mocks)}
+        name = identifier(index.contract.name, DEFAULT_SURFACE)[:120]
+        numbered = (f"{name}-{number}" for number in count(2))
+        others = map(identifier, index.contract.other_names)
+        return next(each for each in chain(others, numbered) if each not in taken)
 
     def _mocked_home(self, index: OperationIndex, protocols: Mapping[str, str]) -> str:
         contract = index.contract

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import threading
+from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 from weakref import ref
 
 import msgspec
@@ -21,6 +22,7 @@ from readers import Unreadable
 from surfaces.trees import read_tree, without_comments
 
 MAX_REFERENCES: Final = 32  # that lead to one another
+MAX_SCHEMAS: Final = 300_000  # that are compiled of a suite
 MAX_DECODED: Final = 32 * 2**20  # characters of the documents whose values are kept
 _SAMPLES: Final = 300  # that are kept of a suite
 _MAX_SAMPLE: Final = 32 * 2**10  # characters
@@ -61,6 +63,8 @@ class JsonDocuments:
         self.encoded: dict[str, bytes] = {}  # of YAML, since JSON is read many times as fast
         self.decoded: dict[str, object] = {}
         self.samples: dict[tuple[str, str, str], str] = {}  # by file, reference and media type
+        self.schemas: dict[tuple[str, str, str], Any] = {}  # by file, $ref, use
+        self.schema_budget = MAX_SCHEMAS
 
     def value(self, path: str) -> Any:
         """Return a document, None if there is none or it cannot be read."""
@@ -97,6 +101,21 @@ class JsonDocuments:
             place = self._target(reference, place.file)
         return Located(None, place.file)
 
+    def external_value(self, example: Located) -> bytes | None:
+        """Return what `externalValue` leads to: a data URL, or a file of the suite; else None.
+
+        Nothing is fetched.
+        """
+        address = example.get("externalValue").value
+        if not isinstance(address, str):
+            return None
+        if address[:5].lower() == "data:":
+            head, _, data = address[5:].partition(",")
+            content = unquote_to_bytes(data)
+            return decode_base64(content) if head.lower().endswith(";base64") else content
+        path = posixpath.join(posixpath.dirname(example.file), unquote(address.partition("#")[0]))
+        return self.files.get(posixpath.normpath(path))
+
     def _target(self, reference: str, file: str) -> Located:
         named, _, pointer = reference.partition("#")
         if "://" in named:
@@ -107,6 +126,14 @@ class JsonDocuments:
         for part in pointer.split("/")[1:]:
             value = _child(value, unquote(part).replace("~1", "/").replace("~0", "~"))
         return Located(value, file)
+
+
+def decode_base64(text: bytes) -> bytes | None:
+    """Return the bytes of a text in base64, None for another text."""
+    try:
+        return b64decode(b"".join(text.split()), validate=True)
+    except ValueError:
+        return None
 
 
 def _child(value: Any, key: str) -> Any:

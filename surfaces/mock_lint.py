@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kernel.errors import FileWarning
 from readers.diagnostics import Diagnostic, Severity
+from surfaces.contract_checks import unchecked_parts
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
 from surfaces.contract_examples.schema_checks import Problem, is_of_type, problems
 from surfaces.json_documents import Located
@@ -33,6 +34,8 @@ IMPOSSIBLE: Final = "mock_impossible_condition"
 BREAKS: Final = "mock_breaks_contract"
 UNDECLARED: Final = "mock_not_in_contract"
 TEXT: Final = "mock_example_is_text"
+UNCHECKED: Final = "contract_not_checked"
+UNREAD: Final = "mock_example_not_read"
 MAX_PROBLEMS: Final = 5  # of one example
 # what makes an operation answer 500, or an example vanish
 _ERRORS: Final = ("mock_metadata_invalid", "mock_examples_invalid", "cue_unsupported")
@@ -82,6 +85,13 @@ class _Lint:
             file = mock.mock_path or mock.metadata_path
             yield Diagnostic(code=UNDECLARED, severity="warning", message=detail[:400], file=file)
         yield from self._check_texts()
+        if self.contract is not None:
+            for where, reason in islice(unchecked_parts(self.contract), MAX_PROBLEMS):
+                detail = f"{self.operation.operation_id}: {where} is not checked whole: {reason}"
+                file = self.contract.path
+                yield Diagnostic(
+                    code=UNCHECKED, severity="warning", message=detail[:600], file=file
+                )
         for exchange in self.operation.exchanges:
             yield from self._dead(exchange)
             if mock.dispatcher in ("example", "random") or mock.rules is None:
@@ -91,7 +101,7 @@ class _Lint:
             yield from self._check_response(exchange)
 
     def _check_texts(self) -> Iterator[Diagnostic]:
-        """Yield the examples of an OpenAPI document that are answered as one text."""
+        """Yield the examples of an OpenAPI document that are answered as a text, or not at all."""
         if self.contract is None or has_own_answers(self.operation):
             return
         for each in self.contract.unread_texts():
@@ -100,6 +110,9 @@ class _Lint:
                 f"though its schema wants an object or array: {each.reason}"
             )
             yield Diagnostic(code=TEXT, severity="warning", message=detail[:600], file=each.file)
+        for each in self.contract.unread_values():
+            detail = f"the example at {each.pointer[:300]} is not answered: {each.reason}"
+            yield Diagnostic(code=UNREAD, severity="warning", message=detail[:600], file=each.file)
 
     def _at(
         self, exchange: Exchange, code: str, message: str, severity: Severity = "warning"
@@ -130,8 +143,11 @@ class _Lint:
         """Return why no request can fulfil a condition, "" if one may."""
         source, param, value = condition.source, condition.param, condition.value
         shown = f"{source} {param}"
-        for other in exchange.when:
-            if (other.source, other.param) == (source, param) and other.value != value:
+        if condition.alternative or condition.negated or condition.operator == "absent":
+            return ""
+        for other in exchange.when if condition.is_equality else ():
+            same = (other.source, other.param) == (source, param) and not other.alternative
+            if same and other.is_equality and other.value != value:
                 return f'{shown} cannot be both "{value[:40]}" and "{other.value[:40]}"'
         if self.operation.mock.adapter == "rest":
             if source == "path" and param not in _PARAMETER.findall(self.operation.path):
@@ -143,6 +159,8 @@ class _Lint:
     def _outside_schema(self, condition: Condition) -> str:
         """Return why a declared parameter cannot have the value."""
         if self.contract is None or condition.source not in ("path", "query", "header"):
+            return ""
+        if not condition.is_equality:
             return ""
         for place in self.contract.request().parameters:
             name = place.value["name"]

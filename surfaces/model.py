@@ -6,18 +6,25 @@ them; `documents` has their wire form. (reference: control-plane 6.2, 6.3, 9, 18
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Final, Literal, Protocol
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
 FallbackMode = Literal["static", "example", "proxy"]
+ValidateMode = Literal["off", "warn", "enforce"]
 ADAPTERS: Final = ("rest", "grpc", "async")
 DISPATCHERS: Final = ("example", "script", "sequence", "random")
 FALLBACK_MODES: Final = ("static", "example", "proxy")
+VALIDATE_MODES: Final = ("off", "warn", "enforce")
 PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
-CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "state")
+CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "cookie", "state")
+OPERATORS: Final = ("equals", "matches", "contains", "absent", "in", "gt", "gte", "lt", "lte")
+SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
 JsonScalar = str | int | float | bool | None
 
 
@@ -81,24 +88,76 @@ class ValueNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A part of `when`: what stands at `param` of `source` must equal `value`."""
+    """A part of `when`: what stands at `param` of `source` must suit `operator` and `value`.
+
+    `value` is a text, for `in` a JSON array of texts, for `absent` `true` or `false`. `syntax` is
+    that of a query in `param` (`jsonPath`, `xpath`), otherwise "". Of the conditions that have an
+    `alternative`, counted from 1, all of one number must hold; those of 0 always must.
+    """
 
     source: str
     param: str
     value: str
+    operator: str = "equals"
+    negated: bool = False
+    syntax: str = ""
+    alternative: int = 0
+
+    @property
+    def is_equality(self) -> bool:
+        """Return whether exactly one text suits it."""
+        return self.operator == "equals" and not (self.negated or self.syntax)
+
+    @property
+    def sample(self) -> str | None:
+        """Return a value that suits it, None where none is known."""
+        if self.negated or self.syntax or self.operator in ("absent", "matches"):
+            return None
+        if self.operator == "in":
+            return str(json.loads(self.value)[0])
+        step = {"gt": 1, "lt": -1}.get(self.operator)
+        return str(math.floor(float(self.value)) + step) if step else self.value
+
+
+def alternatives_of(conditions: Sequence[Condition]) -> list[tuple[Condition, ...]]:
+    """Return the sets of conditions of which one must hold: one, but for `anyOf`."""
+    numbers = sorted({each.alternative for each in conditions if each.alternative})
+    return [
+        tuple(each for each in conditions if each.alternative in (0, number))
+        for number in numbers or [0]
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """Headers and body in literal form, in schema form (`*_node`), or mixed.
 
-    `body` is None without a literal body.
+    `body` is None without a literal body, `content` holds the bytes of one that is no text.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str | None = None
+    content: bytes | None = None
     headers_node: ValueNode | None = None
     body_node: ValueNode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractPlace:
+    """What in a contract an example is made from.
+
+    `response` is the key of `responses` (`404`, `4XX`, `default`), `media_type` the key of its
+    content, which may be a range, and `example` the name there. `is_on_request`: only callers
+    that ask for it get it. `fresh` makes another body by the schema, None where there is none.
+    """
+
+    response: str
+    media_type: str = ""
+    example: str = ""
+    is_on_request: bool = False
+    fresh: Callable[[Random], str | bytes | None] = field(
+        default=lambda _randomness: None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +175,7 @@ class Exchange:
     status: str = "200"
     media_type: str = ""
     line: int = 0
+    declared: ContractPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +244,7 @@ Rules = SequenceRules | RandomRules | ScriptRules
 class Mock:
     """How an operation is simulated.
 
+    `validate` is how calls are checked against the contract, None where no file says so.
     `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
     `metadata_path` are "" for an operation of a contract that has no mock.
     """
@@ -195,6 +256,7 @@ class Mock:
     dispatcher_rules: str = ""
     rules: Rules | None = None
     delay_ms: int = 0
+    validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
     state: StateRules | None = None

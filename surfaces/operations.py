@@ -13,11 +13,10 @@ from urllib.parse import quote
 from surfaces.contracts import Contract, ContractOperation
 from surfaces.curl import curl_command
 from surfaces.mock_files.metadata_files import MetadataFile, with_metadata
-from surfaces.model import Adapter, Exchange, Mock, Operation, adapter_of
+from surfaces.model import SHARED_ROUTES, Adapter, Exchange, Mock, Operation, adapter_of
 from surfaces.samples import SampleBudget, Sampler
 
 PROTOCOLS: Final = {"rest": "REST", "grpc": "gRPC", "async": "Async"}
-_SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # many operations at one method and path
 _TEMPLATE: Final = re.compile(r"\{[^{}]*\}")
 _RUNTIME: Final = re.compile(r"/mocks/(?:rest|grpc|async)/[^/]+/[^/?#]+(/[^?#]*)?")
 _SAFE_IN_PATH: Final = "/{}:@!$&'()*+,;=-._~%"
@@ -86,7 +85,7 @@ class OperationCandidate:
 
     def route(self, operation: Operation) -> tuple[str, ...]:
         """Return what no two operations of a surface may share."""
-        shares = self.protocol in _SHARED_ROUTES or self.adapter == "async"
+        shares = self.protocol in SHARED_ROUTES or self.adapter == "async"
         own = operation.operation_id if shares and self.found else ""
         path = _TEMPLATE.sub("{}", operation.path)
         return (operation.mock.adapter, operation.method, path, own)
@@ -176,6 +175,7 @@ def _mock(candidate: OperationCandidate, resolver_url: str, runtime_url: str) ->
         dispatcher_rules=mock.rules_text,
         rules=mock.rules,
         delay_ms=mock.delay_ms,
+        validate=mock.validate,
         constraints=mock.constraints,
         fallback=mock.fallback,
         state=mock.state,

@@ -40,7 +40,7 @@ class Warnings:
             self._left_out += 1
             return
         warning = FileWarning(
-            code=code, detail=detail, file=file, line=line or None, column=column or None
+            code=code, detail=detail, file=file or None, line=line or None, column=column or None
         )
         self._found[warning] = None
 
@@ -78,7 +78,9 @@ def without_comments(text: str) -> str:
 
 
 def tree_of(value: Any, *, at: Tree = NOTHING) -> Tree:
-    """Return the tree of a plain value, placed at `at`."""
+    """Return the tree of a plain value, placed at `at`; trees in it stay as they are."""
+    if isinstance(value, Tree):
+        return value
     line, column = at.line, at.column
     if isinstance(value, dict):
         pairs = {key: tree_of(item, at=at) for key, item in value.items()}
@@ -90,10 +92,9 @@ def tree_of(value: Any, *, at: Tree = NOTHING) -> Tree:
             line=line,
             column=column,
         )
-    if value is None:
-        return Tree(kind=Kind.NULL, line=line, column=column)
-    if isinstance(value, str):
-        return Tree(kind=Kind.STRING, text=value, line=line, column=column)
+    if value is None or isinstance(value, str):
+        kind = Kind.NULL if value is None else Kind.STRING
+        return Tree(kind=kind, text=value or "", line=line, column=column)
     kind = Kind.BOOL if isinstance(value, bool) else Kind.NUMBER
     return Tree(kind=kind, text=json.dumps(value), line=line, column=column)
 

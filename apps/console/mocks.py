@@ -47,6 +47,7 @@ def explanation(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) ->
     nearest = document.get("error", {}).get("nearest")
     return {
         "explained": document,
+        "candidates": mock_display.candidates(document),
         "verdict": mock_display.verdict(document),
         "state": sorted(document.get("state", {}).items()),
         "transition": mock_display.transition_words(transition) if transition else "",

@@ -17,6 +17,7 @@ from apps.mocks.services.inspection import (
     remove_state,
 )
 from apps.mocks.services.spaces import forget_spaces, reset_space, wait_until_ready
+from mocks.engine.documents import requirement, requirement_words
 from mocks.engine.inspection import CallFilter, ExplainedCall
 from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
 from mocks.model.calls import CallOutcome, JournalEntry, parse_body

@@ -61,7 +61,9 @@ class MockParts:
         )
         self.scripts = ScriptPool()
         self.proxy = LazyProxy(allowed=conf.proxy_networks(), is_own_secret=is_own_secret)
-        self.engine = Engine(state=self.state, scripts=self.scripts, proxy=self.proxy)
+        self.engine = Engine(
+            state=self.state, scripts=self.scripts, proxy=self.proxy, validate=conf.validate_mode()
+        )
 
     async def close(self) -> None:
         """Send what waits for Redis and release connections, threads and processes."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from kernel.addresses import Network
+from surfaces.model import ValidateMode
 
 _MAX_PORT: Final = 65535
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -26,6 +27,11 @@ def proxy_networks() -> tuple[Network, ...]:
         return tuple(map(ip_network, settings.MOCK_PROXY_ALLOW_CIDRS))
     except ValueError as error:
         raise ImproperlyConfigured(f"MOCK_PROXY_ALLOW_CIDRS: {error}") from None
+
+
+def validate_mode() -> ValidateMode:
+    """Return how calls are checked against their contract where no file of a suite says so."""
+    return cast("ValidateMode", settings.MOCK_VALIDATE)
 
 
 def own_secrets() -> frozenset[str]:

@@ -59,4 +59,5 @@ def mocks_in_front(application: Application) -> Application:
         else:
             await application(scope, receive, send)
 
+    with_mocks.answer_early = serve.answer_early  # type: ignore[attr-defined]  # see kernel.prepared_answers
     return with_mocks

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypeAlias, TypedDict
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from kernel import clock
 from kernel.errors import FieldErrorDocument
 from kernel.wire_types import Count, Instant, Ordinal, one_of
 from mocks.model.calls import CallOutcome, JournalEntry
 from mocks.model.ports import Counter, StateRecord
-from surfaces.model import CONDITION_SOURCES
+from surfaces.documents import ConditionTerms
 
 
 class RecordDocument(TypedDict):
@@ -49,6 +50,9 @@ class CallDocument(TypedDict):
     nearest: NotRequired[
         Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
     ]
+    contractErrors: NotRequired[
+        Annotated[list[FieldErrorDocument], "how call and answer break the contract"]
+    ]
 
 
 class ExplainedConstraint(TypedDict):
@@ -59,14 +63,12 @@ class ExplainedConstraint(TypedDict):
     detail: NotRequired[str]
 
 
-_Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
-_From = TypedDict("_From", {"from": _Source})
+class ExplainedCondition(ConditionTerms):
+    """A condition of an example; `actual` is the value that is there, if any.
 
+    A query may find several: then it is the JSON of the first ten.
+    """
 
-class ExplainedCondition(_From):
-    """A condition of an example; `actual` is the value that is there, if any."""
-
-    param: str
     expected: str
     actual: NotRequired[str]
     ok: bool
@@ -91,10 +93,13 @@ class ExplainedTransition(TypedDict):
 
 
 class ExplainedResponse(TypedDict):
+    """The answer; one that is no text is in `bodyBase64`, too."""
+
     status: Count
     mediaType: str
     headers: dict[str, list[str]]
     body: str
+    bodyBase64: NotRequired[str]
     delayMillis: Count
     grpcStatus: NotRequired[int]
 
@@ -122,11 +127,43 @@ class Explanation(ExplainedOutcome):
     candidates: list[ExplainedCandidate]
     dispatcher: str
     schemaErrors: list[FieldErrorDocument]
+    contractErrors: NotRequired[list[FieldErrorDocument]]
     chosen: NotRequired[str]
     fallback: NotRequired[str]
     stateKey: NotRequired[str]
     state: NotRequired[dict[str, str]]
     transition: NotRequired[ExplainedTransition]
+
+
+def requirement(condition: Mapping[str, Any], show: Callable[[str], str] = repr) -> str:
+    """Return `query q must be 'x'` of an explained condition, `header x must not match 'a.*'`."""
+    text = f"{condition['from']} {condition['param']} {requirement_words(condition)}"
+    has_value = condition.get("operator") != "absent"
+    return f"{text} {show(condition['expected'])}" if has_value else text
+
+
+def requirement_words(condition: Mapping[str, Any]) -> str:
+    """Return what stands between place and value: `must be`, `must not match`, `must be absent`."""
+    operator, is_opposite = condition.get("operator", "equals"), bool(condition.get("not"))
+    if operator == "absent":
+        is_there = (condition["expected"] == "true") == is_opposite
+        return "must be there" if is_there else "must be absent"
+    return f"must{' not' if is_opposite else ''} {_WORDS[operator]}"
+
+
+_WORDS: Final[Mapping[str, str]] = {
+    "equals": "be", "matches": "match", "contains": "contain", "in": "be one of",
+    "gt": "be greater than", "gte": "be at least", "lt": "be less than", "lte": "be at most",
+}  # fmt: skip
+
+
+def encoded_body(body: bytes) -> str:
+    """Return a body that is no text in base64, "" for a text."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return b64encode(body).decode()
+    return ""
 
 
 def record_document(record: StateRecord) -> RecordDocument:
@@ -171,4 +208,6 @@ def call_document(entry: JournalEntry) -> CallDocument:
         document["stepId"] = entry.step_id
     if entry.nearest is not None:
         document["nearest"] = entry.nearest
+    if entry.contract_errors:
+        document["contractErrors"] = list(entry.contract_errors)
     return document

@@ -16,6 +16,7 @@ from mocks.engine.documents import (
     ExplainedResponse,
     ExplainedTransition,
     Explanation,
+    encoded_body,
 )
 from mocks.engine.engine import Engine
 from mocks.engine.nearest import MAX_SHOWN, condition_document
@@ -24,6 +25,7 @@ from mocks.engine.transitions import NO_STATE, LookedUp, look_up
 from mocks.model.calls import MockAnswer, MockRequest
 from mocks.model.ports import Counter, ProxyAnswer, StateRecord, StateStore
 from mocks.templates.scope import Scope
+from surfaces.model import alternatives_of
 
 MAX_BODY: Final = 256 * 2**10  # characters of the response
 _INVALID: Final = "mock_request_invalid"
@@ -53,6 +55,8 @@ async def explain(
         "dispatcher": operation.dispatcher,
         "schemaErrors": list(answer.errors) if answer.error_code == _INVALID else [],
     }
+    if answer.contract_errors:
+        document["contractErrors"] = list(answer.contract_errors)
     if answer.example and not answer.fallback:
         document["chosen"] = answer.example
     if answer.fallback:
@@ -105,24 +109,29 @@ def _candidates(
 ) -> list[ExplainedCandidate]:
     """Return the examples in the order in which the dispatcher considers them."""
     candidates = tables.candidates
-    values = candidates.values(request, state)
+    compare = candidates.compare(request, state)
     listed: Sequence[Candidate] = candidates.listed
     if operation.dispatcher == "example":
-        listed = sorted(listed, key=lambda each: -len(set(each.exchange.when)))
+        listed = sorted(listed, key=lambda each: -_size(each))
     documents: list[ExplainedCandidate] = []
     for each in listed:
-        conditions = [
-            condition_document(*one) for one in candidates.conditions_with_values(each, values)
-        ]
+        alternatives = compare(each)
+        conditions = {one.condition: one for compared in alternatives for one in compared}
         documents.append(
             {
                 "name": each.name,
                 "order": each.order + 1,
-                "conditions": conditions,
-                "matched": all(one["ok"] for one in conditions),
+                "conditions": [condition_document(one) for one in conditions.values()],
+                "matched": not each.is_on_request
+                and any(all(one.holds for one in compared) for compared in alternatives),
             }
         )
     return documents
+
+
+def _size(candidate: Candidate) -> int:
+    """Return how many conditions an example has, of alternatives that of the largest."""
+    return max(len(set(each)) for each in alternatives_of(candidate.exchange.when))
 
 
 def _transition(
@@ -161,6 +170,8 @@ def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
         "body": answer.body[: MAX_BODY * 4].decode(errors="replace")[:MAX_BODY],
         "delayMillis": answer.delay_ms,
     }
+    if encoded := encoded_body(answer.body):
+        response["bodyBase64"] = encoded[:MAX_BODY]
     if answer.grpc_status is not None:
         response["grpcStatus"] = answer.grpc_status
     return {"response": response}
@@ -173,6 +184,10 @@ class _UnchangedState:
     store: StateStore
     is_hidden: bool
     changes: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+
+    @property
+    def waits(self) -> bool:
+        return self.store.waits
 
     async def read(self, space: str, key: str) -> StateRecord | None:
         return None if self.is_hidden else await self.store.read(space, key)

@@ -45,7 +45,7 @@ class ExplainedCall:
             query=query,
             params=params,
             raw_body=self.raw_body,
-            raw_query=urlencode(query),
+            raw_query="&".join(filter(None, (urlencode(self.query), self.path.partition("?")[2]))),
         )
 
     @property
@@ -82,10 +82,11 @@ def locate_call(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOper
         raise InvalidInput("name the operation by operationId, or by method and path")
     method = call.method.upper()
     found = surface.route(method, call.path_only)
-    if found is None:
-        raise OperationNotFound(f"no operation of {call.surface_id} answers {method} {call.path}")
-    operation, params = found
-    return operation, call.request(method, call.path_only, params)
+    if found is not None:
+        return found[0], call.request(method, call.path_only, found[1])
+    if operation := surface.find(call.path_only, "grpc"):  # as the journal names its call
+        return operation, call.request(method, f"/{operation.operation.path.lstrip('/')}", {})
+    raise OperationNotFound(f"no operation of {call.surface_id} answers {method} {call.path}")
 
 
 def _by_id(surface: CompiledSurface, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:

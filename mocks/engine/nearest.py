@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mocks.engine.dispatch import Candidate
+from mocks.engine.dispatch import Candidate, Compared
 from mocks.engine.documents import ExplainedCondition
 from mocks.engine.routes import MAX_SEGMENTS, segments
 from mocks.engine.tables import CompiledOperation, CompiledSurface
 from mocks.model.calls import MockRequest
+from mocks.model.paths import json_text
 from mocks.model.ports import StateRecord
-from surfaces.model import Condition
+from surfaces.documents import condition_terms
 
 MAX_CONDITIONS: Final = 1_000  # that are compared
 MAX_LISTED: Final = 50  # conditions that do not hold
@@ -42,36 +43,41 @@ def nearest_example(
     Of equals, the one with the fewest that do not, then the first in the file.
     """
     candidates = operation.tables.candidates
-    values = candidates.values(request, state)
+    compare = candidates.compare(request, state)
     best: tuple[int, int] | None = None
     found: tuple[Candidate, list[ExplainedCondition]] | None = None
     room = MAX_CONDITIONS
     for each in candidates.listed:
-        compared = candidates.conditions_with_values(each, values)
-        failing = [(rule, actual) for rule, actual in compared if actual != rule.value]
-        rank = (len(compared) - len(failing), -len(failing))
-        if best is None or rank > best:
-            best = rank
-            found = (each, [condition_document(*one, redact=True) for one in failing[:MAX_LISTED]])
-        room -= len(compared) + 1
+        for compared in compare(each):
+            failing = [one for one in compared if not one.holds]
+            rank = (len(compared) - len(failing), -len(failing))
+            if best is None or rank > best:
+                best = rank
+                found = (
+                    each,
+                    [condition_document(one, redact=True) for one in failing[:MAX_LISTED]],
+                )
+            room -= len(compared) + 1
         if room < 0:
             break
     return {"example": found[0].name, "conditions": found[1]} if found else None
 
 
-def condition_document(
-    condition: Condition, actual: str | None, *, redact: bool = False
-) -> ExplainedCondition:
-    """Return a condition and the value that is there; `redact` hides credentials of headers."""
-    hides = redact and condition.source == "header" and is_credential(condition.param)
+def condition_document(compared: Compared, *, redact: bool = False) -> ExplainedCondition:
+    """Return a condition and the value that is there; `redact` hides credentials."""
+    condition, texts = compared.condition, compared.texts
+    is_hidden = redact and (
+        condition.source == "cookie"
+        or (condition.source == "header" and is_credential(condition.param))
+    )
+    actual = texts[0] if len(texts) == 1 else json_text([each[:MAX_SHOWN] for each in texts[:10]])
     document: ExplainedCondition = {
-        "from": condition.source,
-        "param": condition.param,
+        **condition_terms(condition),
         "expected": condition.value,
-        "actual": _REDACTED if hides else (actual or "")[:MAX_SHOWN],
-        "ok": actual == condition.value,
+        "actual": _REDACTED if is_hidden else actual[:MAX_SHOWN],
+        "ok": compared.holds,
     }
-    if actual is None:
+    if not texts:
         del document["actual"]
     return document
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from kernel.errors import PlatformError
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
+from mocks.negotiation.charsets import charset_of, recode
+from mocks.templates.coercions import body_text
 from mocks.templates.scope import AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import JSON, BodyTemplate, TextTemplate
-from mocks.templates.values import body_text, compile_node, reads_state, varies
+from mocks.templates.values import compile_node, reads_state, varies
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
@@ -62,7 +64,8 @@ def media_type_of(body: bytes) -> str:
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return "text/plain; charset=utf-8"
+        is_text = b"\0" not in body and not body.decode(errors="replace").count("\ufffd")
+        return "text/plain; charset=utf-8" if is_text else "application/octet-stream"
     return JSON
 
 
@@ -113,16 +116,18 @@ class _NodeBody:
 class Response:
     """Makes the answers of an example or a static fallback.
 
-    `constant` is the answer if no request decides it: shared, not to be changed.
+    `constant` is the answer if no request decides it: shared, not to be changed. `media_type` is
+    "" if a request decides it. `counters` are those that its templates count.
     """
 
     __slots__ = (
-        "_body", "_body_type", "_fixed_headers", "_fixed_status", "_headers", "_media_type",
-        "_parts", "_status", "constant", "reads_state",
+        "_body", "_body_type", "_charset", "_fixed_headers", "_fixed_status", "_headers",
+        "_media_type", "_parts", "_status", "constant", "counters", "media_type", "reads_state",
     )  # fmt: skip
 
     def __init__(self, parts: ResponseParts, names: Names) -> None:
         """Compile; raise TemplateInvalid."""
+        names = replace(names, counters=set())
         self._parts = parts
         self._headers, media_type = _headers(parts, names)
         self._media_type = TextTemplate(media_type, names)
@@ -132,6 +137,8 @@ class Response:
             _status(self._status.constant) if self._status.constant is not None else None
         )
         self._body_type = self._body.media_type
+        is_text = parts.message.content is None
+        self._charset = charset_of(self._media_type.constant or "") if is_text else ""
         self._fixed_headers: tuple[tuple[str, str], ...] | None = None
         if all(each.constant is not None for _, each in self._headers):
             self._fixed_headers = self._render_headers(_NO_CALL)
@@ -139,7 +146,10 @@ class Response:
             self._fixed_status, self._fixed_headers, self._media_type.constant, self._body.constant,
         )  # fmt: skip
         self.constant = None if None in fixed else self.answer(_NO_CALL)
+        known = self.constant.media_type if self.constant else self._media_type.constant
+        self.media_type = known or self._body_type
         self.reads_state = _reads_state(parts)
+        self.counters = frozenset(names.counters)
 
     def answer(self, scope: Scope) -> MockAnswer:
         """Return a new answer; raise AnswerTooLarge, NotOfType or StatusInvalid.
@@ -168,13 +178,19 @@ class Response:
             status=status,
             media_type=media_type or self._body_type or media_type_of(body),
             headers=headers,
-            body=body,
+            body=recode(body, self._charset) if self._charset else body,
             outcome=parts.outcome,
             example=parts.example,
             fallback=parts.fallback,
             delay_ms=parts.delay_ms,
             grpc_status=grpc_status,
         )
+
+    def encode(self, body: str | bytes) -> bytes:
+        """Return another body as this response sends it, in its charset."""
+        if isinstance(body, bytes):
+            return body
+        return body.encode(self._charset or "utf-8", errors="replace")
 
     def _render_headers(self, scope: Scope) -> tuple[tuple[str, str], ...]:
         headers, room = [], MAX_HEADERS
@@ -212,7 +228,22 @@ def _headers(parts: ResponseParts, names: Names) -> tuple[list[tuple[str, _Heade
     return [each for each in found.values() if HEADER_NAME.fullmatch(each[0])], media_type
 
 
-def _body(message: Message, names: Names) -> BodyTemplate | _NodeBody:
+class _Content:
+    """A body of bytes, with the face of a template."""
+
+    __slots__ = ("constant", "media_type")
+
+    def __init__(self, content: bytes) -> None:
+        self.constant = content
+        self.media_type = ""
+
+    def render(self, _scope: Scope) -> bytes:
+        return self.constant
+
+
+def _body(message: Message, names: Names) -> BodyTemplate | _NodeBody | _Content:
+    if message.content is not None:
+        return _Content(message.content)
     if message.body is None and message.body_node is not None:
         return _NodeBody(message.body_node, names)
     return BodyTemplate(message.body or "", names)

@@ -81,6 +81,10 @@ class Routes(Generic[T]):
         found = self._literal.get((method, path)) or self._walk(method, path)
         return self.find("GET", path) if found is None and method == "HEAD" else found
 
+    def methods_at(self, path: str) -> tuple[str, ...]:
+        """Return the methods that have a target at a raw path."""
+        return tuple(method for method in self._roots if self._walk(method, path) is not None)
+
     def _walk(self, method: str, path: str) -> tuple[T, dict[str, str]] | None:
         root = self._roots.get(method)
         if root is None:

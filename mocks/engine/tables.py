@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
+
+from graphql import GraphQLSchema
 
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
@@ -13,14 +15,26 @@ from mocks.engine.responses import Response, ResponseParts
 from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
 from mocks.engine.validation import Constraint, RequestSchema
-from mocks.model.calls import CallOutcome, MockAnswer
+from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, with_vary
+from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
+from mocks.negotiation.prefer import PREFER, QUERY_MARK
+from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
-from mocks.templates.templates import TemplateInvalid
 from surfaces import examples_of
-from surfaces.model import Exchange, Fallback, Message, Operation, Surface
+from surfaces.contract_checks import OperationChecks, checks_of
+from surfaces.mock_files.contract_names import grpc_names
+from surfaces.model import (
+    Exchange,
+    Fallback,
+    Message,
+    Operation,
+    Surface,
+    has_own_answers,
+)
 
+SHARED_ADDRESSES: Final = ("graphql", "soap")
 _FALLBACK_STATUS: Final = "400"
 
 
@@ -48,6 +62,9 @@ class CompiledSpace:
             "repository": content.repository,
         }
         self.execution = {"id": name.execution_id}
+        self.schemas: dict[
+            str, GraphQLSchema | None
+        ] = {}  # of GraphQL, by the path of the contract
 
 
 class CompiledSurface:
@@ -68,6 +85,8 @@ class CompiledSurface:
         made: Routes[CompiledOperation] = Routes()
         for each in self.routed:
             made.add(each.operation.method, each.operation.path, each)
+            if each.protocol == "graphql":
+                made.add("GET", each.operation.path, each)
         return made
 
     @cached_property
@@ -91,6 +110,9 @@ class CompiledSurface:
         for attribute in ("operation_id", "name", "path"):
             for each in self.operations.values():
                 made.setdefault((each.adapter, getattr(each.operation, attribute)), each)
+        for each in self.operations.values():
+            for name in grpc_names(each.operation.path) if each.adapter == "grpc" else ():
+                made.setdefault(("grpc", name), each)
         return made
 
     def route(self, method: str, path: str) -> tuple[CompiledOperation, dict[str, str]] | None:
@@ -98,8 +120,11 @@ class CompiledSurface:
         return self.routes.find(method, path or "/")
 
     def find(self, text: str, adapter: str) -> CompiledOperation | None:
-        """Return the operation of an adapter by its id, otherwise by its decoded name."""
-        return self._named.get((adapter, text))
+        """Return the operation of an adapter by its id, otherwise by its decoded name.
+
+        A gRPC method has three: `Get`, `Orders/Get` and `shop.v1.Orders/Get`, also after a slash.
+        """
+        return self._named.get((adapter, text.removeprefix("/") if adapter == "grpc" else text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +148,7 @@ class OperationTables:
 class CompiledOperation:
     """An operation of a space; its tables are made when they are first asked for.
 
+    `protocol` is `graphql` or `soap`, where many operations have one address, otherwise "".
     `prepared` is what a data plane keeps with it.
     """
 
@@ -132,7 +158,15 @@ class CompiledOperation:
         self.space = space
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
-        self.prepared: object | None = None
+        protocol = surface.protocol.casefold() if self.adapter == "rest" else ""
+        self.protocol = protocol if protocol in SHARED_ADDRESSES else ""
+        self.prepared: Any = None
+
+    @property
+    def at_same_address(self) -> Sequence[CompiledOperation]:
+        """Return the operations of the surface with this path, in the order of the file."""
+        listed = self.space.surfaces[self.surface.surface_id].routed
+        return [each for each in listed if each.operation.path == self.operation.path]
 
     @property
     def names(self) -> Names:
@@ -168,6 +202,8 @@ class CompiledOperation:
                 for order, each in enumerate(exchanges_of(self.operation))
             ]
         )
+        if self.adapter == "rest":
+            link_variants(candidates.listed, dispatcher=mock.dispatcher)
         state = None
         if mock.state is not None:
             state = CompiledState(mock.state, self.operation.operation_id, names)
@@ -216,16 +252,80 @@ class CompiledOperation:
         return Response(parts, names)
 
     @cached_property
+    def contract_checks(self) -> OperationChecks | None:
+        """Return what checks calls against the contract, None where it says nothing of them."""
+        return checks_of(self.operation)
+
+    @cached_property
+    def declared(self) -> Sequence[Candidate]:
+        """Return the examples of its contract, for callers that ask for one of the responses."""
+        contract = self.operation.contract_examples
+        if contract is None or self.adapter != "rest" or not has_own_answers(self.operation):
+            return self.tables.candidates.listed
+        try:
+            found = [self._candidate(each, 0, self.names) for each in contract.exchanges()]
+        except TemplateInvalid:
+            return ()
+        link_variants(found, dispatcher=self.dispatcher)
+        return found
+
+    @cached_property
     def static(self) -> MockAnswer | None:
-        """Return the answer of an operation that answers every request alike, at once."""
+        """Return the answer of an operation that answers every request alike, at once.
+
+        It is the one of callers that accept everything.
+        """
+        return self.accepted_static("")
+
+    def static_for(self, request: MockRequest) -> MockAnswer | None:
+        """Return the static answer that suits a request, None where it wants another one."""
+        if self.static is None or PREFER in request.headers or QUERY_MARK in request.raw_query:
+            return None
+        if not self.is_negotiated:
+            return self.static
+        return self.accepted_static(request.headers.get("accept", ""))
+
+    @cached_property
+    def is_negotiated(self) -> bool:
+        """Return whether `Accept` decides something about the static answer."""
+        return any(each.variants for each in self.tables.candidates.listed[:1])
+
+    def accepted_static(self, accept: str) -> MockAnswer | None:
+        """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
-        if tables.broken or tables.constraints or tables.state or self.dispatcher != "example":
+        is_looked_at = self.protocol or self.dispatcher != "example"
+        if is_looked_at or tables.broken or tables.constraints or tables.state:
             return None
         listed = tables.candidates.listed
         if not listed:
             return tables.fallback.constant if tables.fallback else None
-        answer = listed[0].answer if tables.candidates.is_unconditional else None
-        return answer if answer is not None and not answer.delay_ms else None
+        if not tables.candidates.is_unconditional or listed[0].is_on_request:
+            return None
+        try:
+            chosen = accepted_variant(listed[0], accept)
+        except NotAcceptable:
+            return None
+        answer = chosen.answer
+        return with_vary(answer, chosen) if answer is not None and not answer.delay_ms else None
+
+    def is_quick(self, *, has_quick_state: bool) -> bool:
+        """Return whether an answer waits for nothing: no script, server, delay or slow state."""
+        return self._is_quick if has_quick_state else self._is_quick and self._has_no_state
+
+    @cached_property
+    def _is_quick(self) -> bool:
+        mock = self.operation.mock
+        is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
+        waits = self.dispatcher == "script" or mock.delay_ms > 0 or is_forwarded
+        return not waits and not self.protocol  # another operation may answer there
+
+    @cached_property
+    def _has_no_state(self) -> bool:
+        tables = self.tables
+        responses = [each.response for each in tables.candidates.listed]
+        responses += [tables.fallback] if tables.fallback else []
+        counts = any(each.counters for each in responses)
+        return tables.state is None and self.dispatcher == "example" and not counts
 
     @property
     def _place(self) -> Place:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -29,15 +29,17 @@ class StateContended(PlatformError):
 
 
 class CompiledTransition:
-    """What a chosen example changes."""
+    """What a chosen example changes; `counters` are those that its templates count."""
 
-    __slots__ = ("_sets", "key", "rule")
+    __slots__ = ("_sets", "counters", "key", "rule")
 
     def __init__(self, rule: Transition, default_key: TextTemplate | None, names: Names) -> None:
+        names = replace(names, counters=set())
         template = rule.mutation_key_template
         self.rule = rule
         self.key = TextTemplate(template, names) if template else default_key  # None: lookup key
         self._sets = [(name, TextTemplate(text, names)) for name, text in rule.set.items()]
+        self.counters = frozenset(names.counters)
 
     def change_fields(self, fields: Mapping[str, str], scope: Scope) -> dict[str, str] | None:
         """Return the fields after the change, None if the record is removed.

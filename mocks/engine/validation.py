@@ -14,7 +14,7 @@ import re2
 from kernel.errors import FieldErrorDocument, PlatformError
 from mocks.engine.responses import HEADER_NAME, header_value
 from mocks.model.calls import MockRequest
-from mocks.templates.values import coerce, is_coerced
+from mocks.templates.coercions import FAILED, coerce
 from readers.json import escape_pointer
 from surfaces.model import ParameterConstraint, ValueNode
 from surfaces.template_paths import parse_path
@@ -55,17 +55,29 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 def reader(source: str, param: str) -> Read:
     """Return what reads a parameter of a request as text, None where it has none."""
-    if source == "path":
-        return lambda request: request.params.get(param)
-    if source == "query":
-        return lambda request: request.query.get(param)
-    if source == "header":
-        name = param.lower()
-        return lambda request: request.headers.get(name)
+    if source in _READERS:
+        return _READERS[source](param.lower() if source == "header" else param)
     steps = parse_path(param)
     if steps is None:
         return lambda _request: None
     return lambda request: request.body_text(steps)
+
+
+_READERS: Final[Mapping[str, Callable[[str], Read]]] = {
+    "path": lambda name: lambda request: request.params.get(name),
+    "query": lambda name: lambda request: request.query.get(name),
+    "header": lambda name: lambda request: request.headers.get(name),
+    "cookie": lambda name: lambda request: cookie_value(request.headers.get("cookie", ""), name),
+}
+
+
+def cookie_value(header: str, name: str) -> str | None:
+    """Return the value of the first cookie of a name, without its quotes."""
+    for part in header.split(";"):
+        found, is_pair, value = part.partition("=")
+        if is_pair and found.strip() == name:
+            return value.strip().removeprefix('"').removesuffix('"')
+    return None
 
 
 class Constraint:
@@ -218,7 +230,7 @@ class _NodeCheck:
 
 def _of_text(value: Any, kind: str) -> Any:
     coerced = coerce(value, kind) if isinstance(value, str) else value
-    return coerced if is_coerced(coerced) else value
+    return value if coerced is FAILED else coerced
 
 
 def _is_number(value: Any) -> bool:

@@ -15,9 +15,9 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
 from kernel.errors import PlatformError
-from mocks.grpc.protos import ProtoMethod, Protos
 from mocks.grpc.weights import Weights
 from mocks.scripts.slots import Slots
+from surfaces.protos import ProtoMethod, Protos
 
 LARGE: Final = 16 * 2**10  # bytes; larger ones are converted on a thread
 LIGHT: Final = 256 * 2**10  # characters of JSON; heavier requests are converted on a thread
@@ -48,16 +48,17 @@ class TooMuchAtOnce(PlatformError):
 
 class Codec:
     def __init__(self, method: ProtoMethod, protos: Protos) -> None:
-        self._method = method
+        self._request, self._response = method.request, method.response
+        self._streams_responses = method.streams_responses
         self._pool = protos.pool
-        self._weights = Weights(method.request.DESCRIPTOR, protos.pool)
+        self._weights = Weights(protos.pool)
         self._requests: dict[bytes, bytes] = {}
         self._answers: dict[bytes, tuple[bytes, ...]] = {}
 
-    def check_request(self, content: bytes) -> None:
-        """Raise MessageInvalid for what is no message."""
+    def check_request(self, content: bytes) -> Any:
+        """Return a request as a message; raise MessageInvalid for what is none."""
         try:
-            self._method.request.FromString(content)
+            return self._request.FromString(content)
         except DecodeError:
             raise self._no_request() from None
 
@@ -65,34 +66,31 @@ class Codec:
         """Return a request as proto JSON, with the fields that have their defaults."""
         found = self._requests.get(content)
         if found is None:
-            is_large = len(content) > LARGE or self._is_heavy(content)
+            is_large = len(content) > LARGE or self._weigh(content) > LIGHT
             found = await _convert(self._to_json, content, is_large=is_large)
             _keep(self._requests, content, found, len(found))
         return found
 
-    def _is_heavy(self, content: bytes) -> bool:
-        if self._weights.is_light(len(content), LIGHT):
-            return False
-        try:
-            return self._weights.weight(self._method.request.FromString(content)) > LIGHT
-        except DecodeError:
-            raise self._no_request() from None
+    def _weigh(self, content: bytes) -> int:
+        """Return the weight of a request; raise MessageInvalid or MessageTooLarge."""
+        return self._weights.weight(self.check_request(content))
 
     def _to_json(self, content: bytes) -> bytes:
         """Return a request as JSON; raise MessageInvalid or MessageTooLarge."""
+        if len(content) > LARGE:
+            self._weigh(content)
         try:
-            message = self._method.request.FromString(content)
-            if not self._weights.is_light(len(content), LIGHT):
-                self._weights.weight(message)
             document = json_format.MessageToDict(
-                message, always_print_fields_with_no_presence=True, descriptor_pool=self._pool
+                self.check_request(content),
+                always_print_fields_with_no_presence=True,
+                descriptor_pool=self._pool,
             )
             return json.dumps(document).encode()
-        except (DecodeError, json_format.Error, TypeError, ValueError, RecursionError):
+        except (json_format.Error, TypeError, ValueError, RecursionError):
             raise self._no_request() from None
 
     def _no_request(self) -> MessageInvalid:
-        name = self._method.request.DESCRIPTOR.full_name
+        name = self._request.DESCRIPTOR.full_name
         return MessageInvalid(f"the request is not a message {name}")
 
     async def answer_messages(self, body: bytes) -> tuple[bytes, ...]:
@@ -114,16 +112,16 @@ class Codec:
             document = json.loads(body)
         except (ValueError, RecursionError):
             raise self._no_answer("it is not JSON") from None
-        if not self._method.streams_responses or not isinstance(document, list):
+        if not self._streams_responses or not isinstance(document, list):
             return (self._message(document),)
         if len(document) > MAX_MESSAGES:
             raise self._no_answer(f"it is a list of more than {MAX_MESSAGES} messages")
         return tuple(map(self._message, document))
 
     def _message(self, document: Any) -> bytes:
-        if not isinstance(document, dict) and not _is_well_known(self._method.response):
+        if not isinstance(document, dict) and not _is_well_known(self._response):
             raise self._no_answer("it is not a JSON object")
-        message = self._method.response()
+        message = self._response()
         try:
             json_format.ParseDict(
                 document, message, descriptor_pool=self._pool, max_recursion_depth=MAX_DEPTH
@@ -134,7 +132,7 @@ class Codec:
         return content
 
     def _no_answer(self, reason: str) -> ExampleInvalid:
-        name = self._method.response.DESCRIPTOR.full_name
+        name = self._response.DESCRIPTOR.full_name
         return ExampleInvalid(f"the answer is not a message {name}: {reason[:MAX_DETAIL]}")
 
 

@@ -18,13 +18,13 @@ import grpc
 from kernel.errors import PlatformError
 from mocks.errors import OperationNotFound, SpaceNotActive, SuiteNotFound
 from mocks.grpc.messages import LARGE, Codec
-from mocks.grpc.protos import ProtoMethod, Protos, compile_protos
 from mocks.grpc.statuses import SentMetadata, origin_of, sent_headers, status_of
 from mocks.model.calls import MockAnswer
 from mocks.model.spaces import SpaceName
 from mocks.plane.setup import AccessRules, PlaneSetup
 from mocks.scripts.slots import Slots
 from mocks.spaces import LiveSpace
+from surfaces.protos import ProtoMethod, Protos, compile_protos
 
 if TYPE_CHECKING:
     from mocks.engine.tables import CompiledOperation
@@ -87,7 +87,7 @@ class GrpcSpace:
         proto = self.protos.methods.get(path)
         operation = self._operation(proto.full_name) if proto else None
         if proto is None or operation is None:
-            why = f" ({self.protos.problem})" if self.protos.problem else ""
+            why = f" ({self.protos.problems[0]})" if self.protos.problems else ""
             raise OperationNotFound(f"{self.space.text} has no method {path[:300]}{why}")
         method = Method(path, self.space, operation, proto, Codec(proto, self.protos))
         answer = operation.static

@@ -1,29 +1,28 @@
 """Reflection and health of the mock services (grpc.reflection.v1, v1alpha and grpc.health.v1).
 
-Both follow the metadata `x-partita-space`; without it they speak of all shared spaces, and of two
-files with one name the first one is told.
+Both are grpcio's own, over the services of the space that the metadata `x-partita-space` name;
+without it, of all shared spaces, where the first one answers for what several declare.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import grpc
-from google.protobuf import descriptor_pb2
-from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, text_format
+from grpc_health.v1 import health, health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from kernel.errors import PlatformError
 from mocks.grpc.calls import abort, error_end
-from mocks.grpc.methods import GrpcSpace, Methods
+from mocks.grpc.methods import Methods
 
-_REFLECTIONS: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
-_HEALTH: Final = "grpc.health.v1.Health"
-_OWN: Final = (_HEALTH, *(f"{each}.ServerReflection" for each in _REFLECTIONS))
 MAX_QUESTIONS: Final = 1_000  # of one stream
-Spaces = Sequence[GrpcSpace]
+_HEALTH: Final = health.SERVICE_NAME
+_ALPHA: Final = reflection.SERVICE_NAME
+_REFLECTIONS: Final = (_ALPHA, _ALPHA.replace("v1alpha", "v1"))
 
 
 class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -31,158 +30,107 @@ class ReflectionHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
-        reflection = grpc.stream_stream_rpc_method_handler(
+        self._own = _own_pool()
+        reflect = grpc.stream_stream_rpc_method_handler(
             self._reflect,
             request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
             response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
         )
-        read, write = (
-            health_pb2.HealthCheckRequest.FromString,
-            health_pb2.HealthCheckResponse.SerializeToString,
-        )
+        coding = {
+            "request_deserializer": health_pb2.HealthCheckRequest.FromString,
+            "response_serializer": health_pb2.HealthCheckResponse.SerializeToString,
+        }
         self._handlers: Mapping[str, Any] = {
-            f"/{_HEALTH}/Check": grpc.unary_unary_rpc_method_handler(
-                self._check, request_deserializer=read, response_serializer=write
-            ),
-            f"/{_HEALTH}/Watch": grpc.unary_stream_rpc_method_handler(
-                self._watch, request_deserializer=read, response_serializer=write
-            ),
+            f"/{_HEALTH}/Check": grpc.unary_unary_rpc_method_handler(self._check, **coding),
+            f"/{_HEALTH}/Watch": grpc.unary_stream_rpc_method_handler(self._watch, **coding),
             # The messages of both versions are the same on the wire.
-            **{
-                f"/{each}.ServerReflection/ServerReflectionInfo": reflection
-                for each in _REFLECTIONS
-            },
+            **{f"/{each}/ServerReflectionInfo": reflect for each in _REFLECTIONS},
         }
 
     def service(self, handler_call_details: Any) -> Any:
         return self._handlers.get(handler_call_details.method)
 
     async def _check(self, request: Any, context: Any) -> Any:
-        if await self._serves(request.service, context):
-            return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
-        return await context.abort(grpc.StatusCode.NOT_FOUND, "no suite serves this service")
+        return await (await self._health(request, context)).Check(request, context)
 
-    async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def _watch(self, request: Any, context: Any) -> None:
         """Tell the state now; that of a mock does not change before its space does."""
-        serves = await self._serves(request.service, context)
-        states = health_pb2.HealthCheckResponse
-        yield states(status=states.SERVING if serves else states.SERVICE_UNKNOWN)
-        await asyncio.Event().wait()  # until the client leaves
+        await (await self._health(request, context)).Watch(request, context)
 
-    async def _serves(self, service: str, context: Any) -> bool:
-        if not service or service in _OWN:
-            return True
-        spaces = await self._spaces(context)
-        return any(service in space.protos.services for space in spaces)
+    async def _health(self, request: Any, context: Any) -> Any:
+        """Return the health of all services; who asks for the server's own needs no secret."""
+        servicer = health.aio.HealthServicer()
+        own = (_HEALTH, *_REFLECTIONS)
+        names = own if request.service in ("", *own) else (await self._services(context))[0]
+        for name in names:
+            await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+        return servicer
 
-    async def _spaces(self, context: Any) -> Spaces:
+    async def _services(self, context: Any) -> tuple[set[str], Sequence[Any]]:
+        """Return the names of the services, and the pools that describe them."""
         try:
-            return await self._methods.spaces_for(context.invocation_metadata() or ())
+            spaces = await self._methods.spaces_for(context.invocation_metadata() or ())
         except PlatformError as error:
             await abort(context, error_end(error))
             raise
+        names = {name for space in spaces for name in space.protos.services}
+        return names | {_HEALTH, *_REFLECTIONS}, [*(each.protos.pool for each in spaces), self._own]
 
     async def _reflect(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        spaces = await self._spaces(context)
-        asked = 0
-        async for request in requests:
-            asked += 1
-            if asked > MAX_QUESTIONS:
-                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
-            kind = request.WhichOneof("message_request") or ""
-            answer = reflection_pb2.ServerReflectionResponse(original_request=request)
-            try:
-                _ASKED.get(kind, _unknown)(request, spaces, answer)
-            except KeyError:
-                answer.error_response.error_code = grpc.StatusCode.NOT_FOUND.value[0]
-                answer.error_response.error_message = "not found"
+        names, pools = await self._services(context)
+        servicer = reflection.aio.ReflectionServicer(names, pool=_Pools(pools))
+        async for answer in servicer.ServerReflectionInfo(
+            _limit_questions(requests, context), context
+        ):
             yield answer
 
 
-def _list_services(_request: Any, spaces: Spaces, answer: Any) -> None:
-    names = {name for space in spaces for name in space.protos.services}
-    for name in sorted(names | set(_OWN)):
-        answer.list_services_response.service.add(name=name)
+async def _limit_questions(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    asked = 0
+    async for request in requests:
+        asked += 1
+        if asked > MAX_QUESTIONS:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
+        yield request
 
 
-def _file_by_filename(request: Any, spaces: Spaces, answer: Any) -> None:
-    name = request.file_by_filename
-    _tell_file(spaces, lambda pool: pool.FindFileByName(name), answer)
+class _Pools:
+    """Several pools as one: the first that knows a name answers."""
 
+    def __init__(self, pools: Sequence[Any]) -> None:
+        self._pools = pools
 
-def _file_containing_symbol(request: Any, spaces: Spaces, answer: Any) -> None:
-    symbol = request.file_containing_symbol
+    def __getattr__(self, find: str) -> Callable[[str], Any]:
+        def find_first(name: str) -> Any:
+            for pool in self._pools:
+                with suppress(KeyError):
+                    return getattr(pool, find)(name)
+            raise KeyError(name)
 
-    def find_file(pool: Any) -> Any:
+        return find_first
+
+    def FindFileContainingSymbol(self, symbol: str) -> Any:  # noqa: N802 - protobuf's name
         try:
-            return pool.FindFileContainingSymbol(symbol)
+            return self.__getattr__("FindFileContainingSymbol")(symbol)
         except KeyError:  # the pool does not look for methods
             service, _, name = symbol.rpartition(".")
-            return pool.FindServiceByName(service).methods_by_name[name].containing_service.file
+            return self.FindServiceByName(service).methods_by_name[name].containing_service.file
 
-    _tell_file(spaces, find_file, answer)
+    def FindExtensionByNumber(self, message: Any, number: int) -> Any:  # noqa: N802
+        return message.file.pool.FindExtensionByNumber(message, number)
 
-
-def _file_containing_extension(request: Any, spaces: Spaces, answer: Any) -> None:
-    asked = request.file_containing_extension
-
-    def find_file(pool: Any) -> Any:
-        message = pool.FindMessageTypeByName(asked.containing_type)
-        return pool.FindExtensionByNumber(message, asked.extension_number).file
-
-    _tell_file(spaces, find_file, answer)
+    def FindAllExtensions(self, message: Any) -> Any:  # noqa: N802
+        return message.file.pool.FindAllExtensions(message)
 
 
-def _extension_numbers(request: Any, spaces: Spaces, answer: Any) -> None:
-    name = request.all_extension_numbers_of_type
-    told = answer.all_extension_numbers_response
-
-    def numbers(pool: Any) -> list[int]:
-        message = pool.FindMessageTypeByName(name)
-        return sorted(each.number for each in pool.FindAllExtensions(message))
-
-    told.extension_number.extend(_first(spaces, numbers))
-    told.base_type_name = name
-
-
-def _unknown(_request: Any, _spaces: Spaces, answer: Any) -> None:
-    answer.error_response.error_code = grpc.StatusCode.INVALID_ARGUMENT.value[0]
-    answer.error_response.error_message = "the request asks for nothing"
-
-
-_ASKED: Final[Mapping[str, Callable[[Any, Spaces, Any], None]]] = {
-    "list_services": _list_services,
-    "file_by_filename": _file_by_filename,
-    "file_containing_symbol": _file_containing_symbol,
-    "file_containing_extension": _file_containing_extension,
-    "all_extension_numbers_of_type": _extension_numbers,
-}
-
-
-def _tell_file(spaces: Spaces, find: Callable[[Any], Any], answer: Any) -> None:
-    """Tell a file and what it imports; raise KeyError."""
-    files: dict[str, Any] = {}
-    _with_imports(_first(spaces, find), files)
-    for file in files.values():
-        told = descriptor_pb2.FileDescriptorProto()
-        file.CopyToProto(told)
-        answer.file_descriptor_response.file_descriptor_proto.append(told.SerializeToString())
-
-
-def _first(spaces: Spaces, find: Callable[[Any], Any]) -> Any:
-    """Return what the first pool has; raise KeyError."""
-    for space in spaces:
-        try:
-            return find(space.protos.pool)
-        except KeyError:
-            continue
-    raise KeyError
-
-
-def _with_imports(file: Any, find_file: dict[str, Any]) -> None:
-    waiting = [file]
-    while waiting:
-        each = waiting.pop()
-        if each.name not in find_file:
-            find_file[each.name] = each
-            waiting.extend(each.dependencies)
+def _own_pool() -> Any:
+    """Return a pool that describes health and both versions of reflection."""
+    pool = descriptor_pool.DescriptorPool()
+    alpha = descriptor_pb2.FileDescriptorProto()
+    reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
+    text = text_format.MessageToString(alpha).replace("v1alpha", "v1")
+    stable = text_format.Parse(text, descriptor_pb2.FileDescriptorProto())
+    pool.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(alpha.SerializeToString())
+    pool.AddSerializedFile(stable.SerializeToString())
+    return pool

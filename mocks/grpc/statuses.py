@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import grpc
+from google.rpc import error_details_pb2, status_pb2
 
 from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
@@ -94,8 +95,6 @@ def details_of(
     code: int, message: str, reason: str, errors: Sequence[Mapping[str, Any]]
 ) -> SentMetadata:
     """Return `google.rpc.Status` with the reason, and the fields that are at fault."""
-    from google.rpc import error_details_pb2, status_pb2
-
     status = status_pb2.Status(code=code, message=message)
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN))
     if errors:

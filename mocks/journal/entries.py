@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from kernel.errors import FieldErrorDocument
 from kernel.redaction import MASK
 from mocks.model.calls import CallOutcome, JournalEntry
 
@@ -45,6 +46,7 @@ class NotedCall(NamedTuple):
     body: bytes
     state_key: str = ""
     nearest: Mapping[str, Any] | None = None
+    contract_errors: Sequence[FieldErrorDocument] = ()
 
 
 def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
@@ -66,6 +68,10 @@ def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
         state_key=mask(call.state_key),
         step_id=step_id,
         nearest=None if call.nearest is None else _mask_nearest(call.nearest, mask),
+        contract_errors=tuple(
+            {"pointer": mask(each["pointer"]), "code": each["code"], "detail": each["detail"]}
+            for each in call.contract_errors
+        ),
     )
 
 

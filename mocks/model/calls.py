@@ -106,6 +106,15 @@ class MockRequest:
             self._body = parse_body(self.raw_body, self.headers.get("content-type", ""))
         return self._body
 
+    def with_body(self, body: Any) -> MockRequest:
+        """Return the same request, whose body is read as this value."""
+        made = MockRequest(
+            self.method, self.path, headers=self.headers, query=self.query, params=self.params,
+            raw_body=self.raw_body, raw_query=self.raw_query,
+        )  # fmt: skip
+        made._body = body
+        return made
+
     @property
     def is_form(self) -> bool:
         """Return whether the body is a form, whose fields are texts."""
@@ -138,8 +147,9 @@ class MockAnswer:
 
     `headers` are those of the example or fallback, without Content-Type; `state_key` is set after
     a change of state, `fallback` is a mode. With `error_code`, Partita itself answers: a problem
-    document with `detail` and `errors`. `grpc_status` is a status code of an example of gRPC.
-    `nearest` says, for a call without a match, which example was nearest and what differs.
+    document with `detail` and `errors`; `headers` go with it. `grpc_status` is a status code of an
+    example of gRPC. `nearest` says, for a call without a match, which example was nearest and what
+    differs. `contract_errors` say how call and answer break the contract.
     """
 
     status: int = 200
@@ -156,6 +166,7 @@ class MockAnswer:
     detail: str = ""
     errors: Sequence[FieldErrorDocument] = ()
     nearest: Mapping[str, Any] | None = None
+    contract_errors: Sequence[FieldErrorDocument] = ()
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -179,3 +190,4 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     state_key: str = ""
     step_id: str = ""
     nearest: Mapping[str, Any] | None = None  # of an unmatched call: example and difference
+    contract_errors: tuple[FieldErrorDocument, ...] = ()

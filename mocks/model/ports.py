@@ -36,7 +36,13 @@ class Counter:
 
 
 class StateStore(Protocol):
-    """Records and counters of spaces (reference: control-plane 18.5). `space` is str(SpaceName)."""
+    """Records and counters of spaces (reference: control-plane 18.5). `space` is str(SpaceName).
+
+    `waits` is False where no method ever suspends.
+    """
+
+    @property
+    def waits(self) -> bool: ...
 
     async def read(self, space: str, key: str) -> StateRecord | None: ...
 

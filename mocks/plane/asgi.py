@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from kernel.errors import PlatformError
+from kernel.prepared_answers import Prepared
 from mocks.errors import (
     MethodNotAllowed,
     NothingHere,
@@ -28,7 +29,8 @@ from mocks.model.calls import MockAnswer, MockRequest
 from mocks.model.spaces import SpaceName
 from mocks.plane import http_responses
 from mocks.plane.call_notes import CallNotes, answer_of
-from mocks.plane.http_exchange import HttpExchange
+from mocks.plane.early_calls import EarlyCall
+from mocks.plane.http_exchange import HttpExchange, raw_path
 from mocks.plane.http_requests import (
     BodyTooSlow,
     ClientLeft,
@@ -44,7 +46,7 @@ from mocks.plane.http_requests import (
 )
 from mocks.plane.http_responses import Headers
 from mocks.plane.known_routes import KnownRoutes, Route
-from mocks.plane.ready_answers import ReadyAnswers
+from mocks.plane.ready_answers import NotedRequest, ReadyAnswer, ReadyAnswers
 from mocks.plane.resolver import headers_by_name, original_call, resolved_document
 from mocks.plane.setup import AccessRules, PlaneSetup
 from mocks.spaces import LiveSpace
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("partita.mocks")
 PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
+REST: Final = b"/mocks/rest/"
+_NO_CONTENT: Final = 204
 _PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
 _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "rest": (_PARTS - 1, _PARTS),
@@ -81,28 +85,62 @@ class MockPlane:
         self._security = setup.common_headers()
         self._reserved = setup.reserved_names()
         self._ready = ReadyAnswers(setup, self._notes, self._security)
+        self._has_quick_state = not setup.engine.state.waits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.monotonic()
         given = dict(scope["headers"])
-        route = self._routes.find(scope, started)
-        if (
-            route is not None
-            and (ready := self._ready.prepare(route.operation).ready) is not None
-            and b"traceparent" not in given
-            and has_usual_body(given)
-            and not self._setup.is_draining()
-            and self._access.may_call(route.space.name, given)
-        ):
-            call = (scope, receive, send)
-            try:
-                await self._ready.send(ready, route, call, given=given, started=started)
-            except BodyTooSlow as error:
-                exchange = _begin_exchange(call, given, started)
-                _set_route(exchange, route)
-                await self._refuse(exchange, error)
+        path = raw_path(scope).decode("latin-1")
+        route = self._routes.find(scope["method"], path, started)
+        call = (scope, receive, send)
+        query = scope.get("query_string", b"")
+        ready = self._find_ready(route, given, scope["headers"], query)
+        if ready is None or route is None:
+            await self._serve(_begin_exchange(call, given, started), route)
             return
-        await self._serve(_begin_exchange((scope, receive, send), given, started), route)
+        try:
+            await self._ready.send(ready, route, call, given=given, started=started)
+        except BodyTooSlow as error:
+            exchange = _begin_exchange(call, given, started)
+            _set_route(exchange, route)
+            await self._refuse(exchange, error)
+
+    def answer_early(
+        self, method: bytes, target: bytes, headers: Headers, body: bytes
+    ) -> Prepared | None:
+        """Answer a call that waits for nothing, None for another one (kernel.prepared_answers)."""
+        if not target.startswith(REST) or not target.isascii() or b"#" in target:
+            return None
+        started = time.monotonic()
+        path, _, query = target.partition(b"?")
+        name = method.decode("latin-1")
+        route = self._routes.find(name, path.decode("ascii"), started)
+        given = dict(headers)
+        if route is None or b"traceparent" in given:  # a span belongs to a task
+            return None
+        if (ready := self._find_ready(route, given, headers, query)) is not None:
+            asked = NotedRequest(name, given, headers, body, started)
+            return self._ready.make(ready, route, asked)
+        if not route.operation.is_quick(has_quick_state=self._has_quick_state):
+            return None
+        call = EarlyCall(name, path, query, headers, body)
+        exchange = _begin_exchange(call.arguments, given, started)
+        return call.run(self._serve(exchange, route))
+
+    def _find_ready(
+        self, route: Route | None, given: Mapping[bytes, bytes], headers: Headers, query: bytes
+    ) -> ReadyAnswer | None:
+        """Return the one answer of an operation, if this call gets it."""
+        if (
+            route is None
+            or (ready := self._ready.find(route.operation, given, headers, query)) is None
+            or b"traceparent" in given
+            or not has_usual_body(given)
+            or self._setup.is_draining()
+            or not self._access.may_call(route.space.name, given)
+        ):
+            return None
+        return ready
 
     async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
         """Answer; an exception becomes a problem document (the fault barrier)."""
@@ -149,7 +187,7 @@ class MockPlane:
         if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
             raise NothingHere
         exchange.kind = kind
-        if exchange.method == "OPTIONS":
+        if exchange.method == "OPTIONS" and (kind != "rest" or _is_preflight(exchange)):
             asked = exchange.given.get(b"access-control-request-headers", b"")
             await exchange.preflight(self._security, asked)
             return
@@ -157,8 +195,20 @@ class MockPlane:
             raise MethodNotAllowed(b", ".join(each.encode() for each in _METHODS[kind]))
         if kind == "ready":
             await self._say_ready(exchange, parts)
+        elif exchange.method == "OPTIONS":
+            await self._answer_options(exchange, parts)
         else:
             await self._simulate(exchange, await self._find_route(exchange, parts))
+
+    async def _answer_options(self, exchange: HttpExchange, parts: list[str]) -> None:
+        """Answer OPTIONS that is no preflight: as declared, otherwise with the path's methods."""
+        _, surface = await self._surface(exchange, parts)
+        methods = surface.routes.methods_at(f"/{parts[5]}" if len(parts) == _PARTS else "/")
+        if "OPTIONS" in methods or not methods:
+            await self._simulate(exchange, await self._find_route(exchange, parts))
+        else:
+            allow = (b"allow", http_responses.allowed_methods(methods))
+            await exchange.reply(_NO_CONTENT, [*self._security, allow], b"")
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
         name = self._access.authorize_space(exchange.given, parts[3])
@@ -174,7 +224,8 @@ class MockPlane:
         _set_route(exchange, route)
         exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
         request = self._request(exchange, route)
-        answer = operation.static or await self._setup.engine.answer(operation, request)
+        operation, answer = await self._setup.engine.answer_route(operation, request)
+        exchange.operation = operation
         if answer.delay_ms:
             await wait_connected(answer.delay_ms / 1000, exchange.receive)
         await self._reply(exchange, answer, self._ready.prepare(operation).common)
@@ -192,6 +243,8 @@ class MockPlane:
         else:
             exchange.below = f"/{unquote(rest)}"
             operation = surface.find(unquote(rest), exchange.kind)
+            if operation is not None and exchange.kind == "grpc":
+                exchange.below = f"/{operation.operation.path.lstrip('/')}"  # as gRPC names it
         if operation is None:
             raise self._operation_not_found(exchange, surface)
         if exchange.kind == "rest":
@@ -212,6 +265,8 @@ class MockPlane:
     def _operation_not_found(
         self, exchange: HttpExchange, surface: CompiledSurface
     ) -> PlatformError:
+        if exchange.kind == "rest" and (others := surface.routes.methods_at(exchange.below)):
+            return MethodNotAllowed(http_responses.allowed_methods(others))
         exchange.unmatched_of = surface
         shown = f"{exchange.method} {exchange.below}"[:300]
         return OperationNotFound(f"the surface {exchange.surface_id} has no operation {shown}")
@@ -229,9 +284,15 @@ class MockPlane:
         )
 
     async def _reply(self, exchange: HttpExchange, answer: MockAnswer, common: Headers) -> None:
+        if answer.contract_errors:
+            common = [*common, http_responses.contract_header(answer.contract_errors)]
         if answer.error_code:
-            error = PlatformError(answer.detail, code=answer.error_code)
-            await exchange.refuse(error, common, answer.errors)
+            error = PlatformError(
+                answer.detail, code=answer.error_code, members={"status": answer.status}
+            )
+            own = [(name.lower().encode(), http_responses.wire_value(value))
+                   for name, value in answer.headers]  # fmt: skip
+            await exchange.refuse(error, [*common, *own], answer.errors)
             return
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
@@ -255,7 +316,7 @@ class MockPlane:
             common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
-            answer = operation.static or await self._setup.engine.answer(operation, request)
+            answer = await self._setup.engine.answer(operation, request)
         except BodyTooSlow:
             raise
         except PlatformError as error:
@@ -303,6 +364,11 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
+
+
+def _is_preflight(exchange: HttpExchange) -> bool:
+    """Return whether OPTIONS asks for a page of another origin."""
+    return exchange.has_origin or b"access-control-request-method" in exchange.given
 
 
 def _begin_exchange(

@@ -60,6 +60,7 @@ class CallNotes:
             exchange.raw_body[:MAX_BODY_BYTES],
             answer.state_key,
             self._nearest(exchange, answer, request),
+            answer.contract_errors,
         )
         self._journal.add(exchange.space, note)
 

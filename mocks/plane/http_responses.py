@@ -121,6 +121,13 @@ def mock_response(
     return status, headers, body
 
 
+def contract_header(errors: Sequence[Mapping[str, Any]]) -> tuple[bytes, bytes]:
+    """Return the header that says how a call or its answer breaks the contract."""
+    first = f"{errors[0]['pointer']}: {errors[0]['detail']}"[:_LONGEST_NAME]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return b"x-partita-mock-contract", wire_value(f"invalid; {first}{more}")
+
+
 def _examples_own(
     named: Iterable[tuple[str, str]], *, on_site: bool, reserved: frozenset[bytes]
 ) -> Headers:
@@ -201,6 +208,13 @@ def document(common: Headers, value: Any) -> tuple[int, Headers, bytes]:
         (b"content-length", b"%d" % len(body)),
     ]
     return 200, headers, body
+
+
+def allowed_methods(declared: Sequence[str]) -> bytes:
+    """Return the value of Allow for a path: what is declared, HEAD with GET, and OPTIONS."""
+    found = {*declared, "OPTIONS"} | ({"HEAD"} if "GET" in declared else set())
+    known = METHODS.decode().split(", ")
+    return ", ".join([each for each in known if each in found] + sorted(found - {*known})).encode()
 
 
 def preflight(security: Headers, asked: bytes) -> tuple[int, Headers, bytes]:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mocks.plane.http_exchange import raw_path
-from mocks.plane.http_requests import Scope
 from mocks.spaces import LiveSpace, Spaces
 
 if TYPE_CHECKING:
@@ -43,9 +41,8 @@ class KnownRoutes:
         self._spaces = spaces
         self._places: dict[tuple[str, str], _Place] = {}
 
-    def find(self, scope: Scope, now: float) -> Route | None:
-        """Return the operation of a request if its surface is known and what is known is fresh."""
-        method, path = scope["method"], raw_path(scope).decode("latin-1")
+    def find(self, method: str, path: str, now: float) -> Route | None:
+        """Return the operation of a raw path if its surface is known, and freshly so."""
         if method == "OPTIONS" or not path.startswith(_PREFIX):
             return None
         parts = path.split("/", _PARTS - 1)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from mocks.engine.documents import encoded_body
 from mocks.model.calls import MockAnswer
 from mocks.plane.http_requests import parse_query
 from mocks.plane.http_responses import wire_name
@@ -84,11 +85,14 @@ def resolved_document(
         "runtimeUrl": operation.operation.mock.runtime_url if operation else "",
     }
     optional = {
+        "bodyBase64": encoded_body(answer.body),
         "matchedExample": answer.example,
         "fallback": answer.fallback,
         "stateKey": answer.state_key,
     }
     document |= {name: value for name, value in optional.items() if value}
+    if answer.contract_errors:
+        document["contractErrors"] = list(answer.contract_errors)
     if answer.error_code:
         document["error"] = {"code": answer.error_code, "detail": answer.detail}
     return document

@@ -58,7 +58,8 @@ _CREDENTIALS: Final = _LET_THROUGH_ONLY | {
     "x-csrf-token", "x-goog-api-key", "x-vault-token",
 }  # fmt: skip
 _OF_A_BODY: Final = ("content-", "digest", "repr-digest")
-_DROPPED: Final = _HOP_BY_HOP | {"set-cookie", "set-cookie2", "content-length", "content-type"}
+_SET_ANEW: Final = {"content-length", "content-type", "date"}
+_DROPPED: Final = _HOP_BY_HOP | _SET_ANEW | {"set-cookie", "set-cookie2"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,11 @@
-"""The guarded proxy, imported with the first request that it sends: its client takes long."""
+"""The guarded proxy, imported with the first request that it sends: its client takes long.
+
+The event loop goes on meanwhile.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +30,7 @@ class LazyProxy:
         self._proxy: GuardedProxy | None = None
 
     def open(self) -> GuardedProxy:
-        """Open the proxy, at first, and return it; a server does so before its first request."""
+        """Open the proxy, at first, and return it."""
         if self._proxy is None:
             from mocks.proxies.guarded import GuardedProxy
 
@@ -42,6 +46,9 @@ class LazyProxy:
         body: bytes,
         let_through: frozenset[str],
     ) -> ProxyAnswer:
-        return await self.open().forward(
+        proxy = self._proxy
+        if proxy is None:
+            proxy = await asyncio.to_thread(self.open)
+        return await proxy.forward(
             url, method=method, headers=headers, body=body, let_through=let_through
         )

@@ -23,6 +23,7 @@ from surfaces.recordings.har import is_static
 
 MAX_BODY: Final = 10 * 2**20
 TIMEOUT_S: Final = 30.0
+MAX_NOTES: Final = 100  # at once
 _HOP_BY_HOP: Final = frozenset((
     "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
     "te", "trailer", "transfer-encoding", "upgrade", "host", "content-length",
@@ -31,32 +32,43 @@ _HOP_BY_HOP: Final = frozenset((
 
 
 class KeptCalls:
-    """The calls so far."""
+    """The calls so far, and what was left out of them since `take_notes`."""
 
     def __init__(self) -> None:
         self.recording = Recording()
+        self._notes: list[str] = []
         self._lock = threading.Lock()
 
-    def add(self, call: RecordedCall, body: bytes) -> bool:
-        """Keep a call if its answer is a text that belongs to an API; return whether it is."""
-        kind = header(call.response_headers, "content-type")
-        try:
-            text = body.decode()
-        except UnicodeDecodeError:
-            text = None
+    def add(self, call: RecordedCall, body: bytes) -> None:
+        """Keep a call if its answer is a text that belongs to an API, or an error."""
+        is_page = is_static(header(call.response_headers, "content-type"))
         with self._lock:
-            if is_static(kind) or call.method == "OPTIONS":
+            before = self.recording.left_out.copy()
+            if call.method == "OPTIONS" or (is_page and call.status < HTTPStatus.BAD_REQUEST):
                 self.recording.left_out["a page, a picture, a script or a CORS preflight"] += 1
-                return False
-            if text is None:
+            elif (text := _decode(body)) is None:
                 self.recording.left_out["the answer is no text"] += 1
-                return False
-            self.recording.add(replace(call, response_body=text))
-        return True
+            else:
+                self.recording.add(replace(call, response_body=text))
+            for reason in self.recording.left_out - before:
+                self._notes.append(f"{call.method} {call.path} ({call.status}): {reason}")
+
+    def take_notes(self) -> list[str]:
+        """Return what was left out, by method, path and status, and forget it."""
+        with self._lock:
+            notes, self._notes = self._notes[:MAX_NOTES], []
+        return notes
 
     def calls(self) -> list[RecordedCall]:
         with self._lock:
             return list(self.recording.calls)
+
+
+def _decode(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 class RecordingProxy(ThreadingHTTPServer):

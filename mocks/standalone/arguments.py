@@ -6,6 +6,8 @@ import argparse
 import ipaddress
 from typing import Final
 
+from surfaces.model import VALIDATE_MODES
+
 DEFAULT_PORT: Final = 8095
 _MAX_PORT: Final = 65535
 HELP: Final = (
@@ -58,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="CIDR",
         help="a private network that proxy fallbacks may reach, such as 127.0.0.1/32; repeatable",
+    )
+    parser.add_argument(
+        "--validate",
+        choices=VALIDATE_MODES,
+        help="check calls against their contract, whatever the files say: not at all, with a "
+        "header that says what is wrong, or answering 4xx; default warn",
     )
     parser.add_argument("--log", action="store_true", help="show each call with its match")
     parser.add_argument(

@@ -85,7 +85,10 @@ class Command:
     def _serve(self, served: ServedSuite, bound: socket.socket, options: argparse.Namespace) -> int:
         show = Output(as_json=options.output == "json")
         plane = StandalonePlane(
-            served, logged=show.call if options.log else None, allowed=options.proxy_to
+            served,
+            logged=show.call if options.log else None,
+            allowed=options.proxy_to,
+            validate=options.validate,
         )
 
         async def start() -> int:

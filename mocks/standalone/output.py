@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kernel.errors import FileWarning
+from mocks.engine.documents import requirement
 from mocks.model.calls import JournalEntry
 from mocks.standalone.served_files import Reading
 from mocks.standalone.served_suite import ServedSuite
@@ -120,6 +121,7 @@ def _call(entry: JournalEntry) -> dict[str, Any]:
         "matchedExample": entry.matched_example,
         "stateKey": entry.state_key,
         "nearest": entry.nearest,
+        "contractErrors": entry.contract_errors,
     }
     return document | {key: value for key, value in optional.items() if value}
 
@@ -129,9 +131,12 @@ def _describe(entry: JournalEntry) -> str:
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
+    broken = "".join(
+        f"\n  ! {each['pointer']}: {each['detail']}" for each in entry.contract_errors[:5]
+    )
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
-        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}"
+        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}{broken}"
     )
 
 
@@ -140,7 +145,7 @@ def _nearest(nearest: Mapping[str, Any]) -> str:
     if "example" not in nearest:
         return f"{nearest['method']} {nearest['path']} ({nearest['differs']} differs)"
     differences = [
-        f"{each['from']} {each['param']} must be {each['expected']!r}, "
+        f"{requirement(each)}, "
         + (f"it is {each['actual']!r}" if "actual" in each else "it is missing")
         for each in nearest["conditions"]
     ]

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, TypedDict
 from urllib.parse import urlsplit
 
 from kernel.errors import WarningDocument
+from mocks.negotiation.accept import best_media_type
 from mocks.plane import http_responses
 from mocks.plane.http_exchange import HttpExchange
 from mocks.standalone.own_routes import OwnRoute
@@ -75,18 +76,7 @@ class Overview(OwnRoute):
 
 def prefers_html(accept: str) -> bool:
     """Return whether an Accept header names HTML, and JSON not before it."""
-    weights = dict(map(_weight, accept.lower().split(",")))
-    return 0 < weights.get(_HTML, 0) >= weights.get(_JSON, 0)
-
-
-def _weight(part: str) -> tuple[str, float]:
-    """Return a media type of an Accept header and its weight."""
-    media_type, *parameters = (each.strip() for each in part.split(";"))
-    given = next((each[2:] for each in parameters if each.startswith("q=")), "1")
-    try:
-        return media_type, float(given)
-    except ValueError:
-        return media_type, 0
+    return best_media_type(accept, (_JSON, _HTML)) == _HTML
 
 
 def _document(served: ServedSuite) -> _SuiteOverview:

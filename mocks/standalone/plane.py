@@ -31,6 +31,7 @@ from mocks.state.memory import MemoryState
 if TYPE_CHECKING:
     from kernel.addresses import Network
     from mocks.grpc.server import GrpcServer
+    from surfaces.model import ValidateMode
 
 Logged = Callable[[JournalEntry], None]
 
@@ -39,7 +40,12 @@ class StandalonePlane:
     """The ASGI application of one suite. `logged` is told each call as the journal has it."""
 
     def __init__(
-        self, served: ServedSuite, *, logged: Logged | None, allowed: Sequence[Network]
+        self,
+        served: ServedSuite,
+        *,
+        logged: Logged | None,
+        allowed: Sequence[Network],
+        validate: ValidateMode | None = None,
     ) -> None:
         state = MemoryState()
         self._spaces = Spaces(
@@ -47,7 +53,12 @@ class StandalonePlane:
         )
         self._space = str(served.name)
         self._scripts = ScriptPool()
-        engine = Engine(state=state, scripts=self._scripts, proxy=LazyProxy(allowed=allowed))
+        engine = Engine(
+            state=state,
+            scripts=self._scripts,
+            proxy=LazyProxy(allowed=allowed),
+            validate_always=validate,
+        )
         journal = MemoryJournal() if logged is None else _ToldJournal(logged)
         self._setup = PlaneSetup(
             spaces=self._spaces,
@@ -57,6 +68,7 @@ class StandalonePlane:
             page_headers=(),  # there are no pages here, and a mock may be one
         )
         self._mocks = MockPlane(self._setup)
+        self.answer_early = self._mocks.answer_early
         self._channels = Channels(self._setup)
         self._explain = Explanations(self._setup, self._space)
         self._overview = Overview(served)

@@ -32,6 +32,11 @@ _OF_A_SUITE: Final = (SUITE_FILE, "api", "mock")
 _CONTRACTS: Final = (".yaml", ".yml", ".json", ".proto", ".graphql", ".graphqls", ".gql", ".wsdl")
 _DOCUMENTS: Final = (".yaml", ".yml", ".json", ".cue")
 _MOCKED: Final = (*_CONTRACTS, ".cue")  # endings of what the mocks of a suite come from
+# what an example may have as its bodyFile or externalValue, read where one names it
+_BODIES: Final = (
+    ".txt", ".xml", ".html", ".htm", ".csv", ".svg", ".js", ".css", ".b64", ".base64", ".bin",
+)  # fmt: skip
+_NAMED: Final = (*_DOCUMENTS, *_BODIES)
 _ABOUT: Final = ("metadata.yaml", "metadata.yml", "README.md")
 _BELOW: Final = "api/"  # where contracts are that come without the folders of a suite
 
@@ -123,7 +128,8 @@ class ServedFiles:
             refused = self._as_error(error)
             raise FilesRefused(f"{refused.file} {error.reason}", errors=[refused]) from None
         return CollectedFiles(
-            files=self._without_unread(files), broken=tuple(map(self._as_error, broken))
+            files=self._without_unread(files),
+            broken=tuple(self._as_error(each) for each in broken if not _is_body(each.path)),
         )
 
     def understand(self, files: Mapping[str, bytes], base_url: str) -> Reading:
@@ -159,7 +165,7 @@ class ServedFiles:
         if self.is_file:
             yield (path := f"{_BELOW}{self.place.name}"), _content(self.place, path)
         elif self.is_suite:
-            endings = (*_MOCKED, ".md")
+            endings = (*_MOCKED, *_BODIES, ".md")
             yield from read_folder(self.place, endings=endings, leave_out=leave_out)
         else:
             yield from read_folder(
@@ -174,12 +180,12 @@ class ServedFiles:
         """Return the files that mocks come from.
 
         Those are contracts and mocks, what says something about the suite, and the documents
-        elsewhere that one of them names, as `$ref` and `mockPath` do.
+        and bodies elsewhere that one of them names, as `$ref`, `mockPath` and `bodyFile` do.
         """
         if not self.is_suite:
             return dict(files)
         read = {path: text for path, text in files.items() if _is_always_read(path)}
-        others = {path for path in files if path.lower().endswith(_DOCUMENTS)} - read.keys()
+        others = {path for path in files if path.lower().endswith(_NAMED)} - read.keys()
         texts = list(read.values())
         while texts:
             found = {path for path in others if any(_names(text, path) for text in texts)}
@@ -201,7 +207,7 @@ class ServedFiles:
             return state if path.lower().endswith(_CONTRACTS) else None
         if _is_always_read(path) or path in self._named:
             return state
-        return (path, 0, 0, 0) if path.lower().endswith(_DOCUMENTS) else None
+        return (path, 0, 0, 0) if path.lower().endswith(_NAMED) else None
 
     def _title_of(self, surfaces: Sequence[Surface]) -> str:
         """Return the title of files that say none: that of a contract which is alone."""
@@ -216,6 +222,10 @@ class ServedFiles:
 
 def _is_always_read(path: str) -> bool:
     return path in _ABOUT or (path.startswith(FOLDERS) and path.lower().endswith(_MOCKED))
+
+
+def _is_body(path: str) -> bool:
+    return path.lower().endswith(_BODIES)
 
 
 def _names(text: bytes, path: str) -> bool:

@@ -73,6 +73,8 @@ class _Space:
 
 
 class MemoryState:
+    waits = False
+
     def __init__(
         self, limits: StateLimits | None = None, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:

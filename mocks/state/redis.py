@@ -145,6 +145,8 @@ _RESETS_OF_RUNS: Final = 7  # times the life of an idle space: longer than any r
 class RedisState:
     """Raises RedisUnavailable from every method while Redis does not answer."""
 
+    waits = True
+
     def __init__(self, link: RedisLink, limits: StateLimits | None = None) -> None:
         self.link = link
         self._limits = limits or StateLimits()
@@ -234,6 +236,8 @@ class SharedState:
 
     When Redis has been back, the memory begins empty the next time: its old state is no longer so.
     """
+
+    waits = True
 
     def __init__(self, shared: RedisState, own: MemoryState) -> None:
         self.shared = shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -26,19 +26,23 @@ class AnswerTooLarge(PlatformError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What templates know before a request: the roots `suite`, `operation` and `execution`."""
+    """What templates know before a request: the roots `suite`, `operation` and `execution`.
+
+    `counters` are the names of those that were met while compiling.
+    """
 
     suite: Mapping[str, str]
     operation: Mapping[str, str]
     execution: Mapping[str, str]
+    counters: set[str] = field(default_factory=set)
 
 
 class Scope:
     """What templates of one call see. `response` is the body of the answer, once it is rendered."""
 
     __slots__ = (
-        "_raw_text", "_response_text", "_response_value", "_room", "example", "request", "response",
-        "rng", "state",
+        "_raw_text", "_response_text", "_response_value", "_room", "counters", "example", "request",
+        "response", "rng", "state",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +53,7 @@ class Scope:
         self.example = example
         self.rng = rng
         self.response: bytes | None = None
+        self.counters: Mapping[str, int] = {}
         self._raw_text: str | None = None
         self._response_text: str | None = None
         self._response_value: Any = MISSING
@@ -58,6 +63,7 @@ class Scope:
         """Return the same call as templates of a transition see it."""
         made = Scope(self.request, state, self.example, self.rng)
         made.response = self.response
+        made.counters = self.counters
         return made
 
     @property

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import random
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from kernel import clock
 from kernel.errors import FieldError, PlatformError
 from mocks.model.paths import MISSING
+from mocks.templates.coercions import FAILED, coerce
+from mocks.templates.expressions import compile_path
+from mocks.templates.functions import make_uuid
 from mocks.templates.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Value
-from mocks.templates.templates import TextTemplate, compile_path
+from mocks.templates.templates import TextTemplate
 from readers.json import escape_pointer
 from surfaces.model import Compose, Generator, Resolve, ValueNode
 
 _ALPHANUMERIC: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _TO_ALPHANUMERIC: Final = bytes(ord(_ALPHANUMERIC[n % len(_ALPHANUMERIC)]) for n in range(256))
-_NUMBER: Final = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _LAYOUT: Final = re.compile("yyyy|SSS|MM|dd|HH|mm|ss")
-_INDENTED: Final = 64 * 2**10  # bytes up to which JSON is printed over several lines
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "string": "", "integer": 0, "number": 0.0, "boolean": False, "null": None,
 }  # fmt: skip
-_FAILED: Final = object()
 
 
 class NotOfType(PlatformError):
@@ -69,7 +66,7 @@ def _plain(node: ValueNode, names: Names, pointer: str) -> Value:
     given = node.const or node.example or node.enum
     if given:
         found = coerce(given[0], node.type)
-        value = given[0] if found is _FAILED else found
+        value = given[0] if found is FAILED else found
         return lambda _scope: value
     if node.type == "object" or (not node.type and node.properties):
         parts = [
@@ -99,7 +96,7 @@ def _coerce(make: Value, node: ValueNode, pointer: str, default: Value) -> Value
         if not kind or (kind == "string" and isinstance(value, str)):
             return value
         found = coerce(value, kind)
-        if found is _FAILED:
+        if found is FAILED:
             raise NotOfType(pointer, kind)
         return found
 
@@ -171,15 +168,6 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _uuid(_source: Generator) -> Callable[[random.Random], str]:
-    def make_uuid(rng: random.Random) -> str:
-        bits = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | 4 << 76 | 2 << 62
-        text = f"{bits:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-    return make_uuid
-
-
 def _timestamp(source: Generator) -> Callable[[random.Random], str]:
     layout = source.layout
 
@@ -215,91 +203,10 @@ def _boolean(_source: Generator) -> Callable[[random.Random], bool]:
 
 
 _GENERATORS: Final[Mapping[str, Callable[[Generator], Callable[[random.Random], Any]]]] = {
-    "uuid": _uuid,
+    "uuid": lambda _source: make_uuid,
     "timestamp": _timestamp,
     "int": _integer,
     "string": _string,
     "pick": _pick,
     "boolean": _boolean,
 }
-
-
-def coerce(value: Any, kind: str) -> Any:
-    """Return a value as one of a type; a mark that is none of them if that is impossible."""
-    return _COERCIONS[kind](value) if kind else value
-
-
-def is_coerced(value: Any) -> bool:
-    return value is not _FAILED
-
-
-def _to_string(value: Any) -> Any:
-    return value if isinstance(value, str) else body_text(value)
-
-
-def _to_number(value: Any) -> Any:
-    if isinstance(value, bool):
-        return _FAILED
-    if isinstance(value, int | float):
-        return value if math.isfinite(value) else _FAILED
-    if not isinstance(value, str) or _NUMBER.fullmatch(text := value.strip()) is None:
-        return _FAILED
-    if text.lstrip("-").isdecimal():
-        return int(text)
-    number = float(text)
-    return number if math.isfinite(number) else _FAILED
-
-
-def _to_integer(value: Any) -> Any:
-    number = _to_number(value)
-    if isinstance(number, float):
-        return int(number) if number.is_integer() else _FAILED
-    return number
-
-
-def _to_boolean(value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    text = value.strip().lower() if isinstance(value, str) else ""
-    return text == "true" if text in ("true", "false") else _FAILED
-
-
-def _to_null(value: Any) -> Any:
-    is_null = value is None or (isinstance(value, str) and value.strip() in ("", "null"))
-    return None if is_null else _FAILED
-
-
-def _to_container(kind: type) -> Callable[[Any], Any]:
-    def container(value: Any) -> Any:
-        if isinstance(value, str):
-            try:
-                value = msgspec.json.decode(value)
-            except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-                return _FAILED
-        return value if isinstance(value, kind) else _FAILED
-
-    return container
-
-
-_COERCIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "string": _to_string,
-    "number": _to_number,
-    "integer": _to_integer,
-    "boolean": _to_boolean,
-    "null": _to_null,
-    "object": _to_container(dict),
-    "array": _to_container(list),
-}
-
-
-def body_text(value: Any) -> str:
-    """Return a value as a body shows it: a text as it is, objects and arrays as 2-space JSON."""
-    if isinstance(value, str):
-        return value
-    try:
-        made = msgspec.json.encode(value)
-        if isinstance(value, dict | list) and len(made) <= _INDENTED:
-            made = msgspec.json.format(made, indent=2)
-    except RecursionError:
-        raise AnswerTooLarge("the response is nested too deep") from None
-    return made.decode()

@@ -193,6 +193,7 @@ AGENT_DRAIN_TIMEOUT_S = env.duration_s("AGENT_DRAIN_TIMEOUT", "60s")
 MOCK_BASE_URL = env.text("MOCK_BASE_URL", PUBLIC_API_URL).rstrip("/")
 MOCK_SHARED_SECRET = env.secret("MOCK_SHARED_SECRET")  # for the resolver and shared spaces
 MOCK_PROXY_ALLOW_CIDRS = env.words("MOCK_PROXY_ALLOW_CIDRS")
+MOCK_VALIDATE = env.choice("MOCK_VALIDATE", "warn", ("off", "warn", "enforce"))
 MOCK_GRPC_ADDR = env.text("MOCK_GRPC_ADDR")
 
 # ── telemetry ─────────────────────────────────────────────────────────────────

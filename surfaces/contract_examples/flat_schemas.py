@@ -11,7 +11,8 @@ from surfaces.json_documents import JsonDocuments, Located
 
 MAX_PARTS: Final = 200  # schemas that are joined
 _UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
-_LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties",
+                "minContains")  # fmt: skip
 _PLAIN: Final = ("format", "multipleOf", "uniqueItems")
 _CONDITIONS: Final = ("not", "oneOf", "anyOf", "patternProperties")
 
@@ -30,6 +31,7 @@ class Flat:
     required: dict[str, None] = field(default_factory=dict)
     items: list[Located] = field(default_factory=list)
     prefix: list[Located] = field(default_factory=list)
+    contains: list[Located] = field(default_factory=list)
     additional: list[Located] = field(default_factory=list)
     groups: list[list[Located]] = field(default_factory=list)
     keywords: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +52,7 @@ class Flat:
             return next((name for name in self.types if name != "null"), "null")
         if self.properties or self.required or self.additional or "maxProperties" in self.keywords:
             return "object"
-        if self.items or self.prefix or "minItems" in self.keywords:
+        if self.items or self.prefix or self.contains or "minItems" in self.keywords:
             return "array"
         if "minimum" in self.keywords or "maximum" in self.keywords:
             return "number"
@@ -103,6 +105,7 @@ class Flat:
         self.required |= other.required
         self.items += other.items
         self.prefix += other.prefix
+        self.contains += other.contains
         self.additional += other.additional
         self.groups += other.groups
         self.patterns += other.patterns
@@ -201,6 +204,8 @@ class _FlatSchemaReader:
         made.required |= {name: None for name in at.items("required") if isinstance(name, str)}
         if isinstance(at.value.get("items"), dict):
             made.items.append(at.get("items"))
+        if isinstance(at.value.get("contains"), dict):
+            made.contains.append(at.get("contains"))
         made.prefix += [Located(each, at.file) for each in at.items("prefixItems")]
         others = at.value.get("additionalProperties")
         made.is_closed |= others is False

@@ -94,8 +94,8 @@ def leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, st
     if not isinstance(value, dict) or depth >= _MAX_DEPTH:
         return
     for name, each in value.items():
-        if not name or any(mark in name for mark in ".[]/"):
-            continue  # no path leads there
+        if not name or (name == "$" and not path) or any(mark in name for mark in ".[]/"):
+            continue  # no path leads there; one that begins with $ is JSONPath
         below = f"{path}.{name}" if path else name
         if isinstance(each, dict):
             yield from leaves(each, below, depth + 1)

@@ -47,10 +47,15 @@ _RANGES: Final = {"int32": 2**31, "int64": 2**63}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What does not suit: where in the value (a JSON pointer), and why."""
+    """What does not suit: where in the value (a JSON pointer), and why.
+
+    `code` is one of `errors[]`; `member` is the one that is missing.
+    """
 
     pointer: str
     reason: str
+    code: str = "invalid_value"
+    member: str = ""
 
 
 def problems(documents: JsonDocuments, value: Any, schema: Located) -> Iterator[Problem]:
@@ -107,8 +112,8 @@ class Checks:
         if value is None and schema.get("nullable") is True and "type" in schema:
             schema = {key: each for key, each in schema.items() if key in ("enum", "const")}
             at = Located(schema, at.file)
-        for reason in _own_problems(value, schema):
-            yield Problem(pointer, reason)
+        for reason, code in _own_problems(value, schema):
+            yield Problem(pointer, reason, code)
         yield from self._check_combinations(value, at, pointer, depth)
         if isinstance(value, dict):
             yield from self._object(value, at, pointer, depth)
@@ -142,7 +147,7 @@ class Checks:
         for name in at.items("required"):
             hidden = declared.get(name) if isinstance(name, str) else None
             if name not in value and not (isinstance(hidden, dict) and hidden.get("writeOnly")):
-                yield Problem(pointer, f'"{name}" is missing')
+                yield Problem(pointer, f'"{name}" is missing', "required", str(name))
         patterns = at.members("patternProperties")
         others = at.value.get("additionalProperties", True)
         for name, each in value.items():
@@ -152,7 +157,7 @@ class Checks:
                 found for key, found in patterns.items() if (re := matcher(key)) and re.search(name)
             ]
             if not schemas and others is False:
-                yield Problem(below, "this member is not declared")
+                yield Problem(below, "this member is not declared", "unknown_field")
                 continue
             for schema in schemas or [others]:
                 yield from self.of(each, Located(schema, at.file), below, depth + 1)
@@ -167,12 +172,17 @@ class Checks:
                 yield from self.of(each, at.get("items"), f"{pointer}/{number}", depth + 1)
 
 
-def _own_problems(value: Any, schema: Mapping[str, object]) -> Iterator[str]:
-    """Yield what breaks the keywords that need no other schema."""
+def _own_problems(value: Any, schema: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield what breaks the keywords that need no other schema, and its code."""
     named = schema.get("type")
     types = named if isinstance(named, list) else [named]
     if named is not None and not any(is_of_type(value, each) for each in types):
-        yield f"it must be {' or '.join(str(each) for each in types)}"
+        yield f"it must be {' or '.join(str(each) for each in types)}", "wrong_type"
+    for reason in _value_problems(value, schema):
+        yield reason, "invalid_value"
+
+
+def _value_problems(value: Any, schema: Mapping[str, object]) -> Iterator[str]:
     if "const" in schema and not same(value, schema["const"]):
         yield "it must be the constant"
     enum = schema.get("enum")
@@ -206,19 +216,23 @@ def number_problems(value: float, schema: Mapping[str, object]) -> Iterator[str]
     least, most = _number(schema, "minimum", -math.inf), _number(schema, "maximum", math.inf)
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if value < least or (above is True and value == least):
-        yield f"it must be more than the minimum {least:g}"
+        yield f"it must be {'>' if above is True else '≥'} {_shown(least)}"
     elif value > most or (below is True and value == most):
-        yield f"it must be less than the maximum {most:g}"
+        yield f"it must be {'<' if below is True else '≤'} {_shown(most)}"
     elif value <= _number(schema, "exclusiveMinimum", -math.inf):
-        yield f"it must be more than {above}"
+        yield f"it must be > {above}"
     elif value >= _number(schema, "exclusiveMaximum", math.inf):
-        yield f"it must be less than {below}"
+        yield f"it must be < {below}"
     step = _number(schema, "multipleOf", 0)
     if step > 0 and math.isfinite(value) and not _is_multiple(value, step):
         yield f"it must be a multiple of {step:g}"
     limit = _RANGES.get(str(schema.get("format")))
     if limit is not None and not -limit <= value < limit:
         yield f"it must fit into {schema['format']}"
+
+
+def _shown(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 def _is_multiple(value: float, step: float) -> bool:

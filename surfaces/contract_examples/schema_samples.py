@@ -1,4 +1,4 @@
-"""Values that suit a JSON Schema of a contract, the same ones each time.
+"""Values that suit a JSON Schema of a contract, the same ones each time or new ones.
 
 A schema with its `$ref` and `allOf` is brought into one flat form. Its value is the example,
 default or constant that suits it, otherwise made by type. Of `oneOf` and `anyOf` the first
@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import copy
 import math
+import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from surfaces.contract_examples.flat_schemas import Flat, flatten_schemas
+from surfaces.contract_examples.fresh_values import fresh_numbers, fresh_text
 from surfaces.contract_examples.pattern_samples import matching
 from surfaces.contract_examples.schema_checks import (
     Checks,
@@ -23,6 +26,7 @@ from surfaces.contract_examples.schema_checks import (
 from surfaces.contract_examples.text_examples import container_of, is_container
 from surfaces.json_documents import JsonDocuments, Located
 
+T = TypeVar("T")
 MAX_DEPTH: Final = 24
 MAX_VALUES: Final = 400  # of one sample, beyond those that are required
 MAX_REQUIRED: Final = 5_000  # values in all
@@ -62,12 +66,17 @@ _FORMATS: Final = {
 class SchemaSampler:
     """Makes the samples of one message.
 
-    `hidden` is the keyword of members that are not in it: writeOnly in a response.
+    `hidden` is the keyword of members that are not in it: writeOnly in a response. With
+    `randomness`, values are drawn by it, and examples and defaults do not count.
     """
 
-    def __init__(self, documents: JsonDocuments, *, hidden: str = "writeOnly") -> None:
+    def __init__(
+        self, documents: JsonDocuments, *, hidden: str = "writeOnly",
+        randomness: random.Random | None = None,
+    ) -> None:  # fmt: skip
         self.documents = documents
         self.hidden = hidden
+        self._randomness = randomness
         self._left = MAX_VALUES
         self._checks = Checks(documents, MAX_STEPS)
         self._active: list[int] = []  # the schemas around, by identity, to see recursion
@@ -94,12 +103,28 @@ class SchemaSampler:
 
     def _given_values(self, flat: Flat, schemas: Sequence[Located]) -> Iterator[Any]:
         """Yield the examples and constants of a schema that suit it."""
-        for value in sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None):
-            if value is None and not flat.is_constant:
-                continue  # a default of null says little
+        listed = sorted(flat.given[:MAX_ALTERNATIVES], key=lambda each: each is None)
+        if self._randomness is not None:
+            listed = self._shuffle(listed) if flat.is_constant else []
+        for value in listed:
             found = container_of(value) if is_container(flat) else value
-            if self._checks.suits(found, schemas):
+            # an example shows its format as the author means it
+            loose = isinstance(found, str) and flat.keywords.get("format") is not None
+            wanted = [self._without_format(each) for each in schemas] if loose else schemas
+            if self._checks.suits(found, wanted):
                 yield copy.deepcopy(found) if isinstance(found, dict | list) else found
+
+    def _without_format(self, schema: Located) -> Located:
+        found = self.documents.resolve(schema)
+        if not isinstance(found.value, dict):
+            return found
+        return Located({**found.value, "format": None}, found.file)
+
+    def _shuffle(self, listed: Sequence[T]) -> list[T]:
+        """Return as it is what is not drawn, otherwise in any order."""
+        if self._randomness is None:
+            return list(listed)
+        return self._randomness.sample(listed, len(listed))
 
     def _best(self, flat: Flat, schemas: list[Located], depth: int) -> Any:
         first: Any = _NOTHING
@@ -127,7 +152,7 @@ class SchemaSampler:
         if not flat.groups or level > _LEAN_DEPTH:
             yield flat
             return
-        for alternative in flat.groups[0][:MAX_ALTERNATIVES]:
+        for alternative in self._shuffle(flat.groups[0][:MAX_ALTERNATIVES]):
             chosen = flat.choosing(flatten_schemas(self.documents, [alternative]), alternative)
             if not flat.admits(chosen):
                 continue
@@ -137,14 +162,14 @@ class SchemaSampler:
         given = next((each for each in flat.given if each is not None), _NOTHING)
         if given is not _NOTHING and flat.is_constant:
             return copy.deepcopy(given)
-        kind = flat.type
+        kind, drawn = flat.type, self._randomness
         if kind == "object":
             return self._object(flat, depth)
         if kind == "array":
             return self._array(flat, depth)
-        if kind in ("integer", "number"):
-            return _number(flat)
-        return _FIXED[kind] if kind in _FIXED else _text(flat)
+        if kind in _FIXED:
+            return bool(drawn.getrandbits(1)) if drawn and kind == "boolean" else _FIXED[kind]
+        return (_number if kind in ("integer", "number") else _text)(flat, drawn)
 
     def _object(self, flat: Flat, depth: int) -> dict[str, object]:
         made: dict[str, object] = {}
@@ -186,9 +211,14 @@ class SchemaSampler:
 
     def _array(self, flat: Flat, depth: int) -> list[Any]:
         made = [self._value([each], depth + 1) for each in flat.prefix[:MAX_ITEMS]]
+        if flat.contains:
+            times = range(int(min(flat.number("minContains", 1), MAX_ITEMS)))
+            made += [self._value([*flat.contains, *flat.items], depth + 1) for _ in times]
         least = int(min(flat.number("minItems", 0), MAX_ITEMS))
         most = flat.number("maxItems", math.inf)
         wanted = max(least, 1) if flat.items else least
+        if flat.items and self._randomness and flat.keywords.get("uniqueItems") is not True:
+            wanted += self._randomness.randrange(3)
         lean = flat.is_lean or self._left < 0 or depth >= _LEAN_DEPTH
         if lean or self._recurs(flat.items):
             wanted = least
@@ -228,10 +258,13 @@ def _least(flat: Flat) -> Any:
     )
 
 
-def _number(flat: Flat) -> Any:
+def _number(flat: Flat, drawn: random.Random | None) -> Any:
     """Return 1 or 0 if allowed, otherwise a number at the end of the range or between."""
     step = flat.number("multipleOf", 0) or (1 if flat.type == "integer" else 0)
-    for value in _numbers(flat, step):
+    numbers = _numbers(flat, step)
+    if drawn is not None:
+        numbers = chain(fresh_numbers(drawn, *_bounds(flat), step), numbers)
+    for value in numbers:
         if not math.isfinite(value):
             continue
         shown = int(value) if float(value).is_integer() else value
@@ -244,8 +277,7 @@ def _numbers(flat: Flat, step: float) -> Iterator[float]:
     if flat.is_lean and flat.type == "number":
         yield 0.5  # no integer: another alternative may take these
     yield from (1, 0, step)
-    low = max(flat.number("minimum", -math.inf), flat.number("exclusiveMinimum", -math.inf))
-    high = min(flat.number("maximum", math.inf), flat.number("exclusiveMaximum", math.inf))
+    low, high = _bounds(flat)
     for end, sign in ((low, 1), (high, -1)):
         if math.isfinite(end):
             edge = (
@@ -257,11 +289,19 @@ def _numbers(flat: Flat, step: float) -> Iterator[float]:
     yield (low + high) / 2
 
 
-def _text(flat: Flat) -> str:
+def _bounds(flat: Flat) -> tuple[float, float]:
+    low = max(flat.number("minimum", -math.inf), flat.number("exclusiveMinimum", -math.inf))
+    return low, min(flat.number("maximum", math.inf), flat.number("exclusiveMaximum", math.inf))
+
+
+def _text(flat: Flat, drawn: random.Random | None) -> str:
     least = int(min(flat.number("minLength", 0), MAX_TEXT))
     most = flat.number("maxLength", math.inf)
     usual = _FORMATS.get(str(flat.keywords.get("format")), "")
     limits = {**flat.keywords, "type": "string"}
+    if drawn is not None:
+        named = str(flat.keywords.get("format", ""))
+        usual = fresh_text(drawn, named, least, min(most, MAX_TEXT)) or usual
     if usual and all(_suits_text(usual, {**limits, "pattern": each}) for each in flat.patterns):
         return usual
     for pattern in flat.patterns:

@@ -70,7 +70,7 @@ def is_container(flat: Flat) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UnreadText:
-    """A text where an object or array is wanted, that is the JSON of none: where it is, and why."""
+    """An example that is not answered as its author means it: where it is, and why."""
 
     file: str
     pointer: str
@@ -113,6 +113,22 @@ def unread_texts(
         for kind, media in message.resolve(documents).below("content"):
             if is_json(kind):
                 yield from _unread_texts_of_media(documents, media)
+
+
+def unread_values(
+    documents: JsonDocuments, operation: Located, pointer: str
+) -> Iterator[UnreadText]:
+    """Yield the examples of answers whose `externalValue` leads to nothing that is here."""
+    for _, message in _PointedValue(operation, pointer).below("responses"):
+        for _, media in message.resolve(documents).below("content"):
+            for _, each in islice(media.below("examples"), MAX_EXAMPLES):
+                example = each.resolve(documents)
+                address = example.at.get("externalValue").value
+                if isinstance(address, str) and documents.external_value(example.at) is None:
+                    is_url = address[:8].lower().startswith(("http://", "https://"))
+                    reason = "is not fetched" if is_url else "is no file of the suite"
+                    shown = f'"{address[:200]}" {reason}'
+                    yield UnreadText(example.at.file, example.pointer, shown)
 
 
 def _unread_texts_of_media(documents: JsonDocuments, media: _PointedValue) -> Iterator[UnreadText]:

@@ -10,7 +10,6 @@ from typing import Final
 from kernel.ids import slug
 from surfaces.contract_formats.asyncapi import read_asyncapi
 from surfaces.contract_formats.openapi import read_openapi
-from surfaces.contract_formats.protobuf import read_protos
 from surfaces.contract_formats.wsdl import read_wsdl
 from surfaces.contracts import Contract, Sources
 
@@ -21,15 +20,24 @@ _GENERIC: Final = re.compile(
     r"|service|services|contract|contracts|spec|specs|index|main)\Z",
     re.IGNORECASE,
 )
+_VERSION: Final = re.compile(r"v\d+", re.IGNORECASE)
+_LETTER: Final = re.compile("[A-Za-z]")
 
 
 def read_contracts(sources: Sources) -> list[Contract]:
     """Return the contracts by path; other documents (shared schemas) are none."""
     paths = sorted(path for path in sources.files if path.startswith("api/"))
-    protos = [path for path in paths if path.lower().endswith(".proto")]
-    found = [*_documents(paths, sources), *read_protos(protos, sources)]
+    found = list(_documents(paths, sources))
+    if any(path.lower().endswith(".proto") for path in paths):
+        from surfaces.contract_formats.protobuf import read_protos  # its library, too
+
+        found += read_protos(sources)
     ordered = sorted(found, key=lambda contract: contract.path)
-    return [replace(contract, name=_name(contract)) for contract in ordered]
+    made = []
+    for contract in ordered:
+        name, *others = _names(contract)
+        made.append(replace(contract, name=name, other_names=tuple(others)))
+    return made
 
 
 def _documents(paths: list[str], sources: Sources) -> Iterator[Contract]:
@@ -56,12 +64,22 @@ def _document(path: str, sources: Sources) -> Contract | None:
     return read_asyncapi(path, document, sources) if "asyncapi" in document.pairs else None
 
 
-def _name(contract: Contract) -> str:
-    """Return the first part of the path that says something, otherwise the title."""
+def _names(contract: Contract) -> tuple[str, ...]:
+    """Return the name of a contract, and what tells it from others of that name.
+
+    The name is the first folder that says something, otherwise what does so of the file's stem,
+    otherwise the title.
+    """
     *folders, file = contract.path.split("/")[1:]
-    stem = file.rpartition(".")[0]
-    parts = [*folders, *re.split(r"[.]", stem)]
-    for part in parts:
-        if part and not _GENERIC.match(part):
-            return slug(part)
-    return slug(contract.title) or slug(stem)
+    stem, _, extension = file.rpartition(".")
+    pieces = [each for each in stem.split(".") if not _GENERIC.match(each)]
+    kept = next((each for each in folders if each and not _GENERIC.match(each)), "-".join(pieces))
+    name = slug(kept) if _LETTER.search(kept) else slug(contract.title) or slug(stem)
+    versions = [each for each in (*folders, *stem.split(".")) if _VERSION.match(each)]
+    whole = "/".join((*folders, stem))
+    return (
+        name,
+        *(slug(f"{name}-{each}") for each in versions),
+        slug(whole),
+        slug(f"{whole}-{extension}"),
+    )

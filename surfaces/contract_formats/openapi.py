@@ -1,4 +1,4 @@
-"""OpenAPI 3.0 and 3.1 contracts."""
+"""OpenAPI 3.0 and 3.1 contracts, and those of Swagger 2 once they are translated."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from surfaces.schemas import References, SchemaPlace, as_text, media_sample
 from surfaces.trees import first_line, is_true, items, members, prose, text_of
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+SOURCES: Final = ("path", "query", "header", "cookie")
 PROTOCOL: Final = "REST"
 MAX_VALUE: Final = 200  # characters of the name or sample of a parameter
 MAX_PARAMETERS: Final = 50  # of an operation, and media types of a body
@@ -35,8 +36,8 @@ def read_openapi(path: str, document: Tree, sources: Sources) -> Contract | None
     """Return what the document declares; wrong parts are warnings and left out."""
     version = text_of(document.get("openapi"))
     if not version.startswith("3."):
-        shown = f"OpenAPI {version}" if version else "Swagger 2"
-        detail = f"{shown} is not supported; convert it to OpenAPI 3"
+        shown = f"OpenAPI {version}" if version else f"Swagger {text_of(document.get('swagger'))}"
+        detail = f"{shown[:80]} is not supported; convert it to OpenAPI 3"
         sources.warnings.add("contract_unsupported", detail, path, document)
         return None
     reader = _OpenApiReader(path, sources)
@@ -112,9 +113,8 @@ class _OpenApiReader:
                 key = (text_of(place.tree.get("in")), text_of(place.tree.get("name")))
                 found[key] = place
         for (source, name), place in found.items():
-            if 0 < len(name) <= MAX_VALUE and (
-                source == "path" or is_true(place.tree.get("required"))
-            ):
+            is_required = source == "path" or is_true(place.tree.get("required"))
+            if is_required and source in SOURCES and 0 < len(name) <= MAX_VALUE:
                 yield Parameter(name=name, source=source, sample=self._sample(name, place))
 
     def _sample(self, name: str, place: SchemaPlace) -> str:
@@ -136,7 +136,7 @@ class _OpenApiReader:
         sample = media_sample(self.references, media)
         if isinstance(sample, str) and "json" not in chosen.lower():
             return chosen, bounded_body(sample)
-        if "json" in chosen.lower() or "*" in chosen:
+        if sample is not None and ("json" in chosen.lower() or "*" in chosen):
             if isinstance(sample, str):
                 schema = Located(media.get("schema").tree.plain(), media.file)
                 sample = intended_value(self.sources.documents, sample, schema)

@@ -65,6 +65,13 @@ def method_of(text: str) -> str:
     return NO_METHOD.get(method, method)
 
 
+def grpc_names(path: str) -> tuple[str, ...]:
+    """Return what a gRPC method is called: `shop.v1.Orders/Get` and `Orders/Get`."""
+    full = path.lstrip("/")
+    service, slash, method = full.rpartition("/")
+    return (full, f"{service.rpartition('.')[2]}/{method}") if slash else (full,)
+
+
 def _operation(fragment: str) -> tuple[str, str, str]:
     """Return method and path of an OpenAPI pointer, otherwise the operation."""
     if not fragment.startswith("/"):

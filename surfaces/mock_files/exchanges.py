@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -9,30 +10,19 @@ from typing import Final
 from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
+from surfaces.json_documents import decode_base64
+from surfaces.mock_files.conditions import read_conditions
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_example_keys
 from surfaces.mock_files.template_checks import check_body, check_templates
 from surfaces.mock_files.text_maps import header_map, header_nodes
 from surfaces.mock_files.value_nodes import read_node, unreadable_at
-from surfaces.model import (
-    CONDITION_SOURCES,
-    Condition,
-    Exchange,
-    Message,
-    ValueNode,
-)
-from surfaces.trees import (
-    NOTHING,
-    body_text,
-    is_small,
-    items,
-    member,
-    nonblank_member,
-    text_of,
-)
+from surfaces.model import Exchange, Message, ValueNode
+from surfaces.trees import NOTHING, body_text, is_small, member, nonblank_member, text_of
 
 INVALID: Final = "mock_examples_invalid"
 MAX_EXCHANGES: Final = 500  # of a file
-MAX_CONDITIONS: Final = 50
+MAX_CONTENT: Final = 2 * 2**20  # bytes of a bodyFile or bodyBase64
+_BASE64: Final = (".b64", ".base64")
 _LOWEST, _HIGHEST = 100, 599
 _MAX_GRPC_STATUS: Final = 16
 
@@ -75,8 +65,10 @@ def is_status(text: str, *, grpc: bool) -> bool:
 class _ExchangeReader:
     def __init__(self, path: str, sources: Sources, *, grpc: bool) -> None:
         self.path = path
+        self.sources = sources
         self.warnings = sources.warnings
         self.grpc = grpc
+        self.read: dict[str, str | bytes] = {}  # what bodyFile leads to, by path
 
     def exchanges(self, document: Tree) -> Iterator[Exchange]:
         listed = member(document, "examples")
@@ -138,26 +130,13 @@ class _ExchangeReader:
         return Exchange(
             name=name,
             source_artifact=self.path,
-            when=tuple(self._when(tree)),
+            when=read_conditions(tree),
             request=self._message(tree, "request"),
             response=self._message(tree, "response"),
             status=text,
             media_type=text_of(media_type).strip(),
             line=tree.line,
         )
-
-    def _when(self, tree: Tree) -> Iterator[Condition]:
-        listed = items(member(tree, "when") or member(tree, "dispatch"))
-        if len(listed) > MAX_CONDITIONS:
-            raise unreadable_at(tree, f"more than {MAX_CONDITIONS} conditions")
-        for each in listed:
-            source, param = text_of(member(each, "from")), text_of(member(each, "param"))
-            if source not in CONDITION_SOURCES:
-                known = ", ".join(CONDITION_SOURCES)
-                raise unreadable_at(each, f'"{source[:40]}" is not a source; use one of {known}')
-            if not param:
-                raise unreadable_at(each, "a condition requires param")
-            yield Condition(source=source, param=param, value=text_of(member(each, "value")))
 
     def _message(self, example: Tree, name: str) -> Message:
         """Return the request or response, also of `requestHeaders`, `requestBody` and so on."""
@@ -175,12 +154,53 @@ class _ExchangeReader:
             check_templates(headers, member(literal, "mediaType"), member(schema, "mediaType"))
             if body is not None:
                 check_body(body)
+        text = None if body is None else body_text(body)
+        content = self._content(example, literal, text) if name == "response" else None
+        if isinstance(content, str):
+            text, content = content, None
         return Message(
             headers=header_map(headers),
-            body=None if body is None else body_text(body),
+            body=text,
+            content=content,
             headers_node=self._node(header_nodes(nonblank_member(schema, "headers"))),
             body_node=self._node(member(schema, "body")),
         )
+
+    def _content(
+        self, example: Tree, response: Tree | None, body: str | None
+    ) -> str | bytes | None:
+        """Return what `bodyFile` or `bodyBase64` says: a text is a template, as `body` is."""
+        file = nonblank_member(response, "bodyFile")
+        encoded = nonblank_member(response, "bodyBase64")
+        encoded = encoded or nonblank_member(example, "responseBodyBase64")
+        at = file or encoded
+        if at is None:
+            return None
+        if body is not None or (file and encoded):
+            raise unreadable_at(at, "use one of body, bodyFile and bodyBase64")
+        if file is None:
+            return self._decode(text_of(at).encode(), at)
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self.path), text_of(file)))
+        if path not in self.read:
+            self.read[path] = self._file(path, at)
+        return self.read[path]
+
+    def _file(self, path: str, at: Tree) -> str | bytes:
+        content = self.sources.files.get(path)
+        if content is None:
+            advice = "bytes that are no text stand in a file of base64, with the ending .b64"
+            raise unreadable_at(at, f'bodyFile: "{path[:200]}" is no file of the suite; {advice}')
+        if len(content) > MAX_CONTENT:
+            raise unreadable_at(at, "the bodyFile is larger than 2 MiB")
+        if path.lower().endswith(_BASE64):
+            return self._decode(content, at)
+        return content.decode(errors="replace")
+
+    def _decode(self, text: bytes, at: Tree) -> bytes:
+        found = decode_base64(text) if len(text) <= MAX_CONTENT else None
+        if found is None:
+            raise unreadable_at(at, "this is no base64 of at most 2 MiB")
+        return found
 
     def _node(self, tree: Tree | None) -> ValueNode | None:
         if tree is None:

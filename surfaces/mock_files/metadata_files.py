@@ -23,6 +23,7 @@ from surfaces.mock_files.exchanges import is_status, mock_tree
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_keys
 from surfaces.mock_files.template_checks import check_body, check_templates
 from surfaces.mock_files.text_maps import header_map, text_map
+from surfaces.mock_files.validation_modes import read_mode
 from surfaces.mock_files.value_nodes import read_pattern, unreadable_at
 from surfaces.model import (
     ADAPTERS,
@@ -37,6 +38,7 @@ from surfaces.model import (
     Rules,
     StateRules,
     Transition,
+    ValidateMode,
 )
 from surfaces.trees import (
     NOTHING,
@@ -90,6 +92,7 @@ class MetadataFile:
     rules_text: str = ""
     rules: Rules | None = None
     delay_ms: int = 0
+    validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
     state: StateRules | None = None
@@ -161,6 +164,7 @@ class _MetadataReader:
             ("adapter", self._adapter),
             ("dispatcher", self._dispatcher),
             ("delayMillis", self._delay),
+            ("validate", self._validate),
             ("parameterConstraints", self._constraints),
             ("fallback", self._fallback),
             ("state", self._state),
@@ -242,6 +246,9 @@ class _MetadataReader:
         if not is_whole or int(value.text) > MAX_DELAY_MS:
             raise unreadable_at(value, f"delayMillis must be an integer from 0 to {MAX_DELAY_MS}")
         self.found.delay_ms = int(value.text)
+
+    def _validate(self, value: Tree) -> None:
+        self.found.validate = read_mode(value, self.path, self.warnings)
 
     def _constraints(self, value: Tree) -> None:
         self.found.constraints = tuple(self._constraint(each) for each in _entries(value))

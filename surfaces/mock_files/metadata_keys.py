@@ -17,7 +17,7 @@ MAX_UNKNOWN: Final = 20  # keys of one file
 _SPEC: Final = (
     "protocol", "adapter", "method", "path", "summary", "contractPath", "mockPath", "dispatcher",
     "dispatcherRules", "delayMillis", "parameterConstraints", "fallback", "state", "resolverUrl",
-    "runtimeUrl",
+    "runtimeUrl", "validate",
 )  # fmt: skip
 _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
     "parameterConstraints": ("name", "source", "required", "forward", "pattern"),
@@ -30,13 +30,13 @@ _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
 _EXAMPLE: Final = (
     "name", "when", "dispatch", "request", "requestSchema", "response", "responseSchema",
     "requestHeaders", "requestBody", "responseStatus", "responseMediaType", "responseHeaders",
-    "responseBody", "summary", "description", "sourceArtifact",
+    "responseBody", "responseBodyBase64", "summary", "description", "sourceArtifact",
 )  # fmt: skip
 _REQUEST: Final = ("headers", "body", "method", "path", "query", "mediaType")
 _MESSAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "request": _REQUEST,
     "requestSchema": _REQUEST,
-    "response": ("status", "mediaType", "headers", "body"),
+    "response": ("status", "mediaType", "headers", "body", "bodyFile", "bodyBase64"),
     "responseSchema": ("status", "mediaType", "headers", "body"),
 }
 _NOTES: Final = (*NODE_KEYS, "title", "description", "default", "examples", "deprecated")
@@ -61,12 +61,16 @@ def unknown_keys(document: Tree) -> Iterator[tuple[str, Tree]]:
             yield from _unknown(each, name, _BELOW[name])
 
 
+def unknown_surface_keys(document: Tree) -> Iterator[tuple[str, Tree]]:
+    """Yield what is wrong and where in a file of a surface."""
+    yield from _unknown(document, "a MockSurface", ("apiVersion", "kind", "metadata", "spec"))
+    yield from _unknown(member(document, "metadata") or NOTHING, "metadata", ("surface",))
+    yield from _unknown(member(document, "spec") or NOTHING, "spec", ("validate",))
+
+
 def unknown_example_keys(example: Tree) -> Iterator[tuple[str, Tree]]:
-    """Yield what is wrong and where in one example: its parts, conditions and nodes."""
+    """Yield what is wrong and where in one example: its parts and nodes, not its conditions."""
     yield from _unknown(example, "an example", _EXAMPLE)
-    for name in ("when", "dispatch"):
-        for each in items(member(example, name)):
-            yield from _unknown(each, "a condition", ("from", "param", "value"))
     for name, known in _MESSAGES.items():
         message = member(example, name) or NOTHING
         yield from _unknown(message, name, known)

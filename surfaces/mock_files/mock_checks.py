@@ -8,6 +8,7 @@ from readers.tree import Tree
 from surfaces.mock_files.dispatch_rules import named_examples
 from surfaces.mock_files.metadata_files import INVALID, MetadataFile
 from surfaces.model import Adapter, Exchange
+from surfaces.samples import shown_media_type
 from surfaces.trees import Warnings, items, member
 
 
@@ -27,7 +28,7 @@ def check_examples(
         warnings.add(INVALID, reason, mock.path, at)
         problems.append(reason)
     if mock.dispatcher == "example" and adapter != "async":
-        _warn_of_unreachable(exchanges, warnings)
+        _warn_of_unreachable(exchanges, warnings, has_variants=adapter == "rest")
     return tuple(dict.fromkeys(problems))
 
 
@@ -44,11 +45,14 @@ def _named_examples(mock: MetadataFile) -> Iterator[tuple[str, str, Tree | None]
             yield "onExample", transition.on_example, member(tree, "onExample")
 
 
-def _warn_of_unreachable(exchanges: tuple[Exchange, ...], warnings: Warnings) -> None:
-    seen: dict[frozenset[object], str] = {}
+def _warn_of_unreachable(
+    exchanges: tuple[Exchange, ...], warnings: Warnings, *, has_variants: bool
+) -> None:
+    """Warn of examples with the conditions of an earlier one, unless `Accept` tells them apart."""
+    seen: dict[tuple[object, str], str] = {}
     for each in exchanges:
-        conditions: frozenset[object] = frozenset(each.when)
-        first = seen.setdefault(conditions, each.name)
+        kind = shown_media_type(each, each.response.body or "") if has_variants else ""
+        first = seen.setdefault((frozenset(each.when), kind), each.name)
         if first != each.name:
             detail = f'"{each.name[:80]}" never answers: "{first[:80]}" has the same conditions'
             warnings.add_at("mock_unreachable_example", detail, each.source_artifact, each.line)

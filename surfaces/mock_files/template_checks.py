@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from readers import Unreadable
 from readers.json import read_json
 from readers.tree import Kind, Tree
-from surfaces.template_paths import path_problem, template_problems
+from surfaces.template_expressions import path_problem, template_problems
 
 
 def check_templates(*trees: Tree | None) -> None:

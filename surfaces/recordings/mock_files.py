@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -29,7 +30,7 @@ MAX_EXAMPLES: Final = 200  # of an operation
 MAX_FILE: Final = 2**20  # characters of an operation's bodies
 MAX_CONDITIONS: Final = 20
 # what belongs to the connection, to the moment or to the server that was recorded
-_LEFT_OUT: Final = frozenset((
+LEFT_OUT: Final = frozenset((
     "content-type", "content-length", "content-encoding", "transfer-encoding", "connection",
     "keep-alive", "upgrade", "trailer", "te", "date", "server", "via", "age", "alt-svc", "nel",
     "report-to", "strict-transport-security", "x-powered-by", "x-runtime", "x-request-id",
@@ -50,6 +51,35 @@ class MockFiles:
     operations: int = 0
     examples: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    _names: set[str] = field(default_factory=set)
+
+    def has_room(self, calls: int) -> bool:
+        """Return whether one more operation may be added; count its calls as left out if not."""
+        if self.operations >= MAX_OPERATIONS:
+            self.left_out[f"more than {MAX_OPERATIONS} operations"] += calls
+        return self.operations < MAX_OPERATIONS
+
+    def add_operation(
+        self,
+        home: str,
+        method: str,
+        template: str,
+        examples: Mapping[str, object],
+        *,
+        note: str,
+        spec: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """Add the example file and the metadata of an operation; `spec` is more of the latter."""
+        named = slug(f"{method} {template}")[:100] or method.lower()
+        operation_id = _unique(named, self._names, home)
+        stem = f"mock/{home}/{operation_id}"
+        self.files[f"{stem}.yaml"] = yaml_text({"examples": examples}, note)
+        self.files[f"{stem}.metadata.yaml"] = yaml_text({
+            "metadata": {"operationId": operation_id, "surface": home},
+            "spec": {"protocol": "REST", "method": method, "path": template, **spec},
+        })  # fmt: skip
+        self.operations += 1
+        self.examples += len(examples)
 
 
 def mock_files(calls: Iterable[RecordedCall], surface: str = "", *, source: str = "") -> MockFiles:
@@ -68,22 +98,11 @@ def mock_files(calls: Iterable[RecordedCall], surface: str = "", *, source: str 
         groups.setdefault((home, call.method, template), []).append(
             _with_params(call, template, params)
         )
-    names: set[str] = set()
+    note = f"recorded: {source}" if source else ""
     for (home, method, template), group in groups.items():
-        if made.operations >= MAX_OPERATIONS:
-            made.left_out[f"more than {MAX_OPERATIONS} operations"] += len(group)
-            continue
-        operation_id = _unique(slug(f"{method} {template}")[:100] or method.lower(), names, home)
-        examples = dict(_examples(group, made.left_out))
-        stem = f"mock/{home}/{operation_id}"
-        note = f"recorded: {source}" if source else ""
-        made.files[f"{stem}.yaml"] = yaml_text({"examples": examples}, note)
-        made.files[f"{stem}.metadata.yaml"] = yaml_text({
-            "metadata": {"operationId": operation_id, "surface": home},
-            "spec": {"protocol": "REST", "method": method, "path": template},
-        })  # fmt: skip
-        made.operations += 1
-        made.examples += len(examples)
+        if made.has_room(len(group)):
+            examples = dict(_examples(group, made.left_out))
+            made.add_operation(home, method, template, examples, note=note)
     return made
 
 
@@ -188,7 +207,7 @@ def _example(call: RecordedCall, when: When) -> dict[str, object]:
     headers = {
         name: _literal(value)
         for name, value in call.response_headers
-        if name.lower() not in _LEFT_OUT and not name.startswith(":")
+        if name.lower() not in LEFT_OUT and not name.startswith(":")
     }
     if headers:
         response["headers"] = headers

@@ -1,4 +1,4 @@
-"""Saved responses of a Postman collection (format 2.0 and 2.1)."""
+"""Saved responses of a Postman collection (formats 1.0, 2.0 and 2.1)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from surfaces.recordings.calls import (
+    MAX_PAIRS,
     Pairs,
     RecordedCall,
     Recording,
@@ -25,14 +26,20 @@ _NAME: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def is_postman(document: Any) -> bool:
-    if not isinstance(document, dict) or not isinstance(document.get("item"), list):
+    """Return whether a document is a collection, of whatever format."""
+    if not isinstance(document, dict):
         return False
+    if isinstance(document.get("requests"), list):  # 1.0
+        return bool({"order", "folders"} & document.keys())
     info = document.get("info")
-    return "postman" in text_at(info, "schema") or bool(text_at(info, "_postman_id"))
+    is_named = "postman" in text_at(info, "schema") or bool(text_at(info, "_postman_id"))
+    return isinstance(document.get("item"), list) and is_named
 
 
 def calls_of_postman(document: Any) -> Recording:
     """Return a call for each saved response; requests without one are left out."""
+    if "item" not in document:
+        document = _as_format_2(document)
     made = Recording(title=text_at(document.get("info"), "name"))
     variables = dict(pairs_at(document, "variable", "key"))
     for item in _items(document, 0):
@@ -130,3 +137,54 @@ def _request_body(body: Any, variables: Mapping[str, str]) -> str:
     if mode in ("urlencoded", "formdata"):
         return urlencode(pairs_at(body, mode, "key"))
     return _fill(text_at(body, "raw"), variables)
+
+
+def _as_format_2(collection: Any) -> dict[str, object]:
+    """Return a collection of format 1.0 as one of 2.0: its requests stand in no folders."""
+    items = []
+    for each in list_at(collection, "requests"):
+        request = _request_of_format_1(each)
+        responses = [
+            {
+                "name": text_at(response, "name"),
+                "code": _code_of_format_1(response),
+                "header": list_at(response, "headers"),
+                "body": text_at(response, "text"),
+                "originalRequest": _request_of_format_1(response.get("request")) or request,
+            }
+            for response in list_at(each, "responses")
+            if isinstance(response, dict)
+        ]
+        items.append({"name": text_at(each, "name"), "request": request, "response": responses})
+    return {
+        "info": {"name": text_at(collection, "name")},
+        "item": items,
+        "variable": list_at(collection, "variables"),
+    }
+
+
+def _code_of_format_1(response: dict[str, Any]) -> object:
+    given = response.get("responseCode")
+    return given.get("code") if isinstance(given, dict) else given
+
+
+def _request_of_format_1(request: Any) -> dict[str, object]:
+    """Return a request of format 2.0, {} for what is none."""
+    if not isinstance(request, dict):
+        return {}
+    values = request.get("pathVariables")
+    pairs = values.items() if isinstance(values, dict) else ()
+    mode, data = text_at(request, "dataMode"), request.get("data")
+    raw = text_at(request, "rawModeData") or text_at(request, "data")
+    fields = {"urlencoded": "urlencoded", "params": "formdata"}.get(mode, "")
+    lines = (line.partition(":") for line in text_at(request, "headers").split("\n")[:MAX_PAIRS])
+    return {
+        "method": text_at(request, "method"),
+        "url": {
+            "raw": text_at(request, "url"),
+            "variable": [{"key": key, "value": value} for key, value in pairs],
+        },
+        "header": list_at(request, "headerData")
+        or [{"key": key.strip(), "value": value.strip()} for key, _, value in lines],
+        "body": {"mode": fields, fields: data} if fields else {"mode": "raw", "raw": raw},
+    }

@@ -20,6 +20,7 @@ from mocks.plane.setup import PlaneSetup
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
+from tests.support.early_first import EarlyFirst
 from tests.support.served_mocks import NoProxy, NoScripts
 
 OPENAPI = """
@@ -161,9 +162,17 @@ class ChangingSource:
 
 
 class Planes:
-    """A plane over memory with its parts, and requests to it."""
+    """A plane over memory with its parts, and requests to it, by ASGI or early where it can be."""
 
-    def __init__(self, source: ChangingSource | None = None, **setup: Any) -> None:
+    def __init__(
+        self,
+        source: ChangingSource | None = None,
+        *,
+        asks_early: bool = False,
+        checks: Mapping[str, Any] | None = None,
+        proxy: Any = None,
+        **setup: Any,
+    ) -> None:
         self.source = source or ChangingSource("orders", "orders@run-1")
         self.resets: dict[str, dict[str, int]] = {}
         self.counted: list[tuple[str, str, str]] = []
@@ -178,10 +187,13 @@ class Planes:
                 is_away=lambda error: isinstance(error, ConnectionError),
             )
         )
+        self.engine = Engine(
+            state=self.state, scripts=NoScripts(), proxy=proxy or NoProxy(), **(checks or {})
+        )
         self.plane = MockPlane(
             PlaneSetup(
                 spaces=self.spaces,
-                engine=Engine(state=self.state, scripts=NoScripts(), proxy=NoProxy()),
+                engine=self.engine,
                 journal=self.journal,
                 meter=self._meter,
                 nearest=nearest,
@@ -189,18 +201,23 @@ class Planes:
             )
         )
 
+        self.early = EarlyFirst(self.plane)
+        self.application = self.early if asks_early else self.plane
+
     def _meter(self, adapter: str, dispatcher: str, outcome: str) -> Callable[[float], object]:
         return lambda _ms: self.counted.append((adapter, dispatcher, outcome))
 
     async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self.plane)
+        transport = httpx.ASGITransport(app=self.application)
         async with httpx.AsyncClient(transport=transport, base_url="http://mocks.test") as client:
             client.headers.pop("user-agent")
             return await client.request(method, path, **more)
 
 
 @asynccontextmanager
-async def planes(source: ChangingSource | None = None, **setup: Any) -> AsyncIterator[Planes]:
-    made = Planes(source, **setup)
+async def planes(
+    source: ChangingSource | None = None, *, asks_early: bool = False, **setup: Any
+) -> AsyncIterator[Planes]:
+    made = Planes(source, asks_early=asks_early, **setup)
     yield made
     await asyncio.to_thread(made.spaces.stop)

@@ -30,6 +30,8 @@ class StateInDicts:
     `floor`: no new record has a version up to it.
     """
 
+    waits = False
+
     stored: dict[tuple[str, str], StateRecord] = field(default_factory=dict)
     drawn: dict[tuple[str, str, str], int] = field(default_factory=dict)
     races: random.Random | None = None
@@ -189,7 +191,7 @@ class Mocks:
         self, target: str = "/", *, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> MockAnswer:
         operation, request = self.request(target, headers=headers, body=body)
-        return await self.engine.answer(operation, request)
+        return (await self.engine.answer_route(operation, request))[1]
 
     async def explain(
         self,
@@ -212,7 +214,7 @@ def mocks_of(
     assert name is not None
     made = SpaceContent(
         suite_id=suite_id, title="Shop", repository="registry.example/core/shop",
-        generation="1", surfaces=found,
+        generation="1", surfaces=found, files=content,
     )  # fmt: skip
     return Mocks(compile_space(made, name), [each.detail for each in warnings], seed=seed)
 

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apps.mocks.api import CallOutcome, JournalEntry, StateRecord
+from apps.mocks.api import (
+    CallOutcome,
+    JournalEntry,
+    StateRecord,
+    requirement,
+    requirement_words,
+)
 from kernel import clock
 
 _OUTCOMES: Final[Mapping[str, str]] = {
@@ -111,10 +117,19 @@ def near(nearest: Mapping[str, Any]) -> Near:
     return Near(text="Nearest operation:", name=name.strip(), differences=[other])
 
 
+def candidates(explained: Mapping[str, Any]) -> list[Mapping[str, object]]:
+    """Return the examples that were considered; their conditions also have `words`."""
+    return [
+        each
+        | {"conditions": [one | {"words": requirement_words(one)} for one in each["conditions"]]}
+        for each in explained["candidates"]
+    ]
+
+
 def difference(condition: Mapping[str, Any]) -> str:
     """Return `body yacht must be 1; it is missing`."""
     actual = f"it is {condition['actual']}" if "actual" in condition else "it is missing"
-    return f"{condition['from']} {condition['param']} must be {condition['expected']}; {actual}"
+    return f"{requirement(condition, str)}; {actual}"
 
 
 def unmatched_rows(calls: Sequence[JournalEntry]) -> list[dict[str, object]]:

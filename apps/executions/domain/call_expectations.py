@@ -35,18 +35,23 @@ def case_of(expectation: Mapping[str, Any], calls: Sequence[MockCall], *, gap: s
     matching = [call for call in wanted if not any(_differences(expectation, call.entry))]
     least, most = expectation["atLeast"], expectation.get("atMost")
     name = f"{_what(expectation)} {_times(least, most)}"
-    if gap and (len(matching) < least or (most is not None and len(matching) <= most)):
+    is_open = len(matching) < least or (most is not None and len(matching) <= most)
+    invalid = [each for each in matching if each.entry.contract_errors and "valid" in expectation]
+    if gap and not invalid and (is_open or "valid" in expectation):
         text = f"{name} cannot be decided: {gap}"
         return Case(name=name, classname=KIND, outcome="error", message=text, kind=KIND)
-    if least <= len(matching) and (most is None or len(matching) <= most):
+    if not invalid and least <= len(matching) and (most is None or len(matching) <= most):
         return Case(name=name, classname=KIND)
     message = f"expected {name}, seen {len(matching)}"
     if len(matching) < least:
         others = [call for call in wanted if call not in matching]
         text = _nearest(expectation, others)
     else:
-        text = "; ".join(_describe_call(call.entry) for call in matching[:_SHOWN_CALLS])
-        text = f"seen: {text}{', …' if len(matching) > _SHOWN_CALLS else ''}"
+        shown = invalid or matching
+        text = "; ".join(_describe_call(call.entry) for call in shown[:_SHOWN_CALLS])
+        text = f"seen: {text}{', …' if len(shown) > _SHOWN_CALLS else ''}"
+    if invalid:
+        message += f", {len(invalid)} of them against the contract"
     return Case(
         name=name, classname=KIND, outcome="failure", message=f"{message}; {text}", kind=KIND
     )
@@ -60,7 +65,9 @@ def _differences(expectation: Mapping[str, Any], entry: JournalEntry) -> Iterato
         yield known if entry.operation_id else "it matches no operation"
     if expectation.get("method", entry.method) != entry.method:
         yield f"method is {entry.method}, not {expectation['method']}"
-    if "path" in expectation and not _has_path(expectation["path"], entry.path):
+    by_id = f"/{entry.operation_id}"  # of gRPC, whose calls have the path /package.Service/Method
+    path = expectation.get("path", by_id)
+    if path != by_id and not _has_path(path, entry.path):
         yield f"path is {entry.path}, not {expectation['path']}"
     example = expectation.get("example")
     if example and example != entry.matched_example:
@@ -98,7 +105,10 @@ def _nearest(expectation: Mapping[str, Any], calls: Sequence[MockCall]) -> str:
 
 
 def _describe_call(entry: JournalEntry) -> str:
-    return f"{entry.method} {entry.path[:_SHOWN_TEXT]} → {entry.status} ({_answer(entry)})"
+    errors = [f"{each['pointer']} {each['detail']}" for each in entry.contract_errors[:1]]
+    more = f" and {len(entry.contract_errors) - 1} more" if len(entry.contract_errors) > 1 else ""
+    details = ", ".join([_answer(entry), *errors]) + more
+    return f"{entry.method} {entry.path[:_SHOWN_TEXT]} → {entry.status} ({details})"
 
 
 def _answer(entry: JournalEntry) -> str:
@@ -112,6 +122,7 @@ def _what(expectation: Mapping[str, Any]) -> str:
     request = " ".join(expectation[key] for key in ("method", "path") if key in expectation)
     what = " ".join(filter(None, [expectation.get("operation", ""), request])) or "any call"
     details = [f"example {_quote(expectation['example'])}"] if "example" in expectation else []
+    details += ["calls that fit the contract"] if "valid" in expectation else []
     for name, value in expectation.get("headers", {}).items():
         details.append(f"header {name} {_quote(value)}")
     for path, value in expectation.get("body", {}).items():

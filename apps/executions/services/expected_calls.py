@@ -128,7 +128,9 @@ def _results(
 ) -> list[Case]:
     """Return the results once all expectations are met for good, or all calls have arrived."""
     mock_ids = dict.fromkeys(mock for each in expectations for mock in each["mocks"])
-    is_bounded = any("atMost" in each for each in expectations)  # one more call may break it
+    is_bounded = any(
+        {"atMost", "valid"} & each.keys() for each in expectations
+    )  # one more call may break it
     while True:
         is_last = time.monotonic() >= until
         calls, gap = _calls(attempt, mock_ids)

@@ -35,7 +35,7 @@ class Rules(TypedDict):
 class CallExpectation(TypedDict):
     """Calls that mocks must have got during a step, on the wire: how many, and what they are like.
 
-    `body` has values by dotted path.
+    `body` has values by dotted path. With `valid`, none of them may break its contract.
     """
 
     atLeast: int
@@ -46,6 +46,7 @@ class CallExpectation(TypedDict):
     example: NotRequired[str]
     headers: NotRequired[dict[str, str]]
     body: NotRequired[dict[str, str]]
+    valid: NotRequired[bool]
 
 
 class RecordedExpectation(CallExpectation):

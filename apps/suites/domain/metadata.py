@@ -16,7 +16,7 @@ from readers.yaml import Node, read_yaml
 FILES: Final = ("metadata.yaml", "metadata.yml")
 PROVIDER: Final = "Workspace"
 _TEXTS: Final = ("id", "title", "description", "owner", "repository", "version")
-_FLAT: Final = (*_TEXTS, "labels", "tags", "keepOnFailure")
+_FLAT: Final = (*_TEXTS, "labels", "tags", "keepOnFailure", "mocks")
 _WRAPPED: Final = ("apiVersion", "kind", "metadata", "spec")
 
 

@@ -22,7 +22,7 @@ _METHOD: Final = re.compile(r"^[A-Z]{1,20}\Z")
 _BODY_PATH: Final = re.compile(r"^(?:[^\s.\[\]/]+|\[\d{1,9}\])(?:\.[^\s.\[\]/]+|\[\d{1,9}\])*\Z")
 _TEXTS: Final = ("operation", "method", "path", "example")
 _COUNTS: Final = ("count", "at_least", "at_most")
-_KEYS: Final = ("mock", *_TEXTS, "headers", "body", *_COUNTS)
+_KEYS: Final = ("mock", *_TEXTS, "headers", "body", "valid", *_COUNTS)
 
 
 def surfaces(value: object, where: str) -> list[str]:
@@ -61,6 +61,8 @@ def _expectation(value: object, where: str) -> RecordedExpectation:
         if name in given
     }
     _refuse_bad_request(given, where)
+    if "valid" in given and values.flag(given["valid"], f"{where}.valid"):
+        like["valid"] = True
     for name in ("headers", "body"):
         if name in given:
             like[name] = _texts_by_name(given[name], f"{where}.{name}")

@@ -183,6 +183,16 @@ def test_unmatched_calls_stand_first_with_what_came_nearest(
     assert "2 times" in page
 
 
+def test_a_call_that_breaks_its_contract_says_how(reader: Client, served: MemoryParts, run: str):
+    error = {"pointer": "/query/limit", "code": "invalid_value", "detail": "must be ≤ 100"}
+    served.note(SPACE, contract_errors=[error])
+
+    page = text(reader.get(run))
+
+    assert "breaks its contract" in page
+    assert "<code>/query/limit</code> must be ≤ 100" in page
+
+
 def test_a_run_without_calls_teaches_how_to_make_one(
     reader: Client, run: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -19,8 +19,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 from mocks.errors import PortTaken
 from mocks.grpc import methods
 from mocks.grpc.messages import Codec
-from mocks.grpc.protos import compile_protos
 from mocks.grpc.server import GrpcServer
+from surfaces.protos import compile_protos
 from tests.support.grpc_mocks import REFLECTION, REFLECTION_V1, GrpcMocks, content_of, grpc_mocks
 
 COMMON = """
@@ -151,6 +151,41 @@ async def test_reflection_lists_and_describes_the_services(mocks: GrpcMocks):
     assert answer.all_extension_numbers_response.base_type_name == "shop.v1.Order"
     answer = await mocks.asked()
     assert answer.error_response.error_code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+
+
+OWN = ("grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+       "grpc.reflection.v1alpha.ServerReflection")  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [REFLECTION, REFLECTION_V1])
+async def test_all_that_reflection_lists_it_describes(mocks: GrpcMocks, path: str):
+    listed = await mocks.services(path=path)
+    assert listed == sorted([*OWN, "shop.v1.Orders"])
+    for name in listed:
+        pool = await mocks.files_of(name, path=path)
+        assert pool.FindServiceByName(name).methods
+    checked = await mocks.call("/grpc.health.v1.Health/Check", {"service": "shop.v1.Orders"})
+    assert checked.message == {"status": "SERVING"}
+
+
+async def test_reflection_finds_extensions_of_any_space():
+    extended = {"api/b.proto": """
+syntax = "proto2";
+package b;
+message Base { extensions 10 to 20; }
+extend Base { optional string more = 12; }
+service S { rpc Get(Base) returns (Base); }
+"""}  # fmt: skip
+    contents = {"shop": content_of("shop", files()), "b": content_of("b", extended)}
+    async with grpc_mocks(contents) as mocks:
+        answer = await mocks.asked(all_extension_numbers_of_type="b.Base")
+        assert list(answer.all_extension_numbers_response.extension_number) == [12]
+        wanted = {"containing_type": "b.Base", "extension_number": 12}
+        answer = await mocks.asked(file_containing_extension=wanted)
+        assert answer.file_descriptor_response.file_descriptor_proto
+        wanted["extension_number"] = 13
+        answer = await mocks.asked(file_containing_extension=wanted)
+        assert answer.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
 async def test_the_reflection_client_of_grpc_reads_it(mocks: GrpcMocks):

@@ -32,6 +32,7 @@ from mocks.scripts.pool import ScriptPool
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
+from tests.support.early_first import EarlyFirst
 from tests.support.grpc_mocks import Suites
 from tests.support.raw_calls import RawAnswer, RawCall, call, served
 
@@ -132,11 +133,11 @@ def content() -> SpaceContent:
     )  # fmt: skip
 
 
-@pytest.fixture
-async def plane() -> AsyncIterator[MockPlane]:
+@pytest.fixture(params=["by ASGI", "early"])
+async def plane(request: pytest.FixtureRequest) -> AsyncIterator[MockPlane | EarlyFirst]:
     suites, state, scripts = Suites({"hostile": content()}), MemoryState(), ScriptPool()
     spaces = Spaces(SpacesSetup(source_of=lambda _kind: suites, compile=compile_space))
-    yield MockPlane(
+    made = MockPlane(
         PlaneSetup(
             spaces=spaces,
             engine=Engine(state=state, scripts=scripts, proxy=GuardedProxy()),
@@ -144,6 +145,7 @@ async def plane() -> AsyncIterator[MockPlane]:
             nearest=nearest,
         )
     )
+    yield EarlyFirst(made) if request.param == "early" else made
     await asyncio.to_thread(spaces.stop)
     scripts.close()
 

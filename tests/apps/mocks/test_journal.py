@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from apps.mocks.components import mask_text
+from kernel.errors import FieldErrorDocument
 from kernel.redaction import known_secrets
 from mocks.journal.entries import NotedCall, decode_entry, encode_entry, entry_of
 from mocks.journal.memory import MemoryJournal
@@ -166,9 +167,10 @@ def test_many_headers_are_cut() -> None:
 
 
 def test_an_entry_survives_redis() -> None:
-    entry = entry_of(
-        call(1, headers=[(b"x-partita-step-id", b"buy")], nearest={"example": "one"}), str
-    )
+    broken: FieldErrorDocument = {"pointer": "/body", "code": "required", "detail": "is required"}
+    headers = [(b"x-partita-step-id", b"buy")]
+    noted = call(1, headers=headers, nearest={"example": "one"}, contract_errors=(broken,))
+    entry = entry_of(noted, str)
 
     assert decode_entry(encode_entry(entry)) == JournalEntry(
         id=entry.id,
@@ -184,6 +186,7 @@ def test_an_entry_survives_redis() -> None:
         request_headers={"x-partita-step-id": "buy"},
         step_id="buy",
         nearest={"example": "one"},
+        contract_errors=(broken,),
     )
     assert abs((decode_entry(encode_entry(entry)).time - entry.time).total_seconds()) < 0.002
 

@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 
 from apps.mocks import conf
+from mocks.engine.inspection import ExplainedCall, locate_call
+from mocks.engine.tables import compile_space
 from mocks.model.calls import CallOutcome
+from mocks.model.spaces import SpaceName
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 
 REST = "/mocks/rest/orders/orders"
 PROBLEM = "application/problem+json"
 
 
-@pytest.fixture
-async def mocks() -> AsyncIterator[Planes]:
-    async with planes() as made:
+@pytest.fixture(params=["by ASGI", "early"])
+async def mocks(request: pytest.FixtureRequest) -> AsyncIterator[Planes]:
+    async with planes(asks_early=request.param == "early") as made:
         yield made
 
 
@@ -48,6 +51,7 @@ async def test_a_static_example_comes_with_the_headers_of_the_pipeline(mocks: Pl
         )
         assert not [name for name in answer.headers if name.startswith("access-control")]
     assert mocks.counted == [("rest", "example", "example")] * 2
+    assert mocks.early.answered == (1 if mocks.application is mocks.early else 0)
 
 
 async def test_a_request_id_is_taken_when_it_is_well_formed(mocks: Planes) -> None:
@@ -93,7 +97,7 @@ async def test_head_is_a_get_without_its_body(mocks: Planes) -> None:
         ("GET", "/mocks/rest/-bad-/orders/orders", 404, "suite_not_found"),
         ("GET", "/mocks/rest/orders/nowhere/orders", 404, "surface_not_found"),
         ("GET", "/mocks/rest/orders/orders/nowhere", 404, "operation_not_found"),
-        ("PATCH", "/mocks/rest/orders/orders/orders", 404, "operation_not_found"),
+        ("PATCH", "/mocks/rest/orders/orders/orders", 405, "method_not_allowed"),
         ("GET", "/mocks/rest/orders/orders", 404, "operation_not_found"),
         ("GET", "/mocks/rest/orders@run-9/orders/orders", 404, "space_not_active"),
         ("GET", "/mocks/rest/orders@run-9+pay~x/orders/orders", 404, "space_not_active"),
@@ -146,6 +150,38 @@ async def test_grpc_and_asynchronous_operations_are_plain_http(mocks: Planes) ->
     assert (refused.status_code, refused.headers["grpc-status"]) == (404, "5")
     assert (seen.status_code, seen.json()) == (200, {"seen": True})
     assert seen.headers["x-partita-mock-adapter"] == "async"
+
+
+@pytest.mark.parametrize(
+    "name", ["Capture", "Payments/Capture", "pay.Payments/Capture", "pay.Payments%2FCapture"]
+)
+async def test_a_grpc_method_has_three_names_and_one_in_the_journal(
+    mocks: Planes, name: str
+) -> None:
+    paid = await mocks.ask("POST", f"/mocks/grpc/orders/pay/{name}", json={"id": "1"})
+
+    assert (paid.status_code, paid.json()) == (200, {"state": "PAID"})
+    (entry,) = mocks.journal.newest("orders")
+    assert (entry.method, entry.path) == ("POST", "/pay.Payments/Capture")
+    assert entry.operation_id == "Capture"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"operation_id": "Capture"},
+        {"operation_id": "Payments/Capture"},
+        {"operation_id": "pay.Payments/Capture"},
+        {"method": "POST", "path": "/pay.Payments/Capture"},
+        {"method": "POST", "path": "Payments/Capture"},
+    ],
+)
+def test_a_grpc_call_is_explained_as_the_journal_names_it(named: dict[str, Any]) -> None:
+    space = compile_space(content_of(files()), SpaceName("orders"))
+    operation, request = locate_call(space, ExplainedCall(surface_id="pay", **named))
+
+    assert operation.operation.operation_id == "Capture"
+    assert (request.method, request.path) == ("POST", "/pay.Payments/Capture")
 
 
 async def test_state_changes_and_headers_tell_of_it(mocks: Planes) -> None:
@@ -468,3 +504,105 @@ examples: {one: {response: {body: {id: 1}}}}
     assert (answer.status_code, answer.json()["code"]) == (500, "mock_script_failed")
     assert answer.headers["x-partita-mock-dispatcher"] == "script"
     assert mocks.counted == [("rest", "script", "error")]
+
+
+NEGOTIATED = """
+openapi: 3.0.3
+info: {title: Docs, version: "1"}
+paths:
+  /docs/{id}:
+    get:
+      operationId: getDoc
+      responses:
+        "200":
+          description: ok
+          content:
+            application/json: {example: {a: 1}}
+            application/xml: {example: <a/>}
+            image/png: {}
+        "404": {description: none, content: {application/json: {example: {gone: true}}}}
+    delete: {operationId: dropDoc, responses: {"204": {description: gone}}}
+  /own:
+    options:
+      operationId: ownOptions
+      responses: {"200": {description: ok, content: {application/json: {example: {own: 1}}}}}
+"""
+DOCS = "/mocks/rest/orders/docs"
+
+
+@pytest.fixture
+async def docs() -> AsyncIterator[Planes]:
+    source = ChangingSource("orders")
+    source.contents["orders"] = content_of({"api/docs.openapi.yaml": NEGOTIATED.encode()})
+    async with planes(source) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type", "body"),
+    [
+        ("*/*", "application/json", b'{\n  "a": 1\n}'),
+        ("application/xml", "application/xml", b"<a/>"),
+        ("text/html, application/xml;q=0.9, */*;q=0.8", "application/xml", b"<a/>"),
+    ],
+)
+async def test_accept_chooses_on_every_way(docs: Planes, accept, media_type, body) -> None:
+    """The second answer is a ready one, the third goes to the engine."""
+    for more in ({}, {}, {"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}):
+        answer = await docs.ask("GET", f"{DOCS}/docs/7", headers={"accept": accept, **more})
+        assert (answer.status_code, answer.content) == (200, body)
+        assert answer.headers["content-type"] == media_type
+        assert answer.headers["vary"] == "Accept"
+        head = await docs.ask("HEAD", f"{DOCS}/docs/7", headers={"accept": accept, **more})
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(body))
+
+
+async def test_several_accept_headers_are_one_list(docs: Planes) -> None:
+    await docs.ask("GET", f"{DOCS}/docs/7")
+    several = [("accept", "application/xml"), ("accept", "application/json;q=0.5")]
+    answer = await docs.ask("GET", f"{DOCS}/docs/7", headers=several)
+    assert answer.headers["content-type"] == "application/xml"
+
+
+async def test_what_nothing_suits_and_what_is_not_there_are_problems(docs: Planes) -> None:
+    for _ in range(2):
+        answer = await docs.ask("GET", f"{DOCS}/docs/7", headers={"accept": "text/csv"})
+        assert answer.headers["content-type"] == PROBLEM
+        assert (answer.status_code, answer.json()["code"]) == (406, "not_acceptable")
+        assert "application/json, application/xml, image/png" in answer.json()["detail"]
+        missing = await docs.ask("GET", f"{DOCS}/docs/7?__code=500")
+        assert (missing.status_code, missing.json()["code"]) == (404, "mock_no_match")
+        assert missing.json()["detail"].endswith("there is 200, 404")
+
+
+async def test_prefer_and_the_query_choose_after_a_ready_answer(docs: Planes) -> None:
+    for _ in range(2):
+        assert (await docs.ask("GET", f"{DOCS}/docs/7")).json() == {"a": 1}
+        for asked in ({"headers": {"Prefer": "code=404"}}, {"params": {"__code": "404"}}):
+            answer = await docs.ask("GET", f"{DOCS}/docs/7", **asked)
+            assert (answer.status_code, answer.json()) == (404, {"gone": True})
+            assert answer.headers["x-partita-mock-example"] == "404"
+
+
+async def test_a_picture_without_an_example_is_one(docs: Planes) -> None:
+    answer = await docs.ask("GET", f"{DOCS}/docs/7", headers={"accept": "image/*"})
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.content[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+async def test_options_without_an_origin_is_declared_or_lists_the_methods(docs: Planes) -> None:
+    listed = await docs.ask("OPTIONS", f"{DOCS}/docs/7")
+    assert (listed.status_code, listed.content) == (204, b"")
+    assert listed.headers["allow"] == "GET, HEAD, DELETE, OPTIONS"
+    assert "access-control-allow-methods" not in listed.headers
+    assert (await docs.ask("OPTIONS", f"{DOCS}/own")).json() == {"own": 1}
+    assert (await docs.ask("OPTIONS", f"{DOCS}/nowhere")).status_code == 404
+    preflight = await docs.ask("OPTIONS", f"{DOCS}/own", headers={"origin": "https://x.test"})
+    assert preflight.headers["access-control-allow-methods"]
+
+
+async def test_the_resolver_negotiates_as_well(docs: Planes) -> None:
+    path = "/internal/mock-data/orders/docs/getDoc"
+    answer = await docs.ask("GET", path, headers={"accept": "application/xml"})
+    assert (answer.json()["mediaType"], answer.json()["body"]) == ("application/xml", "<a/>")

@@ -21,9 +21,9 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CALL = {"adapter": "rest", "dispatcher": "example", "outcome": "example"}
 
 
-@pytest.fixture
-async def mocks() -> AsyncIterator[Planes]:
-    async with planes() as made:
+@pytest.fixture(params=["by ASGI", "early"])
+async def mocks(request: pytest.FixtureRequest) -> AsyncIterator[Planes]:
+    async with planes(asks_early=request.param == "early") as made:
         yield made
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
+from typing import Any
 
 import pytest
 
 from kernel.addresses import Address, HostUnknown
-from mocks.model.ports import ProxyAnswer, ProxyFailed, ProxyRefused
+from mocks.model.ports import Proxy, ProxyAnswer, ProxyFailed, ProxyRefused
 from mocks.proxies.guarded import GuardedProxy
+from mocks.proxies.lazy import LazyProxy
 from tests.support.http_site import http_site, reply
 
 NAMES = {
@@ -132,7 +136,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-async def forwarded(proxy: GuardedProxy, url: str, method: str = "GET") -> ProxyAnswer:
+async def forwarded(proxy: Proxy, url: str, method: str = "GET") -> ProxyAnswer:
     return await proxy.forward(url, method=method, headers={}, body=b"", let_through=frozenset())
 
 
@@ -250,6 +254,26 @@ async def test_the_connection_goes_to_the_address_that_was_checked():
     assert answer.body == b"pinned"
     assert rebinding.asked == 1
     assert site.asked[0].headers["host"] == f"rebinding.test:{site.port}"
+
+
+async def test_the_first_request_does_not_hold_the_event_loop(monkeypatch):
+    """The client takes long to import."""
+
+    class Slow(GuardedProxy):
+        def __init__(self, **options: Any) -> None:
+            time.sleep(0.3)
+            super().__init__(**options)
+
+    monkeypatch.setattr("mocks.proxies.guarded.GuardedProxy", Slow)
+    proxy = LazyProxy(allowed=[ip_network("127.0.0.1/32")])
+    async with http_site({"*": reply(b"here", Date="then", X_A="1")}) as site:
+        first = asyncio.create_task(forwarded(proxy, f"http://127.0.0.1:{site.port}/"))
+        await asyncio.sleep(0.02)
+        assert not first.done(), "the loop goes on"
+        answer = await first
+
+    assert answer.body == b"here"
+    assert [name for name, _ in answer.headers if name in ("date", "x-a")] == ["x-a"]
 
 
 async def test_a_name_that_changes_is_refused_at_its_next_call():

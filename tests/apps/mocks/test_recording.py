@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import httpx
 import pytest
@@ -20,6 +21,16 @@ from tests.support.processes import ROOT, until
 TARGET = "http://api.test/base"
 
 
+_FIXED: dict[str, dict[str, Any]] = {
+    "/picture": {
+        "status_code": 200, "content": b"\xff\xd8", "headers": {"content-type": "image/jpeg"},
+    },
+    "/bytes": {"status_code": 200, "content": b"\xff\xfe"},
+    "/none": {"status_code": 404, "html": "<p>no such page</p>"},
+    "/moved": {"status_code": 302, "headers": {"location": f"{TARGET}/here"}},
+}  # fmt: skip
+
+
 def _upstream(request: httpx.Request) -> httpx.Response:
     assert request.url.host == "api.test"
     path = request.url.path.removeprefix("/base")
@@ -27,12 +38,8 @@ def _upstream(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("secret address 10.0.0.1")
     if path == "/large":
         return httpx.Response(200, content=b"x" * (MAX_BODY + 1))
-    if path == "/picture":
-        return httpx.Response(200, content=b"\xff\xd8", headers={"content-type": "image/jpeg"})
-    if path == "/bytes":
-        return httpx.Response(200, content=b"\xff\xfe")
-    if path == "/moved":
-        return httpx.Response(302, headers={"location": f"{TARGET}/here"})
+    if path in _FIXED:
+        return httpx.Response(**_FIXED[path])
     echo = {
         "path": path,
         "sent": request.content.decode(),
@@ -108,6 +115,17 @@ def test_pictures_and_bytes_pass_and_are_not_kept(proxy, kept):
     assert proxy.get("/bytes").content == b"\xff\xfe"
     assert kept.calls() == []
     assert sum(kept.recording.left_out.values()) == 2
+    assert kept.take_notes() == [
+        "GET /base/picture (200): a page, a picture, a script or a CORS preflight",
+        "GET /base/bytes (200): the answer is no text",
+    ]
+    assert kept.take_notes() == []
+
+
+def test_an_error_is_kept_though_it_is_a_page(proxy, kept):
+    assert proxy.get("/none").status_code == 404
+    (call,) = kept.calls()
+    assert (call.status, call.response_body) == (404, "<p>no such page</p>")
 
 
 def test_redirects_lead_back_to_the_proxy_and_head_has_no_body(proxy):
@@ -128,11 +146,13 @@ def test_requests_that_are_no_calls_of_the_api_are_refused(proxy, kept):
 
 
 @pytest.mark.slow
-def test_the_command_writes_while_it_records_and_ends_with_ctrl_c(tmp_path):
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_writes_while_it_records_until_a_signal(tmp_path, ended_by):
     class Api(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
-            self.send_header("Content-Type", "application/json")
+            kind = "text/css" if self.path == "/style" else "application/json"
+            self.send_header("Content-Type", kind)
             self.end_headers()
             self.wfile.write(b'{"id": 7}')
 
@@ -150,7 +170,9 @@ def test_the_command_writes_while_it_records_and_ends_with_ctrl_c(tmp_path):
             answer = httpx.get(f"{said.split()[1]}/orders/7", trust_env=False)
             assert answer.json() == {"id": 7}
             until(lambda: [*tmp_path.rglob("get-orders-orderid.yaml")], within_s=30)
-            process.send_signal(signal.SIGINT)
+            httpx.get(f"{said.split()[1]}/style", trust_env=False)
+            assert process.stderr.readline().startswith("left out: GET /style (200): a page")
+            process.send_signal(ended_by)
             assert process.wait(30) == 0
         finally:
             process.kill()

@@ -155,7 +155,7 @@ def test_an_edit_takes_effect_once_the_files_rest(shop: Path):
     ("path", "text", "line"),
     [
         ("mock/pets/listPets.yaml", "examples:\n  all: {response: [\n", 3),
-        ("mock/pets/listPets.yaml", EXAMPLES.replace("Rex", "'{{now}}'"), 3),
+        ("mock/pets/listPets.yaml", EXAMPLES.replace("Rex", "'{{nwo}}'"), 3),
         ("mock/pets/listPets.metadata.yaml", "spec:\n  fallback: {mode: never}\n", 2),
         ("api/pets.yaml", "openapi: 3.0.3\n paths: x\n", 2),
     ],
@@ -366,3 +366,24 @@ def test_the_exit_codes_are_those_of_the_other_commands():
     ours = [standalone.OK, standalone.ERROR, standalone.NOT_FOUND, standalone.CONFLICT]
 
     assert ours == [ExitCode.OK, ExitCode.ERROR, ExitCode.NOT_FOUND, ExitCode.CONFLICT]
+
+
+def test_a_body_in_a_file_is_read_where_an_example_names_it(shop: Path):
+    named = "examples: {all: {response: {mediaType: text/html, bodyFile: page.html}}}\n"
+    write_files(shop, {"mock/pets/listPets.yaml": named, "mock/pets/page.html": "<p>1</p>"})
+    (shop / "mock/pets/photo.bin").write_bytes(b"\0\xff")  # named by nothing, and no text
+    (shop / "page.txt").write_bytes(b"\xff")
+    files = ServedFiles(shop)
+
+    reading = files.read(BASE)
+    assert [each for each in reading.content.files if each.endswith((".html", ".bin", ".txt"))] == [
+        "mock/pets/page.html"
+    ]
+    (surface,) = reading.content.surfaces
+    assert surface.operations[0].exchanges[0].response.body == "<p>1</p>"
+
+    before = files.signature()
+    (shop / "mock/pets/page.html").write_text("<p>two</p>")
+    assert files.signature() != before
+    (surface,) = files.read(BASE).content.surfaces
+    assert surface.operations[0].exchanges[0].response.body == "<p>two</p>"

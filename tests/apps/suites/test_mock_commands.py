@@ -165,3 +165,28 @@ def test_lint_takes_the_name_of_a_folder(workspace, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     assert typed("lint", "clinic") == 0
     assert "clinic: nothing to report" in capsys.readouterr().out
+
+
+def test_a_folder_of_wiremock_is_imported_and_what_it_loses_is_said(workspace, tmp_path, capsys):
+    folder = workspace.add("shop", 'log.info(message = "x")')
+    stubs = tmp_path / "stubs"
+    (stubs / "mappings").mkdir(parents=True)
+    (stubs / "__files").mkdir()
+    (stubs / "__files/order.json").write_text('{"id": 7}')
+    (stubs / "__files/out").symlink_to("/etc/hostname")
+    for name, response in (
+        ("order", {"bodyFileName": "order.json"}),
+        ("out", {"bodyFileName": "out", "fault": "EMPTY_RESPONSE"}),
+    ):
+        mapping = {"request": {"method": "GET", "urlPath": f"/{name}"}, "response": response}
+        (stubs / f"mappings/{name}.json").write_text(json.dumps(mapping))
+
+    assert typed("import", str(stubs), "--suite", "shop", "--surface", "orders") == 0
+
+    said = capsys.readouterr().out
+    assert "API surface orders: 2 operations" in said
+    assert "left out, 1 times: mappings/out.json: response.fault is left out" in said
+    assert "left out, 1 times: mappings/out.json: the file __files/out is not there" in said
+    assert "id: 7" in (folder / "mock/orders/get-order.yaml").read_text()
+    assert typed("lint", "shop", "--strict") == 0
+    assert typed("import", str(tmp_path / "none"), "--suite", "shop") == 1

@@ -61,6 +61,14 @@ def test_a_call_that_is_as_expected_is_a_passed_test(facts):
     assert (case.outcome, case.message, case.classname) == ("passed", "", "expect_calls")
 
 
+@pytest.mark.parametrize("path", ["/shop.v1.Orders/Get", "/Get", "/shop.v1.Orders/{any}"])
+def test_a_call_of_grpc_may_be_named_by_its_path_or_its_operation(path: str):
+    seen = call("Get", path="/shop.v1.Orders/Get")
+
+    assert case_of(expected(path=path), [seen]).outcome == "passed"
+    assert case_of(expected(path="/Put"), [seen]).outcome == "failure"
+
+
 @pytest.mark.parametrize(
     ("facts", "difference"),
     [
@@ -176,3 +184,27 @@ def test_an_unmatched_call_says_how_it_ended():
     message = case_of(expected(operation="pay"), [lost]).message
 
     assert "POST /payments/7 → 404 (no match)" in message
+
+
+BROKEN = [
+    {"pointer": "/body/id", "code": "required", "detail": "is required"},
+    {"pointer": "/query/q", "code": "required", "detail": "is required"},
+]
+
+
+def test_calls_that_break_their_contract_fail_where_valid_ones_are_expected():
+    calls = [call(contract_errors=BROKEN), call(), call("other", contract_errors=BROKEN)]
+
+    assert case_of(expected(), calls).outcome == "passed"
+    assert case_of(expected(valid=True), calls[1:2]).outcome == "passed"
+    assert case_of(expected(valid=True, operation="pay"), calls[1:]).outcome == "passed"
+    case = case_of(expected(valid=True, operation="pay"), calls)
+
+    assert case.outcome == "failure"
+    assert case.message == (
+        "expected psp: pay with calls that fit the contract at least once, seen 2, "
+        "1 of them against the contract; seen: POST /payments/7 → 201 "
+        '(example "paid", /body/id is required and 1 more)'
+    )
+    gap = case_of(expected(valid=True), [call()], gap="some are lost")
+    assert (gap.outcome, gap.message[-30:]) == ("error", "cannot be decided: some are lost"[-30:])

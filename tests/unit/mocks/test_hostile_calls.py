@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from kernel.problems import PROBLEMS
 from mocks.engine.explanation import explain
 from mocks.model.calls import MockRequest
+from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
-from mocks.templates.templates import BodyTemplate, TemplateInvalid
+from mocks.templates.templates import BodyTemplate
 from tests.support.mocks import mock_of
 
 SPEC = """path: '/pay/{id}', method: POST, parameterConstraints: [

@@ -9,9 +9,11 @@ import pytest
 
 from mocks.model.calls import MockRequest
 from mocks.model.paths import MISSING, value_at
+from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import AnswerTooLarge, Names, Scope
-from mocks.templates.templates import MAX_EXPRESSIONS, BodyTemplate, TemplateInvalid, TextTemplate
-from surfaces.template_paths import parse_path, template_problems
+from mocks.templates.templates import MAX_EXPRESSIONS, BodyTemplate, TextTemplate
+from surfaces.template_expressions import template_problems
+from surfaces.template_paths import parse_path
 
 NAMES = Names(
     suite={
@@ -101,7 +103,7 @@ def test_every_root_is_resolved(text, wanted):
         "{{request.body.card.type.more}}", "{{request.body.card[0]}}", "{{request.method.more}}",
         "{{state.other}}", "{{response}}", "{{response.headers}}", "{{match}}", "{{match.other}}",
         "{{execution}}", "{{request.path.id.more}}", "{{request.body.items.x}}",
-        "{{request.body.items.²}}", "{{request.method()}}", "{{uuid()}}",
+        "{{request.body.items.²}}", "{{request.method()}}", "{{uuuid()}}",
     ],
 )  # fmt: skip
 def test_what_is_unknown_is_empty(text):
@@ -112,7 +114,8 @@ def test_what_is_unknown_is_empty(text):
     ("text", "says"),
     [
         ("{{reqest.path.id}}", '"reqest" is not known; did you mean request?'),
-        ("{{now}}", '"now" is not known; known: request, response, state, '),
+        ("{{nwo}}", '"nwo" is not known; did you mean now?'),
+        ("{{zzz}}", '"zzz" is not known; known: request, response, state, '),
         ("{{Request.body}}", '"Request" is not known; did you mean request?'),
         ("{{request.pth.id}}", 'request has no "pth"; did you mean path?'),
         ("{{request.header.x}}", 'request has no "header"; did you mean headers?'),
@@ -121,13 +124,33 @@ def test_what_is_unknown_is_empty(text):
         ("{{response.status}}", 'response has no "status"; known: body'),
         ("{{match.exampel}}", 'match has no "exampel"; did you mean example?'),
         ("{{request.query.a || stat.b || 'c'}}", '"stat" is not known; did you mean state?'),
-        ("{{upper(request.path.id)}}", 'there is no function "upper"; '),
-        ("{{ now() }}", 'there is no function "now"; '),
-        ("{{jsonPath request.body '$.x'}}", 'there is no function "jsonPath"; '),
-        ("{{randomValue type='UUID'}}", 'there is no function "randomValue"; '),
-        ("{{upper request.path.id}}", 'there is no function "upper"; '),
-        ("{{#if request.query.a}}", 'there is no function "#if"; '),
-        ("{{queryParam 'id'}}", 'there is no function "queryParam"; '),
+        ("{{uper(request.path.id)}}", 'there is no function "uper"; did you mean upper?'),
+        ("{{ noww() }}", 'there is no function "noww"; did you mean now?'),
+        (
+            "{{jsonPaht request.body '$.x'}}",
+            'there is no function "jsonPaht"; did you mean jsonPath?',
+        ),
+        ("{{randomValeu type='UUID'}}", 'there is no function "randomValeu"; did you mean random'),
+        ("{{uper request.path.id}}", 'there is no function "uper"; did you mean upper?'),
+        ("{{#if request.query.a}}", "blocks are not known; write an example with a condition"),
+        ("{{#each request.body.a}}", "blocks are not known; insert a whole list"),
+        ("{{#switch x}}", "blocks are not known; write an example"),
+        ("{{queryParam 'id'}}", 'there is no function "queryParam"; write request.query.NAME'),
+        ("{{faker 'person.firstName'}}", 'there is no function "faker"; write one of faker.name'),
+        ("{{faker.nmae()}}", 'there is no function "faker.nmae"; did you mean name?'),
+        ("{{upper(request.pth.id)}}", 'request has no "pth"; did you mean path?'),
+        ("{{upper(lower(uper('a')))}}", 'there is no function "uper"; '),
+        ("{{upper}}", "write upper(text)"),
+        ("{{now('1 day', 'yyyy', 3)}}", "write now(offset, format)"),
+        ("{{now ofset='1 day'}}", 'now has no option "ofset"; did you mean offset?'),
+        ("{{uuid a=1}}", 'uuid has no option "a"; none is known'),
+        ("{{upper(request.path.id}}", "the arguments of upper do not end"),
+        ("{{upper request.path.}}", '"request.path." is not a path'),
+        ("{{jsonPath(request.body, '$[')}}", "$[: "),
+        ("{{jsonPath(request.body, request.query.p)}}", "the path of jsonPath is a quoted text"),
+        ("{{xPath(request.body, '//a[//b]')}}", "//a[//b]: "),
+        ("{{counter(request.path.id)}}", "the name of a counter is a quoted text"),
+        ("{{" + "upper(" * 10 + "'a'" + ")" * 10 + "}}", "more than 8 calls"),
     ],
 )
 def test_a_path_or_function_that_does_not_exist_is_a_problem(text, says):
@@ -141,7 +164,8 @@ def test_a_path_or_function_that_does_not_exist_is_a_problem(text, says):
         "plain", "{{request.path.absent}}", "{{request.query.a || 'x'}}", "{{request.headers}}",
         "{{request.body.a[0]['b c']}}", "{{request/query/a}}", "{{state}}", "{{state.a}}",
         "{{state['a.b']}}", "{{response.body}}", "{{response.body.a}}", "{{'{{'}}x}}",
-        "{{'now()'}}", "{{}}", "{{user name}}", "{{> part}}", "{{.a}}", "{{ a | b }}", "{ {now} }",
+        "{{'now()'}}", "{{now}}", "{{pick('a', uuid)}}",
+        "{{}}", "{{user name}}", "{{> part}}", "{{.a}}", "{{ a | b }}", "{ {now} }",
         "{{suite.title}}{{operation.name}}{{execution.id}}{{match.example}}{{request.rawBody}}",
     ],
 )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import threading
 from typing import Any
 
@@ -16,8 +18,9 @@ from surfaces.contract_examples.pattern_samples import matcher, matching
 from surfaces.contract_examples.schema_checks import Checks, problems
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.json_documents import JsonDocuments, Located
+from surfaces.mock_lint import lint_mocks
 from surfaces.model import Exchange
-from tests.support.surfaces import hydrated
+from tests.support.surfaces import BASE, hydrated
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer", "minimum": 5}}}
 
@@ -46,6 +49,13 @@ def _when(exchange: Exchange) -> list[tuple[str, str, str]]:
     return [(each.source, each.param, each.value) for each in exchange.when]
 
 
+def _asked(exchange: Exchange) -> tuple[str, str] | None:
+    """What a caller asks for to get the example, None where it answers by itself."""
+    declared = exchange.declared
+    assert declared is not None
+    return (declared.response, declared.example) if declared.is_on_request else None
+
+
 def test_the_first_2xx_response_answers_and_the_others_are_asked_for_by_status():
     found = _examples(
         _document(
@@ -58,17 +68,17 @@ def test_the_first_2xx_response_answers_and_the_others_are_asked_for_by_status()
         )
     )
 
-    assert [(each.name, each.status, _when(each)) for each in found] == [
-        ("201", "201", []),
-        ("500", "500", [("header", "prefer", "code=500")]),
-        ("example", "500", [("header", "prefer", "example=example")]),
-        ("404", "404", [("header", "prefer", "code=404")]),
-        ("300", "300", [("header", "prefer", "code=300")]),
+    assert [(each.name, each.status, _asked(each)) for each in found] == [
+        ("201", "201", None),
+        ("500", "500", ("default", "example")),
+        ("404", "404", ("404", "")),
+        ("300", "300", ("3XX", "")),
     ]
+    assert all(_when(each) == [] for each in found)
     assert json.loads(found[0].response.body or "") == {"id": 5}
     assert json.loads(found[1].response.body or "") == {"oops": True}
-    assert (found[4].response.body, found[4].media_type) == (None, "")
-    assert found[4].response.headers == {"Location": "/b"}
+    assert (found[3].response.body, found[3].media_type) == (None, "")
+    assert found[3].response.headers == {"Location": "/b"}
 
 
 def test_named_examples_are_paired_with_those_of_the_request():
@@ -91,10 +101,10 @@ def test_named_examples_are_paired_with_those_of_the_request():
     )  # fmt: skip
 
     by_name = {each.name: each for each in found}
-    assert list(by_name) == ["any", "cat.prefer", "cat", "dog.prefer", "dog"]
+    assert list(by_name) == ["any", "cat", "dog"]
+    assert [_asked(each) for each in found] == [None] * 3
     assert _when(by_name["any"]) == []
     assert _when(by_name["cat"]) == [("path", "id", "1")]
-    assert _when(by_name["cat.prefer"]) == [("header", "prefer", "example=cat")]
     assert _when(by_name["dog"]) == [
         ("path", "id", "2"), ("header", "x-lang", "de"),
         ("body", "kind.name", "d"), ("body", "n", "2"),
@@ -156,10 +166,11 @@ def test_what_only_requests_have_is_not_in_a_response():
 
 
 def test_other_media_types():
-    def of(kind: str, **media: Any) -> tuple[str, str | None]:
+    def of(kind: str, **media: Any) -> tuple[str, str | bytes | None]:
         answer = {"description": "", "content": {kind: media}}
         (found, *_) = _examples(_document(_get(_200=answer)))
-        return found.media_type, found.response.body
+        message = found.response
+        return found.media_type, message.content if message.body is None else message.body
 
     tags = {"type": "array", "xml": {"wrapped": True}, "items": {"type": "string"}}
     xml = {"type": "object", "xml": {"name": "pet"}, "properties": {
@@ -167,7 +178,17 @@ def test_other_media_types():
     assert of("text/plain", example="hello") == ("text/plain", "hello")
     assert of("*/*", schema={"type": "string"}) == ("text/plain", "string")
     assert of("*/*", schema=OBJECT)[0] == "application/json"
-    assert of("image/png", schema={"type": "string", "format": "binary"}) == ("image/png", "")
+    kind, picture = of("image/*", schema={"type": "string", "format": "binary"})
+    assert (kind, picture[:8] if picture else "") == ("image/png", b"\x89PNG\r\n\x1a\n")
+    assert of("application/octet-stream", example="a b") == ("application/octet-stream", "a b")
+    assert of("image/gif", example="R0lGODlhAQABAAA=") == (
+        "image/gif", base64.b64decode("R0lGODlhAQABAAA=")
+    )  # fmt: skip
+    encoded = {"type": "string", "contentEncoding": "base64", "example": "/wA="}
+    assert of("application/x-own", schema=encoded) == ("application/x-own", b"\xff\0")
+    assert of("application/xml", schema=xml, example={"id": 5, "tags": []})[1] == (
+        '<?xml version="1.0" encoding="UTF-8"?><pet id="5"><tags></tags></pet>'
+    )
     assert of("application/xml", schema=xml)[1] == (
         '<?xml version="1.0" encoding="UTF-8"?><pet id="1"><tags><tags>string</tags></tags></pet>'
     )
@@ -508,3 +529,119 @@ def test_the_curl_command_of_an_operation_sends_the_value_of_a_text():
                                   "responses": {"200": _json()}}})  # fmt: skip
     (surface,) = hydrated({"api/shop.json": document}).typed
     assert """'{"kind": "a"}'""" in surface.operations[0].curl_command
+
+
+def test_the_curl_command_has_each_parameter_once_and_no_body_that_nobody_knows():
+    contract = """{openapi: 3.0.3, paths: {/pets: {post: {operationId: find,
+      parameters: [{name: status, in: query, required: true, schema: {type: string}}],
+      requestBody: {content: {application/json: {}}}}}}}"""
+    url = "/mocks/rest/shop/pets/pets?status=any&page=2"
+    found = hydrated({
+        "api/pets.yaml": contract,
+        "mock/pets/find.metadata.yaml": f"spec: {{runtimeUrl: '{url}'}}",
+        "mock/pets/find.yaml":
+            "examples: {a: {when: [{from: query, param: status, value: sold}], response: {}}}",
+    })  # fmt: skip
+
+    command = found.only["curlCommand"]
+    assert command == f"curl -i -X POST '{BASE}/mocks/rest/shop/pets/pets?page=2&status=sold'"
+
+
+def _external(address: str, files: dict[str, str] | None = None, kind: str = "image/png") -> Any:
+    answer = {"description": "", "content": {kind: {"examples": {
+        "a": {"externalValue": address}}}}}  # fmt: skip
+    document = json.dumps({"openapi": "3.1.0", "paths": {"/a": _get(_200=answer)}})
+    found = hydrated({"api/v1/shop.json": document, **(files or {})})
+    return found.typed
+
+
+@pytest.mark.parametrize(
+    ("address", "files", "body"),
+    [
+        ("data:image/png;base64,iVBO Rw%3D%3D", {}, b"\x89PNG"[:3] + b"G"),
+        ("data:,%C3%A4", {}, "ä"),
+        ("data:text/plain;charset=utf-8,a,b", {}, "a,b"),
+        ("../b%20c.xml", {"api/b c.xml": "<a/>"}, "<a/>"),
+    ],
+)
+def test_an_external_value_is_a_data_url_or_a_file_of_the_suite(address, files, body):
+    (surface,) = _external(address, files)
+    first = examples_of(surface.operations[0])[0]
+    message = first.response
+    assert first.name == "a"
+    assert (message.content if message.body is None else message.body) == body
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("https://example.org/cat.png", "is not fetched"),
+        ("../../../etc/passwd", "is no file of the suite"),
+        ("/etc/passwd", "is no file of the suite"),
+        ("data:image/png;base64,***", "is no file of the suite"),
+    ],
+)
+def test_an_external_value_elsewhere_is_named_and_nothing_is_fetched(address, reason):
+    surfaces = _external(address)
+    (first,) = examples_of(surfaces[0].operations[0])
+    assert (first.name, first.media_type) == ("200", "image/png")
+    (found,) = lint_mocks(surfaces)
+    assert (found.code, found.severity) == ("mock_example_not_read", "warning")
+    assert found.message == (
+        "the example at /paths/~1a/get/responses/200/content/image~1png/examples/a "
+        f'is not answered: "{address}" {reason}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": ["string", "null"], "default": None}, None),
+        ({"type": "string", "nullable": True, "default": None}, None),
+        ({"type": "string", "default": None}, "string"),
+        ({"type": ["string", "null"], "default": None, "examples": ["a"]}, "a"),
+        ({"type": "array", "contains": {"const": 5}}, [5]),
+        ({"type": "array", "contains": {"type": "integer", "minimum": 3}, "minContains": 2,
+          "items": {"type": "number"}, "minItems": 3}, [3, 3, 1]),
+        ({"contains": {"type": "integer"}}, [1]),
+        ({"type": "string", "format": "date", "examples": ["31.12.2020"]}, "31.12.2020"),
+        ({"type": "string", "format": "date-time", "example": "yesterday"}, "yesterday"),
+        ({"type": "string", "format": "date", "maxLength": 3, "example": "yes"}, "yes"),
+    ],
+)  # fmt: skip
+def test_null_contains_and_examples_of_any_format_are_drawn(schema, value):
+    assert SchemaSampler(JsonDocuments({})).value(Located(schema, "")) == value
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_a_drawn_sample_suits_its_schema(schema):
+    documents = JsonDocuments({"api/x.json": json.dumps(schema).encode()})
+    at = Located(documents.value("api/x.json"), "api/x.json")
+    for seed in range(5):
+        value = SchemaSampler(documents, randomness=random.Random(seed)).value(at)
+        jsonschema.Draft202012Validator(schema).validate(value)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.recursive(_LEAVES, _around, max_leaves=8), st.integers())
+def test_drawn_samples_suit_as_a_library_sees_it(schema, seed):
+    value = SchemaSampler(JsonDocuments({}), randomness=random.Random(seed)).value(
+        Located(schema, "")
+    )
+    assert jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("kind", ["uuid", "date", "date-time", "email", "ipv4", "uri", "time"])
+def test_drawn_texts_have_their_format_and_differ(kind):
+    schema = Located({"type": "string", "format": kind, "example": "no"}, "")
+    drawn = random.Random(1)
+    found = {SchemaSampler(JsonDocuments({}), randomness=drawn).value(schema) for _ in range(9)}
+    assert len(found) > 5
+    assert all(Checks(JsonDocuments({})).suits(each, [schema]) for each in found)
+
+
+def test_the_lowest_2xx_response_answers_whatever_stands_first():
+    empty = {"description": ""}
+    found = _examples(_document(_get(_2XX=empty, _204=empty, _201=_json(example=1), _404=empty)))
+    assert [each.status for each in found] == ["201", "204", "200", "404"]
+    assert [_asked(each) is None for each in found] == [True, False, False, False]

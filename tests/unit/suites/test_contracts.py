@@ -80,42 +80,51 @@ PROTO = """\
 // About the file.
 syntax = "proto3";
 package acme.pay.v1; // a package
-import "common/money.proto";
+import "common/money.proto"; // import "gone.proto";
 import public "google/protobuf/empty.proto";
+import 'google/protobuf/timestamp.proto';
+import "google/api/annotations.proto";
 option go_package = "x;y";
 
 /* The service.
  * More of it. */
 service Payments {
-  option (acme.auth) = { scopes: ["a;b", "{"] };
+  option (acme.common.auth) = { scopes: ["a;b", "{"] };
   // Take money.
-  rpc Capture (CaptureRequest) returns (.acme.common.Money) { option (http) = { post: "/x" }; }
-  rpc Upload(stream Chunk) returns (google.protobuf.Empty);
+  rpc Capture (CaptureRequest) returns (.acme.common.Money) {
+    option (google.api.http) = { post: "/x" body: "import \\"gone.proto\\";" };
+  }
+  rpc Upload(stream acme.common.Chunk) returns (google.protobuf.Empty);
   rpc Watch(CaptureRequest) returns (stream Event) {}
-  rpc Talk(stream Chunk) returns (stream Chunk);
+  rpc Talk(stream acme.common.Chunk) returns (stream acme.common.Chunk); // Chat.
 }
 message CaptureRequest {
   reserved 2, 4 to 6;
   string order_id = 1 [deprecated = true];
   acme.common.Money amount = 3;
   repeated Kind kinds = 7;
-  map<string, Chunk> parts = 8;
+  map<string, acme.common.Chunk> parts = 8;
+  map<int32, bool> flags = 12;
+  optional google.protobuf.Timestamp made_at = 13 [json_name = "made"];
   oneof how { string card = 9; string cash = 10; }
-  enum Kind { option allow_alias = true; NONE = 0; SOME = 1; }
+  enum Kind { option allow_alias = true; NONE = 0; SOME = 1; ANY = 1; }
   CaptureRequest parent = 11;
 }
-message Chunk { bytes data = 1; extensions 100 to 199; }
 message Event { google.protobuf.Timestamp at = 1; }
+"""
+MONEY = """\
+/* A file of proto2, edition not said. */
+package acme.common;
+import "google/protobuf/descriptor.proto";
+message Money { optional int64 cents = 1; }
+message Chunk { optional bytes data = 1; extensions 100 to 199; }
+message Auth { repeated string scopes = 1; }
+extend google.protobuf.ServiceOptions { optional Auth auth = 50001; }
 """
 
 
 def test_a_proto_file_lists_methods_with_streaming_comments_and_samples():
-    found = hydrated(
-        {
-            "api/acme/pay.proto": PROTO,
-            "api/acme/common/money.proto": "package acme.common; message Money {int64 cents = 1;}",
-        }
-    )
+    found = hydrated({"api/acme/pay.proto": PROTO, "api/acme/common/money.proto": MONEY})
 
     assert found.warnings == []
     assert list(found.surfaces) == ["acme"]
@@ -124,11 +133,14 @@ def test_a_proto_file_lists_methods_with_streaming_comments_and_samples():
     capture = found.operation("acme", "Capture")
     assert capture["name"] == "acme.pay.v1.Payments/Capture"
     assert capture["summary"] == "Take money."
+    assert found.operation("acme", "Talk")["summary"] == "Chat."
     body = json.loads(capture["curlCommand"].partition("--data-raw '")[2][:-1])
     assert body["orderId"] == "string"
     assert body["amount"] == {"cents": "0"}
     assert body["kinds"] == ["NONE"]
     assert body["parts"] == {"key": {"data": ""}}
+    assert body["flags"] == {"0": False}
+    assert body["made"] == "2024-01-31T12:00:00Z"
     assert "card" not in body
 
 
@@ -138,6 +150,35 @@ def test_methods_of_two_services_with_one_name_are_told_apart():
     )
 
     assert hydrated({"api/x.proto": text}).ids("x") == ["A.Get", "B.Get"]
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "{operationId: Get, sourceArtifact: api/shop.proto}",
+        "{operationId: Orders/Get}",
+        "{operationId: shop.v1.Orders/Get}",
+        "{operationId: mine, contractPath: 'api/shop.proto#Orders/Get'}",
+        "{operationId: mine, contractPath: 'api/shop.proto#shop.v1.Orders/Get'}",
+    ],
+)
+def test_a_mock_names_its_grpc_method_in_each_form(identity: str):
+    found = hydrated(
+        {
+            "api/shop.proto": "syntax = 'proto3'; package shop.v1; message M {}"
+            "service Orders { rpc Get(M) returns (M); rpc Put(M) returns (M); }",
+            "mock/a.metadata.yaml": f"kind: MockOperation\nmetadata: {identity}\n"
+            "spec: {adapter: grpc, mockPath: mock/a.yaml}\n",
+            "mock/a.yaml": "examples: {one: {response: {body: {}}}}",
+        }
+    )
+
+    assert found.warnings == []
+    (surface,) = found.surfaces.values()
+    assert [each["name"] for each in surface["operations"]] == [
+        "shop.v1.Orders/Get", "shop.v1.Orders/Put",
+    ]  # fmt: skip
+    assert surface["operations"][0]["mockPath"] == "mock/a.yaml"
 
 
 def test_graphql_lists_root_fields_also_renamed_and_extended_ones():
@@ -205,11 +246,12 @@ BROKEN = [
     ("api/x.yaml", "asyncapi: 3.0.0\noperations:\n  a: {action: shout}\n", (3, 6)),
     ("api/x.yaml", "asyncapi: 2.0.0\nchannels: 3\n", (2, 11)),
     ("api/x.proto", 'service A {\n  rpc B(C) gives (D);\n}', (2, 12)),
-    ("api/x.proto", "service A {\n  rpc B(C) returns (C);\n}", (2, 3)),
-    ("api/x.proto", 'import "gone.proto";', (1, 8)),
-    ("api/x.proto", "message A {\n  string a = 1\n", (3, 1)),
-    ("api/x.proto", "message A { string a = 1; } }", (1, 29)),
-    ("api/x.proto", "/* without end", (1, 1)),
+    ("api/x.proto", "service A {\n  rpc B(C) returns (C);\n}", (2, 9)),
+    ("api/x.proto", 'import "gone.proto";', (1, 1)),
+    ("api/x.proto", "syntax = 'proto3';\nmessage A {\n  string a = 1\n", (4, 1)),
+    ("api/x.proto", "message A { string a = 1; }", (1, 13)),
+    ("api/x.proto", "syntax = 'proto3';message A { string a = 1; } }", (1, 47)),
+    ("api/x.proto", "/* without end", (1, 15)),
     ("api/x.graphql", "type Query {\n  a: \n}", (3, 1)),
     ("api/x.wsdl", "<a>\n<b></a>", (2, 6)),
     ("api/x.wsdl", "<a/>", (1, None)),
@@ -224,7 +266,7 @@ def test_a_broken_contract_is_a_warning_with_its_place(path, text, place):
     assert found.ids("fine") == ["get-fine"]
 
 
-@pytest.mark.parametrize("text", ["swagger: '2.0'", "openapi: 4.0.0", "asyncapi: 1.2.0"])
+@pytest.mark.parametrize("text", ["swagger: '1.2'", "openapi: 4.0.0", "asyncapi: 1.2.0"])
 def test_an_edition_that_is_not_read_is_a_warning(text):
     assert hydrated({"api/x.yaml": text}).codes == ["contract_unsupported"]
 
@@ -241,8 +283,8 @@ def test_shared_schemas_are_no_contracts():
     assert (found.surfaces, found.warnings) == ({}, [])
 
 
-def _real(folder: Path, *suffixes: str) -> dict[str, bytes]:
-    found = (path for path in sorted(folder.rglob("*")) if path.suffix in suffixes)
+def _real(folder: Path, *suffixes: str, below: str = "") -> dict[str, bytes]:
+    found = (path for path in sorted((folder / below).rglob("*")) if path.suffix in suffixes)
     return {f"api/{path.relative_to(folder)}": path.read_bytes() for path in found}
 
 
@@ -261,7 +303,7 @@ def test_real_openapi_of_a_django_app_is_read():
 
 
 def test_real_protos_of_google_and_of_this_project_are_read():
-    google = hydrated(_real(SITE_PACKAGES / "google", ".proto"))
+    google = hydrated(_real(SITE_PACKAGES, ".proto", below="google"))
     ours = hydrated(_real(ROOT / "proto", ".proto"))
 
     assert _is_clean(google)

@@ -122,7 +122,7 @@ def test_generated_values_depend_on_content_operation_and_example():
 
 BROKEN_EXAMPLES = [
     ("examples: {a: {response: {status: '700'}}}", 1, "not a status"),
-    ("examples:\n  a: {when: [{from: cookie, param: x}]}", 2, "cookie"),
+    ("examples:\n  a: {when: [{from: cake, param: x, value: y}]}", 2, "cake"),
     ("examples:\n  a: {when: [{from: query}]}", 2, "requires param"),
     ("examples:\n  a: {responseSchema: {body: {type: thing}}}", 2, "thing"),
     ("examples:\n  a: {responseSchema: {body: {pattern: '(?=x)'}}}", 2, "RE2"),
@@ -287,27 +287,31 @@ examples:
     assert "\n" not in found.only["curlCommand"]
 
 
-NOW = '"now" is not known'
+NWO = '"nwo" is not known'
 
 
 @pytest.mark.parametrize(
     ("example", "line", "says"),
     [
-        ("response:\n      body: 'at {{now}}'", 4, f"{{{{now}}}}: {NOW}"),
-        ("response:\n      body:\n        a: x\n        b: '{{now}}'", 6, NOW),
-        ("response:\n      body: {'{{now}}': 1}", 4, NOW),
-        ('response:\n      body: \'{"a": "{{now}}"}\'', 4, NOW),
+        ("response:\n      body: 'at {{nwo}}'", 4, f"{{{{nwo}}}}: {NWO}"),
+        ("response:\n      body:\n        a: x\n        b: '{{nwo}}'", 6, NWO),
+        ("response:\n      body: {'{{nwo}}': 1}", 4, NWO),
+        ('response:\n      body: \'{"a": "{{nwo}}"}\'', 4, NWO),
         ("response:\n      headers:\n        x-a: '{{request.pth.id}}'", 5, "did you mean path?"),
-        ("response:\n      headers: [{name: x-a, value: '{{now}}'}]", 4, NOW),
-        ("response:\n      mediaType: '{{now}}'", 4, NOW),
-        ("responseBody: '{{now}}'", 3, NOW),
-        ("responseHeaders: {x-a: '{{now}}'}", 3, NOW),
-        ("responseSchema:\n      body: {template: '{{upper(request.path.id)}}'}", 4, '"upper"'),
-        ("responseSchema:\n      body:\n        a: '{{now}}'", 5, NOW),
+        ("response:\n      headers: [{name: x-a, value: '{{nwo}}'}]", 4, NWO),
+        ("response:\n      mediaType: '{{nwo}}'", 4, NWO),
+        ("responseBody: '{{nwo}}'", 3, NWO),
+        ("responseHeaders: {x-a: '{{nwo}}'}", 3, NWO),
+        ("responseSchema:\n      body: {template: '{{uper(request.path.id)}}'}", 4, '"uper"'),
+        ("responseSchema:\n      body:\n        a: '{{nwo}}'", 5, NWO),
         ("responseSchema:\n      body: {resolve: {path: request.pth.id}}", 4, "did you mean path?"),
         ("responseSchema:\n      body: {resolve: {path: 'a b'}}", 4, "it is not a path"),
-        ("responseSchema:\n      body: {compose: [a, {resolve: {path: now}}]}", 4, NOW),
-        ("responseSchema:\n      headers: {properties: {x-a: {template: '{{now}}'}}}", 4, NOW),
+        (
+            "responseSchema:\n      body: {compose: [a, {resolve: {path: now}}]}",
+            4,
+            '"now" is not known',
+        ),
+        ("responseSchema:\n      headers: {properties: {x-a: {template: '{{nwo}}'}}}", 4, NWO),
     ],
 )
 def test_an_unknown_path_or_function_of_a_template_is_an_error_with_its_line(example, line, says):
@@ -324,10 +328,10 @@ def test_an_unknown_path_or_function_of_a_template_is_an_error_with_its_line(exa
 @pytest.mark.parametrize(
     "example",
     [
-        "request: {body: '{{now}}', headers: {x-a: '{{now}}'}}",
-        "when: [{from: query, param: q, value: '{{now}}'}]",
+        "request: {body: '{{nwo}}', headers: {x-a: '{{nwo}}'}}",
+        "when: [{from: query, param: q, value: '{{nwo}}'}]",
         'response: {body: \'{"a": "{{request.query[\\"b c\\"]}}"}\'}',
-        "responseSchema: {body: {const: '{{now}}'}}",
+        "responseSchema: {body: {const: '{{nwo}}'}}",
     ],
 )
 def test_what_is_no_template_may_look_like_one(example):
@@ -337,14 +341,14 @@ def test_what_is_no_template_may_look_like_one(example):
 @pytest.mark.parametrize(
     "spec",
     [
-        "fallback: {mode: static, body: '{{now}}'}",
-        "fallback: {mode: static, status: '{{now}}'}",
-        "fallback: {mode: static, mediaType: '{{now}}'}",
-        "fallback: {mode: static, headers: {x-a: '{{now}}'}}",
-        "state: {lookupKeyTemplate: 'a:{{now}}'}",
-        "state: {mutationKeyTemplate: 'a:{{now}}'}",
-        "state: {transitions: [{set: {a: '{{now}}'}}]}",
-        "state: {transitions: [{mutationKeyTemplate: '{{now}}'}]}",
+        "fallback: {mode: static, body: '{{nwo}}'}",
+        "fallback: {mode: static, status: '{{nwo}}'}",
+        "fallback: {mode: static, mediaType: '{{nwo}}'}",
+        "fallback: {mode: static, headers: {x-a: '{{nwo}}'}}",
+        "state: {lookupKeyTemplate: 'a:{{nwo}}'}",
+        "state: {mutationKeyTemplate: 'a:{{nwo}}'}",
+        "state: {transitions: [{set: {a: '{{nwo}}'}}]}",
+        "state: {transitions: [{mutationKeyTemplate: '{{nwo}}'}]}",
     ],
 )
 def test_an_unknown_path_in_metadata_is_an_error_of_the_operation(spec):
@@ -353,6 +357,15 @@ def test_an_unknown_path_in_metadata_is_an_error_of_the_operation(spec):
 
     ((code, _, at, _),), (detail,) = found.warnings, found.details
     assert (code, at) == ("mock_metadata_invalid", 2)
-    assert NOW in detail
+    assert NWO in detail
     (surface,) = found.typed
     assert surface.operations[0].mock.problems == (detail,)
+
+
+def test_a_body_of_bytes_is_shown_in_base64_and_read_as_it_is_shown():
+    for response in ("response: {bodyBase64: /wD+}", "responseBodyBase64: /wD+"):
+        found = hydrated({"mock/shop/get.yaml": f"examples: {{a: {{{response}}}}}"})
+        (shown,) = found.only["exchanges"]
+        assert shown["responseBodyBase64"] == "/wD+"
+        assert "responseBody" not in shown
+        assert found.warnings == []

@@ -183,6 +183,16 @@ def node(call, **keywords):
             {"expectCalls": [{"mocks": [{"node": 1}], "atLeast": 1}]},
         ),
         (
+            "test.run",
+            {"expect_calls": [{"mock": MOCK, "valid": True}, {"mock": MOCK, "valid": False}]},
+            {
+                "expectCalls": [
+                    {"mocks": [{"node": 1}], "atLeast": 1, "valid": True},
+                    {"mocks": [{"node": 1}], "atLeast": 1},
+                ]
+            },
+        ),
+        (
             "task.run",
             {
                 "expect_calls": [

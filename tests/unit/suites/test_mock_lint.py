@@ -262,3 +262,20 @@ def test_an_example_of_a_contract_that_answers_nothing_is_not_looked_at():
 
     assert len(_document_linted("api/shop.json", document)) == 1
     assert _document_linted("api/shop.json", document, **mock) == []
+
+
+def test_what_of_a_contract_calls_are_not_checked_against():
+    schema = {"type": "object", "properties": {"a": {"pattern": "^(?!x)"}, "b": {"$ref": "#/no"}}}
+    post = {"operationId": "add", "requestBody": {"content": {"application/json": {
+        "schema": schema}}}}  # fmt: skip
+    document = {"openapi": "3.0.3", "paths": {"/a": {"post": post}}}
+
+    found = _document_linted("api/shop.json", document)
+
+    assert [(code, message.partition("whole: ")[2]) for code, _, _, message in found] == [
+        ("contract_not_checked", '"#/no" leads to no schema'),
+        (
+            "contract_not_checked",
+            "the pattern ^(?!x) is not one of linear time (no look-around)",
+        ),
+    ]

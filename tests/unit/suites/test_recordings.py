@@ -278,6 +278,72 @@ def test_a_collection_in_the_envelope_of_postmans_api_is_read():
             _imported("c.json", f'{{"collection": {inner}}}'.encode())
 
 
+COLLECTION_V1: dict[str, Any] = {
+    "id": "1", "name": "Old Shop", "order": ["a"], "folders": [], "variables": [
+        {"key": "base", "value": "https://shop.test"}],
+    "requests": [
+        {
+            "id": "a", "name": "an order", "method": "GET", "url": "{{base}}/orders/:id?full=1",
+            "pathVariables": {"id": "7"}, "headers": "Accept: application/json\nX-A: b: c\n",
+            "responses": [
+                {"name": "Found", "responseCode": {"code": 200, "name": "OK"},
+                 "text": '{"id": 7}', "headers": [
+                     {"key": "Content-Type", "value": "application/json"}]},
+                {"name": "None", "responseCode": {"code": 404}, "text": "gone", "request": {
+                    "method": "GET", "url": "{{base}}/orders/8"}},
+            ],
+        },
+        {"id": "b", "name": "add", "method": "POST", "url": "{{base}}/orders", "dataMode": "raw",
+         "rawModeData": '{"n": 1}', "responses": [
+             {"name": "Made", "responseCode": {"code": 201}, "text": "", "headers": None}]},
+        {"id": "c", "name": "form", "method": "POST", "url": "{{base}}/form",
+         "dataMode": "urlencoded", "data": [{"key": "a", "value": "1"}], "responses": [
+             {"name": "Sent", "responseCode": {"code": 204}}]},
+        {"id": "d", "name": "unsaved", "method": "GET", "url": "{{base}}/none"},
+        7,
+    ],
+}  # fmt: skip
+
+
+def test_a_collection_of_format_1_is_read():
+    found = _imported("c.json", json.dumps(COLLECTION_V1).encode())
+
+    assert (found.kind, list(found.surfaces)) == ("Postman", ["old-shop"])
+    assert found.left_out == {"a request without a saved response": 2}
+    made = _exchanges({path: text.decode() for path, text in found.files.items()})
+    (order,) = made["GET /orders/{id}"]
+    assert (order.name, order.status, order.media_type) == ("Found", "200", "application/json")
+    assert [(each.source, each.param, each.value) for each in order.when] == [
+        ("path", "id", "7"), ("query", "full", "1"),
+    ]  # fmt: skip
+    assert [each.status for each in made["GET /orders/8"]] == ["404"]
+    assert json.loads(made["POST /orders"][0].request.body or "") == {"n": 1}
+    assert made["POST /form"][0].request.body == "a=1"
+
+
+@pytest.mark.parametrize(
+    ("behind", "said"),
+    [
+        ("\0\0\0\n", "NUL bytes behind the document, from line 1 column "),
+        ('\n{"log": 1}', "text that is not read behind the document, from line 2 column 1"),
+        (" }", "text that is not read behind the document, from line 1 column "),
+        ("\n\n \t", ""),
+    ],
+)
+def test_what_follows_a_document_is_said(behind, said):
+    found = _imported("x.har", _har(_entry("https://shop.test/a")) + behind.encode())
+
+    assert found.examples == 1
+    assert [each for each in found.left_out if each.startswith(said)] == list(found.left_out)
+    assert bool(found.left_out) == bool(said)
+
+
+def test_what_follows_a_contract_refuses_it():
+    document = b'{"openapi": "3.0.0", "paths": {"/a": {"get": {}}}} {}'
+    with pytest.raises(Unreadable, match="the document is not alone"):
+        _imported("x.json", document)
+
+
 @pytest.mark.parametrize(
     ("document", "says"),
     [
@@ -310,6 +376,14 @@ paths:
     assert list(found.files) == ["api/My-Shop.yaml", "api/parts/r.yaml"]
     assert asked == ["parts/r.yaml", "gone.yaml"]
     assert found.left_out == {"gone.yaml, which is not there": 1}
+
+
+def test_a_document_of_swagger_2_is_a_contract():
+    contract = "swagger: '2.0'\npaths: {/a: {get: {responses: {200: {$ref: 'ok.yaml'}}}}}"
+    found = convert_file("shop.yaml", contract.encode(), lambda _: b"examples: {a/b: 'x'}")
+
+    assert list(found.files) == ["api/shop.yaml", "api/ok.yaml"]
+    assert (found.kind, found.surfaces, found.warnings) == ("contract", {"shop": 1}, ())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from apps.mocks.api import requirement
 from apps.mocks.management.server import MockServer, add_space, space_query
 from apps.operations.api import CommandOptions, ExitCode, VerbCommand, escape, print_json
 from kernel.errors import InvalidInput
@@ -67,6 +68,8 @@ def _print(explained: Mapping[str, Any]) -> None:
     console.print(
         f"[bold]{escape(explained['operationId'])}[/], dispatcher {escape(explained['dispatcher'])}"
     )
+    for each in explained.get("contractErrors", ()):
+        console.print(f"  [red]✗[/] contract {escape(each['pointer'] + ': ' + each['detail'])}")
     for each in explained["constraints"]:
         detail = f": {each['detail']}" if each.get("detail") else ""
         text = escape(f"{each['source']} {each['name']}{detail}")
@@ -76,7 +79,7 @@ def _print(explained: Mapping[str, Any]) -> None:
         console.print(f"  {_mark(each['matched'])} [bold]{escape(each['name'])}[/]{chosen}")
         for one in each["conditions"]:
             actual = "missing" if "actual" not in one else f"it is {one['actual']!r}"
-            text = f"{one['from']} {one['param']} must be {one['expected']!r}; {actual}"
+            text = f"{requirement(one)}; {actual}"
             console.print(f"      {_mark(one['ok'])} {escape(text)}")
     for each in explained["schemaErrors"]:
         console.print(f"  [red]✗[/] request {escape(each['pointer'] + ': ' + each['detail'])}")

@@ -1,4 +1,4 @@
-"""`mock import`: contracts and recorded calls of other tools as files of a suite."""
+"""`mock import`: contracts, recorded calls and mocks of other tools as files of a suite."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from apps.suites import api as suites
 from kernel.errors import InvalidInput
 from readers import Unreadable
 from readers.folder import MAX_CONTRACT_BYTES
-from surfaces.imports import MAX_RECORDING, Imported, convert_file
+from surfaces.imports import MAX_RECORDING, Imported, convert_file, convert_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+MAX_FILES: Final = 5_000  # of a folder
 EXAMPLES: Final = """\
   partita mock import openapi.yaml --suite shop     a contract alone is a working mock
   partita mock import shop.postman_collection.json --suite shop --surface shop --dry-run
-  partita mock import recorded.har --out ./recorded"""
+  partita mock import recorded.har --out ./recorded
+  partita mock import ./wiremock --suite shop       a folder with mappings/ and __files/"""
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -28,9 +30,9 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
         verbs,
         "import",
         import_file,
-        "write OpenAPI, AsyncAPI, a Postman collection or HAR as files of a suite",
+        "write OpenAPI, Postman, HAR, or mocks of WireMock and Microcks as files of a suite",
     )
-    verb.add_argument("file", help="the file; its format is seen from its content")
+    verb.add_argument("file", help="the file or folder; its format is seen from its content")
     add_target(verb)
     verb.add_argument("--surface", default="", help="the API surface of recorded calls")
     verb.add_argument("--dry-run", action="store_true", help="write nothing, say what would be")
@@ -60,10 +62,7 @@ def import_file(options: CommandOptions) -> int:
     place = Path(options["file"])
     folder = target_folder(options)
     try:
-        found = convert_file(
-            place.name, _content(place), lambda path: _beside(place.parent, path),
-            surface=options["surface"],
-        )  # fmt: skip
+        found = _convert(place, options["surface"])
     except Unreadable as error:
         parts = (place, error.line, error.column)
         at = ":".join(str(part) for part in parts if part)
@@ -77,6 +76,30 @@ def import_file(options: CommandOptions) -> int:
     else:
         _print(found, plan, options, refused=refused)
     return ExitCode.CONFLICT if refused else ExitCode.OK
+
+
+def _convert(place: Path, surface: str) -> Imported:
+    """Return the files that a file or folder becomes; raise Unreadable or InvalidInput."""
+    if place.is_dir():
+        return convert_folder(place.resolve().name, _folder(place), surface=surface)
+    return convert_file(
+        place.name, _content(place), lambda path: _beside(place.parent, path), surface=surface
+    )
+
+
+def _folder(place: Path) -> dict[str, bytes]:
+    """Return the files of a folder by their path in it; raise InvalidInput for a large one."""
+    found: dict[str, bytes] = {}
+    left = MAX_RECORDING
+    for path in sorted(place.rglob("*")):
+        name = path.relative_to(place).as_posix()
+        if not path.is_file() or not path.resolve().is_relative_to(place.resolve()):
+            continue
+        left -= path.stat().st_size
+        if left < 0 or len(found) >= MAX_FILES:
+            raise InvalidInput(f"{place}: more than {MAX_FILES} files or {MAX_RECORDING} bytes")
+        found[name] = _content(path)
+    return found
 
 
 def _content(place: Path) -> bytes:

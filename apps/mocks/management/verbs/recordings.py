@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -47,6 +48,7 @@ def record(options: CommandOptions) -> int:
     address = (options["host"], options["port"])
     try:
         proxy = RecordingProxy(address, options["to"], kept, meanwhile=lambda: writer.write(kept))
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot listen on --port {options['port']}: {reason}") from None
@@ -58,7 +60,7 @@ def record(options: CommandOptions) -> int:
 
 
 class _RecordingWriter:
-    """Writes the mocks of all calls so far, when there are new ones."""
+    """Writes the mocks of all calls so far, when there are new ones, and says what is left out."""
 
     def __init__(self, folder: Path, surface: str, source: str) -> None:
         self.folder = folder
@@ -73,6 +75,8 @@ class _RecordingWriter:
         return home.is_dir() and any(home.iterdir())
 
     def write(self, kept: KeptCalls) -> None:
+        for note in kept.take_notes():
+            sys.stderr.write(f"left out: {''.join(filter(str.isprintable, note))}\n")
         calls = kept.calls()
         if len(calls) != self._count:
             self._count = len(calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from apps.mocks.management.server import MockServer, add_space, space_query
@@ -28,7 +28,17 @@ EXAMPLES: Final = """\
   partita mock reset shop                           records and counters, not the calls"""
 _EVERY_S: Final = 1.0
 _PAGE: Final = "200"
-_CALL_COLUMNS: Final = ("TIME", "METHOD", "PATH", "STATUS", "OUTCOME", "EXAMPLE", "STEP", "TOOK")
+_CALL_COLUMNS: Final = (
+    "TIME",
+    "METHOD",
+    "PATH",
+    "STATUS",
+    "OUTCOME",
+    "EXAMPLE",
+    "STEP",
+    "TOOK",
+    "CONTRACT",
+)
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -191,7 +201,16 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
         call.get("matchedExample", ""),
         call.get("stepId", ""),
         f"{call['durationMs']} ms",
+        _contract(call.get("contractErrors", ())),
     )
+
+
+def _contract(errors: Sequence[Mapping[str, str]]) -> str:
+    """Return how a call breaks its contract, "" if it does not."""
+    if not errors:
+        return ""
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{errors[0]['pointer']}: {errors[0]['detail']}{more}"
 
 
 def _line(call: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""What a caller wants of an answer: its media type by `Accept`, which one by `Prefer`."""
