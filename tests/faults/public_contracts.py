@@ -24,7 +24,7 @@ from jsonschema import ValidationError
 
 from bench.report import end_in_order, publish
 from tests.faults.contract_calls import Call, Calls, Draft
-from tests.faults.contract_documents import CallContract, Operation
+from tests.faults.contract_documents import CallContract, Operation, plain
 from tests.faults.prism_servers import MAX_TEXT, Answer, Target, mock_serve
 from tests.support.public_documents import NAMES, PublicContract, public_contract
 
@@ -102,10 +102,10 @@ def _judged(
 ) -> Iterator[tuple[Call, Answer, str]]:  # fmt: skip
     """Call one operation; yield what ended otherwise than it should."""
     draft = calls.valid(is_lean=True)
-    if not _is_valid(contract, draft):
+    valid = draft.call("valid")
+    if not _is_valid(contract, draft) or (draft.media_type and not valid.body):
         counts["none"] += 1
         return
-    valid = draft.call("valid")
     answer = target.ask(valid)
     counts["valid"] += 1
     counts["errors"] += _is_server_error(operation, answer)
@@ -148,7 +148,11 @@ def _is_valid(contract: PublicContract, draft: Draft) -> bool:
 def _is_wrong(contract: PublicContract, call: Call) -> bool:
     if not call.body and call.pointer.startswith("/body/"):
         return False  # a form without fields is no body
-    return call.schema is None or not contract.suits_request(call.part, call.schema)
+    if call.schema is None:
+        return True
+    is_text = not call.pointer.startswith("/body") and not isinstance(call.part, dict | list)
+    values = [call.part, plain(call.part)] if is_text else [call.part]
+    return not any(contract.suits_request(each, call.schema) for each in values)
 
 
 def _fault(contract: PublicContract, operation: Operation, answer: Answer) -> str:
