@@ -166,15 +166,15 @@ def _import_stubs(kind: str, apis: Sequence[Stubs], surface: str, source: str) -
     made = MockFiles()
     for stubs in apis:
         stubs.add_to(made, surface, source=source)
-    return _imported(kind, made, Counter())
+    return _import_files(kind, made, Counter())
 
 
 def _import_recording(kind: str, recording: Recording, surface: str, source: str) -> Imported:
     made = mock_files(recording.calls, surface, source=source)
-    return _imported(kind, made, recording.left_out)
+    return _import_files(kind, made, recording.left_out)
 
 
-def _imported(kind: str, made: MockFiles, left_out: Counter[str]) -> Imported:
+def _import_files(kind: str, made: MockFiles, left_out: Counter[str]) -> Imported:
     left_out = left_out + made.left_out
     if not made.files:
         reasons = [f"{reason} ({count} times)" for reason, count in left_out.items()]

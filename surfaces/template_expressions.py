@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
@@ -117,7 +118,8 @@ def parse_expression(inner: str) -> tuple[Node, ...]:
     while parser.take("||"):
         found.append(parser.alternative())
     if parser.peek is not None:
-        raise NoExpression
+        is_call = isinstance(found[-1], FunctionCall)
+        raise NoExpression(f'"{parser.peek[0].strip()[:40]}" behind a call' if is_call else "")
     return tuple(found)
 
 
@@ -293,6 +295,21 @@ def template_problems(text: str) -> Iterator[str]:
             reasons = [str(error)] if str(error) else []
         for reason in reasons:
             yield f"{found[0][:80]}: {reason}"
+
+
+def calls_function(text: str, name: str) -> bool:
+    """Return whether an expression of a template calls a function of this name."""
+    waiting: list[Node | None] = []
+    for found in EXPRESSION.finditer(text):
+        with suppress(NoExpression):
+            waiting += parse_expression(found[1])
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, FunctionCall):
+            if node.name == name:
+                return True
+            waiting += node.arguments
+    return False
 
 
 def path_problem(path: str) -> str:

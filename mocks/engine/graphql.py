@@ -130,6 +130,21 @@ def _key(field: ast.FieldNode) -> str:
     return field.alias.value if field.alias else field.name.value
 
 
+def locate_graphql(
+    first: CompiledOperation, request: MockRequest
+) -> tuple[CompiledOperation, MockRequest]:
+    """Return the operation of the first root field that has one, and the request as it sees it."""
+    try:
+        query = _read_query(request)
+        for field in _root_fields(query):
+            operation = _operation_of(first, query, field.name.value)
+            if operation is not None:
+                return operation, _with_arguments(request, query, field)
+    except QueryRefused:
+        pass  # the answer of a call says why
+    return first, request
+
+
 async def _schema_of(operation: CompiledOperation) -> GraphQLSchema | None:
     """Return the schema of the operation's contract, None without one that can be used."""
     known, path = operation.space.schemas, operation.operation.contract_path
@@ -271,7 +286,7 @@ def _execute(
 ) -> bytes:
     """Return the answer: what the query selects of the values of its root fields."""
 
-    def resolve(source: Any, info: GraphQLResolveInfo, **_arguments: Any) -> Any:
+    def resolve(source: Any, info: GraphQLResolveInfo[Any], **_arguments: Any) -> Any:
         if info.path.prev is None:
             return values.get(str(info.path.key))
         value = source.get(info.field_name) if isinstance(source, dict) else None

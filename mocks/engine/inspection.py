@@ -10,9 +10,11 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from kernel.errors import InvalidInput
+from mocks.engine.graphql import locate_graphql
+from mocks.engine.soap import find_soap_operation
 from mocks.engine.tables import CompiledOperation, CompiledSpace, CompiledSurface
 from mocks.errors import OperationNotFound, SurfaceNotFound
-from mocks.model.calls import JournalEntry, MockRequest
+from mocks.model.calls import JournalEntry, MockAnswer, MockRequest
 
 MAX_QUERY_FIELDS: Final = 1_000
 _JSON: Final = "application/json"
@@ -83,10 +85,20 @@ def locate_call(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOper
     method = call.method.upper()
     found = surface.route(method, call.path_only)
     if found is not None:
-        return found[0], call.request(method, call.path_only, found[1])
+        return _meant_operation(found[0], call.request(method, call.path_only, found[1]))
     if operation := surface.find(call.path_only, "grpc"):  # as the journal names its call
         return operation, call.request(method, f"/{operation.operation.path.lstrip('/')}", {})
     raise OperationNotFound(f"no operation of {call.surface_id} answers {method} {call.path}")
+
+
+def _meant_operation(
+    operation: CompiledOperation, request: MockRequest
+) -> tuple[CompiledOperation, MockRequest]:
+    """Return the operation of an address that a body means: of GraphQL, of the first root field."""
+    if operation.protocol == "graphql":
+        return locate_graphql(operation, request)
+    found = find_soap_operation(operation, request) if operation.protocol == "soap" else operation
+    return operation if isinstance(found, MockAnswer) else found, request
 
 
 def _by_id(surface: CompiledSurface, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:

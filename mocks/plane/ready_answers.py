@@ -157,7 +157,7 @@ class ReadyAnswers:
         head, body = self.make(ready, route, call_made)
         prepared = prepared_sender(scope)
         if prepared is None or not prepared(head, body):
-            headers = _parsed(head)
+            headers = _headers_of(head)
             await send({"type": "http.response.start", "status": ready.status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
@@ -186,7 +186,7 @@ class ReadyAnswers:
         return head, b"" if method == "HEAD" else ready.body
 
 
-def _parsed(head: bytes) -> Headers:
+def _headers_of(head: bytes) -> Headers:
     """Return the headers of a head, without its status line, as ASGI sends them."""
     pairs = (line.split(b": ", 1) for line in head.split(b"\r\n")[1:-1])
     return [(name, value) for name, value in pairs]

@@ -165,8 +165,10 @@ def _parts_of_json(text: str, names: Names) -> Iterator[str | Expression]:
             continue
         yield text[at : found.start() + 1]
         for part in parts:
-            is_text = isinstance(part, str)
-            yield msgspec.json.encode(part)[1:-1].decode() if is_text else replace(part, value=None)
+            if isinstance(part, str):
+                yield msgspec.json.encode(part)[1:-1].decode()
+            else:
+                yield replace(part, value=None)
         at = found.end() - 1
     yield text[at:]
 

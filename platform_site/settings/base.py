@@ -22,9 +22,8 @@ from platform_site.settings.store import (
     databases,
 )
 
-BASE_DIR = (
-    Path(__file__).resolve().parents[2]
-)  # the checkout, or `site-packages/partita`: only read
+# the checkout, or `site-packages/partita`: only read
+BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
 
 # ── listener and files ────────────────────────────────────────────────────────

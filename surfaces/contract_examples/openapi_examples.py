@@ -107,10 +107,12 @@ def status_of(code: str, *, is_first: bool) -> str:
 
 
 def ordered_responses(responses: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return key and status of each response, first the lowest 2xx, then `default`."""
+    """Return key and status of each response, first the lowest 2xx, then `default`; 1xx last."""
 
     def rank(code: str) -> tuple[int, str]:
-        return (0, code.upper()) if code.startswith("2") else (1 if code == _DEFAULT else 2, "")
+        if code.startswith("2"):
+            return 0, code.upper()
+        return 1 if code == _DEFAULT else 3 if code.startswith("1") else 2, ""
 
     known = sorted((code for code in responses if code == _DEFAULT or _is_code(code)), key=rank)
     return [(code, status_of(code, is_first=number == 0)) for number, code in enumerate(known)]

@@ -31,6 +31,7 @@ MAX_DEPTH: Final = 24
 MAX_VALUES: Final = 400  # of one sample, beyond those that are required
 MAX_REQUIRED: Final = 5_000  # values in all
 MAX_STEPS: Final = 100_000  # schemas that the checks of one sample look at
+MAX_DRAWN_STEPS: Final = 20_000  # of one that a call waits for
 MAX_ALTERNATIVES: Final = 40
 MAX_ITEMS: Final = 50  # that minItems makes
 MAX_TEXT: Final = 10_000  # characters that minLength makes
@@ -78,7 +79,7 @@ class SchemaSampler:
         self.hidden = hidden
         self._randomness = randomness
         self._left = MAX_VALUES
-        self._checks = Checks(documents, MAX_STEPS)
+        self._checks = Checks(documents, MAX_STEPS if randomness is None else MAX_DRAWN_STEPS)
         self._active: list[int] = []  # the schemas around, by identity, to see recursion
 
     def value(self, *schemas: Located) -> Any:

@@ -21,7 +21,7 @@ from surfaces.mock_files.contract_names import (
 from surfaces.mock_files.dispatch_rules import RulesInvalid, parse_rules
 from surfaces.mock_files.exchanges import is_status, mock_tree
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_keys
-from surfaces.mock_files.template_checks import check_body, check_templates
+from surfaces.mock_files.template_checks import check_body, check_keys, check_templates
 from surfaces.mock_files.text_maps import header_map, text_map
 from surfaces.mock_files.validation_modes import read_mode
 from surfaces.mock_files.value_nodes import read_pattern, unreadable_at
@@ -292,7 +292,7 @@ class _MetadataReader:
     def _state(self, tree: Tree) -> None:
         if tree.kind is not Kind.MAP:
             raise unreadable_at(tree, "state must be a mapping")
-        check_templates(member(tree, "lookupKeyTemplate"), member(tree, "mutationKeyTemplate"))
+        check_keys(member(tree, "lookupKeyTemplate"), member(tree, "mutationKeyTemplate"))
         self.found.state = StateRules(
             lookup_key_template=text_of(member(tree, "lookupKeyTemplate")),
             mutation_key_template=text_of(member(tree, "mutationKeyTemplate")),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from readers import Unreadable
 from readers.json import read_json
 from readers.tree import Kind, Tree
-from surfaces.template_expressions import path_problem, template_problems
+from surfaces.template_expressions import calls_function, path_problem, template_problems
 
 
 def check_templates(*trees: Tree | None) -> None:
@@ -16,6 +16,14 @@ def check_templates(*trees: Tree | None) -> None:
         for _, each in tree.walk() if tree is not None else ():
             texts = (*each.pairs, each.text if each.kind is Kind.STRING else "")
             _check(each, (text for text in texts if "{{" in text))
+
+
+def check_keys(*trees: Tree | None) -> None:
+    """Raise Unreadable as check_templates does, and for a counter: keys are read, not counted."""
+    check_templates(*trees)
+    for tree in trees:
+        if tree is not None and calls_function(tree.text, "counter"):
+            raise _unreadable(tree, "a key of state has no counter; use it in a response or set")
 
 
 def check_body(tree: Tree) -> None:

@@ -77,7 +77,7 @@ def _stubs_of_api(title: str, documents: list[tuple[str, Any]]) -> Stubs:
 
 def _operations(
     documents: list[tuple[str, Any]], kind: str
-) -> Iterator[tuple[str, str, dict[str, Any]]]:
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield file, name and value of each operation in the documents of a kind."""
     for where, document in documents:
         for name, each in mapping_at(document, "operations").items():
@@ -155,7 +155,7 @@ def _expression(text: str, template: str) -> str:
     return {"request.body": "request.rawBody"}.get(text, text)
 
 
-def _spec(metadata: dict[str, Any], say: Say) -> Document:
+def _spec(metadata: Mapping[str, Any], say: Say) -> Document:
     """Return the metadata of an operation."""
     made: Document = {}
     delay = metadata.get("delay")

@@ -163,7 +163,7 @@ def _as_format_2(collection: Any) -> dict[str, object]:
     }
 
 
-def _code_of_format_1(response: dict[str, Any]) -> object:
+def _code_of_format_1(response: Mapping[str, Any]) -> object:
     given = response.get("responseCode")
     return given.get("code") if isinstance(given, dict) else given
 

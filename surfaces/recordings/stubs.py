@@ -18,7 +18,7 @@ from readers import Unreadable
 from readers.json import is_text, read_json
 from surfaces.contracts import identifier
 from surfaces.recordings.mock_files import MockFiles
-from surfaces.template_expressions import template_problems
+from surfaces.template_expressions import NoExpression, parse_expression, template_problems
 from surfaces.template_paths import EXPRESSION
 
 MAX_STUBS: Final = 5_000
@@ -27,7 +27,7 @@ Document = dict[str, object]
 _OPENING: Final = "{{'{{'}}"  # a template of two braces
 
 
-class Unsupported(Exception):
+class StubUnsupported(Exception):
     """A stub asks for something that no example can; the text says what."""
 
 
@@ -123,7 +123,7 @@ def translate(value: Any, expression: Callable[[str], str], say: Callable[[str],
     What our templates do not know stays as text, and is said.
     """
     if isinstance(value, str):
-        return _BRACES.sub(lambda found: _translated(found, expression, say), value)
+        return _BRACES.sub(lambda found: _translate_expression(found, expression, say), value)
     if isinstance(value, dict):
         return {key: translate(each, expression, say) for key, each in value.items()}
     return (
@@ -134,14 +134,24 @@ def translate(value: Any, expression: Callable[[str], str], say: Callable[[str],
 _BRACES: Final = re.compile(r"\{\{\{?([^{}]{0,500})\}?\}\}")
 
 
-def _translated(
+def _translate_expression(
     found: re.Match[str], expression: Callable[[str], str], say: Callable[[str], None]
 ) -> str:
-    made = f"{{{{{expression(found[1].strip())}}}}}"
-    if EXPRESSION.fullmatch(made) is None or next(template_problems(made), ""):
-        say(f"the template {found[0][:80]} has no equal and stays as text")
-        return found[0].replace("{{", _OPENING)
-    return made
+    inner = expression(found[1].strip())
+    made = f"{{{{{inner}}}}}"
+    if _is_template(made, inner):
+        return made
+    say(f"the template {found[0][:80]} has no equal and stays as text")
+    return found[0].replace("{{", _OPENING)
+
+
+def _is_template(text: str, inner: str) -> bool:
+    """Return whether a text is one expression that may have a value."""
+    try:
+        parse_expression(inner)
+    except NoExpression:
+        return False
+    return EXPRESSION.fullmatch(text) is not None and not any(template_problems(text))
 
 
 def parse_json(text: str) -> Any:

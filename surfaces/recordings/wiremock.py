@@ -15,7 +15,7 @@ from surfaces.recordings.stubs import (
     Document,
     Stub,
     Stubs,
-    Unsupported,
+    StubUnsupported,
     base64_text,
     condition,
     decode_text,
@@ -77,7 +77,7 @@ def stubs_of_wiremock(documents: Mapping[str, Any], file_at: FileAt) -> Stubs:
         try:
             refuse_bad_strings(mapping)
             stubs = list(_Mapping(mapping, where, file_at, made).stubs())
-        except (Unsupported, Unreadable) as reason:
+        except (StubUnsupported, Unreadable) as reason:
             made.say(where, f"left out: {reason}")
             continue
         # of two with the same conditions, WireMock answers with the one that was added last
@@ -103,7 +103,7 @@ def _when(stub: Stub) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _mappings(documents: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _mappings(documents: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name, document in documents.items():
         listed = document.get("mappings", [document])
         for number, each in enumerate(listed if isinstance(listed, list) else [document]):
@@ -114,7 +114,9 @@ def _mappings(documents: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 
 
 class _Mapping:
-    def __init__(self, mapping: dict[str, Any], where: str, file_at: FileAt, made: Stubs) -> None:
+    def __init__(
+        self, mapping: Mapping[str, Any], where: str, file_at: FileAt, made: Stubs
+    ) -> None:
         self.mapping = mapping
         self.request = mapping_at(mapping, "request")
         self.response = mapping_at(mapping, "response") or mapping_at(mapping, "newResponse")
@@ -122,7 +124,7 @@ class _Mapping:
         self.say: Say = lambda what: made.say(where, what)
 
     def stubs(self) -> Iterator[Stub]:
-        """Yield the stub, for each method of `ANY`; raise Unsupported."""
+        """Yield the stub, for each method of `ANY`; raise StubUnsupported."""
         template, of_url = route_of_request(self.request)
         when = [*of_url, *conditions_of_request(self.request, self.say)]
         spec: Document = {}
@@ -162,7 +164,7 @@ class _Mapping:
             spec["delayMillis"] = min(delay, 60_000)
         if base := text_at(response, "proxyBaseUrl"):
             if not is_free:
-                raise Unsupported("proxyBaseUrl with conditions; only a fallback is a proxy")
+                raise StubUnsupported("proxyBaseUrl with conditions; only a fallback is a proxy")
             spec["fallback"] = {"mode": "proxy", "proxyUrl": f"{base.rstrip('/')}/"}
             return None
         render = self._renderer(template)

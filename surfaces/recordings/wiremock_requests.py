@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from surfaces.contract_examples.request_examples import leaves
 from surfaces.recordings.calls import list_at, text_at
 from surfaces.recordings.secrets import is_secret_name
-from surfaces.recordings.stubs import Document, Unsupported, condition, mapping_at, parse_json
+from surfaces.recordings.stubs import Document, StubUnsupported, condition, mapping_at, parse_json
 
 Say = Callable[[str], None]
 _URLS: Final = ("url", "urlPath", "urlPathTemplate", "urlPathPattern", "urlPattern")
@@ -28,10 +28,10 @@ _IS_THERE: Final[Document] = {"absent": False}
 
 
 def route_of_request(request: Mapping[str, Any]) -> tuple[str, list[Document]]:
-    """Return the template of the path, and the conditions of the URL; raise Unsupported."""
+    """Return the template of the path, and the conditions of the URL; raise StubUnsupported."""
     given = [name for name in _URLS if isinstance(request.get(name), str)]
     if len(given) != 1:
-        raise Unsupported("it answers every path" if not given else "it has two URLs")
+        raise StubUnsupported("it answers every path" if not given else "it has two URLs")
     kind, url = given[0], request[given[0]]
     if kind == "urlPathTemplate":
         return url, []
@@ -44,9 +44,9 @@ def route_of_request(request: Mapping[str, Any]) -> tuple[str, list[Document]]:
 
 
 def conditions_of_request(request: Mapping[str, Any], say: Say) -> list[Document]:
-    """Return the conditions beside the URL; raise Unsupported for what none can say."""
+    """Return the conditions beside the URL; raise StubUnsupported for what none can say."""
     for key in request.keys() - _KNOWN:
-        raise Unsupported(f"request.{key}")
+        raise StubUnsupported(f"request.{key}")
     for key in _IGNORED:
         if key in request:
             say(f"request.{key} is left out")
@@ -69,19 +69,19 @@ def _of_fields(fields: Mapping[str, Any], source: str, say: Say) -> Iterator[Doc
             say(f"the value of the header {name} is not kept; any is taken")
             yield {**target, **_IS_THERE}
         else:
-            yield from _matched(target, matcher, name)
+            yield from _conditions_of(target, matcher, name)
 
 
 def _is_absence(matcher: Any) -> bool:
     return isinstance(matcher, dict) and matcher.get("absent") is True
 
 
-def _of_body(pattern: dict[str, Any], say: Say) -> Iterator[Document]:
+def _of_body(pattern: Mapping[str, Any], say: Say) -> Iterator[Document]:
     if "equalToJson" in pattern:
         wanted = pattern["equalToJson"]
         wanted = parse_json(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(wanted, dict | list):
-            raise Unsupported("equalToJson of no object or array")
+            raise StubUnsupported("equalToJson of no object or array")
         if not pattern.get("ignoreExtraElements"):
             say("equalToJson: a body with more members matches, too")
         yield from _of_json(wanted)
@@ -90,7 +90,7 @@ def _of_body(pattern: dict[str, Any], say: Say) -> Iterator[Document]:
     elif "matchesXPath" in pattern:
         yield from _of_path(pattern["matchesXPath"], "xpath")
     else:  # of the whole body, which JSONPath calls $
-        yield from _matched({"from": "body", "jsonPath": "$"}, pattern, "bodyPatterns")
+        yield from _conditions_of({"from": "body", "jsonPath": "$"}, pattern, "bodyPatterns")
 
 
 def _route_of_pattern(pattern: str) -> tuple[str, list[Document]]:
@@ -108,11 +108,13 @@ def _route_of_pattern(pattern: str) -> tuple[str, list[Document]]:
         if segment.strip("()") not in (".*", ".+", "[^/]+", "[^/]*"):
             when.append(condition("path", f"p{number}", "matches", f"^(?:{segment})$"))
     if not path.startswith("/") or made == ["{p1}"] or path.endswith("/.*"):
-        raise Unsupported(f"the URL pattern {pattern[:80]} is for paths of any length")
+        raise StubUnsupported(f"the URL pattern {pattern[:80]} is for paths of any length")
     for part in query.split("&") if mark else ():
         name, _, value = part.partition("=")
         if not re.fullmatch(r"[\w-]+", name):
-            raise Unsupported(f"the URL pattern {pattern[:80]} has a query that is no name=value")
+            raise StubUnsupported(
+                f"the URL pattern {pattern[:80]} has a query that is no name=value"
+            )
         when.append(
             {"from": "query", "param": name, **_IS_THERE} if value in (".*", ".+")
             else condition("query", name, "matches", f"^(?:{value})$")
@@ -134,37 +136,37 @@ def _segments(path: str) -> list[str]:
             made[-1] += letter
         escaped = letter == "\\" and not escaped
     if depth:
-        raise Unsupported(f"the URL pattern {path[:80]} is none")
+        raise StubUnsupported(f"the URL pattern {path[:80]} is none")
     return made
 
 
-def _matched(target: Document, matcher: Any, name: str) -> Iterator[Document]:
-    """Yield the conditions of a matcher; raise Unsupported."""
+def _conditions_of(target: Document, matcher: Any, name: str) -> Iterator[Document]:
+    """Yield the conditions of a matcher; raise StubUnsupported."""
     if not isinstance(matcher, dict):
-        raise Unsupported(f"{name}: a matcher that is no object")
+        raise StubUnsupported(f"{name}: a matcher that is no object")
     if "and" in matcher:
         for each in list_at(matcher, "and"):
-            yield from _matched(target, each, name)
+            yield from _conditions_of(target, each, name)
         return
     if "or" in matcher:
-        listed = [list(_matched(target, each, name)) for each in list_at(matcher, "or")]
+        listed = [list(_conditions_of(target, each, name)) for each in list_at(matcher, "or")]
         yield {"anyOf": listed}
         return
     if "not" in matcher:
-        (inner,) = _matched(target, matcher["not"], name)
+        (inner,) = _conditions_of(target, matcher["not"], name)
         if "not" in inner or "anyOf" in inner:
-            raise Unsupported(f"{name}: not of not")
+            raise StubUnsupported(f"{name}: not of not")
         yield {**target, "not": {key: each for key, each in inner.items() if key not in target}}
         return
     yield {**target, **_operator(matcher, name)}
 
 
-def _operator(matcher: dict[str, Any], name: str) -> Document:
+def _operator(matcher: Mapping[str, Any], name: str) -> Document:
     keys = matcher.keys() - {"caseInsensitive"}
     key = next(iter(keys), "")
     value = matcher.get(key)
     if len(keys) != 1 or not isinstance(value, str | bool | int | float):
-        raise Unsupported(f"{name}: {', '.join(sorted(keys))[:80] or 'no matcher'}")
+        raise StubUnsupported(f"{name}: {', '.join(sorted(keys))[:80] or 'no matcher'}")
     ignores_case = matcher.get("caseInsensitive") is True
     if key == "equalTo" and ignores_case:
         return {"matches": f"(?i)^{re.escape(str(value))}$"}
@@ -177,11 +179,11 @@ def _operator(matcher: dict[str, Any], name: str) -> Document:
         "absent": {"absent": bool(value)},
     }
     if key not in simple:
-        raise Unsupported(f"{name}: {key[:60]}")
+        raise StubUnsupported(f"{name}: {key[:60]}")
     return simple[key]
 
 
-def _of_json(wanted: dict[str, Any] | list[Any]) -> Iterator[Document]:
+def _of_json(wanted: Mapping[str, Any] | list[Any]) -> Iterator[Document]:
     if isinstance(wanted, list):
         yield {"from": "body", "jsonPath": "$", "value": _compact(wanted)}
         return
@@ -206,6 +208,6 @@ def _of_path(wanted: Any, syntax: str) -> Iterator[Document]:
         return
     expression = text_at(wanted, "expression")
     if not expression or not isinstance(wanted, dict):
-        raise Unsupported(f"{syntax} without an expression")
+        raise StubUnsupported(f"{syntax} without an expression")
     rest = {key: each for key, each in wanted.items() if key != "expression"}
-    yield from _matched({"from": "body", syntax: expression}, rest, syntax)
+    yield from _conditions_of({"from": "body", syntax: expression}, rest, syntax)

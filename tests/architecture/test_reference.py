@@ -19,7 +19,6 @@ CITATION = re.compile(rf"reference: ([a-z-]+) ({_SECTIONS})")
 MENTION = re.compile(r"(?<=\()reference:|(?<=; )reference:|\breference:(?= control| sync)")
 BARE = re.compile(
     r"\b[Cc]ontract,?(?: sections?)? \d"  # contract 2.2
-    r"|\b[Tt]he contract\b(?! (?:suite|tests?)\b)"
     r"|\bthe (?:sync's )?specification"
     r"|\(\d{1,2}\.\d{1,2}(?:(?:,| and|,? to|–) ?\d{1,2}\.\d{1,2})*\)"  # (2.2), (4.7, 4.8)
     r"|\b[Ss]ections? \d|§"

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mocks.engine.inspection import ExplainedCall, locate_call
+from mocks.model.ports import SpaceContent
+from tests.support.mock_planes import ChangingSource, planes
 from tests.support.mocks import Mocks, mocks_of
 
 SDL = """
@@ -153,6 +156,40 @@ async def test_fragments_that_multiply_are_refused_soon():
     assert status == 200
     assert "errors" in body  # type: ignore[operator]
     assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize(
+    ("query", "operation"),
+    [
+        ('{ film(id: "1") { name } }', "film"),
+        ("{ search { __typename } }", "search"),
+        ("{", "film"),
+    ],
+)
+def test_explain_finds_the_operation_of_the_first_root_field(query, operation):
+    call = ExplainedCall(surface_id="films", method="POST", path="/graphql", body={"query": query})
+    found, request = locate_call(films().space, call)
+    assert found.operation.operation_id == operation
+    assert operation != "film" or query == "{" or request.body["arguments"] == {"id": "1"}
+
+
+async def test_the_plane_names_the_operation_that_the_query_chose():
+    content = SpaceContent(
+        suite_id="orders", title="", repository="", generation="1",
+        surfaces=films().space.content.surfaces, files=films().space.content.files,
+    )  # fmt: skip
+    source = ChangingSource()
+    source.contents = {"orders": content}
+    async with planes(source) as mocks:
+        for method, more in (
+            ("POST", {"json": {"query": "{ search { __typename } }"}}),
+            ("GET", {"params": {"query": "{ search { __typename } }"}}),
+        ):
+            answer = await mocks.ask(method, "/mocks/rest/orders/films/graphql", **more)
+            found = {"search": [{"__typename": "Person"}, {"__typename": "Film"}]}
+            assert (answer.status_code, answer.json()) == (200, {"data": found})
+            assert answer.headers["x-partita-mock-resolver-url"].endswith("/films/search")
+            assert answer.headers["x-partita-mock-example"] == "all"
 
 
 WORDS = st.sampled_from(

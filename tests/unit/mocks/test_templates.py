@@ -145,6 +145,7 @@ def test_what_is_unknown_is_empty(text):
         ("{{now ofset='1 day'}}", 'now has no option "ofset"; did you mean offset?'),
         ("{{uuid a=1}}", 'uuid has no option "a"; none is known'),
         ("{{upper(request.path.id}}", "the arguments of upper do not end"),
+        ("{{uuid() > put(x)}}", '">" behind a call'),
         ("{{upper request.path.}}", '"request.path." is not a path'),
         ("{{jsonPath(request.body, '$[')}}", "$[: "),
         ("{{jsonPath(request.body, request.query.p)}}", "the path of jsonPath is a quoted text"),

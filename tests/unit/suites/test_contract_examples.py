@@ -645,3 +645,5 @@ def test_the_lowest_2xx_response_answers_whatever_stands_first():
     found = _examples(_document(_get(_2XX=empty, _204=empty, _201=_json(example=1), _404=empty)))
     assert [each.status for each in found] == ["201", "204", "200", "404"]
     assert [_asked(each) is None for each in found] == [True, False, False, False]
+    upgrade = _examples(_document(_get(_101=empty, _400=empty)))
+    assert [each.status for each in upgrade] == ["400", "101"]  # a 101 cannot be answered

@@ -369,3 +369,12 @@ def test_a_body_of_bytes_is_shown_in_base64_and_read_as_it_is_shown():
         assert shown["responseBodyBase64"] == "/wD+"
         assert "responseBody" not in shown
         assert found.warnings == []
+
+
+@pytest.mark.parametrize("key", ["lookupKeyTemplate", "mutationKeyTemplate"])
+def test_a_key_of_state_has_no_counter(key):
+    spec = f"state: {{{key}: \"{{{{upper(counter('n'))}}}}\"}}"
+    found = hydrated(
+        {"mock/s/op.yaml": "examples: {a: {}}", "mock/s/op.metadata.yaml": f"spec: {{{spec}}}"}
+    )
+    assert "a key of state has no counter" in found.details[0]

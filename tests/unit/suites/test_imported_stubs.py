@@ -247,6 +247,7 @@ async def test_a_mapping_without_conditions_that_proxies_is_a_fallback():
     found_route = mocks.surface.route("PUT", "/a")
     assert found_route is not None
     fallback = found_route[0].operation.mock.fallback
+    assert fallback is not None
     assert (fallback.mode, fallback.proxy_url) == ("proxy", "http://b/")
 
 

@@ -14,7 +14,9 @@ from openapi_schema_validator import OAS30ReadValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from mocks.model.calls import MockRequest
 from surfaces import examples_of
+from surfaces.contract_checks import checks_of
 from surfaces.contracts import Sources
 from surfaces.trees import MAX_WARNINGS, Warnings
 from tests.support.npm import npm_files
@@ -100,7 +102,7 @@ def test_a_swagger_document_is_a_surface_that_answers():
     assert (rex.status, rex.media_type, rex.response.headers) == (
         "200", "application/json", {"X-Rate": "5"},
     )  # fmt: skip
-    assert json.loads(rex.response.body) == {"name": "Rex"}
+    assert json.loads(rex.response.body or "") == {"name": "Rex"}
     statuses = {name: {each.status for each in listed} for name, listed in answers.items()}
     assert statuses == {"getPet": {"200", "410"}, "addPhoto": {"200", "410"}, "addPet": {"201"}}
     curl = found.operation("pets", "addPet")["curlCommand"]
@@ -227,7 +229,7 @@ def test_large_schemas_are_written_once():
     }
     assert len(json.dumps(document)) < 3 * len(text)
     (operation,) = hydrated({"api/pets.json": text}).typed[0].operations
-    assert len(json.loads(examples_of(operation)[0].response.body)) == 50
+    assert len(json.loads(examples_of(operation)[0].response.body or "")) == 50
 
 
 def test_references_lead_to_other_documents_of_swagger_and_to_their_parts():
@@ -266,10 +268,10 @@ shape: {type: object, properties: {deep: {type: boolean, example: true}}}
 
     assert found.warnings == []
     shared, pets = found.typed[0].operations
-    assert json.loads(examples_of(shared)[0].response.body) == {"here": "yes"}
+    assert json.loads(examples_of(shared)[0].response.body or "") == {"here": "yes"}
     assert '{"deep": true}' in shared.curl_command
     assert "tags=" in pets.curl_command
-    bodies = {each.status: json.loads(each.response.body) for each in examples_of(pets)}
+    bodies = {each.status: json.loads(each.response.body or "") for each in examples_of(pets)}
     assert bodies == {"200": {"name": "Rex"}, "404": {"code": 404}}
 
 
@@ -424,8 +426,69 @@ def test_a_public_document_of_swagger_answers_as_its_schemas_say():
             checked.add(str(schema))
             schema = json.loads(json.dumps(schema).replace('"#/', '"urn:k#/'))
             validator = OAS30ReadValidator(schema, registry=registry)
-            validator.validate(json.loads(answer.response.body))
+            validator.validate(json.loads(answer.response.body or ""))
 
     assert found.warnings == []
     assert len(surface.operations) == 1_014
     assert len(checked) > 100
+
+
+CALLED = """\
+swagger: "2.0"
+securityDefinitions: {user: {type: basic}}
+consumes: [application/json]
+parameters: {new: {name: pet, in: body, required: true, schema: {$ref: "#/definitions/Pet"}}}
+paths:
+  /a:
+    post:
+      security: [{user: []}]
+      parameters:
+        - $ref: "#/parameters/new"
+        - {name: n, in: query, type: integer, maximum: 9, required: true}
+        - {name: tags, in: query, type: array, items: {type: string, maxLength: 1},
+           collectionFormat: pipes}
+      responses: {200: {description: x}}
+  /form:
+    post:
+      consumes: [application/x-www-form-urlencoded]
+      parameters: [{name: n, in: formData, type: integer, required: true}]
+      responses: {200: {description: x}}
+  /any:
+    post:
+      consumes: []
+      parameters: [{$ref: "#/parameters/new"}]
+      responses: {200: {description: x}}
+definitions:
+  Pet: {type: object, required: [name], properties: {name: {type: string, x-nullable: true}}}
+"""
+JSON = {"content-type": "application/json", "authorization": "Basic dTpw"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "headers", "body", "found"),
+    [
+        ("/a", "n=1&tags=a|b", JSON, b'{"name": "Rex"}', []),
+        ("/a", "n=1", JSON, b'{"name": null}', []),
+        ("/a", "n=10", JSON, b'{"name": "Rex"}', ["/query/n"]),
+        ("/a", "n=1&tags=a|bb", JSON, b'{"name": "Rex"}', ["/query/tags/1"]),
+        ("/a", "", JSON, b'{"name": 7}', ["/query/n", "/body/name"]),
+        ("/a", "n=1", {"authorization": "Basic dTpw"}, b"", ["/body"]),
+        ("/a", "n=1", {"content-type": "application/json"}, b'{"name": ""}',
+         ["/header/Authorization"]),
+        ("/form", "", FORM, b"n=1", []),
+        ("/form", "", FORM, b"n=x", ["/body/n"]),
+        ("/form", "", FORM, b"", ["/body"]),
+        ("/any", "", {"content-type": "text/plain"}, b'{"name": "Rex"}', []),
+    ],
+)  # fmt: skip
+def test_calls_are_checked_as_the_document_says(path, query, headers, body, found):
+    (surface,) = hydrated({"api/pets.yaml": CALLED}).typed
+    operation = next(each for each in surface.operations if each.path == path)
+    checks = checks_of(operation)
+    assert checks is not None
+    request = MockRequest("POST", path, headers=headers, raw_query=query, raw_body=body)
+
+    violation = checks.check(request)
+
+    assert ([each["pointer"] for each in violation.errors] if violation else []) == found
