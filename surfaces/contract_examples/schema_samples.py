@@ -137,7 +137,7 @@ class SchemaSampler:
                 return made
             if self._checks.suits(made, schemas):
                 return made
-        return first
+        return self._build_sample(flat, depth) if first is _NOTHING else first
 
     def _variants(self, flat: Flat, level: int = 0) -> Iterator[Flat]:
         """Yield the flat forms with one alternative chosen of each group, the first ones first.

@@ -9,8 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode
 
-from tests.faults.contract_documents import CallContract, Operation, Parameter, plain
-from tests.faults.contract_values import Values
+from tests.faults.contract_documents import (
+    CallContract,
+    Operation,
+    Parameter,
+    bracketed,
+    plain,
+)
+from tests.faults.contract_values import Values, Wrong
 
 BOUNDARY: Final = "partita"
 UNKNOWN_TYPE: Final = "application/x-unknown"
@@ -79,7 +85,7 @@ class Draft:
             headers.append(("Cookie", "; ".join(f"{name}={text}" for name, text in cookies)))
         body = b""
         if self.media_type and self.body is not None:
-            kind, body = written_body(self.media_type, self.body)
+            kind, body = written_body(self.media_type, self.body, self.operation.deep_fields)
             headers.append(("Content-Type", kind))
         target = self._path() + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         return Call(rule, self.operation.method, target, tuple(_latin(headers)), body, pointer,
@@ -100,13 +106,16 @@ def _latin(headers: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         yield name, text.encode("latin-1", "replace").decode("latin-1")
 
 
-def written_body(media_type: str, value: Any) -> tuple[str, bytes]:
+def written_body(
+    media_type: str, value: Any, deep_fields: frozenset[str] = frozenset()
+) -> tuple[str, bytes]:
     """Return the Content-Type and the bytes of a body."""
     if media_type == "application/x-www-form-urlencoded" and isinstance(value, dict):
         fields = [
-            (name, plain(item))
+            pair
             for name, each in value.items()
-            for item in (each if isinstance(each, list) else [each])
+            for item in (each if isinstance(each, list) and name not in deep_fields else [each])
+            for pair in (bracketed(name, item) if name in deep_fields else [(name, plain(item))])
         ]
         return media_type, urlencode(fields).encode()
     if media_type.startswith("multipart/") and isinstance(value, dict):
@@ -191,19 +200,27 @@ class Calls:
             return
         schema = self.operation.bodies[draft.media_type]
         for wrong in self.values.wrong(schema, draft.body):
-            if kind == "form" and (not wrong.pointer or isinstance(wrong.value, list | str)):
-                continue
-            if kind == "form" and wrong.rule == "type" and isinstance(_at(wrong), dict | list):
+            if kind == "form" and not _can_be_written(wrong):
                 continue
             changed = replace(draft, body=wrong.value)
             pointer = f"/body{wrong.pointer}"
             yield changed.call(f"{wrong.rule} in {kind}", pointer, wrong.value, schema)
 
 
-def _at(wrong: Any) -> Any:
-    """Return what stands at the place of a wrong value, None where nothing is."""
+def _can_be_written(wrong: Wrong) -> bool:
+    """Whether a form that has this value is wrong, too."""
+    if not wrong.pointer or isinstance(wrong.value, list | str):
+        return False
+    if wrong.rule == "type":
+        return not isinstance(_at(wrong), dict | list)
+    return wrong.rule != "required" or _at(wrong, above=1) != {}  # which is written as nothing
+
+
+def _at(wrong: Wrong, *, above: int = 0) -> Any:
+    """Return what stands at the place of a wrong value (or above it), None where nothing is."""
     value = wrong.value
-    for part in wrong.pointer.split("/")[1:]:
+    parts = wrong.pointer.split("/")[1:]
+    for part in parts[: len(parts) - above]:
         key = part.replace("~1", "/").replace("~0", "~")
         try:
             value = value[int(key) if isinstance(value, list) else key]
@@ -216,12 +233,10 @@ def is_text_of_another_kind(parameter: Parameter, rule: str, wrong: Any, value: 
     """Whether a wrong value is still wrong, once it is a text in a path, a query or a header."""
     if parameter.is_json:
         return True
-    if isinstance(wrong, dict) != isinstance(value, dict) or wrong in ("", []):
+    if isinstance(wrong, dict) != isinstance(value, dict) or wrong in ("", [], {}):
         return False  # written like another value, or like none
-    parts = (
-        wrong if isinstance(wrong, list) else [*wrong.values()] if isinstance(wrong, dict) else []
-    )
-    if any(isinstance(each, dict | list) for each in parts):
+    parts = [*wrong.values()] if isinstance(wrong, dict) else wrong
+    if isinstance(parts, list) and any(isinstance(each, dict | list) for each in parts):
         return False
     is_single = not isinstance(wrong, list)  # a single text is a list of one
     return not (is_single and (isinstance(value, list) or rule == "uniqueItems"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -12,7 +12,9 @@ from tests.faults.contract_values import compact_json
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _PLACES: Final = ("path", "query", "header", "cookie")
-_OWN_HEADERS: Final = {("header", name) for name in ("accept", "content-type", "authorization")}
+_OWN_HEADERS: Final = {
+    ("header", name) for name in ("accept", "content-type", "content-length", "authorization")
+}
 _COLLECTIONS: Final = {
     "csv": ("form", False),
     "multi": ("form", True),
@@ -35,8 +37,8 @@ class Parameter:
         """Return what a query or a form has for a value, as names with their texts."""
         if self.is_json:
             return [(self.name, compact_json(value))]
-        if self.style == "deepObject" and isinstance(value, dict):
-            return [(f"{self.name}[{key}]", plain(each)) for key, each in value.items()]
+        if self.style == "deepObject":
+            return [*bracketed(self.name, value)]
         if self.is_exploded and isinstance(value, dict):
             return [(key, plain(each)) for key, each in value.items()]
         if self.is_exploded and isinstance(value, list):
@@ -65,6 +67,15 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else compact_json(value)
 
 
+def bracketed(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a deepObject: `name[member]` and `name[0]`, however deep."""
+    if not isinstance(value, dict | list):
+        yield name, plain(value)
+        return
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from bracketed(f"{name}[{key}]", each)
+
+
 def _parts(value: Any, *, pair: str) -> list[str]:
     if isinstance(value, dict):
         return [f"{key}{pair}{plain(each)}" for key, each in value.items()]
@@ -77,6 +88,7 @@ class Operation:
     path: str
     parameters: Sequence[Parameter]
     bodies: Mapping[str, Any]  # media type -> schema
+    deep_fields: frozenset[str]  # of forms: those whose encoding is deepObject
     is_body_required: bool
     security: Sequence[Sequence[Mapping[str, Any]]]  # alternatives of schemes
     statuses: Sequence[str]
@@ -146,6 +158,7 @@ class CallContract:
                 if place in _PLACES and (place, name.lower()) not in _OWN_HEADERS
             ],
             bodies=bodies,
+            deep_fields=self._deep_fields(found),
             is_body_required=is_required,
             security=self._security(found),
             statuses=[*responses],
@@ -198,6 +211,15 @@ class CallContract:
         schema = {"type": "object", "properties": fields, "required": required}
         usual = [kind for kind in kinds if "form" in kind] or ["application/x-www-form-urlencoded"]
         return dict.fromkeys(usual, schema), bool(required)
+
+    def _deep_fields(self, operation: Mapping[str, Any]) -> frozenset[str]:
+        content = self.resolve(operation.get("requestBody", {})).get("content", {})
+        return frozenset(
+            name
+            for media in content.values()
+            for name, each in media.get("encoding", {}).items()
+            if each.get("style") == "deepObject"
+        )
 
     def _security(self, operation: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
         asked = operation.get("security", self.value.get("security", ()))

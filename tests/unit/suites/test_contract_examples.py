@@ -346,6 +346,22 @@ def test_a_sample_suits_its_schema(schema):
     assert SchemaSampler(documents).value(Located(schema, "api/x.json")) == value
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "oneOf": [{"type": "object"}, {"type": "array"}]},
+        {"type": "object", "properties": {"a": {"type": "boolean", "anyOf": [{"type": "null"}]}}},
+    ],
+    ids=str,
+)
+def test_a_schema_that_no_value_suits_has_a_sample_that_is_json(schema):
+    documents = JsonDocuments({"api/x.json": json.dumps(schema).encode()})
+
+    value = SchemaSampler(documents).value(Located(documents.value("api/x.json"), "api/x.json"))
+
+    assert json.loads(json.dumps(value)) == value
+
+
 def test_the_discriminator_of_an_alternative_is_its_name():
     base = {"type": "object", "required": ["kind"], "properties": {"kind": {"type": "string"}}}
     document = {
