@@ -361,6 +361,23 @@ async def test_an_answer_without_a_body_has_no_length(mocks: Planes) -> None:
     assert "content-type" not in answer.headers
 
 
+async def test_an_operation_that_cannot_be_compiled_is_an_internal_error(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its answer is looked for before the fault barrier as well."""
+
+    def break_down(*_arguments: object) -> None:
+        raise ZeroDivisionError("hunter2")
+
+    await mocks.ask("GET", f"{REST}/none")  # its surface is known
+    monkeypatch.setattr("mocks.engine.tables.Candidates", break_down)
+    answer = await mocks.ask("GET", f"{REST}/orders")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "hunter2" not in answer.text
+    assert answer.headers["x-request-id"] in caplog.text
+
+
 async def test_a_fault_is_an_internal_error_that_tells_nothing(
     mocks: Planes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
