@@ -369,7 +369,7 @@ async def test_an_operation_that_cannot_be_compiled_is_an_internal_error(
     def break_down(*_arguments: object) -> None:
         raise ZeroDivisionError("hunter2")
 
-    await mocks.ask("GET", f"{REST}/none")  # its surface is known
+    await mocks.ask("GET", f"{REST}/orders/1")  # makes the surface known
     monkeypatch.setattr("mocks.engine.tables.Candidates", break_down)
     answer = await mocks.ask("GET", f"{REST}/orders")
 
