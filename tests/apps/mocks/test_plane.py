@@ -591,6 +591,7 @@ async def test_what_nothing_suits_and_what_is_not_there_are_problems(docs: Plane
         missing = await docs.ask("GET", f"{DOCS}/docs/7?__code=500")
         assert (missing.status_code, missing.json()["code"]) == (404, "mock_no_match")
         assert missing.json()["detail"].endswith("there is 200, 404")
+        assert docs.journal.newest("orders")[0].nearest is None  # the call suits all conditions
 
 
 async def test_prefer_and_the_query_choose_after_a_ready_answer(docs: Planes) -> None:
