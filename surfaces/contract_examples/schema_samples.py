@@ -188,8 +188,10 @@ class SchemaSampler:
                 made[name] = self._value(flat.additional or [_ANYTHING], depth + 1)
         self._fill(made, flat, depth)
         for name, value in flat.discriminator.items():
-            is_allowed = not flat.is_closed or name in flat.properties
-            if is_allowed and not (name in made and self._is_fixed(flat, name)):
+            if self._is_fixed(flat, name):
+                if name not in made:  # a lean object has what is required alone
+                    made[name] = self._value(flat.properties[name], depth + 1)
+            elif not flat.is_closed or name in flat.properties:
                 made[name] = value
         return made
 
