@@ -61,8 +61,8 @@ class TextStyle:
         """Return the value of a parameter in a query, form, or the cookies, or ABSENT."""
         if self.name == "deepObject":
             found = self._deep_object(name, fields, shape)
-            if found is not ABSENT or not shape.types - {"object", "array"}:
-                return found  # else the schema takes a text as well
+            is_text = found is ABSENT and name in fields and shape.types - {"object", "array"}
+            return self._text(fields[name][0], shape) if is_text else found
         if "object" in shape.types and self.explode and name not in fields:
             spread = {each: self._text(fields[each][0], below)
                       for each, below in shape.properties.items() if each in fields}  # fmt: skip
