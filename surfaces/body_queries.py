@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from lxml import etree
 
-Syntax = Literal["jsonPath", "xpath"]
+from surfaces.xml_bodies import read_xml
+
 SYNTAXES: Final = ("jsonPath", "xpath")
 MAX_QUERY: Final = 500  # characters
 MAX_XML: Final = 256 * 2**10  # bytes
@@ -113,15 +114,11 @@ def parse_xml(body: Any) -> etree._Element | None:
     """
     if not isinstance(body, bytes) or len(body) > MAX_XML or b"<!" in body.replace(b"<!--", b""):
         return None
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False,
-        remove_comments=True, remove_pis=True, collect_ids=False,
-    )  # fmt: skip
     try:
-        root = etree.fromstring(body, parser)
-    except (etree.XMLSyntaxError, ValueError):
+        root = read_xml(body)
+    except ValueError:
         return None
-    if root is None or _is_deep(root):
+    if _is_deep(root):
         return None
     for each in root.iter():
         if isinstance(each.tag, str):

@@ -1,6 +1,6 @@
 """A file from elsewhere as files of a suite: a contract into api/, recorded calls into mock/.
 
-    found = imported("petstore.yaml", content, beside)      # raises Unreadable
+    found = convert_file("petstore.yaml", content, beside)  # raises Unreadable
     found.files                                             # path in the suite -> content
 
 `beside(path)` returns a file that a contract refers to, by its path from its folder.

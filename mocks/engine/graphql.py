@@ -33,7 +33,6 @@ from mocks.templates.coercions import coerce
 from mocks.templates.templates import JSON
 from surfaces.contract_formats.graphql import MAX_TOKENS
 
-PROTOCOL: Final = "graphql"
 MAX_QUERY_TOKENS: Final = 10_000
 MAX_FIELDS: Final = 500  # of a query, fragments written out
 MAX_DEPTH: Final = 20

@@ -10,7 +10,6 @@ from mocks.engine.tables import CompiledOperation
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from surfaces.body_queries import parse_xml
 
-PROTOCOL: Final = "soap"
 _ENVELOPES: Final = {
     "1.1": "http://schemas.xmlsoap.org/soap/envelope/",
     "1.2": "http://www.w3.org/2003/05/soap-envelope",

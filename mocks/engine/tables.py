@@ -25,6 +25,7 @@ from surfaces import examples_of
 from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
+    SHARED_ROUTES,
     Exchange,
     Fallback,
     Message,
@@ -36,7 +37,7 @@ from surfaces.model import (
 if TYPE_CHECKING:
     from graphql import GraphQLSchema
 
-SHARED_ADDRESSES: Final = ("graphql", "soap")
+_SHARED: Final = frozenset(map(str.casefold, SHARED_ROUTES))
 _FALLBACK_STATUS: Final = "400"
 
 
@@ -138,12 +139,13 @@ class OperationTables:
     """How an operation answers. `broken` is the answer of one that cannot.
 
     `fallback` is the response of mode static; `reads_state` is False if no part of any answer
-    depends on the record at the lookup key.
+    depends on the record at the lookup key, `counts` if no template of any counts.
     """
 
     constraints: tuple[Constraint, ...] = ()
     state: CompiledState | None = None
     reads_state: bool = False
+    counts: bool = False
     pick: Dispatcher
     place: Place
     candidates: Candidates
@@ -165,7 +167,7 @@ class CompiledOperation:
         self.adapter = operation.mock.adapter
         self.dispatcher = operation.mock.dispatcher
         protocol = surface.protocol.casefold() if self.adapter == "rest" else ""
-        self.protocol = protocol if protocol in SHARED_ADDRESSES else ""
+        self.protocol = protocol if protocol in _SHARED else ""
         self.prepared: Any = None
 
     @property
@@ -225,6 +227,7 @@ class CompiledOperation:
             or candidates.reads_state
             or (state is not None and state.reads_state)
             or any(each.reads_state for each in responses),
+            counts=any(each.counters for each in responses),
             pick=dispatchers[mock.dispatcher],
             place=self._place,
             candidates=candidates,
@@ -328,10 +331,7 @@ class CompiledOperation:
     @cached_property
     def _has_no_state(self) -> bool:
         tables = self.tables
-        responses = [each.response for each in tables.candidates.listed]
-        responses += [tables.fallback] if tables.fallback else []
-        counts = any(each.counters for each in responses)
-        return tables.state is None and self.dispatcher == "example" and not counts
+        return tables.state is None and self.dispatcher == "example" and not tables.counts
 
     @property
     def _place(self) -> Place:

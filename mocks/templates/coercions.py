@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from mocks.templates.scope import AnswerTooLarge
+from surfaces.mock_files.conditions import NUMBER
 
-_NUMBER: Final = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _INDENTED: Final = 64 * 2**10  # bytes up to which JSON is printed over several lines
 FAILED: Final = object()
 
@@ -30,7 +29,7 @@ def _to_number(value: Any) -> Any:
         return FAILED
     if isinstance(value, int | float):
         return value if math.isfinite(value) else FAILED
-    if not isinstance(value, str) or _NUMBER.fullmatch(text := value.strip()) is None:
+    if not isinstance(value, str) or NUMBER.fullmatch(text := value.strip()) is None:
         return FAILED
     if text.lstrip("-").isdecimal():
         return int(text)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from lxml import etree
 
 from surfaces.contract_checks.shapes import Shape
+from surfaces.xml_bodies import read_xml
 
 MAX_DEPTH: Final = 60
 
@@ -19,15 +20,7 @@ def xml_value(raw: bytes, shape: Shape) -> Any:
 
     Entities are not resolved, and nothing is fetched.
     """
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False,
-                             huge_tree=False, remove_comments=True, remove_pis=True)  # fmt: skip
-    try:
-        root = etree.fromstring(raw, parser)
-    except (etree.XMLSyntaxError, ValueError) as error:
-        raise ValueError(f"must be XML: {error}") from None
-    if root.getroottree().docinfo.doctype:
-        raise ValueError("must be XML without a document type")
-    return _value(root, shape, 0)
+    return _value(read_xml(raw), shape, 0)
 
 
 def _value(element: Any, shape: Shape, depth: int) -> Any:

@@ -33,18 +33,8 @@ _OF_RESPONSE: Final = frozenset(
     | {"fixedDelayMilliseconds", "transformers", "transformerParameters"}
 )
 _OF_MAPPING: Final = frozenset(
-    {
-        "id",
-        "uuid",
-        "name",
-        "request",
-        "response",
-        "newResponse",
-        "priority",
-        "persistent",
-        "metadata",
-    }
-    | {"scenarioName", "requiredScenarioState", "newScenarioState", "insertionIndex"}
+    {"id", "uuid", "name", "request", "response", "newResponse", "priority", "persistent"}
+    | {"metadata", "scenarioName", "requiredScenarioState", "newScenarioState", "insertionIndex"}
 )
 _STARTED: Final = "Started"
 FileAt = Callable[[str], bytes | None]
