@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from asyncio import Transport
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -19,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from kernel import ids
 from kernel.errors import PlatformError
-from kernel.prepared_answers import EXTENSION, early_answers_of
+from kernel.prepared_answers import EXTENSION, Prepared, early_answers_of
 from kernel.problems import problem_document
 
 KEEP_ALIVE_S: Final = 75  # clients and proxies close idle connections first, at 60 s or less
@@ -101,11 +102,8 @@ class ProblemProtocol(HttpToolsProtocol):
             return False
         self._is_kept = False
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        own = _encode_headers(self.server_state.default_headers)
-        end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
-        self.transport.write(b"".join([answer[0], own, end, answer[1]]))
-        if not keep_alive:
-            self.transport.close()
+        own = self.server_state.default_headers
+        _write_whole(self.transport, answer, own, keep_alive=keep_alive)
         self.on_response_complete()
         return True
 
@@ -153,12 +151,20 @@ def _send_prepared(cycle: RequestResponseCycle, head: bytes, body: bytes) -> boo
     cycle.message_event.set()
     if cycle.disconnected:
         return True
-    end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-    cycle.transport.write(b"".join([head, _encode_headers(cycle.default_headers), end, body]))
-    if not cycle.keep_alive:
-        cycle.transport.close()
+    own = cycle.default_headers
+    _write_whole(cycle.transport, (head, body), own, keep_alive=cycle.keep_alive)
     cycle.on_response()
     return True
+
+
+def _write_whole(
+    transport: Transport, answer: Prepared, own: list[tuple[bytes, bytes]], *, keep_alive: bool
+) -> None:
+    """Write an answer with the server's own headers, and end the connection if it does not stay."""
+    end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
+    transport.write(b"".join([answer[0], _encode_headers(own), end, answer[1]]))
+    if not keep_alive:
+        transport.close()
 
 
 _encoded_headers: tuple[list[tuple[bytes, bytes]], bytes] = ([], b"")

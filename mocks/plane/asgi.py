@@ -42,7 +42,6 @@ from mocks.plane.http_requests import (
     has_usual_body,
     parse_query,
     read_body,
-    request_id_of,
     wait_connected,
 )
 from mocks.plane.http_responses import Headers
@@ -92,18 +91,17 @@ class MockPlane:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.monotonic()
         given = dict(scope["headers"])
-        path = raw_path(scope).decode("latin-1")
-        route = self._routes.find(scope["method"], path, started)
+        route = self._routes.find(scope["method"], raw_path(scope).decode("latin-1"), started)
         call = (scope, receive, send)
-        query = scope.get("query_string", b"")
-        ready = self._find_ready(route, given, (scope["headers"], query, None))
+        parts = (scope["headers"], scope.get("query_string", b""), None)
+        ready = self._find_ready(route, given, parts)
         if ready is None or route is None:
-            await self._serve(_begin_exchange(call, given, started), route)
+            await self._serve(HttpExchange(*call, started=started, given=given), route)
             return
         try:
             await self._ready.send(ready, route, call, given=given, started=started)
         except BodyTooSlow as error:
-            exchange = _begin_exchange(call, given, started)
+            exchange = HttpExchange(*call, started=started, given=given)
             exchange.set_route(route)
             await self._refuse(exchange, error)
 
@@ -125,7 +123,7 @@ class MockPlane:
         if not self._is_quick(route):
             return None
         call = EarlyCall(name, path, query, headers, body)
-        exchange = _begin_exchange(call.arguments, given, started)
+        exchange = HttpExchange(*call.arguments, started=started, given=given)
         return call.run(self._serve(exchange, route))
 
     def _find_ready(
@@ -374,12 +372,6 @@ class MockPlane:
         if not exchange.status:
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer_of(error), None)
-
-
-def _begin_exchange(
-    call: tuple[Scope, Receive, Send], given: Mapping[bytes, bytes], started: float
-) -> HttpExchange:
-    return HttpExchange(*call, started=started, given=given, request_id=request_id_of(given))
 
 
 def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> CompiledSurface:

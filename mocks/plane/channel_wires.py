@@ -21,7 +21,7 @@ from mocks.errors import MethodNotAllowed
 from mocks.model.calls import MockAnswer
 from mocks.plane.channels import LOOK_S, Channels, Subscription
 from mocks.plane.http_exchange import HttpExchange
-from mocks.plane.http_requests import Message, Receive, Scope, Send, request_id_of
+from mocks.plane.http_requests import Message, Receive, Scope, Send
 from mocks.plane.http_responses import CORS, Headers, operation_headers
 
 logger = logging.getLogger("partita.mocks")
@@ -59,7 +59,6 @@ class ChannelsApp:
             send,
             started=time.monotonic(),
             given=given,
-            request_id=request_id_of(given),
         )
         try:
             if scope["type"] == "websocket":

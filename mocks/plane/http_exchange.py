@@ -10,7 +10,7 @@ from kernel import telemetry
 from kernel.errors import PlatformError
 from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
 from mocks.plane import http_responses
-from mocks.plane.http_requests import BodyTooSlow, Receive, Scope, Send
+from mocks.plane.http_requests import BodyTooSlow, Receive, Scope, Send, request_id_of
 from mocks.plane.http_responses import CORS_ANSWER, Headers
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ _SERVER_ERROR = 500
 class HttpExchange:
     """A request with its raw headers; `status` is 0 until the answer goes out.
 
-    The connection ends after the refusal of a body that does not arrive.
+    The connection ends after the refusal of a body that does not arrive. `request_id` is that of
+    the headers, or a new one, where none is given.
 
     `space`, `surface_id` and `operation` are set as soon as they are known: the journal and the
     metrics name them.
@@ -42,7 +43,7 @@ class HttpExchange:
         *,
         started: float,
         given: Mapping[bytes, bytes],
-        request_id: bytes,
+        request_id: bytes | None = None,
     ) -> None:
         self.scope = scope
         self.receive = receive
@@ -50,7 +51,7 @@ class HttpExchange:
         self.started = started
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.given = given
-        self.request_id = request_id
+        self.request_id = request_id_of(given) if request_id is None else request_id
         self.method: str = scope["method"]
         self.path: str = raw_path(scope).decode("latin-1")
         self.has_origin = b"origin" in given

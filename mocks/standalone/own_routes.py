@@ -10,7 +10,7 @@ from typing import ClassVar
 from kernel.errors import PlatformError
 from mocks.errors import MethodNotAllowed
 from mocks.plane.http_exchange import HttpExchange
-from mocks.plane.http_requests import ClientLeft, Receive, Scope, Send, request_id_of
+from mocks.plane.http_requests import ClientLeft, Receive, Scope, Send
 
 logger = logging.getLogger("partita.mocks")
 
@@ -22,10 +22,7 @@ class OwnRoute(ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = dict(scope["headers"])
-        exchange = HttpExchange(
-            scope, receive, send,
-            started=time.monotonic(), given=given, request_id=request_id_of(given),
-        )  # fmt: skip
+        exchange = HttpExchange(scope, receive, send, started=time.monotonic(), given=given)
         try:
             await self._serve(exchange)
         except ClientLeft:
