@@ -40,7 +40,8 @@ _BY_STATUS: Final[dict[int, str]] = {
     501: "not_available",
     502: "registry_unreachable oidc_provider_error mock_proxy_refused mock_proxy_failed",
     503: "datastore_unavailable backend_unavailable queue_full container_runtime_unavailable "
-    "agent_secret_unset mail_unavailable shutting_down artifact_unavailable",
+    "agent_secret_unset mail_unavailable shutting_down artifact_unavailable "
+    "mock_fault_unavailable",
 }
 PROBLEMS: Final[dict[str, int]] = {
     code: status for status, codes in _BY_STATUS.items() for code in codes.split()

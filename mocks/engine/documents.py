@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
 
 from kernel import clock
 from kernel.errors import FieldErrorDocument
 from kernel.wire_types import Count, Instant, Ordinal, one_of
 from mocks.model.calls import CallOutcome, JournalEntry
 from mocks.model.ports import Counter, StateRecord
-from surfaces.documents import ConditionTerms
+from surfaces.behaviors import Delay, Fault
+from surfaces.documents import ConditionTerms, DelayDocument, FaultDocument, wire_of
 
 
 class RecordDocument(TypedDict):
@@ -53,6 +54,7 @@ class CallDocument(TypedDict):
     contractErrors: NotRequired[
         Annotated[list[FieldErrorDocument], "how call and answer break the contract"]
     ]
+    fault: NotRequired[Annotated[str, "how the answer was broken on purpose"]]
 
 
 class ExplainedConstraint(TypedDict):
@@ -93,7 +95,7 @@ class ExplainedTransition(TypedDict):
 
 
 class ExplainedResponse(TypedDict):
-    """The answer; one that is no text is in `bodyBase64`, too."""
+    """The answer; one that is no text is in `bodyBase64`, too. `delay` is one that is drawn."""
 
     status: Count
     mediaType: str
@@ -101,6 +103,8 @@ class ExplainedResponse(TypedDict):
     body: str
     bodyBase64: NotRequired[str]
     delayMillis: Count
+    delay: NotRequired[DelayDocument]
+    fault: NotRequired[FaultDocument]
     grpcStatus: NotRequired[int]
 
 
@@ -166,6 +170,16 @@ def encoded_body(body: bytes) -> str:
     return ""
 
 
+def fault_document(fault: Fault) -> FaultDocument:
+    document: FaultDocument = wire_of(fault, FaultDocument)
+    return document
+
+
+def delay_document(delay: Delay) -> DelayDocument:
+    document: DelayDocument = wire_of(delay, DelayDocument)
+    return document
+
+
 def record_document(record: StateRecord) -> RecordDocument:
     return {
         "key": record.key,
@@ -196,18 +210,15 @@ def call_document(entry: JournalEntry) -> CallDocument:
         "durationMs": round(entry.duration_ms),
         "requestHeaders": dict(entry.request_headers),
     }
-    if entry.operation_id:
-        document["operationId"] = entry.operation_id
-    if entry.matched_example:
-        document["matchedExample"] = entry.matched_example
-    if entry.request_body:
-        document["requestBody"] = entry.request_body
-    if entry.state_key:
-        document["stateKey"] = entry.state_key
-    if entry.step_id:
-        document["stepId"] = entry.step_id
-    if entry.nearest is not None:
-        document["nearest"] = entry.nearest
-    if entry.contract_errors:
-        document["contractErrors"] = list(entry.contract_errors)
+    optional = {
+        "operationId": entry.operation_id,
+        "matchedExample": entry.matched_example,
+        "requestBody": entry.request_body,
+        "stateKey": entry.state_key,
+        "stepId": entry.step_id,
+        "nearest": entry.nearest,
+        "contractErrors": list(entry.contract_errors),
+        "fault": entry.fault,
+    }
+    document.update(cast("CallDocument", {key: each for key, each in optional.items() if each}))
     return document

@@ -26,13 +26,14 @@ from mocks.engine.wanted_examples import (
     find_wanted,
     with_schema,
 )
+from mocks.errors import FaultUnavailable
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from mocks.negotiation.prefer import PREFER, QUERY_MARK, Preferences, read_preferences
 from mocks.templates.scope import AnswerTooLarge, Scope
 from mocks.templates.values import NotOfType
 from surfaces.contract_checks import OperationChecks, Violation
-from surfaces.model import Fallback, ValidateMode
+from surfaces.model import Mock, ValidateMode
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType, NotAcceptable)
@@ -205,6 +206,8 @@ class Engine:
         scope: Scope, found: LookedUp,
     ) -> MockAnswer:  # fmt: skip
         """Render an example and apply its transition."""
+        if candidate.response.fault is not None and operation.adapter != "rest":
+            raise FaultUnavailable(f"a fault needs the adapter rest, not {operation.adapter}")
         scope.example = candidate.name
         is_own = tables.candidates.by_name.get(candidate.name) is candidate
         transition = tables.state.transition(candidate.name) if tables.state and is_own else None
@@ -239,7 +242,7 @@ class Engine:
             await self._count(operation, tables.fallback.counters, scope)
             return tables.fallback.constant or tables.fallback.answer(scope)
         if fallback.mode == "proxy":
-            return await self._forward(tables, fallback, scope.request)
+            return await self._forward(tables, operation.operation.mock, scope.request)
         candidate = tables.candidates.by_name.get(fallback.example_name)
         if candidate is None:
             return no_match_answer(operation, scope)
@@ -247,10 +250,11 @@ class Engine:
         return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
 
     async def _forward(
-        self, tables: OperationTables, fallback: Fallback, request: MockRequest
+        self, tables: OperationTables, mock: Mock, request: MockRequest
     ) -> MockAnswer:
+        assert mock.fallback is not None
         found = await self.proxy.forward(
-            proxied_url(fallback.proxy_url, request),
+            proxied_url(mock.fallback.proxy_url, request),
             method=request.method,
             headers=request.headers,
             body=request.raw_body,
@@ -267,6 +271,7 @@ class Engine:
             body=found.body,
             outcome=CallOutcome.FALLBACK,
             fallback="proxy",
+            fault=mock.fault,
         )
 
 

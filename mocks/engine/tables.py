@@ -231,7 +231,8 @@ class CompiledOperation:
             status=exchange.status,
             media_type=exchange.media_type,
             adapter=self.adapter,
-            delay_ms=self.operation.mock.delay_ms,
+            delay=exchange.delay or self.operation.mock.delay,
+            fault=exchange.fault or self.operation.mock.fault,
             example=exchange.name,
         )
         request = exchange.request
@@ -248,6 +249,7 @@ class CompiledOperation:
             adapter=self.adapter,
             outcome=CallOutcome.FALLBACK,
             fallback="static",
+            fault=self.operation.mock.fault,
         )
         return Response(parts, names)
 
@@ -309,14 +311,19 @@ class CompiledOperation:
         return with_vary(answer, chosen) if answer is not None and not answer.delay_ms else None
 
     def is_quick(self, *, has_quick_state: bool) -> bool:
-        """Return whether an answer waits for nothing: no script, server, delay or slow state."""
+        """Return whether an answer goes out at once and whole.
+
+        No script, server, delay or slow state is waited for, and there is no fault.
+        """
         return self._is_quick if has_quick_state else self._is_quick and self._has_no_state
 
     @cached_property
     def _is_quick(self) -> bool:
         mock = self.operation.mock
         is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
-        waits = self.dispatcher == "script" or mock.delay_ms > 0 or is_forwarded
+        own = (mock, *self.operation.exchanges)
+        misbehaves = any(each.fault or (each.delay and each.delay.highest_ms) for each in own)
+        waits = self.dispatcher == "script" or misbehaves or is_forwarded
         return not waits and not self.protocol  # another operation may answer there
 
     @cached_property

@@ -47,6 +47,7 @@ class NotedCall(NamedTuple):
     state_key: str = ""
     nearest: Mapping[str, Any] | None = None
     contract_errors: Sequence[FieldErrorDocument] = ()
+    fault: str = ""
 
 
 def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
@@ -72,6 +73,7 @@ def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
             {"pointer": mask(each["pointer"]), "code": each["code"], "detail": each["detail"]}
             for each in call.contract_errors
         ),
+        fault=call.fault,
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from kernel.errors import FieldErrorDocument
 from mocks.model.paths import json_text, text_of_value, value_at
+from surfaces.behaviors import Fault
 from surfaces.template_paths import Step
 
 MAX_COMPARED: Final = 64 * 2**20
@@ -149,7 +150,8 @@ class MockAnswer:
     a change of state, `fallback` is a mode. With `error_code`, Partita itself answers: a problem
     document with `detail` and `errors`; `headers` go with it. `grpc_status` is a status code of an
     example of gRPC. `nearest` says, for a call without a match, which example was nearest and what
-    differs. `contract_errors` say how call and answer break their contract.
+    differs. `contract_errors` say how call and answer break their contract. With a `fault` the
+    answer goes out broken, or not at all.
     """
 
     status: int = 200
@@ -161,6 +163,7 @@ class MockAnswer:
     fallback: str = ""
     state_key: str = ""
     delay_ms: int = 0
+    fault: Fault | None = None
     grpc_status: int | None = None
     error_code: str = ""
     detail: str = ""
@@ -191,3 +194,4 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     step_id: str = ""
     nearest: Mapping[str, Any] | None = None  # of an unmatched call: example and difference
     contract_errors: tuple[FieldErrorDocument, ...] = ()
+    fault: str = ""

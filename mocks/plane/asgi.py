@@ -297,15 +297,15 @@ class MockPlane:
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
         await exchange.reply(
-            *http_responses.mock_response(common, answer, on_site=on_site, reserved=self._reserved)
+            *http_responses.mock_response(common, answer, on_site=on_site, reserved=self._reserved),
+            fault=answer.fault,
         )
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
         """Answer a gateway; always 200, but for a missing secret."""
         self._access.require_secret(exchange.given)
         common = self._security
-        operation: CompiledOperation | None = None
-        request = None
+        operation = request = None
         try:
             _, surface = await self._surface(exchange, parts)
             operation = _operation_of(surface, unquote(parts[5]))

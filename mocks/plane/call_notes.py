@@ -61,6 +61,7 @@ class CallNotes:
             answer.state_key,
             self._nearest(exchange, answer, request),
             answer.contract_errors,
+            answer.fault.kind if answer.fault else "",
         )
         self._journal.add(exchange.space, note)
 

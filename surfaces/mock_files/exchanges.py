@@ -11,6 +11,7 @@ from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
 from surfaces.json_documents import decode_base64
+from surfaces.mock_files.behaviors import read_fault, read_own_delay
 from surfaces.mock_files.conditions import read_conditions
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_example_keys
 from surfaces.mock_files.template_checks import check_body, check_templates
@@ -127,6 +128,7 @@ class _ExchangeReader:
         text = text_of(status).strip() or "200"
         if not is_status(text, grpc=self.grpc):
             raise unreadable_at(status or tree, f'"{text[:40]}" is not a status')
+        fault = nonblank_member(response, "fault") or nonblank_member(schema, "fault")
         return Exchange(
             name=name,
             source_artifact=self.path,
@@ -136,6 +138,8 @@ class _ExchangeReader:
             status=text,
             media_type=text_of(media_type).strip(),
             line=tree.line,
+            fault=None if fault is None else read_fault(fault),
+            delay=read_own_delay(response) or read_own_delay(schema),
         )
 
     def _message(self, example: Tree, name: str) -> Message:

@@ -158,7 +158,7 @@ def test_equal_conditions_and_operations_outside_of_the_contract():
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("delay: 5", 'spec has no key "delay", which is ignored; did you mean delayMillis?'),
+        ("delayMs: 5", 'spec has no key "delayMs", which is ignored; did you mean delay?'),
         ("state: {lookupKey: a}", "did you mean lookupKeyTemplate?"),
         ("state: {transitions: [{onExample: a, sets: {b: c}}]}", "did you mean set?"),
         ("fallback: {mode: static, code: '404'}", 'fallback has no key "code"'),

@@ -201,7 +201,7 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
         call.get("matchedExample", ""),
         call.get("stepId", ""),
         f"{call['durationMs']} ms",
-        _contract(call.get("contractErrors", ())),
+        f"fault {call['fault']}" if "fault" in call else _contract(call.get("contractErrors", ())),
     )
 
 
