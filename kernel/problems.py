@@ -35,7 +35,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     415: "unsupported_media_type",
     416: "range_not_satisfiable",
     422: "idempotency_key_reused mock_contract_violation",
-    429: "rate_limited account_locked too_many_streams too_many_shells",
+    429: "rate_limited mock_rate_limited account_locked too_many_streams too_many_shells",
     500: "internal_error mock_metadata_invalid mock_script_failed",
     501: "not_available",
     502: "registry_unreachable oidc_provider_error mock_proxy_refused mock_proxy_failed",

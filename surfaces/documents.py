@@ -22,7 +22,7 @@ from typing import (
 )
 
 from kernel.errors import FileWarning
-from kernel.wire_types import Count, one_of
+from kernel.wire_types import Count, Ordinal, one_of
 from readers.archive import content_digest
 from surfaces.behaviors import FaultKind
 from surfaces.body_queries import SYNTAXES
@@ -141,6 +141,13 @@ class DelayDocument(TypedDict):
     sigma: NotRequired[float]
 
 
+class RateLimitDocument(TypedDict):
+    """At most `calls` within `perMillis`; what comes then is 429."""
+
+    calls: Ordinal
+    perMillis: Ordinal
+
+
 class MockDocument(TypedDict):
     """How an operation is simulated; `problems` are why it would answer 500.
 
@@ -155,6 +162,8 @@ class MockDocument(TypedDict):
     delayMillis: Annotated[Count, "the longest that an answer waits"]
     delay: NotRequired[DelayDocument]
     fault: NotRequired[FaultDocument]
+    rateLimit: NotRequired[RateLimitDocument]
+    surfaceLimit: NotRequired[RateLimitDocument]
     validate: NotRequired[ValidateMode]
     parameterConstraints: list[ConstraintDocument]
     fallback: NotRequired[FallbackDocument]

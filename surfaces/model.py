@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, Protocol
 
-from surfaces.behaviors import Delay, Fault
+from surfaces.behaviors import Delay, Fault, RateLimit
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
@@ -250,8 +250,9 @@ class Mock:
     """How an operation is simulated.
 
     `validate` is how calls are checked against their contract, None where no file says so.
-    `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
-    `metadata_path` are "" for an operation of a contract that has no mock.
+    `surface_limit` is one of all operations of the surface together. `problems` are the reasons
+    why it would answer 500 `mock_metadata_invalid`. `mock_path` and `metadata_path` are "" for an
+    operation of a contract that has no mock.
     """
 
     adapter: Adapter
@@ -262,6 +263,8 @@ class Mock:
     rules: Rules | None = None
     delay: Delay = field(default_factory=Delay)
     fault: Fault | None = None
+    rate_limit: RateLimit | None = None
+    surface_limit: RateLimit | None = None
     validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None

@@ -176,6 +176,7 @@ def _mock(candidate: OperationCandidate, resolver_url: str, runtime_url: str) ->
         rules=mock.rules,
         delay=mock.delay,
         fault=mock.fault,
+        rate_limit=mock.rate_limit,
         validate=mock.validate,
         constraints=mock.constraints,
         fallback=mock.fallback,

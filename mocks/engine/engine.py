@@ -14,6 +14,7 @@ from kernel.problems import PROBLEMS
 from mocks.engine.dispatch import Call, Candidate
 from mocks.engine.graphql import answer_graphql
 from mocks.engine.nearest import nearest_example
+from mocks.engine.rate_limits import rate_limit_answer, take_call
 from mocks.engine.soap import find_soap_operation
 from mocks.engine.tables import CompiledOperation, OperationTables
 from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
@@ -87,7 +88,7 @@ class Engine:
         if tables.broken is not None:
             return tables.broken
         try:
-            refusal, forwarded = self._look_at(operation, request, violation)
+            refusal, forwarded = await self._look_at(operation, request, violation)
             answer = refusal or await self._resolve(operation, tables, request)
         except PlatformError as error:
             return error_answer(error)
@@ -95,10 +96,14 @@ class Engine:
             return error_answer(PlatformError("the request is not Unicode", code=_INVALID))
         return with_headers(answer, forwarded) if forwarded else answer
 
-    def _look_at(
+    async def _look_at(
         self, operation: CompiledOperation, request: MockRequest, violation: Violation | None
     ) -> tuple[MockAnswer | None, Forwarded]:
         """Return the answer that refuses a call, if one does, and the headers to copy."""
+        place = operation.space.key, operation.surface.surface_id
+        for limit, key in operation.limits:
+            if wait_ms := await take_call(limit, key, self.state, place):
+                return rate_limit_answer(limit, wait_ms), ()
         errors, forwarded = check_constraints(operation.tables.constraints, request)
         if errors:
             return constraint_error_answer(errors), ()

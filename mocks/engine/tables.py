@@ -11,6 +11,7 @@ from graphql import GraphQLSchema
 
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
+from mocks.engine.rate_limits import RATE_LIMIT
 from mocks.engine.responses import Response, ResponseParts
 from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
@@ -23,6 +24,7 @@ from mocks.negotiation.prefer import PREFER, QUERY_MARK
 from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
 from surfaces import examples_of
+from surfaces.behaviors import RateLimit
 from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
@@ -295,7 +297,7 @@ class CompiledOperation:
     def accepted_static(self, accept: str) -> MockAnswer | None:
         """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
-        is_looked_at = self.protocol or self.dispatcher != "example"
+        is_looked_at = self.protocol or self.dispatcher != "example" or self.limits
         if is_looked_at or tables.broken or tables.constraints or tables.state:
             return None
         listed = tables.candidates.listed
@@ -332,7 +334,16 @@ class CompiledOperation:
         responses = [each.response for each in tables.candidates.listed]
         responses += [tables.fallback] if tables.fallback else []
         counts = any(each.counters for each in responses)
-        return tables.state is None and self.dispatcher == "example" and not counts
+        is_counted = counts or self.limits
+        return tables.state is None and self.dispatcher == "example" and not is_counted
+
+    @cached_property
+    def limits(self) -> Sequence[tuple[RateLimit, str]]:
+        """Return the rate limits of its calls, each with the key of its record."""
+        mock, surface_id = self.operation.mock, self.surface.surface_id
+        own, shared = mock.rate_limit, mock.surface_limit
+        found = [(own, f"{RATE_LIMIT}{surface_id}/{self.operation.operation_id}")] if own else []
+        return [*found, (shared, f"{RATE_LIMIT}{surface_id}")] if shared else found
 
     @property
     def _place(self) -> Place:

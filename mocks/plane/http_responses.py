@@ -186,14 +186,16 @@ def problem(
     if errors:
         document["errors"] = list(errors)
     body = msgspec.json.encode(document)
+    known = {name for name, _ in common}
     headers = [
         *common,
         (b"content-type", b"application/problem+json"),
         (b"content-length", b"%d" % len(body)),
         (b"x-partita-mock-error", error.problem_code.encode()),
         *(
-            (name.lower().encode(), value.encode())
+            (wire, value.encode())
             for name, value in problem_headers(error).items()
+            if (wire := name.lower().encode()) not in known
         ),
     ]
     return document["status"], headers, body

@@ -11,9 +11,9 @@ from typing import Final, cast
 from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import Delay, Fault
+from surfaces.behaviors import Delay, Fault, RateLimit
 from surfaces.contracts import Sources
-from surfaces.mock_files.behaviors import read_fault, read_own_delay
+from surfaces.mock_files.behaviors import read_fault, read_own_delay, read_rate_limit
 from surfaces.mock_files.contract_names import (
     NO_CONTRACT,
     ContractName,
@@ -94,6 +94,7 @@ class MetadataFile:
     rules: Rules | None = None
     delay: Delay = field(default_factory=Delay)
     fault: Fault | None = None
+    rate_limit: RateLimit | None = None
     validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
@@ -166,6 +167,7 @@ class _MetadataReader:
             ("adapter", self._adapter),
             ("dispatcher", self._dispatcher),
             ("fault", self._fault),
+            ("rateLimit", self._rate_limit),
             ("validate", self._validate),
             ("parameterConstraints", self._constraints),
             ("fallback", self._fallback),
@@ -249,6 +251,9 @@ class _MetadataReader:
 
     def _fault(self, value: Tree) -> None:
         self.found.fault = read_fault(value)
+
+    def _rate_limit(self, value: Tree) -> None:
+        self.found.rate_limit = read_rate_limit(value)
 
     def _validate(self, value: Tree) -> None:
         self.found.validate = read_mode(value, self.path, self.warnings)

@@ -66,7 +66,7 @@ def unknown_surface_keys(document: Tree) -> Iterator[tuple[str, Tree]]:
     """Yield what is wrong and where in a file of a surface."""
     yield from _unknown(document, "a MockSurface", ("apiVersion", "kind", "metadata", "spec"))
     yield from _unknown(member(document, "metadata") or NOTHING, "metadata", ("surface",))
-    yield from _unknown(member(document, "spec") or NOTHING, "spec", ("validate",))
+    yield from _unknown(member(document, "spec") or NOTHING, "spec", ("validate", "rateLimit"))
 
 
 def unknown_example_keys(example: Tree) -> Iterator[tuple[str, Tree]]:

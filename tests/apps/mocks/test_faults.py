@@ -166,3 +166,16 @@ async def test_a_gateway_is_told_the_fault():
         resolver = "/internal/mock-data/orders/orders/listOrders"
         answer = await made.ask("GET", resolver, headers=headers)
         assert answer.json()["fault"] == {"kind": "dribble", "chunks": 4, "overMillis": 80}
+
+
+@pytest.mark.parametrize("asks_early", [True, False])
+async def test_a_call_too_many_is_told_when_to_come_again(asks_early: bool):
+    made = ChangingSource()
+    limited = "spec: {rateLimit: {calls: 1, per: 30s}}\nexamples: {a: {response: {body: x}}}"
+    made.contents = {"orders": content_of(files(listOrders=limited))}
+    async with planes(made, asks_early=asks_early) as site:
+        first, second = [await site.ask("GET", "/mocks/rest/orders/orders/orders") for _ in "12"]
+        assert (first.status_code, second.status_code) == (200, 429)
+        assert second.headers.get_list("retry-after") == ["30"]
+        assert second.json()["code"] == "mock_rate_limited"
+        assert site.journal.newest("orders")[0].outcome == "rejected"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from statistics import median
 
 import pytest
 
 from surfaces import hydrate
-from tests.support.mocks import mock_of
+from tests.support.mocks import mock_of, mocks_of
 
 REST = "path: /pay, method: GET"
 
@@ -151,3 +153,86 @@ def test_surfaces_show_faults_and_delays():
     assert mock["delay"] == {"lowestMillis": 1000, "highestMillis": 2000}
     assert exchange["delay"] == {"lowestMillis": 5, "highestMillis": 5}
     assert exchange["fault"] == {"kind": "dribble", "chunks": 2, "overMillis": 1000}
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ("10", "rateLimit is a mapping: {calls: 10, per: 1s}"),
+        ("{calls: 10, pre: 1s}", 'rateLimit has no key "pre"; did you mean per?'),
+        ("{calls: 0, per: 1s}", "calls must be an integer from 1 to 1000000"),
+        ("{calls: 5, per: 1}", "per needs a unit, as in 1ms or 1s"),
+        ("{calls: 5, per: 2h}", "per must be from 1 ms to 3600000 ms"),
+    ],
+)
+def test_what_is_wrong_with_a_rate_limit_is_said(limit, says):
+    for kind in ("MockOperation", "MockSurface"):
+        text = f"kind: {kind}\nspec:\n  rateLimit: {limit}\n"
+        files = {"mock/a/b.metadata.yaml": text.encode()}
+        (warning,) = hydrate(files, suite_id="s", base_url="").warnings
+        assert (warning.code, warning.line) == ("mock_metadata_invalid", 3)
+        assert says in warning.detail
+
+
+async def test_calls_beyond_the_limit_wait_for_the_next_window():
+    mocks = mock_of(f"{REST}, rateLimit: {{calls: 2, per: 1m}}", "a: {response: {body: x}}")
+    answers = [await mocks.call("/pay") for _ in range(4)]
+    assert [each.status for each in answers] == [200, 200, 429, 429]
+    refused = answers[2]
+    assert (refused.error_code, refused.detail) == (
+        "mock_rate_limited",
+        "more than 2 calls in 60 s",
+    )
+    assert dict(refused.headers) == {"Retry-After": "60"}
+    assert mocks.state.fields("rateLimit:payments/pay")["calls"] == "2"
+
+    await mocks.state.reset("shop")
+    assert (await mocks.call("/pay")).status == 200
+
+
+async def test_a_window_that_is_over_counts_no_more():
+    mocks = mock_of(f"{REST}, rateLimit: {{calls: 1, per: 1ms}}", "a: {response: {body: x}}")
+    assert (await mocks.call("/pay")).status == 200
+    await asyncio.sleep(0.005)
+    assert (await mocks.call("/pay")).status == 200
+
+
+@pytest.mark.parametrize("until", ["", "soon", "9" * 15, "9" * 30, "-1"])
+async def test_a_count_that_people_changed_begins_anew(until):
+    mocks = mock_of(f"{REST}, rateLimit: {{calls: 1, per: 1m}}", "a: {response: {body: x}}")
+    fields = {"calls": "1", "until": until}
+    key = "rateLimit:payments/pay"
+    await mocks.state.change("shop", key, "payments", version=0, fields=fields)
+    assert [(await mocks.call("/pay")).status for _ in range(2)] == [200, 429]
+
+
+async def test_calls_at_once_are_never_more_than_the_limit():
+    mocks = mock_of(f"{REST}, rateLimit: {{calls: 7, per: 1m}}", "a: {response: {body: x}}")
+    mocks.state.races = random.Random(3)
+    answers = await asyncio.gather(*(mocks.call("/pay") for _ in range(40)))
+    assert sorted(each.status for each in answers) == [200] * 7 + [429] * 33
+
+
+async def test_operations_of_a_surface_share_its_limit():
+    mocks = mocks_of(
+        {
+            "mock/shop/all.metadata.yaml": "kind: MockSurface\n"
+            "spec: {rateLimit: {calls: 3, per: 1m}}",
+            "mock/shop/a.metadata.yaml": "spec: {path: /a, rateLimit: {calls: 1, per: 1m}}",
+            "mock/shop/b.metadata.yaml": "spec: {path: /b}",
+            "mock/shop/a.yaml": "examples: {a: {response: {body: x}}}",
+            "mock/shop/b.yaml": "examples: {b: {response: {body: x}}}",
+        }
+    )
+    assert mocks.warnings == []
+    assert [(await mocks.call(path)).status for path in ("/a", "/a", "/b", "/b", "/b")] == [
+        200, 429, 200, 200, 429,
+    ]  # fmt: skip
+
+
+async def test_explain_counts_nothing():
+    mocks = mock_of(f"{REST}, rateLimit: {{calls: 1, per: 1m}}", "a: {response: {body: x}}")
+    for _ in range(3):
+        assert (await mocks.explain("/pay"))["response"]["status"] == 200
+    assert (await mocks.call("/pay")).status == 200
+    assert (await mocks.explain("/pay"))["error"]["code"] == "mock_rate_limited"

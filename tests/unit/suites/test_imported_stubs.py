@@ -154,8 +154,8 @@ def test_a_mapping_that_asks_for_more_than_conditions_can_is_left_out_and_named(
 @pytest.mark.parametrize(
     ("response", "said"),
     [
-        ({"fault": "SMOKE"}, 'the fault of the response is left out: "smoke" is not a fault; known: '
-         "reset, empty, half, garbage, dribble"),
+        ({"fault": "SMOKE"}, 'the fault of the response is left out: "smoke" is not a fault; '
+         "known: reset, empty, half, garbage, dribble"),
         ({"delayDistribution": {"type": "gamma"}}, "the delay of the response is left out: "
          'delay has no key "gamma"; known: fixed, uniform, lognormal'),
         ({"base64Body": "/9j/"}, "response.base64Body is no text and left out"),
@@ -196,11 +196,8 @@ def test_what_a_response_loses_is_said(response, said):
 def test_faults_and_delays_are_those_of_the_stub(response, made):
     found = _imported(_mapping({}) | {"response": response})
 
-    files = {path: content for path, content in found.files.items()}
-    ((operation,),) = [
-        each["operations"] for each in hydrate(files, suite_id="s", base_url="").documents
-    ]
-    (exchange,) = operation["exchanges"]
+    (surface,) = hydrate(found.files, suite_id="s", base_url="").documents
+    (exchange,) = surface["operations"][0]["exchanges"]
     assert {key: exchange[key] for key in ("fault", "delay") if key in exchange} == made
     assert not found.left_out
 
