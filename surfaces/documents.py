@@ -174,6 +174,15 @@ class MockDocument(TypedDict):
     problems: list[str]
 
 
+class CallbackDocument(TypedDict):
+    """A call that follows the answer; all but its method are templates."""
+
+    url: str
+    method: str
+    headers: dict[str, str]
+    body: NotRequired[str]
+
+
 class ExchangeDocument(TypedDict):
     """An example; bodies and headers of schemas are a deterministic sample.
 
@@ -192,6 +201,7 @@ class ExchangeDocument(TypedDict):
     responseBodyBase64: NotRequired[str]
     fault: NotRequired[FaultDocument]
     delay: NotRequired[DelayDocument]
+    callbacks: NotRequired[list[CallbackDocument]]
 
 
 class OperationDocument(TypedDict):
@@ -370,4 +380,6 @@ def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:
         document["fault"] = wire_of(exchange.fault, FaultDocument)
     if exchange.delay:
         document["delay"] = wire_of(exchange.delay, DelayDocument)
+    if exchange.callbacks:
+        document["callbacks"] = wire_of(exchange.callbacks, list[CallbackDocument])
     return document

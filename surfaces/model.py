@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, Protocol
 
-from surfaces.behaviors import Delay, Fault, RateLimit
+from surfaces.behaviors import Callback, Delay, Fault, RateLimit
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
@@ -181,6 +181,7 @@ class Exchange:
     declared: ContractPlace | None = None
     fault: Fault | None = None
     delay: Delay | None = None
+    callbacks: tuple[Callback, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

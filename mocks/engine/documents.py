@@ -32,7 +32,10 @@ class CounterDocument(TypedDict):
 
 
 class CallDocument(TypedDict):
-    """A call; `nearest` is there for an unmatched one where something came near."""
+    """A call; `nearest` is there for an unmatched one where something came near.
+
+    `status` is 0 where no status went out, and of a callback (method `CALLBACK`) without an answer.
+    """
 
     id: str
     time: Instant
@@ -55,6 +58,7 @@ class CallDocument(TypedDict):
         Annotated[list[FieldErrorDocument], "how call and answer break the contract"]
     ]
     fault: NotRequired[Annotated[str, "how the answer was broken on purpose"]]
+    detail: NotRequired[Annotated[str, "why a callback has no answer"]]
 
 
 class ExplainedConstraint(TypedDict):
@@ -94,6 +98,14 @@ class ExplainedTransition(TypedDict):
     removed: NotRequired[bool]
 
 
+class ExplainedCallback(TypedDict):
+    """A call that would follow the answer, or why it cannot be made."""
+
+    method: NotRequired[str]
+    url: NotRequired[str]
+    detail: NotRequired[str]
+
+
 class ExplainedResponse(TypedDict):
     """The answer; one that is no text is in `bodyBase64`, too. `delay` is one that is drawn."""
 
@@ -105,6 +117,7 @@ class ExplainedResponse(TypedDict):
     delayMillis: Count
     delay: NotRequired[DelayDocument]
     fault: NotRequired[FaultDocument]
+    callbacks: NotRequired[list[ExplainedCallback]]
     grpcStatus: NotRequired[int]
 
 
@@ -219,6 +232,7 @@ def call_document(entry: JournalEntry) -> CallDocument:
         "nearest": entry.nearest,
         "contractErrors": list(entry.contract_errors),
         "fault": entry.fault,
+        "detail": entry.detail,
     }
     document.update(cast("CallDocument", {key: each for key, each in optional.items() if each}))
     return document

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
+from mocks.engine.callbacks import due_callbacks
 from mocks.engine.dispatch import Call, Candidate
 from mocks.engine.graphql import answer_graphql
 from mocks.engine.nearest import nearest_example
@@ -218,14 +219,15 @@ class Engine:
         transition = tables.state.transition(candidate.name) if tables.state and is_own else None
         if transition is None:
             await self._count(operation, candidate.response.counters, scope)
-            return candidate.response.constant or candidate.response.answer(scope)
+            answer = candidate.response.constant or candidate.response.answer(scope)
+            return _with_callbacks(answer, candidate, scope)
         assert tables.state is not None
         await self._count(operation, candidate.response.counters | transition.counters, scope)
         answer = candidate.response.answer(scope)
         place = (operation.space.key, operation.surface.surface_id)
         change = await apply(transition, tables.state, scope, found, self.state, place)
         answer.state_key = change.key if change else ""
-        return answer
+        return _with_callbacks(answer, candidate, scope)
 
     async def _count(
         self, operation: CompiledOperation, names: Collection[str], scope: Scope
@@ -298,6 +300,12 @@ def proxied_url(url: str, request: MockRequest) -> str:
     if not mark and request.raw_query:
         mark, query = "?", quote(request.raw_query, safe=_SAFE_IN_PATH + "?[]")
     return f"{base}{mark}{query}"
+
+
+def _with_callbacks(answer: MockAnswer, candidate: Candidate, scope: Scope) -> MockAnswer:
+    if not candidate.callbacks:
+        return answer
+    return replace(answer, callbacks=due_callbacks(candidate.callbacks, scope, answer))
 
 
 def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:

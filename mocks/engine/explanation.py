@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate
 from mocks.engine.documents import (
+    ExplainedCallback,
     ExplainedCandidate,
     ExplainedConstraint,
     ExplainedError,
@@ -24,7 +25,7 @@ from mocks.engine.engine import Engine
 from mocks.engine.nearest import MAX_SHOWN, condition_document
 from mocks.engine.tables import CompiledOperation, OperationTables
 from mocks.engine.transitions import NO_STATE, LookedUp, look_up
-from mocks.model.calls import MockAnswer, MockRequest
+from mocks.model.calls import CallbackRequest, MockAnswer, MockRequest
 from mocks.model.ports import Counter, ProxyAnswer, StateRecord, StateStore
 from mocks.templates.scope import Scope
 from surfaces.model import alternatives_of
@@ -185,7 +186,17 @@ def _response(answer: MockAnswer, tables: OperationTables) -> ExplainedResponse:
     chosen = tables.candidates.by_name.get(answer.example)
     if chosen is not None and not chosen.response.delay.is_fixed:
         response["delay"] = delay_document(chosen.response.delay)
+    if answer.callbacks:
+        response["callbacks"] = [_callback(each) for each in answer.callbacks]
     return response
+
+
+def _callback(make: Callable[[], CallbackRequest]) -> ExplainedCallback:
+    try:
+        made = make()
+    except PlatformError as error:
+        return {"detail": error.detail}
+    return {"method": made.method, "url": made.url}
 
 
 @dataclass(slots=True)

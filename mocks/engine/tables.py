@@ -10,6 +10,7 @@ from typing import Any, Final
 from graphql import GraphQLSchema
 
 from kernel.errors import PlatformError
+from mocks.engine.callbacks import CompiledCallback
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
 from mocks.engine.rate_limits import RATE_LIMIT
 from mocks.engine.responses import Response, ResponseParts
@@ -241,7 +242,8 @@ class CompiledOperation:
         schema = None
         if request.headers_node is not None or request.body_node is not None:
             schema = RequestSchema(request.headers_node, request.body_node)
-        return Candidate(exchange, order, Response(parts, names), schema)
+        callbacks = [CompiledCallback(each, names) for each in exchange.callbacks]
+        return Candidate(exchange, order, Response(parts, names), schema, callbacks)
 
     def _static(self, fallback: Fallback, names: Names) -> Response:
         parts = ResponseParts(
@@ -325,6 +327,7 @@ class CompiledOperation:
         is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
         own = (mock, *self.operation.exchanges)
         misbehaves = any(each.fault or (each.delay and each.delay.highest_ms) for each in own)
+        misbehaves |= any(each.callbacks for each in self.operation.exchanges)
         waits = self.dispatcher == "script" or misbehaves or is_forwarded
         return not waits and not self.protocol  # another operation may answer there
 

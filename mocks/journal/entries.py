@@ -48,6 +48,7 @@ class NotedCall(NamedTuple):
     nearest: Mapping[str, Any] | None = None
     contract_errors: Sequence[FieldErrorDocument] = ()
     fault: str = ""
+    detail: str = ""
 
 
 def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
@@ -74,6 +75,7 @@ def entry_of(call: NotedCall, mask: Mask) -> JournalEntry:
             for each in call.contract_errors
         ),
         fault=call.fault,
+        detail=mask(call.detail),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +17,7 @@ from surfaces.behaviors import Fault
 from surfaces.template_paths import Step
 
 MAX_COMPARED: Final = 64 * 2**20
+CALLBACK: Final = "CALLBACK"  # the method of calls that follow an answer, in the journal
 _FORM: Final = "application/x-www-form-urlencoded"
 _FORM_FIELDS: Final = 1_000
 _json: Final = msgspec.json.Decoder()
@@ -142,6 +143,17 @@ class MockRequest:
 _UNREAD: Final = object()
 
 
+@dataclass(frozen=True, slots=True)
+class CallbackRequest:
+    """A call that follows an answer, after a delay; names of headers are lower-case."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    delay_ms: int = 0
+
+
 @dataclass(slots=True, kw_only=True)
 class MockAnswer:
     """The answer to a call, and how it came about.
@@ -151,7 +163,8 @@ class MockAnswer:
     document with `detail` and `errors`; `headers` go with it. `grpc_status` is a status code of an
     example of gRPC. `nearest` says, for a call without a match, which example was nearest and what
     differs. `contract_errors` say how call and answer break their contract. With a `fault` the
-    answer goes out broken, or not at all.
+    answer goes out broken, or not at all. Each of the `callbacks` makes a call that follows, or
+    raises PlatformError.
     """
 
     status: int = 200
@@ -170,6 +183,7 @@ class MockAnswer:
     errors: Sequence[FieldErrorDocument] = ()
     nearest: Mapping[str, Any] | None = None
     contract_errors: Sequence[FieldErrorDocument] = ()
+    callbacks: Sequence[Callable[[], CallbackRequest]] = ()
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -195,3 +209,4 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     nearest: Mapping[str, Any] | None = None  # of an unmatched call: example and difference
     contract_errors: tuple[FieldErrorDocument, ...] = ()
     fault: str = ""
+    detail: str = ""  # why a callback has no answer

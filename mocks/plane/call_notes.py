@@ -10,6 +10,7 @@ from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
+from mocks.plane.callbacks import CallbackSender
 from mocks.plane.http_exchange import HttpExchange
 from mocks.plane.http_requests import RequestHeaders, noted_headers, parse_query
 from mocks.plane.setup import PlaneSetup, Record
@@ -23,6 +24,7 @@ class CallNotes:
     def __init__(self, setup: PlaneSetup) -> None:
         self._setup = setup
         self._journal = setup.journal
+        self._callbacks = CallbackSender(setup)
         self._recorders: dict[tuple[str, str, CallOutcome], Record] = {}
         self._second = 0
         self._compared = 0
@@ -37,7 +39,7 @@ class CallNotes:
         return found
 
     def note(self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None) -> None:
-        """Count a call, and keep it in the journal if its space is known."""
+        """Count a call, keep it in the journal if its space is known, and send its callbacks."""
         duration_ms = (time.monotonic() - exchange.started) * 1000
         operation = exchange.operation
         adapter = operation.adapter if operation else exchange.kind
@@ -64,6 +66,8 @@ class CallNotes:
             answer.fault.kind if answer.fault else "",
         )
         self._journal.add(exchange.space, note)
+        if answer.callbacks:
+            self._callbacks.start(exchange, answer)
 
     def _nearest(
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None

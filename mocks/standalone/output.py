@@ -124,6 +124,7 @@ def _call(entry: JournalEntry) -> dict[str, Any]:
         "nearest": entry.nearest,
         "contractErrors": entry.contract_errors,
         "fault": entry.fault,
+        "detail": entry.detail,
     }
     return document | {key: value for key, value in optional.items() if value}
 
@@ -133,6 +134,7 @@ def _describe(entry: JournalEntry) -> str:
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
     fault = f", fault {entry.fault}" if entry.fault else ""
+    fault += f", {entry.detail}" if entry.detail else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
     listed = [f"{each['pointer']}: {each['detail']}" for each in entry.contract_errors]
     more = f" (and {len(listed) - _SHOWN_ERRORS} more)" if len(listed) > _SHOWN_ERRORS else ""

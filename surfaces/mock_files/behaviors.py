@@ -9,14 +9,18 @@ from typing import Final, cast
 from kernel.durations import parse_period_s
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import FAULTS, MAX_DELAY_MS, Delay, Fault, FaultKind, RateLimit
+from surfaces.behaviors import FAULTS, MAX_DELAY_MS, Callback, Delay, Fault, FaultKind, RateLimit
+from surfaces.mock_files.template_checks import check_body, check_templates
+from surfaces.mock_files.text_maps import header_map
 from surfaces.mock_files.value_nodes import unreadable_at
-from surfaces.trees import member, nonblank_member, text_of
+from surfaces.template_expressions import calls_function
+from surfaces.trees import body_text, items, member, nonblank_member, text_of
 
 _MAX_CHUNKS: Final = 1_000
 _MAX_CALLS: Final = 1_000_000
 _MAX_PER_MS: Final = 3_600_000
 _MAX_SIGMA: Final = 5.0
+_MAX_CALLBACKS: Final = 10  # of an example
 _DRIBBLE: Final = "dribble: {chunks: 5, over: 1s}"
 # what the same is called elsewhere
 _ELSEWHERE: Final[Mapping[str, str]] = {
@@ -99,6 +103,40 @@ def read_rate_limit(tree: Tree) -> RateLimit:
     return RateLimit(
         calls=_whole(member(tree, "calls"), tree, "calls", _MAX_CALLS),
         per_ms=_duration_ms(member(tree, "per"), tree, "per", lowest=1, highest=_MAX_PER_MS),
+    )
+
+
+def read_callbacks(tree: Tree) -> tuple[Callback, ...]:
+    """Return the calls that follow an answer; raise Unreadable."""
+    if len(items(tree)) > _MAX_CALLBACKS:
+        raise unreadable_at(tree, f"more than {_MAX_CALLBACKS} callbacks")
+    return tuple(_callback(each) for each in items(tree))
+
+
+def _callback(tree: Tree) -> Callback:
+    if tree.kind is not Kind.MAP:
+        raise unreadable_at(tree, "a callback is a mapping: {url: …, method: POST, body: …}")
+    _refuse_unknown(tree, "a callback", ("url", "method", "headers", "body", "delay"))
+    url = text_of(member(tree, "url")).strip()
+    if "{{" not in url and not url.lower().startswith(("http://", "https://")):
+        raise unreadable_at(
+            member(tree, "url") or tree, "the url of a callback begins with http:// or https://"
+        )
+    method = text_of(member(tree, "method")).strip().upper() or "POST"
+    if not (method.isascii() and method.isalpha()) or method in ("CONNECT", "TRACE"):
+        raise unreadable_at(tree, f'"{method[:20]}" is not a method of a callback')
+    body, delay = member(tree, "body"), nonblank_member(tree, "delay")
+    check_templates(member(tree, "url"), member(tree, "headers"))
+    if body is not None:
+        check_body(body)
+    if any(calls_function(each.text, "counter") for _, each in tree.walk()):
+        raise unreadable_at(tree, "a callback has no counter; use it in the response")
+    return Callback(
+        url=url,
+        method=method,
+        headers=header_map(member(tree, "headers")),
+        body=None if body is None else body_text(body),
+        delay=Delay() if delay is None else read_delay(delay),
     )
 
 

@@ -30,7 +30,7 @@ _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
 _EXAMPLE: Final = (
     "name", "when", "dispatch", "request", "requestSchema", "response", "responseSchema",
     "requestHeaders", "requestBody", "responseStatus", "responseMediaType", "responseHeaders",
-    "responseBody", "responseBodyBase64", "summary", "description", "sourceArtifact",
+    "responseBody", "responseBodyBase64", "callbacks", "summary", "description", "sourceArtifact",
 )  # fmt: skip
 _REQUEST: Final = ("headers", "body", "method", "path", "query", "mediaType")
 _RESPONSE: Final = ("status", "mediaType", "headers", "body", "fault", "delayMillis", "delay")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from apps.executions.domain.junit import Case
-from apps.mocks.api import JournalEntry, parse_body, parse_path, text_of_value, value_at
+from apps.mocks.api import CALLBACK, JournalEntry, parse_body, parse_path, text_of_value, value_at
 
 KIND: Final = "expect_calls"
 _SHOWN_CALLS: Final = 5
@@ -31,7 +31,12 @@ def case_of(expectation: Mapping[str, Any], calls: Sequence[MockCall], *, gap: s
     `gap` tells why there may have been more; what these would decide is an error. A missed
     expectation says what was expected, what was seen, and which call comes nearest.
     """
-    wanted = [call for call in calls if call.mock_id in expectation["mocks"]]
+    method = expectation.get("method")
+    wanted = [
+        call for call in calls
+        if call.mock_id in expectation["mocks"]
+        and (call.entry.method != CALLBACK or method == CALLBACK)  # what the mock itself sent
+    ]  # fmt: skip
     matching = [call for call in wanted if not any(_differences(expectation, call.entry))]
     least, most = expectation["atLeast"], expectation.get("atMost")
     name = f"{_what(expectation)} {_times(least, most)}"

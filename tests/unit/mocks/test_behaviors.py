@@ -236,3 +236,26 @@ async def test_explain_counts_nothing():
         assert (await mocks.explain("/pay"))["response"]["status"] == 200
     assert (await mocks.call("/pay")).status == 200
     assert (await mocks.explain("/pay"))["error"]["code"] == "mock_rate_limited"
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "says"),
+    [
+        ("soon", "a callback is a mapping: {url: …, method: POST, body: …}"),
+        ("[{body: x}]", "the url of a callback begins with http:// or https://"),
+        ("[{url: 'ftp://a/'}]", "the url of a callback begins with http:// or https://"),
+        ("[{ulr: 'http://a/'}]", "did you mean url?"),
+        ("[{url: 'http://a/', method: CONNECT}]", '"CONNECT" is not a method of a callback'),
+        ("[{url: 'http://a/', method: 'A B'}]", '"A B" is not a method of a callback'),
+        ("[{url: 'http://a/{{request.pth.id}}'}]", "request.pth"),
+        ("[{url: 'http://a/', body: {a: '{{nothing(1)}}'}}]", 'there is no function "nothing"'),
+        ("[{url: 'http://a/', body: {a: \"{{counter('a')}}\"}}]", "a callback has no counter"),
+        ("[{url: 'http://a/', delay: 5}]", "delay needs a unit"),
+        (f"[{', '.join(['{url: http://a/}'] * 11)}]", "more than 10 callbacks"),
+    ],
+)
+def test_what_is_wrong_with_a_callback_is_said(callbacks, says):
+    text = f"examples:\n  a: {{response: {{body: x}},\n    callbacks: {callbacks}}}\n"
+    (warning,) = hydrate({"mock/a/b.yaml": text.encode()}, suite_id="s", base_url="").warnings
+    assert (warning.code, warning.line) == ("mock_examples_invalid", 3)
+    assert says in warning.detail

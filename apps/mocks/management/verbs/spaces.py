@@ -201,8 +201,14 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
         call.get("matchedExample", ""),
         call.get("stepId", ""),
         f"{call['durationMs']} ms",
-        f"fault {call['fault']}" if "fault" in call else _contract(call.get("contractErrors", ())),
+        _remark(call),
     )
+
+
+def _remark(call: Mapping[str, Any]) -> str:
+    if "fault" in call:
+        return f"fault {call['fault']}"
+    return call.get("detail") or _contract(call.get("contractErrors", ()))
 
 
 def _contract(errors: Sequence[Mapping[str, str]]) -> str:
