@@ -14,7 +14,7 @@ MAX_DELAY_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class MockFault:
     """How an answer breaks; `dribble` sends its body in `chunks` pieces over `over_ms`."""
 
     kind: FaultKind
@@ -46,7 +46,7 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimit:
+class CallLimit:
     """At most `calls` within `per_ms`, counted from the first of them."""
 
     calls: int

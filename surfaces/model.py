@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, Protocol
 
-from surfaces.behaviors import Callback, Delay, Fault, RateLimit
+from surfaces.behaviors import Callback, CallLimit, Delay, MockFault
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
@@ -179,7 +179,7 @@ class Exchange:
     media_type: str = ""
     line: int = 0
     declared: ContractPlace | None = None
-    fault: Fault | None = None
+    fault: MockFault | None = None
     delay: Delay | None = None
     callbacks: tuple[Callback, ...] = ()
 
@@ -263,9 +263,9 @@ class Mock:
     dispatcher_rules: str = ""
     rules: Rules | None = None
     delay: Delay = field(default_factory=Delay)
-    fault: Fault | None = None
-    rate_limit: RateLimit | None = None
-    surface_limit: RateLimit | None = None
+    fault: MockFault | None = None
+    rate_limit: CallLimit | None = None
+    surface_limit: CallLimit | None = None
     validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None

@@ -11,7 +11,7 @@ from kernel.errors import FieldErrorDocument
 from kernel.wire_types import Count, Instant, Ordinal, one_of
 from mocks.model.calls import CallOutcome, JournalEntry
 from mocks.model.ports import Counter, StateRecord
-from surfaces.behaviors import Delay, Fault
+from surfaces.behaviors import Delay, MockFault
 from surfaces.documents import ConditionTerms, DelayDocument, FaultDocument, wire_of
 
 
@@ -183,7 +183,7 @@ def encoded_body(body: bytes) -> str:
     return ""
 
 
-def fault_document(fault: Fault) -> FaultDocument:
+def fault_document(fault: MockFault) -> FaultDocument:
     document: FaultDocument = wire_of(fault, FaultDocument)
     return document
 

@@ -12,13 +12,13 @@ from kernel.durations import format_duration
 from mocks.engine.transitions import StateContended
 from mocks.model.calls import CallOutcome, MockAnswer
 from mocks.model.ports import StateStore
-from surfaces.behaviors import RateLimit
+from surfaces.behaviors import CallLimit
 
 RATE_LIMIT: Final = "rateLimit:"  # begins the keys of these records
 _SPARE: Final = 20  # attempts beyond one for each call that may take the place of this one
 
 
-async def take_call(limit: RateLimit, key: str, store: StateStore, place: tuple[str, str]) -> int:
+async def take_call(limit: CallLimit, key: str, store: StateStore, place: tuple[str, str]) -> int:
     """Count a call, and return 0, or in how many ms a further one may come; raise StateContended.
 
     `place` is the space and the surface. The window begins with its first call.
@@ -40,7 +40,7 @@ async def take_call(limit: RateLimit, key: str, store: StateStore, place: tuple[
     raise StateContended("other calls changed the count of a rate limit all the time")
 
 
-def rate_limit_answer(limit: RateLimit, wait_ms: int) -> MockAnswer:
+def rate_limit_answer(limit: CallLimit, wait_ms: int) -> MockAnswer:
     """Return the answer to a call too many."""
     return MockAnswer(
         status=429,

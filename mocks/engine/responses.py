@@ -17,7 +17,7 @@ from mocks.templates.coercions import body_text
 from mocks.templates.scope import AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import JSON, BodyTemplate, TextTemplate
 from mocks.templates.values import compile_node, reads_state, varies
-from surfaces.behaviors import Delay, Fault
+from surfaces.behaviors import Delay, MockFault
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
@@ -79,7 +79,7 @@ class ResponseParts:
     media_type: str
     adapter: Adapter
     delay: Delay = field(default_factory=Delay)
-    fault: Fault | None = None
+    fault: MockFault | None = None
     example: str = ""
     outcome: CallOutcome = CallOutcome.EXAMPLE
     fallback: str = ""

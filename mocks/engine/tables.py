@@ -25,7 +25,7 @@ from mocks.negotiation.prefer import PREFER, QUERY_MARK
 from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
 from surfaces import examples_of
-from surfaces.behaviors import RateLimit
+from surfaces.behaviors import CallLimit
 from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
@@ -325,9 +325,13 @@ class CompiledOperation:
     def _is_quick(self) -> bool:
         mock = self.operation.mock
         is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
-        own = (mock, *self.operation.exchanges)
-        misbehaves = any(each.fault or (each.delay and each.delay.highest_ms) for each in own)
-        misbehaves |= any(each.callbacks for each in self.operation.exchanges)
+        examples = self.operation.exchanges
+        delays = [mock.delay, *(each.delay for each in examples if each.delay)]
+        misbehaves = bool(
+            mock.fault
+            or any(each.fault or each.callbacks for each in examples)
+            or any(each.highest_ms for each in delays)
+        )
         waits = self.dispatcher == "script" or misbehaves or is_forwarded
         return not waits and not self.protocol  # another operation may answer there
 
@@ -341,7 +345,7 @@ class CompiledOperation:
         return tables.state is None and self.dispatcher == "example" and not is_counted
 
     @cached_property
-    def limits(self) -> Sequence[tuple[RateLimit, str]]:
+    def limits(self) -> Sequence[tuple[CallLimit, str]]:
         """Return the rate limits of its calls, each with the key of its record."""
         mock, surface_id = self.operation.mock, self.surface.surface_id
         own, shared = mock.rate_limit, mock.surface_limit

@@ -13,7 +13,7 @@ import msgspec
 
 from kernel.errors import FieldErrorDocument
 from mocks.model.paths import json_text, text_of_value, value_at
-from surfaces.behaviors import Fault
+from surfaces.behaviors import MockFault
 from surfaces.template_paths import Step
 
 MAX_COMPARED: Final = 64 * 2**20
@@ -176,7 +176,7 @@ class MockAnswer:
     fallback: str = ""
     state_key: str = ""
     delay_ms: int = 0
-    fault: Fault | None = None
+    fault: MockFault | None = None
     grpc_status: int | None = None
     error_code: str = ""
     detail: str = ""

@@ -15,7 +15,7 @@ from mocks.errors import FaultUnavailable
 from mocks.plane import http_responses
 from mocks.plane.http_requests import wait_connected
 from mocks.plane.http_responses import Headers
-from surfaces.behaviors import Fault
+from surfaces.behaviors import MockFault
 
 if TYPE_CHECKING:
     from mocks.plane.http_exchange import HttpExchange
@@ -25,7 +25,7 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)  # closing sends RST instead of FIN
 
 
 async def send_fault(
-    exchange: HttpExchange, fault: Fault, answer: tuple[int, Headers, bytes]
+    exchange: HttpExchange, fault: MockFault, answer: tuple[int, Headers, bytes]
 ) -> None:
     """Send what a fault leaves of an answer; `exchange.status` stays 0 where no status goes out.
 
@@ -60,7 +60,7 @@ def _reset(transport: Any) -> None:
 
 
 async def _dribble(
-    exchange: HttpExchange, fault: Fault, answer: tuple[int, Headers, bytes]
+    exchange: HttpExchange, fault: MockFault, answer: tuple[int, Headers, bytes]
 ) -> None:
     """Send the head, and the body in pieces with the same wait before each."""
     status, headers, body = answer

@@ -13,7 +13,7 @@ from mocks.plane import http_responses
 from mocks.plane.faults import send_fault
 from mocks.plane.http_requests import BodyTooSlow, Receive, Scope, Send
 from mocks.plane.http_responses import CORS_ANSWER, Headers
-from surfaces.behaviors import Fault
+from surfaces.behaviors import MockFault
 
 _SERVER_ERROR = 500
 
@@ -64,7 +64,7 @@ class HttpExchange:
 
     async def reply(
         self, status: int, headers: Headers, body: bytes, *, ends: bool = False,
-        fault: Fault | None = None,
+        fault: MockFault | None = None,
     ) -> None:  # fmt: skip
         """Send the answer; `ends` closes the connection after it. Raise FaultUnavailable."""
         cors = CORS_ANSWER if self.has_origin else []

@@ -9,7 +9,15 @@ from typing import Final, cast
 from kernel.durations import parse_period_s
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import FAULTS, MAX_DELAY_MS, Callback, Delay, Fault, FaultKind, RateLimit
+from surfaces.behaviors import (
+    FAULTS,
+    MAX_DELAY_MS,
+    Callback,
+    CallLimit,
+    Delay,
+    FaultKind,
+    MockFault,
+)
 from surfaces.mock_files.template_checks import check_body, check_templates
 from surfaces.mock_files.text_maps import header_map
 from surfaces.mock_files.value_nodes import unreadable_at
@@ -30,20 +38,20 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def read_fault(tree: Tree) -> Fault:
+def read_fault(tree: Tree) -> MockFault:
     """Return a fault, a word or `{dribble: {chunks, over}}`; raise Unreadable."""
     if tree.kind is Kind.MAP:
         _refuse_unknown(tree, "a fault", ("dribble",))
         dribble = member(tree, "dribble") or tree
         _refuse_unknown(dribble, "dribble", ("chunks", "over"))
-        return Fault(
+        return MockFault(
             kind="dribble",
             chunks=_whole(member(dribble, "chunks"), dribble, "chunks", _MAX_CHUNKS),
             over_ms=_duration_ms(member(dribble, "over"), dribble, "over"),
         )
     word = text_of(tree).strip().lower()
     if word in FAULTS and word != "dribble":
-        return Fault(kind=cast("FaultKind", word))
+        return MockFault(kind=cast("FaultKind", word))
     known = _ELSEWHERE.get(word)
     advice = f"write {known}" if known else nearest_advice(word, FAULTS)
     raise unreadable_at(tree, f'"{word[:40]}" is not a fault; {advice}')
@@ -95,12 +103,12 @@ def read_own_delay(tree: Tree | None) -> Delay | None:
     return None if delay is None else read_delay(delay)
 
 
-def read_rate_limit(tree: Tree) -> RateLimit:
+def read_rate_limit(tree: Tree) -> CallLimit:
     """Return a limit, `{calls: 10, per: 1s}`; raise Unreadable."""
     if tree.kind is not Kind.MAP:
         raise unreadable_at(tree, "rateLimit is a mapping: {calls: 10, per: 1s}")
     _refuse_unknown(tree, "rateLimit", ("calls", "per"))
-    return RateLimit(
+    return CallLimit(
         calls=_whole(member(tree, "calls"), tree, "calls", _MAX_CALLS),
         per_ms=_duration_ms(member(tree, "per"), tree, "per", lowest=1, highest=_MAX_PER_MS),
     )

@@ -11,7 +11,7 @@ from typing import Final, cast
 from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import Delay, Fault, RateLimit
+from surfaces.behaviors import CallLimit, Delay, MockFault
 from surfaces.contracts import Sources
 from surfaces.mock_files.behaviors import read_fault, read_own_delay, read_rate_limit
 from surfaces.mock_files.contract_names import (
@@ -93,8 +93,8 @@ class MetadataFile:
     rules_text: str = ""
     rules: Rules | None = None
     delay: Delay = field(default_factory=Delay)
-    fault: Fault | None = None
-    rate_limit: RateLimit | None = None
+    fault: MockFault | None = None
+    rate_limit: CallLimit | None = None
     validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None

@@ -13,7 +13,7 @@ from typing import Final, cast
 from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import RateLimit
+from surfaces.behaviors import CallLimit
 from surfaces.contracts import Sources
 from surfaces.mock_files.behaviors import read_rate_limit
 from surfaces.mock_files.exchanges import mock_tree
@@ -62,7 +62,7 @@ class SurfaceRules:
     """What a file of a surface says of all its operations."""
 
     validate: ValidateMode | None = None
-    rate_limit: RateLimit | None = None
+    rate_limit: CallLimit | None = None
 
 
 def read_surface(path: str, sources: Sources) -> tuple[str, SurfaceRules]:
