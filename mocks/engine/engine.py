@@ -101,8 +101,8 @@ class Engine:
         self, operation: CompiledOperation, request: MockRequest, violation: Violation | None
     ) -> tuple[MockAnswer | None, Forwarded]:
         """Return the answer that refuses a call, if one does, and the headers to copy."""
-        place = operation.space.key, operation.surface.surface_id
         for limit, key in operation.limits:
+            place = operation.space.key, operation.surface.surface_id
             if wait_ms := await take_call(limit, key, self.state, place):
                 return rate_limit_answer(limit, wait_ms), ()
         errors, forwarded = check_constraints(operation.tables.constraints, request)

@@ -51,7 +51,10 @@ class CallbackSender:
             sending.started = time.monotonic()
             for wait_s in (*RETRIES_AFTER_S, None):
                 sending.status, sending.detail = await self._send_once(sending)
-                if wait_s is None or 0 < sending.status < _SERVER_ERROR:
+                if 0 < sending.status < _SERVER_ERROR:
+                    break
+                sending.detail = sending.detail or f"answered with {sending.status}"
+                if wait_s is None:
                     break
                 await asyncio.sleep(wait_s)
         except PlatformError as error:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from readers import Unreadable
 from readers.json import refuse_bad_strings
-from surfaces.behaviors import MAX_DELAY_MS
-from surfaces.mock_files.behaviors import read_delay, read_fault
 from surfaces.recordings.calls import text_at
 from surfaces.recordings.mock_files import LEFT_OUT
 from surfaces.recordings.stubs import (
@@ -26,15 +24,20 @@ from surfaces.recordings.stubs import (
     parse_json,
     translate,
 )
+from surfaces.recordings.wiremock_behaviors import (
+    OF_RESPONSE,
+    WEBHOOKS,
+    behavior_of,
+    callbacks_of,
+)
 from surfaces.recordings.wiremock_requests import Say, conditions_of_request, route_of_request
-from surfaces.trees import tree_of
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")  # of ANY
 _DEFAULT_PRIORITY: Final = 5
 _OF_RESPONSE: Final = frozenset(
     {"status", "headers", "body", "jsonBody", "base64Body", "bodyFileName", "proxyBaseUrl"}
-    | {"fixedDelayMilliseconds", "delayDistribution", "chunkedDribbleDelay", "fault"}
     | {"transformers", "transformerParameters"}
+    | OF_RESPONSE
 )
 _OF_MAPPING: Final = frozenset(
     {
@@ -49,6 +52,7 @@ _OF_MAPPING: Final = frozenset(
         "metadata",
     }
     | {"scenarioName", "requiredScenarioState", "newScenarioState", "insertionIndex"}
+    | {*WEBHOOKS}
 )
 _STARTED: Final = "Started"
 FileAt = Callable[[str], bytes | None]
@@ -144,6 +148,9 @@ class _Mapping:
         example: Document = {"when": when} if when else {}
         if response is not None:
             example["response"] = response
+            render = self._translator(template)
+            if callbacks := callbacks_of(self.mapping, render, self.say):
+                example["callbacks"] = callbacks
         method = (text_at(self.request, "method") or "ANY").upper()
         if method == "ANY":
             self.say(f"the method ANY is {', '.join(_METHODS)}")
@@ -169,7 +176,10 @@ class _Mapping:
             spec["fallback"] = {"mode": "proxy", "proxyUrl": f"{base.rstrip('/')}/"}
             return None
         render = self._renderer(template)
-        made: Document = {"status": str(response.get("status", 200)), **self._behavior()}
+        made: Document = {
+            "status": str(response.get("status", 200)),
+            **behavior_of(response, self.say),
+        }
         headers = {
             name: render(", ".join(map(str, value)) if isinstance(value, list) else str(value))
             for name, value in mapping_at(response, "headers").items()
@@ -183,30 +193,6 @@ class _Mapping:
         body = self._body()
         if body is not None:
             made["body"] = render(body)
-        return made
-
-    def _behavior(self) -> Document:
-        """Return fault and delay of the response; what has no equal is said."""
-        made: Document = {}
-        response = self.response
-        if "fault" in response:
-            named = str(response["fault"])
-            made["fault"] = _FAULTS.get(named, named)
-        elif pieces := mapping_at(response, "chunkedDribbleDelay"):
-            chunks, over = pieces.get("numberOfChunks"), pieces.get("totalDuration")
-            made["fault"] = {"dribble": {"chunks": chunks, "over": _duration(over)}}
-        if drawn := mapping_at(response, "delayDistribution"):
-            made["delay"] = _delay(drawn)
-        elif fixed := response.get("fixedDelayMilliseconds"):
-            made["delay"] = _duration(fixed)
-        for key, read in (("fault", read_fault), ("delay", read_delay)):
-            if key not in made:
-                continue
-            try:
-                read(tree_of(made[key]))
-            except Unreadable as error:
-                del made[key]
-                self.say(f"the {key} of the response is left out: {error.reason}")
         return made
 
     def _body(self) -> Any:
@@ -240,34 +226,13 @@ class _Mapping:
                 self.say(f"the transformer {str(each)[:60]} is left out")
         if "response-template" not in named:
             return literal
+        return self._translator(template)
+
+    def _translator(self, template: str) -> Callable[[Any], Any]:
         segments = template.strip("/").split("/")
         return lambda value: translate(value, lambda text: _expression(text, segments), self.say)
 
 
-def _delay(drawn: Mapping[str, Any]) -> object:
-    kind = text_at(drawn, "type")
-    if kind == "uniform":
-        return {"uniform": [_duration(drawn.get("lower")), _duration(drawn.get("upper"))]}
-    if kind == "lognormal":
-        return {
-            "lognormal": {"median": _duration(drawn.get("median")), "sigma": drawn.get("sigma")}
-        }
-    return {kind or "type": _duration(drawn.get("milliseconds"))}
-
-
-def _duration(milliseconds: object) -> str:
-    """Return milliseconds as mock files have them, at most a minute; "" for what is no number."""
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-        return ""
-    return f"{min(max(milliseconds, 0), MAX_DELAY_MS):.0f}ms"
-
-
-_FAULTS: Final = {
-    "CONNECTION_RESET_BY_PEER": "reset",
-    "EMPTY_RESPONSE": "empty",
-    "MALFORMED_RESPONSE_CHUNK": "half",
-    "RANDOM_DATA_THEN_CLOSE": "garbage",
-}
 _PART: Final = re.compile(r"request\.(?:path|pathSegments)\.\[?(\d+)\]?")
 _VALUE: Final = re.compile(r"request\.(query|headers)\.\[?'?([\w-]+)'?\]?(?:\.\[?0\]?)?")
 _JSON_PATH: Final = re.compile(r"jsonPath request\.body '\$\.([\w.\[\]-]+)'")
@@ -275,6 +240,7 @@ _JSON_PATH: Final = re.compile(r"jsonPath request\.body '\$\.([\w.\[\]-]+)'")
 
 def _expression(text: str, segments: list[str]) -> str:
     """Return an expression of our templates for one of WireMock's, itself if nothing is known."""
+    text = text.replace("originalRequest", "request")  # as webhooks name it
     if found := _PART.fullmatch(text):
         segment = segments[int(found[1])] if int(found[1]) < len(segments) else ""
         named = re.fullmatch(r"\{(.+)\}", segment)

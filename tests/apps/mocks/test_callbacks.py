@@ -93,6 +93,7 @@ async def test_only_errors_of_the_server_are_tried_again(monkeypatch, status, ti
         entry = await ordered(made)
     assert (len(proxy.sent), entry.status) == (times, status)
     assert entry.outcome == ("error" if status == 503 else "example")
+    assert entry.detail == ("answered with 503" if status == 503 else "")
 
 
 @pytest.mark.parametrize("url", ["ftp://a/", "", "http://user@a/", 7, "http://169.254.169.254/"])

@@ -167,10 +167,10 @@ def test_a_mapping_that_asks_for_more_than_conditions_can_is_left_out_and_named(
 )  # fmt: skip
 def test_what_a_response_loses_is_said(response, said):
     mapping = _mapping({}, name="odd") | {"response": {"status": 201, **response}}
-    found = _imported({**mapping, "postServeActions": []})
+    found = _imported({**mapping, "postServeActions": [{"name": "mine", "parameters": {}}]})
 
     assert f"stubs.json: mappings[0] (odd): {said}" in found.left_out
-    assert "stubs.json: mappings[0] (odd): postServeActions is left out" in found.left_out
+    assert "stubs.json: mappings[0] (odd): mine is left out" in found.left_out
     assert found.warnings == ()
 
 
@@ -200,6 +200,43 @@ def test_faults_and_delays_are_those_of_the_stub(response, made):
     (exchange,) = surface["operations"][0]["exchanges"]
     assert {key: exchange[key] for key in ("fault", "delay") if key in exchange} == made
     assert not found.left_out
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda webhook: {"serveEventListeners": [{"name": "webhook", "parameters": webhook}]},
+        lambda webhook: {"postServeActions": [{"name": "webhook", "parameters": webhook}]},
+        lambda webhook: {"postServeActions": {"webhook": webhook}},
+    ],
+)
+async def test_webhooks_are_callbacks(form):
+    webhook = {
+        "method": "PUT",
+        "url": "{{jsonPath originalRequest.body '$.callbackUrl'}}",
+        "headers": {"X-Q": "{{originalRequest.query.q}}"},
+        "body": '{"id": "{{jsonPath originalRequest.body \'$.id\'}}"}',
+        "delay": {"type": "uniform", "lower": 5, "upper": 5},
+    }
+    found = _imported(_mapping({}, **form(webhook)))
+    assert not found.left_out
+    answer = await _answer(
+        _mocks(found), "/orders?q=1", body=b'{"id": "7", "callbackUrl": "http://partner.test/"}'
+    )
+    (make,) = answer.callbacks
+    made = make()
+    assert (made.method, made.url, made.delay_ms) == ("PUT", "http://partner.test/", 5)
+    assert made.headers == {"x-q": "1", "content-type": "application/json"}
+    assert json.loads(made.body) == {"id": "7"}
+
+
+def test_a_webhook_that_cannot_be_sent_is_said():
+    wrong = {"url": "ftp://partner.test/", "base64Body": "aGk="}
+    found = _imported(_mapping({}, serveEventListeners=[{"name": "webhook", "parameters": wrong}]))
+    assert [each.partition("]: ")[2] for each in found.left_out] == [
+        "webhook.base64Body is left out",
+        "a webhook is left out: the url of a callback begins with http:// or https://",
+    ]
 
 
 async def test_responses_have_their_status_headers_bodies_and_templates():
