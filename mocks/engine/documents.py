@@ -43,10 +43,13 @@ class CallDocument(TypedDict):
     outcome: Annotated[str, one_of(CallOutcome)]
     status: Count
     durationMs: Count
+    requestQuery: NotRequired[str]
     requestHeaders: Mapping[str, str]
     requestBody: NotRequired[str]
     stateKey: NotRequired[str]
     stepId: NotRequired[str]
+    tag: NotRequired[str]
+    cut: NotRequired[Annotated[list[str], "parts that are not whole: `query`, `header`, `body`"]]
     nearest: NotRequired[
         Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
     ]
@@ -196,18 +199,19 @@ def call_document(entry: JournalEntry) -> CallDocument:
         "durationMs": round(entry.duration_ms),
         "requestHeaders": dict(entry.request_headers),
     }
-    if entry.operation_id:
-        document["operationId"] = entry.operation_id
-    if entry.matched_example:
-        document["matchedExample"] = entry.matched_example
-    if entry.request_body:
-        document["requestBody"] = entry.request_body
-    if entry.state_key:
-        document["stateKey"] = entry.state_key
-    if entry.step_id:
-        document["stepId"] = entry.step_id
-    if entry.nearest is not None:
-        document["nearest"] = entry.nearest
-    if entry.contract_errors:
-        document["contractErrors"] = list(entry.contract_errors)
+    optional = {
+        "operationId": entry.operation_id,
+        "matchedExample": entry.matched_example,
+        "requestQuery": entry.request_query,
+        "requestBody": entry.request_body,
+        "cut": list(entry.cut),
+        "stateKey": entry.state_key,
+        "stepId": entry.step_id,
+        "tag": entry.tag,
+        "nearest": entry.nearest,
+        "contractErrors": list(entry.contract_errors),
+    }
+    for name, value in optional.items():
+        if value:
+            document[name] = value  # type: ignore[literal-required]
     return document

@@ -58,18 +58,23 @@ class CallNotes:
             duration_ms,
             noted_headers(exchange.headers, exchange.given, self._setup.own_cookies),
             exchange.raw_body[:MAX_BODY_BYTES],
+            _query(exchange, request),
             answer.state_key,
-            self._nearest(exchange, answer, request),
+            answer.nearest or self._nearest(exchange, answer, request),
             answer.contract_errors,
         )
         self._journal.add(exchange.space, note)
+
+    def refusal_of(self, exchange: HttpExchange, error: PlatformError) -> MockAnswer:
+        """Return what the journal and the metrics see of a refusal, with what was nearest."""
+        answer = answer_of(error)
+        answer.nearest = self._nearest(exchange, answer, None)
+        return answer
 
     def _nearest(
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None
     ) -> Mapping[str, Any] | None:
         """Return what an unmatched call was nearest to."""
-        if answer.nearest is not None:
-            return answer.nearest
         target = exchange.operation or exchange.unmatched_of
         if answer.outcome is not CallOutcome.NO_MATCH or target is None or not self._may_compare():
             return None
@@ -90,6 +95,13 @@ class CallNotes:
             self._second, self._compared = second, 0
         self._compared += 1
         return self._compared <= _NEAREST_A_SECOND
+
+
+def _query(exchange: HttpExchange, request: MockRequest | None) -> bytes:
+    """Return the query: that of the original call, where a gateway passes one on."""
+    if request is not None:
+        return request.raw_query.encode("latin-1", "replace")
+    return exchange.scope.get("query_string") or b""
 
 
 def answer_of(error: PlatformError) -> MockAnswer:
