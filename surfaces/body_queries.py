@@ -17,8 +17,8 @@ Syntax = Literal["jsonPath", "xpath"]
 SYNTAXES: Final = ("jsonPath", "xpath")
 MAX_QUERY: Final = 500  # characters
 MAX_XML: Final = 256 * 2**10  # bytes
-MAX_ELEMENTS: Final = 5_000
-MAX_FAR: Final = 6  # steps of an XPath to other places than children
+MAX_DEPTHS: Final = 30_000  # of all elements together: what a step to descendants looks at
+MAX_FAR: Final = 4  # steps of an XPath to other places than children
 MAX_PREDICATES: Final = 8
 MAX_FOUND: Final = 1_000
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -121,16 +121,28 @@ def parse_xml(body: Any) -> etree._Element | None:
         root = etree.fromstring(body, parser)
     except (etree.XMLSyntaxError, ValueError):
         return None
-    if root is None:
+    if root is None or _is_deep(root):
         return None
-    for count, each in enumerate(root.iter()):
-        if count >= MAX_ELEMENTS:
-            return None
+    for each in root.iter():
         if isinstance(each.tag, str):
             each.tag = _local(each.tag)
         for name in [name for name in each.attrib if "{" in cast("str", name)]:
             each.set(_local(cast("str", name)), each.attrib.pop(name))
     return root
+
+
+def _is_deep(root: etree._Element) -> bool:
+    """Return whether steps to descendants would look at too many elements."""
+    depth = looks = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        if event == "end":
+            depth -= 1
+            continue
+        depth += 1
+        looks += depth
+        if looks > MAX_DEPTHS:
+            return True
+    return False
 
 
 def _local(name: str) -> str:

@@ -6,16 +6,15 @@ import os
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote
 
 from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
 from mocks.engine.dispatch import Call, Candidate
-from mocks.engine.graphql import answer_graphql
 from mocks.engine.nearest import nearest_example
 from mocks.engine.soap import find_soap_operation
-from mocks.engine.tables import CompiledOperation, OperationTables
+from mocks.engine.tables import CompiledOperation, OperationTables, graphql_calls
 from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
 from mocks.engine.validation import check_constraints
 from mocks.engine.variants import NotAcceptable, accepted_variant, with_vary
@@ -110,7 +109,8 @@ class Engine:
     ) -> tuple[CompiledOperation, MockAnswer]:
         """Return the operation that a call of an address means, and the answer of it."""
         if operation.protocol == "graphql":
-            return await answer_graphql(operation, request, self.answer)
+            found = await graphql_calls().answer_graphql(operation, request, self.answer)
+            return cast("tuple[CompiledOperation, MockAnswer]", found)
         if operation.protocol == "soap":
             found = find_soap_operation(operation, request)
             if isinstance(found, MockAnswer):

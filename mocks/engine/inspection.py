@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
 from kernel.errors import InvalidInput
-from mocks.engine.graphql import locate_graphql
 from mocks.engine.soap import find_soap_operation
-from mocks.engine.tables import CompiledOperation, CompiledSpace, CompiledSurface
+from mocks.engine.tables import (
+    CompiledOperation,
+    CompiledSpace,
+    CompiledSurface,
+    graphql_calls,
+)
 from mocks.errors import OperationNotFound, SurfaceNotFound
 from mocks.model.calls import MockAnswer, MockRequest
 
@@ -96,7 +100,8 @@ def _meant_operation(
 ) -> tuple[CompiledOperation, MockRequest]:
     """Return the operation of an address that a body means: of GraphQL, of the first root field."""
     if operation.protocol == "graphql":
-        return locate_graphql(operation, request)
+        located = graphql_calls().locate_graphql(operation, request)
+        return cast("tuple[CompiledOperation, MockRequest]", located)
     found = find_soap_operation(operation, request) if operation.protocol == "soap" else operation
     return operation if isinstance(found, MockAnswer) else found, request
 

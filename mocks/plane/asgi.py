@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -102,7 +103,7 @@ class MockPlane:
             await self._ready.send(ready, route, call, given=given, started=started)
         except BodyTooSlow as error:
             exchange = _begin_exchange(call, given, started)
-            _set_route(exchange, route)
+            exchange.set_route(route)
             await self._refuse(exchange, error)
 
     def answer_early(
@@ -121,7 +122,7 @@ class MockPlane:
         if (ready := self._find_ready(route, given, headers, query)) is not None:
             asked = NotedRequest(name, given, headers, body, query, started)
             return self._ready.make(ready, route, asked)
-        if not route.operation.is_quick(has_quick_state=self._has_quick_state):
+        if not self._is_quick(route):
             return None
         call = EarlyCall(name, path, query, headers, body)
         exchange = _begin_exchange(call.arguments, given, started)
@@ -130,17 +131,26 @@ class MockPlane:
     def _find_ready(
         self, route: Route | None, given: Mapping[bytes, bytes], headers: Headers, query: bytes
     ) -> ReadyAnswer | None:
-        """Return the one answer of an operation, if this call gets it."""
+        """Return the one answer of an operation, if this call gets it.
+
+        An operation that cannot be compiled fails again within the fault barrier.
+        """
         if (
             route is None
-            or (ready := self._ready.find(route, given, headers, query)) is None
             or b"traceparent" in given
             or not has_usual_body(given)
             or self._setup.is_draining()
             or not self._access.may_call(route.space.name, given)
         ):
             return None
-        return ready
+        with suppress(Exception):
+            return self._ready.find(route, given, headers, query)
+        return None
+
+    def _is_quick(self, route: Route) -> bool:
+        with suppress(Exception):  # as in _find_ready
+            return route.operation.is_quick(has_quick_state=self._has_quick_state)
+        return False
 
     async def _serve(self, exchange: HttpExchange, route: Route | None) -> None:
         """Answer; an exception becomes a problem document (the fault barrier)."""
@@ -187,7 +197,7 @@ class MockPlane:
         if parts[1] != "mocks" or len(parts) not in _LENGTHS.get(kind, ()):
             raise NothingHere
         exchange.kind = kind
-        if exchange.method == "OPTIONS" and (kind != "rest" or _is_preflight(exchange)):
+        if exchange.method == "OPTIONS" and (kind != "rest" or exchange.is_preflight):
             asked = exchange.given.get(b"access-control-request-headers", b"")
             await exchange.preflight(self._security, asked)
             return
@@ -221,7 +231,7 @@ class MockPlane:
 
     async def _simulate(self, exchange: HttpExchange, route: Route) -> None:
         operation = route.operation
-        _set_route(exchange, route)
+        exchange.set_route(route)
         exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
         request = self._request(exchange, route)
         operation, answer = await self._setup.engine.answer_route(operation, request)
@@ -367,20 +377,10 @@ class MockPlane:
         self._notes.note(exchange, answer, None)
 
 
-def _is_preflight(exchange: HttpExchange) -> bool:
-    """Return whether OPTIONS asks for a page of another origin."""
-    return exchange.has_origin or b"access-control-request-method" in exchange.given
-
-
 def _begin_exchange(
     call: tuple[Scope, Receive, Send], given: Mapping[bytes, bytes], started: float
 ) -> HttpExchange:
     return HttpExchange(*call, started=started, given=given, request_id=request_id_of(given))
-
-
-def _set_route(exchange: HttpExchange, route: Route) -> None:
-    exchange.operation, exchange.below = route.operation, route.below
-    exchange.space, exchange.surface_id = route.space.text, route.operation.surface.surface_id
 
 
 def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> CompiledSurface:

@@ -15,6 +15,7 @@ from mocks.plane.http_requests import RequestHeaders, noted_headers, parse_query
 from mocks.plane.setup import PlaneSetup, Record
 
 _NOT_FOUND, _SERVER_ERROR = 404, 500
+_NO_MATCH: Final = "mock_no_match"
 _NEAREST_A_SECOND: Final = 50  # of all unmatched calls: a flood of them costs no comparison
 _NEAREST_BODY: Final = 64 * 2**10
 
@@ -60,7 +61,7 @@ class CallNotes:
             exchange.raw_body[:MAX_BODY_BYTES],
             _query(exchange, request),
             answer.state_key,
-            answer.nearest or self._nearest(exchange, answer, request),
+            self._nearest(exchange, answer, request),
             answer.contract_errors,
         )
         self._journal.add(exchange.space, note)
@@ -75,6 +76,8 @@ class CallNotes:
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None
     ) -> Mapping[str, Any] | None:
         """Return what an unmatched call was nearest to."""
+        if answer.nearest is not None or answer.error_code == _NO_MATCH:
+            return answer.nearest  # the engine has looked, unless the caller asked for another one
         target = exchange.operation or exchange.unmatched_of
         if answer.outcome is not CallOutcome.NO_MATCH or target is None or not self._may_compare():
             return None

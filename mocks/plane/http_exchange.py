@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from kernel import telemetry
@@ -12,6 +12,9 @@ from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
 from mocks.plane import http_responses
 from mocks.plane.http_requests import BodyTooSlow, Receive, Scope, Send
 from mocks.plane.http_responses import CORS_ANSWER, Headers
+
+if TYPE_CHECKING:
+    from mocks.plane.known_routes import Route
 
 _SERVER_ERROR = 500
 
@@ -59,6 +62,15 @@ class HttpExchange:
         self.raw_body = b""
         self.below = ""
         self.unmatched_of: Any = None
+
+    def set_route(self, route: Route) -> None:
+        self.operation, self.below = route.operation, route.below
+        self.space, self.surface_id = route.space.text, route.operation.surface.surface_id
+
+    @property
+    def is_preflight(self) -> bool:
+        """Return whether OPTIONS asks for a page of another origin."""
+        return self.has_origin or b"access-control-request-method" in self.given
 
     async def reply(
         self, status: int, headers: Headers, body: bytes, *, ends: bool = False

@@ -60,11 +60,13 @@ class TextStyle:
     def read(self, name: str, fields: Fields, shape: Shape) -> Any:
         """Return the value of a parameter in a query, form, or the cookies, or ABSENT."""
         if self.name == "deepObject":
-            return self._deep_object(name, fields, shape)
+            found = self._deep_object(name, fields, shape)
+            is_text = found is ABSENT and name in fields and shape.types - {"object", "array"}
+            return self._text(fields[name][0], shape) if is_text else found
         if "object" in shape.types and self.explode and name not in fields:
-            found = {each: self._text(fields[each][0], below)
-                     for each, below in shape.properties.items() if each in fields}  # fmt: skip
-            return found or ABSENT
+            spread = {each: self._text(fields[each][0], below)
+                      for each, below in shape.properties.items() if each in fields}  # fmt: skip
+            return spread or ABSENT
         texts = fields.get(name)
         if texts is None:
             return ABSENT

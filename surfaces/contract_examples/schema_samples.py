@@ -187,11 +187,16 @@ class SchemaSampler:
             if name not in made and name not in flat.properties:
                 made[name] = self._value(flat.additional or [_ANYTHING], depth + 1)
         self._fill(made, flat, depth)
-        for name, value in flat.discriminator.items():
-            is_allowed = not flat.is_closed or name in flat.properties
-            if is_allowed and not (name in made and self._is_fixed(flat, name)):
-                made[name] = value
+        self._discriminate(made, flat, depth)
         return made
+
+    def _discriminate(self, made: dict[str, object], flat: Flat, depth: int) -> None:
+        """Add the discriminators, which a lean object may lack."""
+        for name, value in flat.discriminator.items():
+            if self._is_fixed(flat, name):
+                made.setdefault(name, self._value(flat.properties[name], depth + 1))
+            elif not flat.is_closed or name in flat.properties:
+                made[name] = value
 
     def _fill(self, made: dict[str, object], flat: Flat, depth: int) -> None:
         """Add members that no property names: one to show a map, or as many as there must be."""

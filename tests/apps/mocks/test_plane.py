@@ -361,6 +361,23 @@ async def test_an_answer_without_a_body_has_no_length(mocks: Planes) -> None:
     assert "content-type" not in answer.headers
 
 
+async def test_an_operation_that_cannot_be_compiled_is_an_internal_error(
+    mocks: Planes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its answer is looked for before the fault barrier as well."""
+
+    def break_down(*_arguments: object) -> None:
+        raise ZeroDivisionError("hunter2")
+
+    await mocks.ask("GET", f"{REST}/orders/1")  # makes the surface known
+    monkeypatch.setattr("mocks.engine.tables.Candidates", break_down)
+    answer = await mocks.ask("GET", f"{REST}/orders")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "hunter2" not in answer.text
+    assert answer.headers["x-request-id"] in caplog.text
+
+
 async def test_a_fault_is_an_internal_error_that_tells_nothing(
     mocks: Planes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -574,6 +591,7 @@ async def test_what_nothing_suits_and_what_is_not_there_are_problems(docs: Plane
         missing = await docs.ask("GET", f"{DOCS}/docs/7?__code=500")
         assert (missing.status_code, missing.json()["code"]) == (404, "mock_no_match")
         assert missing.json()["detail"].endswith("there is 200, 404")
+        assert docs.journal.newest("orders")[0].nearest is None  # the call suits all conditions
 
 
 async def test_prefer_and_the_query_choose_after_a_ready_answer(docs: Planes) -> None:

@@ -113,11 +113,19 @@ async def test_xpath_looks_into_xml_whatever_its_namespaces(xpath, operator, hol
     "body",
     [
         b"", b"{}", b"<a", b"<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", b"\xff<a/>",
-        b"<a>" * 50_000, b"<a>" + b"<b/>" * 6_000 + b"</a>", b'<a b="1" x:b="2"/>',
+        b"<a>" * 50_000, b"<a>" + b"<b/>" * 20_000 + b"</a>", b'<a b="1" x:b="2"/>',
     ],
 )  # fmt: skip
 async def test_what_is_no_harmless_xml_has_nothing(body):
     assert await chosen("{from: body, xpath: '//*', absent: true}", body=body)
+
+
+async def test_xml_whose_elements_lie_deep_is_not_looked_through() -> None:
+    """Each step to descendants looks at all of them from each: 3 s for this document."""
+    leaves = b"<b/>" * 4_500
+    assert await chosen("{from: body, xpath: '//b', absent: false}", body=b"<r>%b</r>" % leaves)
+    deep = b"<a>" * 200 + leaves + b"</a>" * 200
+    assert await chosen("{from: body, xpath: '//b', absent: true}", body=deep)
 
 
 A, B, C = (f"{{from: query, param: {name}, value: 1}}" for name in "abc")

@@ -112,6 +112,12 @@ FORM_LIST = {"style": "form", "explode": False}
         ),
         (INTEGERS, {"style": "deepObject"}, ["p[0]=1&p[1]=2", "p[]=1&p[]=2"], ["p[0]=x", "p[]=x"]),
         (
+            {"anyOf": [{"type": "string", "enum": ["now"]}, COLOR]},
+            {"style": "deepObject"},
+            ["p=now", "p[R]=1"],
+            ["p=later", "p[R]=x"],
+        ),
+        (
             {"type": "object", "properties": {"a": COLOR, "n": INTEGERS}},
             {"style": "deepObject"},
             ["p[a][R]=1", "p[n]=1&p[n]=2", "p[n][]=1", "p[n][0]=1"],

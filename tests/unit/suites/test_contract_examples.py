@@ -374,6 +374,25 @@ def test_the_discriminator_of_an_alternative_is_its_name():
     assert value == {"kind": "cat", "lives": 1}
 
 
+def test_a_deep_sample_has_the_discriminator_of_its_alternative():
+    """Without it, it suits the other alternative, too."""
+    track, episode = (
+        {"type": "object", "properties": {"id": {"type": "string"}, "type": {"enum": [name]}}}
+        for name in ("track", "episode")
+    )
+    item = {"oneOf": [{"$ref": "#/s/Track"}, {"$ref": "#/s/Episode"}],
+            "discriminator": {"propertyName": "type"}}  # fmt: skip
+    deep = item
+    for _ in range(4):
+        deep = {"type": "object", "properties": {"below": deep}}
+    document = {**deep, "s": {"Track": track, "Episode": episode}}
+    documents = JsonDocuments({"api/x.json": json.dumps(document).encode()})
+    value = SchemaSampler(documents).value(Located(document, "api/x.json"))
+    for _ in range(4):
+        value = value["below"]
+    assert value == {"type": "track"}
+
+
 _LEAVES = st.one_of(
     st.just({"type": "string"}),
     st.builds(lambda n: {"type": "string", "minLength": n}, st.integers(0, 20)),
