@@ -47,10 +47,13 @@ class CallDocument(TypedDict):
     outcome: Annotated[str, one_of(CallOutcome)]
     status: Count
     durationMs: Count
+    requestQuery: NotRequired[str]
     requestHeaders: Mapping[str, str]
     requestBody: NotRequired[str]
     stateKey: NotRequired[str]
     stepId: NotRequired[str]
+    tag: NotRequired[str]
+    cut: NotRequired[Annotated[list[str], "parts that are not whole: `query`, `header`, `body`"]]
     nearest: NotRequired[
         Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
     ]
@@ -226,9 +229,12 @@ def call_document(entry: JournalEntry) -> CallDocument:
     optional = {
         "operationId": entry.operation_id,
         "matchedExample": entry.matched_example,
+        "requestQuery": entry.request_query,
         "requestBody": entry.request_body,
+        "cut": list(entry.cut),
         "stateKey": entry.state_key,
         "stepId": entry.step_id,
+        "tag": entry.tag,
         "nearest": entry.nearest,
         "contractErrors": list(entry.contract_errors),
         "fault": entry.fault,

@@ -135,6 +135,11 @@ class CompiledSurface:
         """
         return self._named.get((adapter, text.removeprefix("/") if adapter == "grpc" else text))
 
+    def find_any(self, text: str) -> CompiledOperation | None:
+        """Return the operation by its id, otherwise by a name that one of an adapter has."""
+        named = (self.find(text, adapter) for adapter in ("rest", "grpc", "async"))
+        return self.operations.get(text) or next((each for each in named if each), None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationTables:

@@ -189,7 +189,8 @@ class MockAnswer:
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of a call, in memory and, as JSON, in Redis.
 
-    Credentials are redacted and the body is cut before it is made.
+    Credentials are redacted and the body is cut before it is made. `cut` names the parts that are
+    not whole: `query`, `header`, `body`.
     """
 
     id: str
@@ -202,10 +203,13 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     outcome: CallOutcome
     status: int
     duration_ms: float
+    request_query: str = ""
     request_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     request_body: str = ""
     state_key: str = ""
     step_id: str = ""
+    tag: str = ""
+    cut: tuple[str, ...] = ()
     nearest: Mapping[str, Any] | None = None  # of an unmatched call: example and difference
     contract_errors: tuple[FieldErrorDocument, ...] = ()
     fault: str = ""

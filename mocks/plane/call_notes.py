@@ -61,6 +61,7 @@ class CallNotes:
             duration_ms,
             noted_headers(exchange.headers, exchange.given, self._setup.own_cookies),
             exchange.raw_body[:MAX_BODY_BYTES],
+            _query(exchange, request),
             answer.state_key,
             self._nearest(exchange, answer, request),
             answer.contract_errors,
@@ -69,6 +70,12 @@ class CallNotes:
         self._journal.add(exchange.space, note)
         if answer.callbacks:
             self._callbacks.start(exchange, answer)
+
+    def refusal_of(self, exchange: HttpExchange, error: PlatformError) -> MockAnswer:
+        """Return what the journal and the metrics see of a refusal, with what was nearest."""
+        answer = answer_of(error)
+        answer.nearest = self._nearest(exchange, answer, None)
+        return answer
 
     def _nearest(
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None
@@ -96,6 +103,13 @@ class CallNotes:
             self._second, self._compared = second, 0
         self._compared += 1
         return self._compared <= _NEAREST_A_SECOND
+
+
+def _query(exchange: HttpExchange, request: MockRequest | None) -> bytes:
+    """Return the query: that of the original call, where a gateway passes one on."""
+    if request is not None:
+        return request.raw_query.encode("latin-1", "replace")
+    return exchange.scope.get("query_string") or b""
 
 
 def answer_of(error: PlatformError) -> MockAnswer:

@@ -12,6 +12,7 @@ import msgspec
 
 from kernel.errors import PlatformError
 from kernel.problems import problem_document, problem_headers
+from mocks.journal.entries import nearest_for_caller
 from mocks.model.calls import MockAnswer
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ def contract_header(errors: Sequence[Mapping[str, Any]]) -> tuple[bytes, bytes]:
     first = f"{errors[0]['pointer']}: {errors[0]['detail']}"[:_LONGEST_NAME]
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     return b"x-partita-mock-contract", wire_value(f"invalid; {first}{more}")
+
+
+def nearest_member(answer: MockAnswer) -> dict[str, Any]:
+    """Return the member of a problem that says what an unmatched call was nearest to, if known."""
+    return {} if answer.nearest is None else {"nearest": nearest_for_caller(answer.nearest)}
 
 
 def _examples_own(

@@ -63,6 +63,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
         choices=[*map(str, CallOutcome)],
         help="only calls that ended so",
     )
+    journal.add_argument("--tag", default="", help="only with this X-Partita-Mock-Tag")
     reset = command.add_verb(verbs, "reset", reset_space, "remove records and counters of a space")
     add_space(reset)
     reset.add_argument("--surface", default="", help="only those of this API surface")
@@ -125,6 +126,7 @@ def show_journal(options: CommandOptions) -> int:
         "surfaceId": options["surface"],
         "operationId": options["operation"],
         "outcome": options["outcome"],
+        "tag": options["tag"],
         "limit": _PAGE,
     }
     found = [call for page in _pages(server, "journal", query) for call in page["entries"]]
