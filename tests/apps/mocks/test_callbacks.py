@@ -119,7 +119,7 @@ async def test_private_networks_are_reached_where_they_are_allowed():
 
 
 async def test_a_callback_waits_for_its_delay_and_the_answer_does_not():
-    late = ORDER + "        delay: {uniform: [200ms, 300ms]}\n"
+    late = ORDER + "        delay: 1s\n"
     proxy = ProxyAnswers()
     async with planes(source(late), proxy=proxy) as made:
         await made.ask("POST", "/mocks/rest/orders/orders/orders", json=ASKED)
