@@ -21,6 +21,11 @@ class MockFault:
     chunks: int = 0
     over_ms: int = 0
 
+    @property
+    def shows_answer(self) -> bool:
+        """Return whether a client sees something of the answer."""
+        return self.kind in ("half", "dribble")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:

@@ -20,6 +20,7 @@ from mocks.plane.setup import PlaneSetup
 
 logger: Final = logging.getLogger("partita.mocks")
 MAX_WAITING: Final = 200  # of a plane, for their delay or an answer
+AT_ONCE: Final = 16  # of a plane: the rest of what the guard sends at once is for fallbacks
 RETRIES_AFTER_S: Final = (0.5, 2.0)
 _SERVER_ERROR: Final = 500
 _LONGEST_URL: Final = 2_048
@@ -31,6 +32,7 @@ class CallbackSender:
         self._proxy = setup.engine.proxy
         self._journal = setup.journal
         self._waiting: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     def start(self, exchange: HttpExchange, answer: MockAnswer) -> None:
         """Send the callbacks of an answer; return at once. Called on the event loop."""
@@ -50,7 +52,8 @@ class CallbackSender:
             await asyncio.sleep(sending.request.delay_ms / 1000)
             sending.started = time.monotonic()
             for wait_s in (*RETRIES_AFTER_S, None):
-                sending.status, sending.detail = await self._send_once(sending)
+                async with self._places:
+                    sending.status, sending.detail = await self._send_once(sending)
                 if 0 < sending.status < _SERVER_ERROR:
                     break
                 sending.detail = sending.detail or f"answered with {sending.status}"

@@ -119,7 +119,7 @@ async def test_private_networks_are_reached_where_they_are_allowed():
 
 
 async def test_a_callback_waits_for_its_delay_and_the_answer_does_not():
-    late = ORDER + "        delay: {uniform: [200ms, 300ms]}\n"
+    late = ORDER + "        delay: 1s\n"
     proxy = ProxyAnswers()
     async with planes(source(late), proxy=proxy) as made:
         await made.ask("POST", "/mocks/rest/orders/orders/orders", json=ASKED)
@@ -167,6 +167,36 @@ async def test_too_many_that_wait_are_told(monkeypatch):
     async with planes(source(), proxy=ProxyAnswers()) as made:
         entry = await ordered(made)
     assert entry.detail == "not sent: 0 callbacks wait already"
+
+
+class _SlowProxy:
+    """Counts what is sent at once, until it may answer."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.at_once = self.most = 0
+
+    async def forward(self, _url: str, **_call: Any) -> ProxyAnswer:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await self.may_answer.wait()
+        self.at_once -= 1
+        return ProxyAnswer(status=204, media_type="", headers=(), body=b"")
+
+
+async def test_callbacks_leave_places_to_fallbacks():
+    proxy = _SlowProxy()
+    async with planes(source(), proxy=proxy) as made:
+        for _ in range(callbacks.AT_ONCE + 4):
+            await made.ask("POST", "/mocks/rest/orders/orders/orders", json=ASKED)
+        async with asyncio.timeout(10):
+            while proxy.most < callbacks.AT_ONCE:  # noqa: ASYNC110 - a fake has no event
+                await asyncio.sleep(0.01)
+        proxy.may_answer.set()
+        async with asyncio.timeout(10):
+            while len(made.journal.newest("orders")) < 2 * (callbacks.AT_ONCE + 4):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert proxy.most == callbacks.AT_ONCE
 
 
 async def test_mocks_that_call_each_other_end():
