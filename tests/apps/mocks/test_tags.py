@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -139,7 +140,7 @@ async def test_a_flood_of_stray_calls_costs_no_comparison():
 def test_what_the_caller_gets_is_bounded():
     condition = {"from": "query", "param": "q", "expected": "x" * 900, "actual": "y" * 900}
 
-    shown = nearest_for_caller({"example": "one", "conditions": [condition] * 50})
+    shown: Any = nearest_for_caller({"example": "one", "conditions": [condition] * 50})
 
     assert len(shown["conditions"]) == 10
     assert {len(each["actual"]) for each in shown["conditions"]} == {200}
