@@ -11,13 +11,13 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 
 from kernel import clock
 from kernel.errors import FieldError, InvalidInput
-from kernel.wire_types import Count
+from kernel.wire_types import Count, Instant, keywords
 from mocks.engine.call_filters import CallComparison, CallFilter, describe_call, path_names
 from mocks.engine.documents import CallDocument, call_document
 from mocks.journal.entries import MAX_ENTRIES, TAG, is_secret
@@ -62,14 +62,14 @@ class VerifyInput(
     example: str = ""
     outcome: CallOutcome | None = None
     valid: bool | None = None
-    tag: str = ""
+    tag: Annotated[str, keywords(pattern=f"^({TAG.pattern})?$")] = ""
     unmatched: bool = False
-    since: str = ""
+    since: Instant = ""
     when: list[dict[str, object]] = []
     count: Count | None = None
     at_least: Count | None = None
     at_most: Count | None = None
-    limit: Count = 50
+    limit: Annotated[int, keywords(minimum=0, maximum=MAX_CALLS)] = 50
 
 
 _WIRE: Final = dict(
