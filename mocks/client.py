@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypedDict, Unpack
+from typing import Any, Final, Literal, NotRequired, TypedDict, Unpack
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
@@ -24,7 +24,9 @@ TAG_HEADER: Final = "X-Partita-Mock-Tag"
 TIMEOUT_S: Final = 30.0
 _PAGE: Final = "200"
 _PLACES: Final[tuple[Literal["query", "header", "body"], ...]] = ("query", "header", "body")
-Condition = Mapping[str, Any]  # as in example files: {"from": "query", "param": "q", "value": "x"}
+Condition = Mapping[
+    str, object
+]  # as in example files: {"from": "query", "param": "q", "value": "x"}
 
 
 class Which(TypedDict, total=False):
@@ -52,6 +54,47 @@ _WIRE: Final = {
 }  # fmt: skip
 
 
+class KeptCall(TypedDict):
+    """A call as the journal has it, without credentials; `nearest` says why nothing answered it."""
+
+    id: str
+    time: str
+    method: str
+    path: str
+    surfaceId: str
+    operationId: NotRequired[str]
+    matchedExample: NotRequired[str]
+    outcome: str
+    status: int
+    durationMs: int
+    requestQuery: NotRequired[str]
+    requestHeaders: dict[str, str]
+    requestBody: NotRequired[str]
+    cut: NotRequired[list[str]]
+    stateKey: NotRequired[str]
+    stepId: NotRequired[str]
+    tag: NotRequired[str]
+    nearest: NotRequired[Mapping[str, Any]]
+    contractErrors: NotRequired[list[Mapping[str, Any]]]
+
+
+class NearMiss(TypedDict):
+    """Another call, and how it differs from those that were meant."""
+
+    call: KeptCall
+    differences: list[str]
+
+
+class VerifyAnswer(TypedDict):
+    """What verify answers; `nearest` is another call, where there are too few."""
+
+    count: int
+    verified: bool
+    detail: str
+    calls: list[KeptCall]
+    nearest: NotRequired[NearMiss]
+
+
 class MockError(Exception):
     """Partita refuses a question, or does not answer; `problem` is its problem document."""
 
@@ -63,9 +106,9 @@ class MockError(Exception):
 class UnexpectedCalls(AssertionError):
     """Other calls came than a test expects; `answer` is what verify answers."""
 
-    def __init__(self, answer: Mapping[str, Any]) -> None:
+    def __init__(self, answer: VerifyAnswer) -> None:
         super().__init__(answer["detail"])
-        self.answer = dict(answer)
+        self.answer = answer
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -105,7 +148,7 @@ class MockClient:
     def verify(
         self, method: str = "", path: str = "", *, count: int | None = None,
         at_least: int | None = None, at_most: int | None = None, **which: Unpack[Which],
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> VerifyAnswer:  # fmt: skip
         """Raise UnexpectedCalls unless so many such calls came; without a number, at least one.
 
         `which` is as for `calls`. Return `{count, verified, detail, calls}`.
@@ -124,14 +167,14 @@ class MockClient:
 
     def calls(
         self, method: str = "", path: str = "", *, limit: int = 50, **which: Unpack[Which]
-    ) -> list[dict[str, Any]]:
+    ) -> list[KeptCall]:
         """Return the newest such calls as the journal has them, newest first.
 
         A `{x}` of `path` is any one segment; `which` has what else they have in common.
         """
         return list(self._ask(method, path, {"limit": limit}, which)["calls"])
 
-    def unmatched(self, *, limit: int = 50) -> list[dict[str, Any]]:
+    def unmatched_calls(self, *, limit: int = 50) -> list[KeptCall]:
         """Return the newest calls that nothing answered; `nearest` of each says why."""
         return list(self._ask("", "", {"limit": limit, "unmatched": True}, {})["calls"])
 
@@ -155,7 +198,7 @@ class MockClient:
             records += page["records"]
         return {each["key"]: each["fields"] for each in records}
 
-    def _ask(self, method: str, path: str, how: Mapping[str, Any], which: Which) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, how: Mapping[str, object], which: Which) -> VerifyAnswer:
         given: Mapping[str, object] = which
         if unknown := given.keys() - Which.__annotations__.keys():
             known = ", ".join(sorted(Which.__annotations__))
@@ -170,12 +213,13 @@ class MockClient:
             **{wire: given[name] for name, wire in _WIRE.items() if name in given},
             "when": [*which.get("when", ()), *equal],
         }  # fmt: skip
-        return self._send("POST", "verify", body=question)
+        answer: VerifyAnswer = self._send("POST", "verify", body=question)
+        return answer
 
     def _send(
         self, method: str, what: str, query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+        body: Mapping[str, object] | None = None,
+    ) -> Any:  # fmt: skip
         text = urlencode({name: value for name, value in (query or {}).items() if value})
         request = Request(  # noqa: S310 - http or https, as checked above
             f"{self._url}{what}{'?' if text else ''}{text}",
@@ -189,7 +233,7 @@ class MockClient:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return dict(json.load(answer))
+                return json.load(answer)
         except HTTPError as error:
             raise _problem_of(error) from None
         except (URLError, OSError, ValueError) as error:

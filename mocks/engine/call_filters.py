@@ -31,7 +31,7 @@ _NO_STATE: Final[Mapping[str, str]] = {}
 _Place = Callable[[MockRequest, Mapping[str, str]], Sequence[str]]
 
 
-class Comparison(NamedTuple):
+class CallComparison(NamedTuple):
     """How a call differs from a filter, and what cannot be said of it."""
 
     differences: tuple[str, ...] = ()
@@ -77,18 +77,18 @@ class CallFilter:
         """Return whether a mock got the call; what it sent itself counts if that is asked for."""
         return entry.method != CALLBACK or self.method == CALLBACK
 
-    def compare(self, entry: JournalEntry) -> Comparison:
+    def compare(self, entry: JournalEntry) -> CallComparison:
         """Return how a call differs; of alternative conditions, those that differ least."""
         params = _path_params(self.path, entry)
         differences = (*self._differences(entry), *_path_differences(self.path, params, entry))
         if not self.when:
-            return Comparison(differences)
+            return CallComparison(differences)
         request = _request_of(entry, params or {})
         compared = [
             _compare_conditions(each, request, entry) for each in alternatives_of(self.when)
         ]
         nearest = min(compared, key=lambda each: (len(each.differences), len(each.unknown)))
-        return Comparison(differences + nearest.differences, nearest.unknown)
+        return CallComparison(differences + nearest.differences, nearest.unknown)
 
     def _differences(self, entry: JournalEntry) -> list[str]:
         operation, answer = _quote(entry.operation_id), answer_words(entry)
@@ -195,7 +195,7 @@ def _request_of(entry: JournalEntry, params: Mapping[str, str]) -> MockRequest:
 
 def _compare_conditions(
     conditions: Sequence[Condition], request: MockRequest, entry: JournalEntry
-) -> Comparison:
+) -> CallComparison:
     differences, unknown = [], []
     for each in conditions:
         place, suits = _compile(each)
@@ -204,7 +204,7 @@ def _compare_conditions(
             unknown.append(reason)
         elif not suits(texts):
             differences.append(_condition_difference(each, texts))
-    return Comparison(tuple(differences), tuple(unknown))
+    return CallComparison(tuple(differences), tuple(unknown))
 
 
 @lru_cache(maxsize=1_000)

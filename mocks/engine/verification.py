@@ -11,14 +11,14 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 
 from kernel import clock
 from kernel.errors import FieldError, InvalidInput
-from kernel.wire_types import Count
-from mocks.engine.call_filters import CallFilter, Comparison, describe_call, path_names
+from kernel.wire_types import Count, Instant, keywords
+from mocks.engine.call_filters import CallComparison, CallFilter, describe_call, path_names
 from mocks.engine.documents import CallDocument, call_document
 from mocks.journal.entries import MAX_ENTRIES, TAG, is_secret
 from mocks.model.calls import CallOutcome, JournalEntry
@@ -62,14 +62,14 @@ class VerifyInput(
     example: str = ""
     outcome: CallOutcome | None = None
     valid: bool | None = None
-    tag: str = ""
+    tag: Annotated[str, keywords(pattern=f"^({TAG.pattern})?$")] = ""
     unmatched: bool = False
-    since: str = ""
-    when: list[dict[str, Any]] = []
+    since: Instant = ""
+    when: list[dict[str, object]] = []
     count: Count | None = None
     at_least: Count | None = None
     at_most: Count | None = None
-    limit: Count = 50
+    limit: Annotated[int, keywords(minimum=0, maximum=MAX_CALLS)] = 50
 
 
 _WIRE: Final = dict(
@@ -193,9 +193,9 @@ def verify(asked: Question, entries: Sequence[JournalEntry], *, gap: str = "") -
 
 def _failure(
     asked: Question, found: Sequence[JournalEntry],
-    nearest: tuple[JournalEntry, Comparison] | None, why_open: str,
+    nearest: tuple[JournalEntry, CallComparison] | None, why_open: str,
 ) -> str:  # fmt: skip
-    text = f"expected {_wanted(asked.least, asked.most)} of {asked.filter.words()}"
+    text = f"expected {_number_words(asked.least, asked.most)} of {asked.filter.words()}"
     text += f", found {len(found)}"
     if why_open:
         text += f", which cannot be decided: {why_open}"
@@ -218,7 +218,7 @@ def _verdict(asked: Question, low: int, high: float) -> bool | None:
 
 def _compare(
     wanted: CallFilter, entries: Sequence[JournalEntry]
-) -> list[tuple[JournalEntry, Comparison]]:
+) -> list[tuple[JournalEntry, CallComparison]]:
     until = time.monotonic() + BUSY_S
     compared = []
     for entry in filter(wanted.concerns, entries):
@@ -228,11 +228,11 @@ def _compare(
     return compared
 
 
-def _distance(compared: tuple[JournalEntry, Comparison]) -> tuple[int, int]:
+def _distance(compared: tuple[JournalEntry, CallComparison]) -> tuple[int, int]:
     return len(compared[1].differences), len(compared[1].unknown)
 
 
-def _why_open(open_calls: Sequence[Comparison], gap: str) -> str:
+def _why_open(open_calls: Sequence[CallComparison], gap: str) -> str:
     if gap or not open_calls:
         return gap
     more = f" (and {len(open_calls) - 1} more calls)" if len(open_calls) > 1 else ""
@@ -329,7 +329,7 @@ def _calls(number: int) -> str:
     return "1 call" if number == 1 else f"{number} calls"
 
 
-def _wanted(least: int, most: int | None) -> str:
+def _number_words(least: int, most: int | None) -> str:
     if most is None:
         return f"at least {_calls(least)}"
     if least == most:

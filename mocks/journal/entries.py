@@ -139,7 +139,7 @@ def _mask_nearest(nearest: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
     return shown
 
 
-def nearest_for_caller(nearest: Mapping[str, Any]) -> dict[str, Any]:
+def nearest_for_caller(nearest: Mapping[str, Any]) -> dict[str, object]:
     """Return what a call was nearest to, in short and for anybody: no credential, no state."""
     shown = dict(nearest)
     if "conditions" in shown:
@@ -148,7 +148,7 @@ def nearest_for_caller(nearest: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _condition_for_caller(condition: Mapping[str, Any]) -> dict[str, Any]:
+def _condition_for_caller(condition: Mapping[str, Any]) -> dict[str, object]:
     source = condition["from"]
     shown = {name: each[:MAX_SHOWN] if isinstance(each, str) else each
              for name, each in condition.items()}  # fmt: skip

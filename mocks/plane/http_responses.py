@@ -129,7 +129,7 @@ def contract_header(errors: Sequence[Mapping[str, Any]]) -> tuple[bytes, bytes]:
     return b"x-partita-mock-contract", wire_value(f"invalid; {first}{more}")
 
 
-def nearest_member(answer: MockAnswer) -> dict[str, Any]:
+def nearest_member(answer: MockAnswer) -> dict[str, object]:
     """Return the member of a problem that says what an unmatched call was nearest to, if known."""
     return {} if answer.nearest is None else {"nearest": nearest_for_caller(answer.nearest)}
 

@@ -103,7 +103,7 @@ def test_unmatched_calls_say_what_was_nearest(served: str):
     with pytest.raises(OSError, match="404"):
         urlopen(Request(f"{served}/mocks/rest/shop/pets/pts", headers=mocks.headers), timeout=20)
 
-    [call_] = mocks.unmatched()
+    [call_] = mocks.unmatched_calls()
     assert call_["nearest"]["path"] == "/pets"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from mocks.engine.documents import call_document
 from mocks.journal.entries import decode_entry, encode_entry, nearest_for_caller
 from mocks.journal.memory import MemoryJournal
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
+from tests.support.mocks import ProxyAnswers
 
 TAG = "x-partita-mock-tag"
 SEEN = """
@@ -53,6 +55,19 @@ async def test_a_tag_is_in_the_journal_and_changes_no_answer():
         entry = made.journal.newest("orders")[0]
         assert call_document(entry)["tag"] == "t/2"
         assert decode_entry(encode_entry(entry)).tag == "t/2"
+
+
+async def test_a_proxy_does_not_get_the_tag():
+    proxy = ProxyAnswers()
+    passed = "spec: {fallback: {mode: proxy, proxyUrl: 'http://other.test/'}}\nexamples: {}"
+    async with planes(source(listOrders=passed), proxy=proxy) as made:
+        headers = {TAG: "t", "x-own": "1"}
+        await made.ask("GET", "/mocks/rest/orders/orders/orders", headers=headers)
+
+        assert tags(made) == ["t"]
+        [sent] = proxy.sent
+        assert sent["headers"]["x-own"] == "1"
+        assert TAG not in sent["headers"]
 
 
 @pytest.mark.parametrize("tag", ["no tag", "a" * 129, "a,b", ""])
@@ -139,7 +154,7 @@ async def test_a_flood_of_stray_calls_costs_no_comparison():
 def test_what_the_caller_gets_is_bounded():
     condition = {"from": "query", "param": "q", "expected": "x" * 900, "actual": "y" * 900}
 
-    shown = nearest_for_caller({"example": "one", "conditions": [condition] * 50})
+    shown: Any = nearest_for_caller({"example": "one", "conditions": [condition] * 50})
 
     assert len(shown["conditions"]) == 10
     assert {len(each["actual"]) for each in shown["conditions"]} == {200}

@@ -236,6 +236,7 @@ def test_verify_finds_no_space_as_the_other_verbs_do(shell: Shell):
 
 def test_the_journal_of_a_tag(shell: Shell, served: MemoryParts):
     for tag in ("a", "b"):
-        served.note(SHARED, tag=tag)
+        served.note(SHARED, tag=tag, request_query="q=ea")
 
+    assert "/goods?q=ea  200" in shell.run("journal", "shop", "--tag", "a")
     assert [each["tag"] for each in shell.json("journal", "shop", "--tag", "b")["entries"]] == ["b"]

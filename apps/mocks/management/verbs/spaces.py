@@ -197,7 +197,7 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         call["time"][11:23],
         call["method"],
-        call["path"],
+        f"{call['path']}?{query}" if (query := call.get("requestQuery")) else call["path"],
         str(call["status"]),
         call["outcome"],
         call.get("matchedExample", ""),

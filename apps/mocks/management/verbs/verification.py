@@ -69,7 +69,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 def verify_calls(options: CommandOptions) -> int:
     names = [each[0] for each in (*_TEXTS.values(), *_COUNTS.values())]
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         **{name: value for name, value in space_query(options).items() if value},
         **{name: options[name] for name in (*names, "outcome", "unmatched", "when")},
     }
@@ -88,7 +88,7 @@ def verify_calls(options: CommandOptions) -> int:
     return ExitCode.OK if answer["verified"] else ExitCode.ERROR
 
 
-def condition_of(text: str) -> dict[str, Any]:
+def condition_of(text: str) -> dict[str, object]:
     """Return the condition that a word of the command line says."""
     if text.startswith("{"):
         try:
