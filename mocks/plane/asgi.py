@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("partita.mocks")
 PREFIXES: Final = ("/mocks/", "/internal/mock-data/")
 REST: Final = b"/mocks/rest/"
+CallParts = tuple[Headers, bytes, bytes | None]  # headers, query, and the body if it is here
 _NO_CONTENT: Final = 204
 _PARTS: Final = 6  # "", mocks, adapter, space, surface, path or operation
 _LENGTHS: Final[Mapping[str, tuple[int, ...]]] = {
@@ -95,7 +96,7 @@ class MockPlane:
         route = self._routes.find(scope["method"], path, started)
         call = (scope, receive, send)
         query = scope.get("query_string", b"")
-        ready = self._find_ready(route, given, scope["headers"], query)
+        ready = self._find_ready(route, given, (scope["headers"], query, None))
         if ready is None or route is None:
             await self._serve(_begin_exchange(call, given, started), route)
             return
@@ -114,12 +115,11 @@ class MockPlane:
             return None
         started = time.monotonic()
         path, _, query = target.partition(b"?")
-        name = method.decode("latin-1")
-        route = self._routes.find(name, path.decode("ascii"), started)
+        route = self._routes.find(name := method.decode("latin-1"), path.decode("ascii"), started)
         given = dict(headers)
         if route is None or b"traceparent" in given:  # a span belongs to a task
             return None
-        if (ready := self._find_ready(route, given, headers, query)) is not None:
+        if (ready := self._find_ready(route, given, (headers, query, body))) is not None:
             asked = NotedRequest(name, given, headers, body, query, started)
             return self._ready.make(ready, route, asked)
         if not self._is_quick(route):
@@ -129,7 +129,7 @@ class MockPlane:
         return call.run(self._serve(exchange, route))
 
     def _find_ready(
-        self, route: Route | None, given: Mapping[bytes, bytes], headers: Headers, query: bytes
+        self, route: Route | None, given: Mapping[bytes, bytes], call: CallParts
     ) -> ReadyAnswer | None:
         """Return the one answer of an operation, if this call gets it.
 
@@ -144,7 +144,7 @@ class MockPlane:
         ):
             return None
         with suppress(Exception):
-            return self._ready.find(route, given, headers, query)
+            return self._ready.find(route, given, *call)
         return None
 
     def _is_quick(self, route: Route) -> bool:

@@ -101,16 +101,27 @@ class ReadyAnswers:
         return made
 
     def find(
-        self, route: Route, given: Mapping[bytes, bytes], headers: Headers, query: bytes
-    ) -> ReadyAnswer | None:
+        self, route: Route, given: Mapping[bytes, bytes], headers: Headers, query: bytes,
+        body: bytes | None,
+    ) -> ReadyAnswer | None:  # fmt: skip
         """Return the ready answer that suits a call, None where the engine has to look.
 
-        `given` has the last value of each of the `headers`.
+        `given` has the last value of each of the `headers`; a `body` of None has not arrived yet.
         """
         ready = self._find_accepted(route.operation, given, headers, query)
-        if ready is None or not self._has_nothing_wrong(ready, route, given, headers, query):
+        if ready is None or ready.checks is None:
+            return ready
+        if body is None and has_body(given):
             return None
-        return ready
+        request = MockRequest(
+            route.operation.operation.method,
+            route.below,
+            headers=RequestHeaders(headers, self._own_cookies),
+            params=route.params,
+            raw_body=body or b"",
+            raw_query=query.decode("latin-1"),
+        )
+        return ready if ready.checks.check(request) is None else None
 
     def _find_accepted(
         self, operation: CompiledOperation, given: Mapping[bytes, bytes], headers: Headers,
@@ -152,24 +163,6 @@ class ReadyAnswers:
             outcome=answer.outcome,
             checks=self._engine.checks_of(operation),
         )
-
-    def _has_nothing_wrong(
-        self, ready: ReadyAnswer, route: Route, given: Mapping[bytes, bytes], headers: Headers,
-        query: bytes,
-    ) -> bool:  # fmt: skip
-        """Return whether a call is checked and right; one with a body is left to the engine."""
-        if ready.checks is None:
-            return True
-        if has_body(given):
-            return False
-        request = MockRequest(
-            route.operation.operation.method,
-            route.below,
-            headers=RequestHeaders(headers, self._own_cookies),
-            params=route.params,
-            raw_query=query.decode("latin-1"),
-        )
-        return ready.checks.check(request) is None
 
     async def send(
         self, ready: ReadyAnswer, route: Route, call: tuple[Scope, Receive, Send], *,

@@ -184,6 +184,24 @@ async def test_the_nearest_file_says_how_calls_are_checked(name: str):
         assert (answer.status_code, HEADER in answer.headers) == (200, False)
 
 
+@pytest.mark.parametrize("mode", ["warn", "enforce"])
+async def test_a_body_that_is_here_is_checked_before_its_ready_answer(mode: str):
+    """Early, a right body gets the ready answer, too; a wrong one goes to the engine."""
+    token = {"Authorization": "Bearer a"}
+    async with planes(_source(), asks_early=True, checks={"validate": mode}) as made:
+        for body in ({"id": 1}, {"id": 2}):
+            right = await _ask(made, "POST", "/items", json=body, headers=token)
+            assert (right.status_code, HEADER in right.headers) == (201, False)
+        assert made.early.answered == 1  # the first call has made the surface known
+        wrong = await _ask(made, "POST", "/items", json={"id": "x"}, headers=token)
+        anonymous = await _ask(made, "POST", "/items", json={"id": 1})
+
+    refused = mode == "enforce"
+    assert (wrong.status_code, HEADER in wrong.headers) == (400 if refused else 201, True)
+    assert (anonymous.status_code, HEADER in anonymous.headers) == (401 if refused else 201, True)
+    assert [each.status for each in made.journal.newest("orders")][2:] == [201, 201]
+
+
 def test_a_mode_that_does_not_exist_is_a_warning_with_what_was_meant():
     files = {
         "metadata.yaml": "mocks: {validate: enforced}",
