@@ -6,6 +6,8 @@ application may call once instead of sending messages. `head` is the status line
 each with its CRLF: names in lower case, Content-Length among them, and checked by the application.
 The server adds its own. False: nothing was sent, so send messages. `["is_body_here"]()` tells
 whether the whole body of the request has arrived, so that nobody has to limit the wait for it.
+`["take_connection"]()` gives the transport to the application, once and before any answer: what
+goes out then, and how the connection ends, is its own affair.
 
 An application with an attribute `answer_early` (an `AnswerEarly`) is asked by the server before
 it makes a request of ASGI, its task and its events: method, target, headers with names in lower

@@ -35,12 +35,13 @@ _BY_STATUS: Final[dict[int, str]] = {
     415: "unsupported_media_type",
     416: "range_not_satisfiable",
     422: "idempotency_key_reused mock_contract_violation",
-    429: "rate_limited account_locked too_many_streams too_many_shells",
+    429: "rate_limited mock_rate_limited account_locked too_many_streams too_many_shells",
     500: "internal_error mock_metadata_invalid mock_script_failed",
     501: "not_available",
     502: "registry_unreachable oidc_provider_error mock_proxy_refused mock_proxy_failed",
     503: "datastore_unavailable backend_unavailable queue_full container_runtime_unavailable "
-    "agent_secret_unset mail_unavailable shutting_down artifact_unavailable",
+    "agent_secret_unset mail_unavailable shutting_down artifact_unavailable "
+    "mock_fault_unavailable",
 }
 PROBLEMS: Final[dict[str, int]] = {
     code: status for status, codes in _BY_STATUS.items() for code in codes.split()

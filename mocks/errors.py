@@ -37,6 +37,12 @@ class OperationNotFound(NotFound):
     code = "operation_not_found"
 
 
+class FaultUnavailable(PlatformError):
+    """A fault of a mock that this adapter or server cannot show."""
+
+    code = "mock_fault_unavailable"
+
+
 class SecretRequired(PlatformError):
     code = "mock_secret_required"
 

@@ -95,6 +95,7 @@ SUMMARIES: Final = {
     "mocks_state": "Show the state of a space",
     "mocks_state_patch": "Change the state of a space",
     "mocks_state_reset": "Reset the state of a space",
+    "mocks_verify": "Say whether a space got the calls that a test expects",
     "platform_settings_get": "Show the settings",
     "platform_settings_replace": "Replace the settings",
     "platform_settings_sync_registry": "Read what a registry offers now",

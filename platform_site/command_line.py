@@ -20,7 +20,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "run": "launch suites, look at runs and their logs, cancel them",
         "suite": "list, check, write, lock and share suites",
         "profile": "list, show and change the profiles of a suite",
-        "mock": "serve a contract as an API; explain, record and reset mocks",
+        "mock": "serve a contract as an API; explain, verify, record and reset mocks",
     },
     "Administration": {
         "settings": "show, change and apply the settings; synchronize registries",

@@ -22,8 +22,9 @@ from typing import (
 )
 
 from kernel.errors import FileWarning
-from kernel.wire_types import Count, one_of
+from kernel.wire_types import Count, Ordinal, one_of
 from readers.archive import content_digest
+from surfaces.behaviors import FaultKind
 from surfaces.body_queries import SYNTAXES
 from surfaces.hydration import surfaces_of
 from surfaces.model import (
@@ -35,6 +36,7 @@ from surfaces.model import (
     Dispatcher,
     Exchange,
     FallbackMode,
+    Mock,
     Operation,
     Surface,
     ValidateMode,
@@ -49,7 +51,7 @@ from surfaces.samples import (
 )
 
 MAX_DOCUMENTS: Final = 6 * 2**20  # bytes of all surfaces of a suite
-_ATTRIBUTES: Final = {"delayMillis": "delay_ms", "parameterConstraints": "constraints"}
+_ATTRIBUTES: Final = {"parameterConstraints": "constraints"}
 _CAPITAL: Final = re.compile("[A-Z]")
 _Source: TypeAlias = Annotated[str, one_of(CONDITION_SOURCES)]
 _From = TypedDict("_From", {"from": _Source})
@@ -122,9 +124,34 @@ class StateDocument(TypedDict):
     transitions: list[TransitionDocument]
 
 
+class FaultDocument(TypedDict):
+    """How an answer is broken on purpose; `chunks` and `overMillis` are those of `dribble`."""
+
+    kind: FaultKind
+    chunks: NotRequired[Count]
+    overMillis: NotRequired[Count]
+
+
+class DelayDocument(TypedDict):
+    """Between which bounds a delay is drawn, with `sigma` lognormal around the median."""
+
+    lowestMillis: Count
+    highestMillis: Count
+    medianMillis: NotRequired[Count]
+    sigma: NotRequired[float]
+
+
+class RateLimitDocument(TypedDict):
+    """At most `calls` within `perMillis`; what comes then is 429."""
+
+    calls: Ordinal
+    perMillis: Ordinal
+
+
 class MockDocument(TypedDict):
     """How an operation is simulated; `problems` are why it would answer 500.
 
+    `delayMillis` is the longest that it may wait; `delay` is there where that is drawn.
     `metadataPath` is missing where the suite has no mock, `validate` where the suite leaves it to
     the installation how calls are checked against their contract.
     """
@@ -132,7 +159,11 @@ class MockDocument(TypedDict):
     adapter: Adapter
     dispatcher: Dispatcher
     dispatcherRules: NotRequired[str]
-    delayMillis: Count
+    delayMillis: Annotated[Count, "the longest that an answer waits"]
+    delay: NotRequired[DelayDocument]
+    fault: NotRequired[FaultDocument]
+    rateLimit: NotRequired[RateLimitDocument]
+    surfaceLimit: NotRequired[RateLimitDocument]
     validate: NotRequired[ValidateMode]
     parameterConstraints: list[ConstraintDocument]
     fallback: NotRequired[FallbackDocument]
@@ -141,6 +172,15 @@ class MockDocument(TypedDict):
     resolverUrl: str
     runtimeUrl: str
     problems: list[str]
+
+
+class CallbackDocument(TypedDict):
+    """A call that follows the answer; all but its method are templates."""
+
+    url: str
+    method: str
+    headers: dict[str, str]
+    body: NotRequired[str]
 
 
 class ExchangeDocument(TypedDict):
@@ -159,6 +199,9 @@ class ExchangeDocument(TypedDict):
     responseHeaders: dict[str, str]
     responseBody: NotRequired[str]
     responseBodyBase64: NotRequired[str]
+    fault: NotRequired[FaultDocument]
+    delay: NotRequired[DelayDocument]
+    callbacks: NotRequired[list[CallbackDocument]]
 
 
 class OperationDocument(TypedDict):
@@ -266,7 +309,7 @@ def _operation(
         "mockUrl": operation.mock_url,
         "curlCommand": operation.curl_command,
         "dispatcher": operation.mock.dispatcher,
-        "mockMetadata": _wire_of(operation.mock, MockDocument),
+        "mockMetadata": _mock_document(operation.mock),
         "exchanges": [
             _exchange(each, Sampler(budget, digest, surface_id, operation.operation_id, each.name))
             for each in operation.exchanges
@@ -281,17 +324,24 @@ def _operation(
     return document
 
 
-def _wire_of(value: Any, kind: Any) -> Any:
+def _mock_document(mock: Mock) -> MockDocument:
+    document: MockDocument = wire_of(mock, MockDocument)
+    if mock.delay.is_fixed:
+        document.pop("delay", None)
+    return document
+
+
+def wire_of(value: Any, kind: Any) -> Any:
     """Return a value of the model in its type on the wire, without what may be missing and is."""
     if is_typeddict(kind):
         return {
-            key: _wire_of(member, type_)
+            key: wire_of(member, type_)
             for key, attribute, type_, is_required in _members_of(kind)
             if (member := getattr(value, attribute)) or is_required
         }
     if get_origin(kind) is list:
         (item,) = get_args(kind)
-        return [_wire_of(each, item) for each in value]
+        return [wire_of(each, item) for each in value]
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -302,6 +352,7 @@ def _members_of(document: type) -> tuple[tuple[str, str, Any, bool], ...]:
     for key, hint in get_type_hints(document, include_extras=True).items():
         is_required = get_origin(hint) is not NotRequired
         attribute = _ATTRIBUTES.get(key) or _CAPITAL.sub(lambda at: f"_{at[0].lower()}", key)
+        attribute = attribute.replace("_millis", "_ms")
         found.append((key, attribute, hint if is_required else get_args(hint)[0], is_required))
     return tuple(sorted(found, key=lambda member: not member[3]))
 
@@ -325,4 +376,10 @@ def _exchange(exchange: Exchange, sampler: Sampler) -> ExchangeDocument:
         document["responseBody"] = response_body
     if content := exchange.response.content:
         document["responseBodyBase64"] = b64encode(content[:MAX_TEXT]).decode()
+    if exchange.fault:
+        document["fault"] = wire_of(exchange.fault, FaultDocument)
+    if exchange.delay:
+        document["delay"] = wire_of(exchange.delay, DelayDocument)
+    if exchange.callbacks:
+        document["callbacks"] = wire_of(exchange.callbacks, list[CallbackDocument])
     return document

@@ -29,8 +29,8 @@ from surfaces.mock_files.metadata_files import (
     take_identity,
 )
 from surfaces.mock_files.mock_checks import check_examples
-from surfaces.mock_files.validation_modes import is_surface, suite_mode, surface_mode
-from surfaces.model import Exchange, Operation, Surface, ValidateMode, adapter_of
+from surfaces.mock_files.validation_modes import SurfaceRules, is_surface, read_surface, suite_mode
+from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
 from surfaces.samples import SampleBudget
 from surfaces.trees import Warnings, member
@@ -83,7 +83,7 @@ class _Hydration:
         ]
         self.read: dict[tuple[str, bool], tuple[Exchange, ...]] = {}
         self.suite_mode = suite_mode(sources)
-        self.surface_modes: dict[str, ValidateMode | None] = {}
+        self.surface_rules: dict[str, SurfaceRules] = {}
 
     def surfaces(self) -> tuple[Surface, ...]:
         mocks = self._mocks()
@@ -117,8 +117,8 @@ class _Hydration:
         named = [path for path in listed if is_metadata(path)]
         for path in named:
             if is_surface(path, self.sources):
-                surface, mode = surface_mode(path, self.sources)
-                self.surface_modes[identifier(surface or _folder_of(path), DEFAULT_SURFACE)] = mode
+                text, rules = read_surface(path, self.sources)
+                self.surface_rules[identifier(text or _folder_of(path), DEFAULT_SURFACE)] = rules
         found = [read_metadata(path, self.sources) for path in named
                  if not is_surface(path, self.sources)]  # fmt: skip
         for mock in found:
@@ -235,13 +235,19 @@ class _Hydration:
             exchanges=exchanges,
             context=self.context,
         )
-        mode = operation.mock.validate or self.surface_modes.get(surface_id) or self.suite_mode
+        rules = self.surface_rules.get(surface_id, SurfaceRules())
         problems: tuple[str, ...] = ()
         if candidate.mock is not None:
             problems = check_examples(
                 candidate.mock, exchanges, self.sources.warnings, candidate.adapter
             )
-        return replace(operation, mock=replace(operation.mock, problems=problems, validate=mode))
+        mock = replace(
+            operation.mock,
+            problems=problems,
+            validate=operation.mock.validate or rules.validate or self.suite_mode,
+            surface_limit=rules.rate_limit,
+        )
+        return replace(operation, mock=mock)
 
     def _exchanges(self, candidate: OperationCandidate) -> tuple[Exchange, ...]:
         mock = candidate.mock

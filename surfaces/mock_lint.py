@@ -189,7 +189,8 @@ class _Lint:
     def _check_response(self, exchange: Exchange) -> Iterator[Diagnostic]:
         """Yield what a response has that its contract does not allow."""
         response = self._response(exchange.status)
-        if self.contract is None or response is None:
+        is_unseen = exchange.fault is not None and not exchange.fault.shows_answer
+        if self.contract is None or response is None or is_unseen:
             return
         if response.value is None:
             detail = f"answers {exchange.status}, which {self.contract.path} does not declare"

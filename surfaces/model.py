@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, Protocol
 
+from surfaces.behaviors import Callback, CallLimit, Delay, MockFault
+
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
 FallbackMode = Literal["static", "example", "proxy"]
@@ -164,7 +166,8 @@ class ContractPlace:
 class Exchange:
     """A named example: when it answers, what a request looks like, and the response.
 
-    `status` is a decimal text; `media_type` may be "" (then chosen by the body).
+    `status` is a decimal text; `media_type` may be "" (then chosen by the body). A `fault` or
+    `delay` of its own stands for that of the operation.
     """
 
     name: str
@@ -176,6 +179,9 @@ class Exchange:
     media_type: str = ""
     line: int = 0
     declared: ContractPlace | None = None
+    fault: MockFault | None = None
+    delay: Delay | None = None
+    callbacks: tuple[Callback, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,8 +251,9 @@ class Mock:
     """How an operation is simulated.
 
     `validate` is how calls are checked against their contract, None where no file says so.
-    `problems` are the reasons why it would answer 500 `mock_metadata_invalid`. `mock_path` and
-    `metadata_path` are "" for an operation of a contract that has no mock.
+    `surface_limit` is one of all operations of the surface together. `problems` are the reasons
+    why it would answer 500 `mock_metadata_invalid`. `mock_path` and `metadata_path` are "" for an
+    operation of a contract that has no mock.
     """
 
     adapter: Adapter
@@ -255,7 +262,10 @@ class Mock:
     dispatcher: Dispatcher = "example"
     dispatcher_rules: str = ""
     rules: Rules | None = None
-    delay_ms: int = 0
+    delay: Delay = field(default_factory=Delay)
+    fault: MockFault | None = None
+    rate_limit: CallLimit | None = None
+    surface_limit: CallLimit | None = None
     validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
@@ -263,6 +273,11 @@ class Mock:
     mock_path: str = ""
     metadata_path: str = ""
     problems: tuple[str, ...] = ()
+
+    @property
+    def delay_ms(self) -> int:
+        """Return how long an answer waits at most."""
+        return self.delay.highest_ms
 
 
 class ContractExamples(Protocol):

@@ -133,6 +133,7 @@ class ProblemProtocol(HttpToolsProtocol):
             EXTENSION: {
                 "send": partial(_send_prepared, cycle),
                 "is_body_here": partial(_is_body_here, cycle),
+                "take_connection": partial(_take_connection, cycle),
             }
         }
         super()._start_asgi_task(cycle, app)
@@ -140,6 +141,14 @@ class ProblemProtocol(HttpToolsProtocol):
 
 def _is_body_here(cycle: RequestResponseCycle) -> bool:
     return not cycle.more_body
+
+
+def _take_connection(cycle: RequestResponseCycle) -> Any:
+    """Return the transport, which no further answer of this connection uses."""
+    cycle.response_started = cycle.response_complete = True
+    cycle.keep_alive = False
+    cycle.message_event.set()
+    return cycle.transport
 
 
 def _send_prepared(cycle: RequestResponseCycle, head: bytes, body: bytes) -> bool:

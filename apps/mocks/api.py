@@ -17,11 +17,11 @@ from apps.mocks.services.inspection import (
     remove_state,
 )
 from apps.mocks.services.spaces import forget_spaces, reset_space, wait_until_ready
+from mocks.engine.call_filters import CallFilter, describe_call
 from mocks.engine.documents import requirement, requirement_words
-from mocks.engine.inspection import CallFilter, ExplainedCall
+from mocks.engine.inspection import ExplainedCall
 from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
-from mocks.model.calls import CallOutcome, JournalEntry, parse_body
-from mocks.model.paths import text_of_value, value_at
+from mocks.model.calls import CallOutcome, JournalEntry
 from mocks.model.ports import SpaceContent, StateRecord
 from mocks.model.spaces import SpaceName, mock_url
-from surfaces.template_paths import parse_path
+from surfaces.model import Condition

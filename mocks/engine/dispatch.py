@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from kernel.registry import Registry
+from mocks.engine.callbacks import CompiledCallback
 from mocks.engine.conditions import Key, Test, Texts, compile_place, compile_test, key_of
 from mocks.engine.responses import Response
 from mocks.engine.validation import RequestSchema, reader
@@ -28,18 +29,21 @@ class Candidate:
     """
 
     __slots__ = (
-        "answer", "exchange", "media_type", "name", "order", "response", "schema", "variants",
+        "answer", "callbacks", "exchange", "media_type", "name", "order", "response", "schema",
+        "variants",
     )  # fmt: skip
 
     def __init__(
-        self, exchange: Exchange, order: int, response: Response, schema: RequestSchema | None
-    ) -> None:
+        self, exchange: Exchange, order: int, response: Response, schema: RequestSchema | None,
+        callbacks: Sequence[CompiledCallback] = (),
+    ) -> None:  # fmt: skip
         self.exchange = exchange
         self.order = order
         self.name = exchange.name
         self.response = response
         self.schema = schema
-        self.answer: MockAnswer | None = None if schema else response.constant
+        self.callbacks = callbacks
+        self.answer: MockAnswer | None = None if schema or callbacks else response.constant
         self.media_type = response.media_type
         self.variants: Mapping[str, Candidate] = {}
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
 
 from kernel import clock
 from kernel.errors import FieldErrorDocument
 from kernel.wire_types import Count, Instant, Ordinal, one_of
 from mocks.model.calls import CallOutcome, JournalEntry
 from mocks.model.ports import Counter, StateRecord
-from surfaces.documents import ConditionTerms
+from surfaces.behaviors import Delay, MockFault
+from surfaces.documents import ConditionTerms, DelayDocument, FaultDocument, wire_of
 
 
 class RecordDocument(TypedDict):
@@ -31,7 +32,10 @@ class CounterDocument(TypedDict):
 
 
 class CallDocument(TypedDict):
-    """A call; `nearest` is there for an unmatched one where something came near."""
+    """A call; `nearest` is there for an unmatched one where something came near.
+
+    `status` is 0 where no status went out, and of a callback (method `CALLBACK`) without an answer.
+    """
 
     id: str
     time: Instant
@@ -43,16 +47,21 @@ class CallDocument(TypedDict):
     outcome: Annotated[str, one_of(CallOutcome)]
     status: Count
     durationMs: Count
+    requestQuery: NotRequired[str]
     requestHeaders: Mapping[str, str]
     requestBody: NotRequired[str]
     stateKey: NotRequired[str]
     stepId: NotRequired[str]
+    tag: NotRequired[str]
+    cut: NotRequired[Annotated[list[str], "parts that are not whole: `query`, `header`, `body`"]]
     nearest: NotRequired[
         Annotated[Mapping[str, Any], "of an unmatched call: what came nearest and what differs"]
     ]
     contractErrors: NotRequired[
         Annotated[list[FieldErrorDocument], "how call and answer break the contract"]
     ]
+    fault: NotRequired[Annotated[str, "how the answer was broken on purpose"]]
+    detail: NotRequired[Annotated[str, "why a callback has no answer"]]
 
 
 class ExplainedConstraint(TypedDict):
@@ -92,8 +101,16 @@ class ExplainedTransition(TypedDict):
     removed: NotRequired[bool]
 
 
+class ExplainedCallback(TypedDict):
+    """A call that would follow the answer, or why it cannot be made."""
+
+    method: NotRequired[str]
+    url: NotRequired[str]
+    detail: NotRequired[str]
+
+
 class ExplainedResponse(TypedDict):
-    """The answer; one that is no text is in `bodyBase64`, too."""
+    """The answer; one that is no text is in `bodyBase64`, too. `delay` is one that is drawn."""
 
     status: Count
     mediaType: str
@@ -101,6 +118,9 @@ class ExplainedResponse(TypedDict):
     body: str
     bodyBase64: NotRequired[str]
     delayMillis: Count
+    delay: NotRequired[DelayDocument]
+    fault: NotRequired[FaultDocument]
+    callbacks: NotRequired[list[ExplainedCallback]]
     grpcStatus: NotRequired[int]
 
 
@@ -166,6 +186,16 @@ def encoded_body(body: bytes) -> str:
     return ""
 
 
+def fault_document(fault: MockFault) -> FaultDocument:
+    document: FaultDocument = wire_of(fault, FaultDocument)
+    return document
+
+
+def delay_document(delay: Delay) -> DelayDocument:
+    document: DelayDocument = wire_of(delay, DelayDocument)
+    return document
+
+
 def record_document(record: StateRecord) -> RecordDocument:
     return {
         "key": record.key,
@@ -196,18 +226,19 @@ def call_document(entry: JournalEntry) -> CallDocument:
         "durationMs": round(entry.duration_ms),
         "requestHeaders": dict(entry.request_headers),
     }
-    if entry.operation_id:
-        document["operationId"] = entry.operation_id
-    if entry.matched_example:
-        document["matchedExample"] = entry.matched_example
-    if entry.request_body:
-        document["requestBody"] = entry.request_body
-    if entry.state_key:
-        document["stateKey"] = entry.state_key
-    if entry.step_id:
-        document["stepId"] = entry.step_id
-    if entry.nearest is not None:
-        document["nearest"] = entry.nearest
-    if entry.contract_errors:
-        document["contractErrors"] = list(entry.contract_errors)
+    optional = {
+        "operationId": entry.operation_id,
+        "matchedExample": entry.matched_example,
+        "requestQuery": entry.request_query,
+        "requestBody": entry.request_body,
+        "cut": list(entry.cut),
+        "stateKey": entry.state_key,
+        "stepId": entry.step_id,
+        "tag": entry.tag,
+        "nearest": entry.nearest,
+        "contractErrors": list(entry.contract_errors),
+        "fault": entry.fault,
+        "detail": entry.detail,
+    }
+    document.update(cast("CallDocument", {key: each for key, each in optional.items() if each}))
     return document

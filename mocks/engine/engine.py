@@ -11,8 +11,10 @@ from urllib.parse import quote
 
 from kernel.errors import FieldErrorDocument, PlatformError
 from kernel.problems import PROBLEMS
+from mocks.engine.callbacks import due_callbacks
 from mocks.engine.dispatch import Call, Candidate
 from mocks.engine.nearest import nearest_example
+from mocks.engine.rate_limits import rate_limit_answer, take_call
 from mocks.engine.soap import find_soap_operation
 from mocks.engine.tables import CompiledOperation, OperationTables, graphql_calls
 from mocks.engine.transitions import NO_STATE, LookedUp, apply, look_up
@@ -25,13 +27,14 @@ from mocks.engine.wanted_examples import (
     find_wanted,
     with_schema,
 )
+from mocks.errors import FaultUnavailable
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import Proxy, ProxyRefused, ScriptRunner, StateStore
 from mocks.negotiation.prefer import PREFER, QUERY_MARK, Preferences, read_preferences
 from mocks.templates.scope import AnswerTooLarge, Scope
 from mocks.templates.values import NotOfType
 from surfaces.contract_checks import OperationChecks, Violation
-from surfaces.model import Fallback, ValidateMode
+from surfaces.model import Mock, ValidateMode
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType, NotAcceptable)
@@ -85,7 +88,7 @@ class Engine:
         if tables.broken is not None:
             return tables.broken
         try:
-            refusal, forwarded = self._look_at(operation, request, violation)
+            refusal, forwarded = await self._look_at(operation, request, violation)
             answer = refusal or await self._resolve(operation, tables, request)
         except PlatformError as error:
             return error_answer(error)
@@ -93,10 +96,14 @@ class Engine:
             return error_answer(PlatformError("the request is not Unicode", code=_INVALID))
         return with_headers(answer, forwarded) if forwarded else answer
 
-    def _look_at(
+    async def _look_at(
         self, operation: CompiledOperation, request: MockRequest, violation: Violation | None
     ) -> tuple[MockAnswer | None, Forwarded]:
         """Return the answer that refuses a call, if one does, and the headers to copy."""
+        for limit, key in operation.limits:
+            place = operation.space.key, operation.surface.surface_id
+            if wait_ms := await take_call(limit, key, self.state, place):
+                return rate_limit_answer(limit, wait_ms), ()
         errors, forwarded = check_constraints(operation.tables.constraints, request)
         if errors:
             return constraint_error_answer(errors), ()
@@ -205,19 +212,22 @@ class Engine:
         scope: Scope, found: LookedUp,
     ) -> MockAnswer:  # fmt: skip
         """Render an example and apply its transition."""
+        if candidate.response.fault is not None and operation.adapter != "rest":
+            raise FaultUnavailable(f"a fault needs the adapter rest, not {operation.adapter}")
         scope.example = candidate.name
         is_own = tables.candidates.by_name.get(candidate.name) is candidate
         transition = tables.state.transition(candidate.name) if tables.state and is_own else None
         if transition is None:
             await self._count(operation, candidate.response.counters, scope)
-            return candidate.response.constant or candidate.response.answer(scope)
+            answer = candidate.response.constant or candidate.response.answer(scope)
+            return _with_callbacks(answer, candidate, scope)
         assert tables.state is not None
         await self._count(operation, candidate.response.counters | transition.counters, scope)
         answer = candidate.response.answer(scope)
         place = (operation.space.key, operation.surface.surface_id)
         change = await apply(transition, tables.state, scope, found, self.state, place)
         answer.state_key = change.key if change else ""
-        return answer
+        return _with_callbacks(answer, candidate, scope)
 
     async def _count(
         self, operation: CompiledOperation, names: Collection[str], scope: Scope
@@ -239,7 +249,7 @@ class Engine:
             await self._count(operation, tables.fallback.counters, scope)
             return tables.fallback.constant or tables.fallback.answer(scope)
         if fallback.mode == "proxy":
-            return await self._forward(tables, fallback, scope.request)
+            return await self._forward(tables, operation.operation.mock, scope.request)
         candidate = tables.candidates.by_name.get(fallback.example_name)
         if candidate is None:
             return no_match_answer(operation, scope)
@@ -247,10 +257,11 @@ class Engine:
         return replace(answer, outcome=CallOutcome.FALLBACK, fallback="example")
 
     async def _forward(
-        self, tables: OperationTables, fallback: Fallback, request: MockRequest
+        self, tables: OperationTables, mock: Mock, request: MockRequest
     ) -> MockAnswer:
+        assert mock.fallback is not None
         found = await self.proxy.forward(
-            proxied_url(fallback.proxy_url, request),
+            proxied_url(mock.fallback.proxy_url, request),
             method=request.method,
             headers=request.headers,
             body=request.raw_body,
@@ -267,6 +278,7 @@ class Engine:
             body=found.body,
             outcome=CallOutcome.FALLBACK,
             fallback="proxy",
+            fault=mock.fault,
         )
 
 
@@ -288,6 +300,12 @@ def proxied_url(url: str, request: MockRequest) -> str:
     if not mark and request.raw_query:
         mark, query = "?", quote(request.raw_query, safe=_SAFE_IN_PATH + "?[]")
     return f"{base}{mark}{query}"
+
+
+def _with_callbacks(answer: MockAnswer, candidate: Candidate, scope: Scope) -> MockAnswer:
+    if not candidate.callbacks:
+        return answer
+    return replace(answer, callbacks=due_callbacks(candidate.callbacks, scope, answer))
 
 
 def with_headers(answer: MockAnswer, forwarded: Forwarded) -> MockAnswer:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kernel.errors import PlatformError
 from mocks.engine.dispatch import Candidate
 from mocks.engine.documents import (
+    ExplainedCallback,
     ExplainedCandidate,
     ExplainedConstraint,
     ExplainedError,
@@ -16,13 +17,15 @@ from mocks.engine.documents import (
     ExplainedResponse,
     ExplainedTransition,
     Explanation,
+    delay_document,
     encoded_body,
+    fault_document,
 )
 from mocks.engine.engine import Engine
 from mocks.engine.nearest import MAX_SHOWN, condition_document
 from mocks.engine.tables import CompiledOperation, OperationTables
 from mocks.engine.transitions import NO_STATE, LookedUp, look_up
-from mocks.model.calls import MockAnswer, MockRequest
+from mocks.model.calls import CallbackRequest, MockAnswer, MockRequest
 from mocks.model.ports import Counter, ProxyAnswer, StateRecord, StateStore
 from mocks.templates.scope import Scope
 from surfaces.model import alternatives_of
@@ -67,7 +70,9 @@ async def explain(
         document["state"] = dict(found.fields)
     if answer.state_key and tables.state is not None:
         document["transition"] = _transition(tables, answer, state)
-    return {**document, **_outcome(answer, proxy)}
+    if proxy.url or answer.error_code:
+        return {**document, **_error_outcome(answer, proxy)}
+    return {**document, "response": _response(answer, tables)}
 
 
 async def _look_up_state(
@@ -150,16 +155,18 @@ def _transition(
     return document
 
 
-def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
+def _error_outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
     if proxy.url:
         return {"proxyUrl": proxy.url}
-    if answer.error_code:
-        error: ExplainedError = {"code": answer.error_code, "detail": answer.detail}
-        if answer.errors:
-            error["errors"] = list(answer.errors)
-        if answer.nearest is not None:
-            error["nearest"] = dict(answer.nearest)
-        return {"error": error}
+    error: ExplainedError = {"code": answer.error_code, "detail": answer.detail}
+    if answer.errors:
+        error["errors"] = list(answer.errors)
+    if answer.nearest is not None:
+        error["nearest"] = dict(answer.nearest)
+    return {"error": error}
+
+
+def _response(answer: MockAnswer, tables: OperationTables) -> ExplainedResponse:
     headers: dict[str, list[str]] = {}
     for name, value in answer.headers:
         headers.setdefault(name, []).append(value)
@@ -172,9 +179,24 @@ def _outcome(answer: MockAnswer, proxy: _UnsentProxy) -> ExplainedOutcome:
     }
     if encoded := encoded_body(answer.body):
         response["bodyBase64"] = encoded[:MAX_BODY]
+    if answer.fault is not None:
+        response["fault"] = fault_document(answer.fault)
     if answer.grpc_status is not None:
         response["grpcStatus"] = answer.grpc_status
-    return {"response": response}
+    chosen = tables.candidates.by_name.get(answer.example)
+    if chosen is not None and not chosen.response.delay.is_fixed:
+        response["delay"] = delay_document(chosen.response.delay)
+    if answer.callbacks:
+        response["callbacks"] = [_callback(each) for each in answer.callbacks]
+    return response
+
+
+def _callback(make: Callable[[], CallbackRequest]) -> ExplainedCallback:
+    try:
+        made = make()
+    except PlatformError as error:
+        return {"detail": error.detail}
+    return {"method": made.method, "url": made.url}
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""A call that is only explained, and which calls of a journal are wanted."""
+"""A call that is only explained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mocks.engine.tables import (
     graphql_calls,
 )
 from mocks.errors import OperationNotFound, SurfaceNotFound
-from mocks.model.calls import JournalEntry, MockAnswer, MockRequest
+from mocks.model.calls import MockAnswer, MockRequest
 
 MAX_QUERY_FIELDS: Final = 1_000
 _JSON: Final = "application/json"
@@ -107,10 +107,7 @@ def _meant_operation(
 
 
 def _by_id(surface: CompiledSurface, call: ExplainedCall) -> tuple[CompiledOperation, MockRequest]:
-    operation = surface.operations.get(call.operation_id)
-    if operation is None:
-        named = (surface.find(call.operation_id, adapter) for adapter in ("grpc", "async", "rest"))
-        operation = next((each for each in named if each is not None), None)
+    operation = surface.find_any(call.operation_id)
     if operation is None:
         raise OperationNotFound(f"{call.surface_id} has no operation {call.operation_id!r}")
     method = (call.method or operation.operation.method).upper()
@@ -122,19 +119,3 @@ def _by_id(surface: CompiledSurface, call: ExplainedCall) -> tuple[CompiledOpera
         params = found[1]
     path = call.path_only or f"/{operation.operation.path.lstrip('/')}"
     return operation, call.request(method, path, params)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallFilter:
-    """Empty means any."""
-
-    surface_id: str = ""
-    operation_id: str = ""
-    outcome: str = ""
-
-    def matches(self, entry: JournalEntry) -> bool:
-        return (
-            self.surface_id in ("", entry.surface_id)
-            and self.operation_id in ("", entry.operation_id)
-            and self.outcome in ("", entry.outcome)
-        )

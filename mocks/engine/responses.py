@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from mocks.templates.coercions import body_text
 from mocks.templates.scope import AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import JSON, BodyTemplate, TextTemplate
 from mocks.templates.values import compile_node, reads_state, varies
+from surfaces.behaviors import Delay, MockFault
 from surfaces.model import Adapter, Message, ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
@@ -77,7 +78,8 @@ class ResponseParts:
     status: str
     media_type: str
     adapter: Adapter
-    delay_ms: int = 0
+    delay: Delay = field(default_factory=Delay)
+    fault: MockFault | None = None
     example: str = ""
     outcome: CallOutcome = CallOutcome.EXAMPLE
     fallback: str = ""
@@ -116,13 +118,14 @@ class _NodeBody:
 class Response:
     """Makes the answers of an example or a static fallback.
 
-    `constant` is the answer if no request decides it: shared, not to be changed. `media_type` is
+    `constant` is the answer if it is always the same: shared, not to be changed. `media_type` is
     "" if a request decides it. `counters` are those that its templates count.
     """
 
     __slots__ = (
         "_body", "_body_type", "_charset", "_fixed_headers", "_fixed_status", "_headers",
-        "_media_type", "_parts", "_status", "constant", "counters", "media_type", "reads_state",
+        "_media_type", "_parts", "_status", "constant", "counters", "delay", "fault", "media_type",
+        "reads_state",
     )  # fmt: skip
 
     def __init__(self, parts: ResponseParts, names: Names) -> None:
@@ -145,8 +148,10 @@ class Response:
         fixed = (
             self._fixed_status, self._fixed_headers, self._media_type.constant, self._body.constant,
         )  # fmt: skip
-        self.constant = None if None in fixed else self.answer(_NO_CALL)
-        known = self.constant.media_type if self.constant else self._media_type.constant
+        constant = None if None in fixed else self.answer(_NO_CALL)
+        known = constant.media_type if constant else self._media_type.constant
+        self.constant = constant if parts.delay.is_fixed and not parts.fault else None
+        self.fault, self.delay = parts.fault, parts.delay
         self.media_type = known or self._body_type
         self.reads_state = _reads_state(parts)
         self.counters = frozenset(names.counters)
@@ -182,7 +187,8 @@ class Response:
             outcome=parts.outcome,
             example=parts.example,
             fallback=parts.fallback,
-            delay_ms=parts.delay_ms,
+            delay_ms=parts.delay.draw_ms(scope.rng),
+            fault=parts.fault,
             grpc_status=grpc_status,
         )
 

@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kernel.errors import PlatformError
+from mocks.engine.callbacks import CompiledCallback
 from mocks.engine.dispatch import Candidate, Candidates, Dispatcher, Place, dispatchers
+from mocks.engine.rate_limits import RATE_LIMIT
 from mocks.engine.responses import Response, ResponseParts
 from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
@@ -22,6 +24,7 @@ from mocks.negotiation.prefer import PREFER, QUERY_MARK
 from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
 from surfaces import examples_of
+from surfaces.behaviors import CallLimit
 from surfaces.contract_checks import OperationChecks, checks_of
 from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
@@ -133,6 +136,11 @@ class CompiledSurface:
         """
         return self._named.get((adapter, text.removeprefix("/") if adapter == "grpc" else text))
 
+    def find_any(self, text: str) -> CompiledOperation | None:
+        """Return the operation by its id, otherwise by a name that one of an adapter has."""
+        named = (self.find(text, adapter) for adapter in ("rest", "grpc", "async"))
+        return self.operations.get(text) or next((each for each in named if each), None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationTables:
@@ -240,14 +248,16 @@ class CompiledOperation:
             status=exchange.status,
             media_type=exchange.media_type,
             adapter=self.adapter,
-            delay_ms=self.operation.mock.delay_ms,
+            delay=exchange.delay or self.operation.mock.delay,
+            fault=exchange.fault or self.operation.mock.fault,
             example=exchange.name,
         )
         request = exchange.request
         schema = None
         if request.headers_node is not None or request.body_node is not None:
             schema = RequestSchema(request.headers_node, request.body_node)
-        return Candidate(exchange, order, Response(parts, names), schema)
+        callbacks = [CompiledCallback(each, names) for each in exchange.callbacks]
+        return Candidate(exchange, order, Response(parts, names), schema, callbacks)
 
     def _static(self, fallback: Fallback, names: Names) -> Response:
         parts = ResponseParts(
@@ -257,6 +267,7 @@ class CompiledOperation:
             adapter=self.adapter,
             outcome=CallOutcome.FALLBACK,
             fallback="static",
+            fault=self.operation.mock.fault,
         )
         return Response(parts, names)
 
@@ -302,7 +313,7 @@ class CompiledOperation:
     def accepted_static(self, accept: str) -> MockAnswer | None:
         """Return the static answer that suits an Accept header, None where there is none."""
         tables = self.tables
-        is_looked_at = self.protocol or self.dispatcher != "example"
+        is_looked_at = self.protocol or self.dispatcher != "example" or self.limits
         if is_looked_at or tables.broken or tables.constraints or tables.state:
             return None
         listed = tables.candidates.listed
@@ -318,20 +329,39 @@ class CompiledOperation:
         return with_vary(answer, chosen) if answer is not None and not answer.delay_ms else None
 
     def is_quick(self, *, has_quick_state: bool) -> bool:
-        """Return whether an answer waits for nothing: no script, server, delay or slow state."""
+        """Return whether an answer goes out at once and whole.
+
+        No script, server, delay or slow state is waited for, and there is no fault.
+        """
         return self._is_quick if has_quick_state else self._is_quick and self._has_no_state
 
     @cached_property
     def _is_quick(self) -> bool:
         mock = self.operation.mock
         is_forwarded = mock.fallback is not None and mock.fallback.mode == "proxy"
-        waits = self.dispatcher == "script" or mock.delay_ms > 0 or is_forwarded
+        examples = self.operation.exchanges
+        delays = [mock.delay, *(each.delay for each in examples if each.delay)]
+        misbehaves = bool(
+            mock.fault
+            or any(each.fault or each.callbacks for each in examples)
+            or any(each.highest_ms for each in delays)
+        )
+        waits = self.dispatcher == "script" or misbehaves or is_forwarded
         return not waits and not self.protocol  # another operation may answer there
 
     @cached_property
     def _has_no_state(self) -> bool:
         tables = self.tables
-        return tables.state is None and self.dispatcher == "example" and not tables.counts
+        is_counted = tables.counts or self.limits
+        return tables.state is None and self.dispatcher == "example" and not is_counted
+
+    @cached_property
+    def limits(self) -> Sequence[tuple[CallLimit, str]]:
+        """Return the rate limits of its calls, each with the key of its record."""
+        mock, surface_id = self.operation.mock, self.surface.surface_id
+        own, shared = mock.rate_limit, mock.surface_limit
+        found = [(own, f"{RATE_LIMIT}{surface_id}/{self.operation.operation_id}")] if own else []
+        return [*found, (shared, f"{RATE_LIMIT}{surface_id}")] if shared else found
 
     @property
     def _place(self) -> Place:

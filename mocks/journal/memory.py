@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Final
 
-from mocks.journal.entries import MAX_ENTRIES, Mask, NotedCall, entry_of
+from mocks.journal.entries import MAX_ENTRIES, Mask, NotedCall, entry_of, tag_of
 from mocks.model.calls import JournalEntry
 
 MAX_CALLS: Final = 50_000  # of all spaces
@@ -85,17 +85,15 @@ class MemoryJournal:
     def entry(self, call: Noted) -> JournalEntry:
         return call if isinstance(call, JournalEntry) else entry_of(call, self._mask)
 
-    async def clear(self, space: str, *, surface_id: str = "", operation_id: str = "") -> int:
+    async def clear(
+        self, space: str, *, surface_id: str = "", operation_id: str = "", tag: str = ""
+    ) -> int:
+        """Forget the calls that have what is not empty; return how many."""
         with self._lock:
             ring = self._rings.get(space)
             if ring is None:
                 return 0
-            kept = [
-                call
-                for call in ring.calls
-                if surface_id not in ("", call.surface_id)
-                or operation_id not in ("", call.operation_id)
-            ]
+            kept = [call for call in ring.calls if not is_of(call, surface_id, operation_id, tag)]
             removed = len(ring.calls) - len(kept)
             self._forget(space)
             if kept:
@@ -143,9 +141,22 @@ class MemoryJournal:
                 return
 
 
+def is_of(call: Noted, surface_id: str, operation_id: str, tag: str) -> bool:
+    """Return whether a call has what is not empty."""
+    return (
+        surface_id in ("", call.surface_id)
+        and operation_id in ("", call.operation_id)
+        and (not tag or tag == (tag_of(call) if isinstance(call, NotedCall) else call.tag))
+    )
+
+
 def _size(call: Noted) -> int:
     """Return the bytes that a call takes, apart from what every call does."""
     if not isinstance(call, NotedCall):
         return len(call.request_body)
-    head = len(call.path) + sum([len(name) + len(value) for name, value in call.headers])
+    head = (
+        len(call.path)
+        + len(call.query)
+        + sum([len(name) + len(value) for name, value in call.headers])
+    )
     return len(call.body) + (head if head > _USUAL_HEAD else 0)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kernel.background import PeriodicThread, report_error
 from kernel.redis_breaker import RedisUnavailable
 from mocks.journal.entries import MAX_ENTRIES, Mask, decode_entry, encode_entry
-from mocks.journal.memory import MemoryJournal, Noted
+from mocks.journal.memory import MemoryJournal, Noted, is_of
 from mocks.model.calls import JournalEntry
 from mocks.redis_link import RedisLink
 
@@ -70,18 +70,21 @@ class RedisJournal:
         newest = sorted(found.values(), key=lambda entry: entry.time, reverse=True)
         return newest[:MAX_ENTRIES]
 
-    async def clear(self, space: str, *, surface_id: str = "", operation_id: str = "") -> int:
-        return await asyncio.to_thread(self._clear, space, surface_id, operation_id)
+    async def clear(
+        self, space: str, *, surface_id: str = "", operation_id: str = "", tag: str = ""
+    ) -> int:
+        """Forget the calls that have what is not empty; return how many."""
+        return await asyncio.to_thread(self._clear, space, surface_id, operation_id, tag)
 
-    def _clear(self, space: str, surface_id: str, operation_id: str) -> int:
+    def _clear(self, space: str, surface_id: str, operation_id: str, tag: str) -> int:
         self.send()
         here = asyncio.run(
-            self._waiting.clear(space, surface_id=surface_id, operation_id=operation_id)
+            self._waiting.clear(space, surface_id=surface_id, operation_id=operation_id, tag=tag)
         )
         try:
             stored = self._link.run_from_thread(_READ, [self._key(space)], ())
             chosen = [
-                text for text in stored if _is_of(decode_entry(text), surface_id, operation_id)
+                text for text in stored if is_of(decode_entry(text), surface_id, operation_id, tag)
             ]
             removed = 0
             for start in range(0, len(chosen), _BATCH):
@@ -133,7 +136,3 @@ class RedisJournal:
 
     def _key(self, space: str) -> str:
         return self._link.key("journal", space)
-
-
-def _is_of(entry: JournalEntry, surface_id: str, operation_id: str) -> bool:
-    return surface_id in ("", entry.surface_id) and operation_id in ("", entry.operation_id)

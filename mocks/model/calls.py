@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,9 +13,11 @@ import msgspec
 
 from kernel.errors import FieldErrorDocument
 from mocks.model.paths import json_text, text_of_value, value_at
+from surfaces.behaviors import MockFault
 from surfaces.template_paths import Step
 
 MAX_COMPARED: Final = 64 * 2**20
+CALLBACK: Final = "CALLBACK"  # the method of calls that follow an answer, in the journal
 _FORM: Final = "application/x-www-form-urlencoded"
 _FORM_FIELDS: Final = 1_000
 _json: Final = msgspec.json.Decoder()
@@ -141,6 +143,17 @@ class MockRequest:
 _UNREAD: Final = object()
 
 
+@dataclass(frozen=True, slots=True)
+class CallbackRequest:
+    """A call that follows an answer, after a delay; names of headers are lower-case."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    delay_ms: int = 0
+
+
 @dataclass(slots=True, kw_only=True)
 class MockAnswer:
     """The answer to a call, and how it came about.
@@ -149,7 +162,9 @@ class MockAnswer:
     a change of state, `fallback` is a mode. With `error_code`, Partita itself answers: a problem
     document with `detail` and `errors`; `headers` go with it. `grpc_status` is a status code of an
     example of gRPC. `nearest` says, for a call without a match, which example was nearest and what
-    differs. `contract_errors` say how call and answer break their contract.
+    differs. `contract_errors` say how call and answer break their contract. With a `fault` the
+    answer goes out broken, or not at all. Each of the `callbacks` makes a call that follows, or
+    raises PlatformError.
     """
 
     status: int = 200
@@ -161,18 +176,21 @@ class MockAnswer:
     fallback: str = ""
     state_key: str = ""
     delay_ms: int = 0
+    fault: MockFault | None = None
     grpc_status: int | None = None
     error_code: str = ""
     detail: str = ""
     errors: Sequence[FieldErrorDocument] = ()
     nearest: Mapping[str, Any] | None = None
     contract_errors: Sequence[FieldErrorDocument] = ()
+    callbacks: Sequence[Callable[[], CallbackRequest]] = ()
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of a call, in memory and, as JSON, in Redis.
 
-    Credentials are redacted and the body is cut before it is made.
+    Credentials are redacted and the body is cut before it is made. `cut` names the parts that are
+    not whole: `query`, `header`, `body`.
     """
 
     id: str
@@ -185,9 +203,14 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     outcome: CallOutcome
     status: int
     duration_ms: float
+    request_query: str = ""
     request_headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     request_body: str = ""
     state_key: str = ""
     step_id: str = ""
+    tag: str = ""
+    cut: tuple[str, ...] = ()
     nearest: Mapping[str, Any] | None = None  # of an unmatched call: example and difference
     contract_errors: tuple[FieldErrorDocument, ...] = ()
+    fault: str = ""
+    detail: str = ""  # why a callback has no answer

@@ -118,7 +118,7 @@ class MockPlane:
         if route is None or b"traceparent" in given:  # a span belongs to a task
             return None
         if (ready := self._find_ready(route, given, (headers, query, body))) is not None:
-            asked = NotedRequest(name, given, headers, body, started)
+            asked = NotedRequest(name, given, headers, body, query, started)
             return self._ready.make(ready, route, asked)
         if not self._is_quick(route):
             return None
@@ -295,9 +295,8 @@ class MockPlane:
         if answer.contract_errors:
             common = [*common, http_responses.contract_header(answer.contract_errors)]
         if answer.error_code:
-            error = PlatformError(
-                answer.detail, code=answer.error_code, members={"status": answer.status}
-            )
+            members = {"status": answer.status, **http_responses.nearest_member(answer)}
+            error = PlatformError(answer.detail, code=answer.error_code, members=members)
             own = [(name.lower().encode(), http_responses.wire_value(value))
                    for name, value in answer.headers]  # fmt: skip
             await exchange.refuse(error, [*common, *own], answer.errors)
@@ -305,18 +304,18 @@ class MockPlane:
         on_site = bool(answer.headers) and self._access.is_on_site(exchange.given)
         answer = http_responses.without_cookies(answer, self._setup.own_cookies)
         await exchange.reply(
-            *http_responses.mock_response(common, answer, on_site=on_site, reserved=self._reserved)
+            *http_responses.mock_response(common, answer, on_site=on_site, reserved=self._reserved),
+            fault=answer.fault,
         )
 
     async def _resolve(self, exchange: HttpExchange, parts: list[str]) -> None:
         """Answer a gateway; always 200, but for a missing secret."""
         self._access.require_secret(exchange.given)
         common = self._security
-        operation: CompiledOperation | None = None
-        request = None
+        operation = request = None
         try:
             _, surface = await self._surface(exchange, parts)
-            operation = _operation_of(surface, unquote(parts[5]))
+            operation = surface.find_any(unquote(parts[5]))
             if operation is None:
                 exchange.below = f"/{unquote(parts[5])}"
                 raise self._operation_not_found(exchange, surface)
@@ -369,9 +368,11 @@ class MockPlane:
             common = http_responses.operation_headers(exchange.operation, self._security)
         if isinstance(error, MethodNotAllowed):
             common = [*common, (b"allow", error.methods)]
+        answer = self._notes.refusal_of(exchange, error)
         if not exchange.status:
+            error.members |= http_responses.nearest_member(answer)
             await exchange.refuse(error, common)
-        self._notes.note(exchange, answer_of(error), None)
+        self._notes.note(exchange, answer, None)
 
 
 def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> CompiledSurface:
@@ -382,11 +383,3 @@ def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> Co
     if surface is None:
         raise SurfaceNotFound(decoded)
     return surface
-
-
-def _operation_of(surface: CompiledSurface, text: str) -> CompiledOperation | None:
-    found = surface.operations.get(text)
-    if found is not None:
-        return found
-    named = (surface.find(text, adapter) for adapter in ("rest", "grpc", "async"))
-    return next((each for each in named if each is not None), None)

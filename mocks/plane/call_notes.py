@@ -10,6 +10,7 @@ from kernel.errors import PlatformError
 from kernel.problems import PROBLEMS
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
+from mocks.plane.callbacks import CallbackSender
 from mocks.plane.http_exchange import HttpExchange
 from mocks.plane.http_requests import RequestHeaders, noted_headers, parse_query
 from mocks.plane.setup import PlaneSetup, Record
@@ -24,6 +25,7 @@ class CallNotes:
     def __init__(self, setup: PlaneSetup) -> None:
         self._setup = setup
         self._journal = setup.journal
+        self._callbacks = CallbackSender(setup)
         self._recorders: dict[tuple[str, str, CallOutcome], Record] = {}
         self._second = 0
         self._compared = 0
@@ -38,7 +40,7 @@ class CallNotes:
         return found
 
     def note(self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None) -> None:
-        """Count a call, and keep it in the journal if its space is known."""
+        """Count a call, keep it in the journal if its space is known, and send its callbacks."""
         duration_ms = (time.monotonic() - exchange.started) * 1000
         operation = exchange.operation
         adapter = operation.adapter if operation else exchange.kind
@@ -59,11 +61,21 @@ class CallNotes:
             duration_ms,
             noted_headers(exchange.headers, exchange.given, self._setup.own_cookies),
             exchange.raw_body[:MAX_BODY_BYTES],
+            _query(exchange, request),
             answer.state_key,
             self._nearest(exchange, answer, request),
             answer.contract_errors,
+            answer.fault.kind if answer.fault else "",
         )
         self._journal.add(exchange.space, note)
+        if answer.callbacks:
+            self._callbacks.start(exchange, answer)
+
+    def refusal_of(self, exchange: HttpExchange, error: PlatformError) -> MockAnswer:
+        """Return what the journal and the metrics see of a refusal, with what was nearest."""
+        answer = answer_of(error)
+        answer.nearest = self._nearest(exchange, answer, None)
+        return answer
 
     def _nearest(
         self, exchange: HttpExchange, answer: MockAnswer, request: MockRequest | None
@@ -91,6 +103,13 @@ class CallNotes:
             self._second, self._compared = second, 0
         self._compared += 1
         return self._compared <= _NEAREST_A_SECOND
+
+
+def _query(exchange: HttpExchange, request: MockRequest | None) -> bytes:
+    """Return the query: that of the original call, where a gateway passes one on."""
+    if request is not None:
+        return request.raw_query.encode("latin-1", "replace")
+    return exchange.scope.get("query_string") or b""
 
 
 def answer_of(error: PlatformError) -> MockAnswer:

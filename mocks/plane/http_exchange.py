@@ -10,8 +10,10 @@ from kernel import telemetry
 from kernel.errors import PlatformError
 from kernel.prepared_answers import EXTENSION, STATUS_LINES, SendPrepared
 from mocks.plane import http_responses
+from mocks.plane.faults import send_fault
 from mocks.plane.http_requests import BodyTooSlow, Receive, Scope, Send, request_id_of
 from mocks.plane.http_responses import CORS_ANSWER, Headers
+from surfaces.behaviors import MockFault
 
 if TYPE_CHECKING:
     from mocks.plane.known_routes import Route
@@ -74,15 +76,19 @@ class HttpExchange:
         return self.has_origin or b"access-control-request-method" in self.given
 
     async def reply(
-        self, status: int, headers: Headers, body: bytes, *, ends: bool = False
-    ) -> None:
-        """Send the answer; `ends` closes the connection after it."""
-        self.status = status
+        self, status: int, headers: Headers, body: bytes, *, ends: bool = False,
+        fault: MockFault | None = None,
+    ) -> None:  # fmt: skip
+        """Send the answer; `ends` closes the connection after it. Raise FaultUnavailable."""
         cors = CORS_ANSWER if self.has_origin else []
         headers = [*headers, (b"x-request-id", self.request_id), *cors]
         if ends:
             headers.append((b"connection", b"close"))
         shown = b"" if self.method == "HEAD" else body
+        if fault is not None:
+            await send_fault(self, fault, (status, headers, shown))
+            return
+        self.status = status
         prepared = None if ends else prepared_sender(self.scope)
         if prepared is None or not prepared(
             STATUS_LINES[status] + http_responses.lines(headers), shown

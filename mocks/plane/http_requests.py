@@ -11,6 +11,7 @@ from urllib.parse import unquote_plus
 
 from kernel.errors import PlatformError
 from kernel.prepared_answers import EXTENSION
+from mocks.journal.entries import TAG_HEADER
 
 Scope = Mapping[str, Any]
 Message = Mapping[str, Any]
@@ -44,8 +45,8 @@ class ClientLeft(Exception):
 class RequestHeaders(Mapping[str, str]):
     """The headers by lower-case name, decoded when they are asked for.
 
-    Values of one name are joined. The header of the shared secret and Partita's own cookies are
-    not there.
+    Values of one name are joined. The headers of the shared secret and of the tag, which change no
+    answer, and Partita's own cookies are not there.
     """
 
     __slots__ = ("_raw",)
@@ -55,6 +56,7 @@ class RequestHeaders(Mapping[str, str]):
         if len(raw) != len(headers):
             raw = _join_headers(headers)
         raw.pop(SECRET_HEADER, None)
+        raw.pop(TAG_HEADER, None)
         if b"cookie" in raw:
             cookies = foreign_cookies(raw.pop(b"cookie"), own_cookies)
             if cookies:

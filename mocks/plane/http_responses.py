@@ -12,6 +12,7 @@ import msgspec
 
 from kernel.errors import PlatformError
 from kernel.problems import problem_document, problem_headers
+from mocks.journal.entries import nearest_for_caller
 from mocks.model.calls import MockAnswer
 
 if TYPE_CHECKING:
@@ -128,6 +129,11 @@ def contract_header(errors: Sequence[Mapping[str, Any]]) -> tuple[bytes, bytes]:
     return b"x-partita-mock-contract", wire_value(f"invalid; {first}{more}")
 
 
+def nearest_member(answer: MockAnswer) -> dict[str, object]:
+    """Return the member of a problem that says what an unmatched call was nearest to, if known."""
+    return {} if answer.nearest is None else {"nearest": nearest_for_caller(answer.nearest)}
+
+
 def _examples_own(
     named: Iterable[tuple[str, str]], *, on_site: bool, reserved: frozenset[bytes]
 ) -> Headers:
@@ -186,14 +192,16 @@ def problem(
     if errors:
         document["errors"] = list(errors)
     body = msgspec.json.encode(document)
+    known = {name for name, _ in common}
     headers = [
         *common,
         (b"content-type", b"application/problem+json"),
         (b"content-length", b"%d" % len(body)),
         (b"x-partita-mock-error", error.problem_code.encode()),
         *(
-            (name.lower().encode(), value.encode())
+            (wire, value.encode())
             for name, value in problem_headers(error).items()
+            if (wire := name.lower().encode()) not in known
         ),
     ]
     return document["status"], headers, body

@@ -64,6 +64,7 @@ class NotedRequest(NamedTuple):
     given: Mapping[bytes, bytes]
     headers: Headers
     asked: bytes
+    query: bytes
     started: float
 
 
@@ -176,7 +177,8 @@ class ReadyAnswers:
             asked = await read_body(scope, given, receive)
         except ClientLeft:
             return
-        call_made = NotedRequest(scope["method"], given, scope["headers"], asked, started)
+        query = scope.get("query_string", b"")
+        call_made = NotedRequest(scope["method"], given, scope["headers"], asked, query, started)
         head, body = self.make(ready, route, call_made)
         prepared = prepared_sender(scope)
         if prepared is None or not prepared(head, body):
@@ -186,7 +188,7 @@ class ReadyAnswers:
 
     def make(self, ready: ReadyAnswer, route: Route, call: NotedRequest) -> Prepared:
         """Return head and body of an answer, and note the call."""
-        method, given, headers, asked, started = call
+        method, given, headers, asked, query, started = call
         cors = http_responses.lines(CORS_ANSWER) if b"origin" in given else b""
         head = b"%bx-request-id: %b\r\n%b" % (ready.head, request_id_of(given), cors)
         duration_ms = (time.monotonic() - started) * 1000
@@ -204,6 +206,7 @@ class ReadyAnswers:
             duration_ms,
             noted_headers(headers, given, self._own_cookies),
             asked[:MAX_BODY_BYTES],
+            query,
         )
         self._journal.add(route.space.text, note)
         return head, b"" if method == "HEAD" else ready.body

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from mocks.engine.documents import encoded_body
+from mocks.engine.documents import encoded_body, fault_document
 from mocks.model.calls import MockAnswer
 from mocks.plane.http_requests import parse_query
 from mocks.plane.http_responses import wire_name
@@ -89,6 +89,7 @@ def resolved_document(
         "matchedExample": answer.example,
         "fallback": answer.fallback,
         "stateKey": answer.state_key,
+        "fault": fault_document(answer.fault) if answer.fault else None,
     }
     document |= {name: value for name, value in optional.items() if value}
     if answer.contract_errors:

@@ -123,6 +123,8 @@ def _call(entry: JournalEntry) -> dict[str, Any]:
         "stateKey": entry.state_key,
         "nearest": entry.nearest,
         "contractErrors": entry.contract_errors,
+        "fault": entry.fault,
+        "detail": entry.detail,
     }
     return document | {key: value for key, value in optional.items() if value}
 
@@ -131,13 +133,15 @@ def _describe(entry: JournalEntry) -> str:
     where = entry.operation_id or entry.surface_id or "-"
     what = entry.matched_example or str(entry.outcome)
     state = f", state {entry.state_key}" if entry.state_key else ""
+    fault = f", fault {entry.fault}" if entry.fault else ""
+    fault += f", {entry.detail}" if entry.detail else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
     listed = [f"{each['pointer']}: {each['detail']}" for each in entry.contract_errors]
     more = f" (and {len(listed) - _SHOWN_ERRORS} more)" if len(listed) > _SHOWN_ERRORS else ""
     broken = f"; breaks its contract: {'; '.join(listed[:_SHOWN_ERRORS])}{more}" if listed else ""
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
-        f"{where}: {what}{state} ({entry.duration_ms:.1f} ms){nearest}{broken}"
+        f"{where}: {what}{state}{fault} ({entry.duration_ms:.1f} ms){nearest}{broken}"
     )
 
 

@@ -23,6 +23,14 @@ from mocks.scripts.pool import ScriptPool
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.standalone.explanations import PATH as EXPLAIN
 from mocks.standalone.explanations import Explanations
+from mocks.standalone.kept_calls import (
+    JOURNAL,
+    STATE,
+    VERIFY,
+    JournalRoute,
+    StateRoute,
+    VerifyRoute,
+)
 from mocks.standalone.overview import PATH as OVERVIEW
 from mocks.standalone.overview import Overview
 from mocks.standalone.served_suite import ServedSuite
@@ -70,20 +78,22 @@ class StandalonePlane:
         self._mocks = MockPlane(self._setup)
         self.answer_early = self._mocks.answer_early
         self._channels = Channels(self._setup)
-        self._explain = Explanations(self._setup, self._space)
-        self._overview = Overview(served)
+        kept = (self._space, journal, state)
+        self._own = {
+            EXPLAIN: Explanations(self._setup, self._space),
+            VERIFY: VerifyRoute(*kept),
+            JOURNAL: JournalRoute(*kept),
+            STATE: StateRoute(*kept),
+            OVERVIEW: Overview(served),
+        }
         self._grpc: GrpcServer | None = None
         self._subscriptions = ChannelsApp(self._channels)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" or scope["path"].startswith(PREFIX):
             await self._subscriptions(scope, receive, send)
-        elif scope["path"] == EXPLAIN:
-            await self._explain(scope, receive, send)
-        elif scope["path"] == OVERVIEW:
-            await self._overview(scope, receive, send)
         else:
-            await self._mocks(scope, receive, send)
+            await self._own.get(scope["path"], self._mocks)(scope, receive, send)
 
     def start(self) -> None:
         self._spaces.start()

@@ -11,6 +11,7 @@ from readers import Unreadable
 from readers.tree import Kind, Tree
 from surfaces.contracts import MAX_CUE_FILES, Sources
 from surfaces.json_documents import decode_base64
+from surfaces.mock_files.behaviors import read_callbacks, read_fault, read_own_delay
 from surfaces.mock_files.conditions import read_conditions
 from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_example_keys
 from surfaces.mock_files.template_checks import check_body, check_templates
@@ -127,6 +128,10 @@ class _ExchangeReader:
         text = text_of(status).strip() or "200"
         if not is_status(text, grpc=self.grpc):
             raise unreadable_at(status or tree, f'"{text[:40]}" is not a status')
+        fault = nonblank_member(response, "fault") or nonblank_member(schema, "fault")
+        callbacks = nonblank_member(tree, "callbacks")
+        if callbacks is not None and not is_small(callbacks, values=20_000, characters=2_000_000):
+            raise unreadable_at(callbacks, "the callbacks are too large")
         return Exchange(
             name=name,
             source_artifact=self.path,
@@ -136,6 +141,9 @@ class _ExchangeReader:
             status=text,
             media_type=text_of(media_type).strip(),
             line=tree.line,
+            fault=None if fault is None else read_fault(fault),
+            delay=read_own_delay(response) or read_own_delay(schema),
+            callbacks=() if callbacks is None else read_callbacks(callbacks),
         )
 
     def _message(self, example: Tree, name: str) -> Message:

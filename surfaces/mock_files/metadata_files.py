@@ -11,7 +11,9 @@ from typing import Final, cast
 from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
+from surfaces.behaviors import CallLimit, Delay, MockFault
 from surfaces.contracts import Sources
+from surfaces.mock_files.behaviors import read_fault, read_own_delay, read_rate_limit
 from surfaces.mock_files.contract_names import (
     NO_CONTRACT,
     ContractName,
@@ -62,7 +64,6 @@ METADATA: Final = ".metadata"
 CONTRACT_KEYS: Final = (
     ("metadata", "contractPath"), ("spec", "contractPath"), ("metadata", "sourceArtifact"),
 )  # fmt: skip
-MAX_DELAY_MS: Final = 60_000
 MAX_ENTRIES: Final = 100  # constraints and transitions
 _FILE: Final = re.compile(r"^mock/(?:.*/)?[^/]+\.metadata\.(?:yaml|yml|json|cue)\Z", re.IGNORECASE)
 
@@ -91,7 +92,9 @@ class MetadataFile:
     dispatcher: Dispatcher = "example"
     rules_text: str = ""
     rules: Rules | None = None
-    delay_ms: int = 0
+    delay: Delay = field(default_factory=Delay)
+    fault: MockFault | None = None
+    rate_limit: CallLimit | None = None
     validate: ValidateMode | None = None
     constraints: tuple[ParameterConstraint, ...] = ()
     fallback: Fallback | None = None
@@ -163,7 +166,8 @@ class _MetadataReader:
         for name, read in (
             ("adapter", self._adapter),
             ("dispatcher", self._dispatcher),
-            ("delayMillis", self._delay),
+            ("fault", self._fault),
+            ("rateLimit", self._rate_limit),
             ("validate", self._validate),
             ("parameterConstraints", self._constraints),
             ("fallback", self._fallback),
@@ -172,6 +176,7 @@ class _MetadataReader:
             value = nonblank_member(spec, name)
             if value is not None:
                 self._guard(read, value)
+        self._guard(self._delay, spec or NOTHING)
         self._rules(spec or NOTHING)
         return found
 
@@ -241,11 +246,14 @@ class _MetadataReader:
             at = rules or member(spec, "dispatcher") or spec
             self._problem(f"dispatcherRules: {error}", at)
 
-    def _delay(self, value: Tree) -> None:
-        is_whole = value.text.isdecimal() and len(value.text) <= len(str(MAX_DELAY_MS))
-        if not is_whole or int(value.text) > MAX_DELAY_MS:
-            raise unreadable_at(value, f"delayMillis must be an integer from 0 to {MAX_DELAY_MS}")
-        self.found.delay_ms = int(value.text)
+    def _delay(self, spec: Tree) -> None:
+        self.found.delay = read_own_delay(spec) or self.found.delay
+
+    def _fault(self, value: Tree) -> None:
+        self.found.fault = read_fault(value)
+
+    def _rate_limit(self, value: Tree) -> None:
+        self.found.rate_limit = read_rate_limit(value)
 
     def _validate(self, value: Tree) -> None:
         self.found.validate = read_mode(value, self.path, self.warnings)

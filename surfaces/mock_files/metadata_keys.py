@@ -16,8 +16,8 @@ UNKNOWN_KEY: Final = "unknown_key"
 MAX_UNKNOWN: Final = 20  # keys of one file
 _SPEC: Final = (
     "protocol", "adapter", "method", "path", "summary", "contractPath", "mockPath", "dispatcher",
-    "dispatcherRules", "delayMillis", "parameterConstraints", "fallback", "state", "resolverUrl",
-    "runtimeUrl", "validate",
+    "dispatcherRules", "delayMillis", "delay", "fault", "rateLimit", "parameterConstraints",
+    "fallback", "state", "resolverUrl", "runtimeUrl", "validate",
 )  # fmt: skip
 _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
     "parameterConstraints": ("name", "source", "required", "forward", "pattern"),
@@ -30,14 +30,15 @@ _BELOW: Final[Mapping[str, tuple[str, ...]]] = {
 _EXAMPLE: Final = (
     "name", "when", "dispatch", "request", "requestSchema", "response", "responseSchema",
     "requestHeaders", "requestBody", "responseStatus", "responseMediaType", "responseHeaders",
-    "responseBody", "responseBodyBase64", "summary", "description", "sourceArtifact",
+    "responseBody", "responseBodyBase64", "callbacks", "summary", "description", "sourceArtifact",
 )  # fmt: skip
 _REQUEST: Final = ("headers", "body", "method", "path", "query", "mediaType")
+_RESPONSE: Final = ("status", "mediaType", "headers", "body", "fault", "delayMillis", "delay")
 _MESSAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "request": _REQUEST,
     "requestSchema": _REQUEST,
-    "response": ("status", "mediaType", "headers", "body", "bodyFile", "bodyBase64"),
-    "responseSchema": ("status", "mediaType", "headers", "body"),
+    "response": (*_RESPONSE, "bodyFile", "bodyBase64"),
+    "responseSchema": _RESPONSE,
 }
 _NOTES: Final = (*NODE_KEYS, "title", "description", "default", "examples", "deprecated")
 _FOLDED_SPEC: Final = {key.lower(): key for key in _SPEC}
@@ -65,7 +66,7 @@ def unknown_surface_keys(document: Tree) -> Iterator[tuple[str, Tree]]:
     """Yield what is wrong and where in a file of a surface."""
     yield from _unknown(document, "a MockSurface", ("apiVersion", "kind", "metadata", "spec"))
     yield from _unknown(member(document, "metadata") or NOTHING, "metadata", ("surface",))
-    yield from _unknown(member(document, "spec") or NOTHING, "spec", ("validate",))
+    yield from _unknown(member(document, "spec") or NOTHING, "spec", ("validate", "rateLimit"))
 
 
 def unknown_example_keys(example: Tree) -> Iterator[tuple[str, Tree]]:

@@ -1,16 +1,21 @@
-"""How calls are checked against their contract: what files say for a suite and its surfaces.
+"""What files say of more than one operation: how calls are checked, and how many may come.
 
 metadata.yaml has `mocks: {validate: enforce}`, flat or in `spec`, and a file
-`mock/**/*.metadata.yaml` of `kind: MockSurface` has `spec: {validate: …}` for its surface.
+`mock/**/*.metadata.yaml` of `kind: MockSurface` has `spec: {validate: …, rateLimit: …}` for its
+surface.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, cast
 
+from readers import Unreadable
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
+from surfaces.behaviors import CallLimit
 from surfaces.contracts import Sources
+from surfaces.mock_files.behaviors import read_rate_limit
 from surfaces.mock_files.exchanges import mock_tree
 from surfaces.mock_files.metadata_keys import UNKNOWN_KEY, unknown_surface_keys
 from surfaces.model import VALIDATE_MODES, ValidateMode
@@ -52,11 +57,26 @@ def is_surface(path: str, sources: Sources) -> bool:
     return text_of(member(document, "kind")).strip().lower() == _KIND
 
 
-def surface_mode(path: str, sources: Sources) -> tuple[str, ValidateMode | None]:
-    """Return the surface that a file of a surface names, "" for none, and its mode."""
+@dataclass(frozen=True, slots=True)
+class SurfaceRules:
+    """What a file of a surface says of all its operations."""
+
+    validate: ValidateMode | None = None
+    rate_limit: CallLimit | None = None
+
+
+def read_surface(path: str, sources: Sources) -> tuple[str, SurfaceRules]:
+    """Return the surface that a file of a surface names, "" for none, and its rules."""
     document = mock_tree(path, sources, _INVALID)
     for reason, at in unknown_surface_keys(document):
         sources.warnings.add(UNKNOWN_KEY, reason, path, at)
     named = text_of(member(member(document, "metadata"), "surface"))
-    given = nonblank_member(member(document, "spec"), "validate")
-    return named, read_mode(given, path, sources.warnings)
+    spec = member(document, "spec")
+    limit = nonblank_member(spec, "rateLimit")
+    rate_limit = None
+    try:
+        rate_limit = None if limit is None else read_rate_limit(limit)
+    except Unreadable as error:
+        sources.warnings.add_unreadable(_INVALID, path, error)
+    mode = read_mode(nonblank_member(spec, "validate"), path, sources.warnings)
+    return named, SurfaceRules(mode, rate_limit)

@@ -24,17 +24,25 @@ from surfaces.recordings.stubs import (
     parse_json,
     translate,
 )
+from surfaces.recordings.wiremock_behaviors import (
+    OF_RESPONSE,
+    WEBHOOKS,
+    behavior_of,
+    callbacks_of,
+)
 from surfaces.recordings.wiremock_requests import Say, conditions_of_request, route_of_request
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")  # of ANY
 _DEFAULT_PRIORITY: Final = 5
 _OF_RESPONSE: Final = frozenset(
     {"status", "headers", "body", "jsonBody", "base64Body", "bodyFileName", "proxyBaseUrl"}
-    | {"fixedDelayMilliseconds", "transformers", "transformerParameters"}
+    | {"transformers", "transformerParameters"}
+    | OF_RESPONSE
 )
 _OF_MAPPING: Final = frozenset(
     {"id", "uuid", "name", "request", "response", "newResponse", "priority", "persistent"}
     | {"metadata", "scenarioName", "requiredScenarioState", "newScenarioState", "insertionIndex"}
+    | {*WEBHOOKS}
 )
 _STARTED: Final = "Started"
 FileAt = Callable[[str], bytes | None]
@@ -130,6 +138,9 @@ class _Mapping:
         example: Document = {"when": when} if when else {}
         if response is not None:
             example["response"] = response
+            render = self._translator(template)
+            if callbacks := callbacks_of(self.mapping, render, self.say):
+                example["callbacks"] = callbacks
         method = (text_at(self.request, "method") or "ANY").upper()
         if method == "ANY":
             self.say(f"the method ANY is {', '.join(_METHODS)}")
@@ -149,16 +160,16 @@ class _Mapping:
         response = self.response
         for key in response.keys() - _OF_RESPONSE:
             self.say(f"response.{key} is left out")
-        delay = response.get("fixedDelayMilliseconds")
-        if isinstance(delay, int) and not isinstance(delay, bool) and delay > 0:
-            spec["delayMillis"] = min(delay, 60_000)
         if base := text_at(response, "proxyBaseUrl"):
             if not is_free:
                 raise StubUnsupported("proxyBaseUrl with conditions; only a fallback is a proxy")
             spec["fallback"] = {"mode": "proxy", "proxyUrl": f"{base.rstrip('/')}/"}
             return None
         render = self._renderer(template)
-        made: Document = {"status": str(response.get("status", 200))}
+        made: Document = {
+            "status": str(response.get("status", 200)),
+            **behavior_of(response, self.say),
+        }
         headers = {
             name: render(", ".join(map(str, value)) if isinstance(value, list) else str(value))
             for name, value in mapping_at(response, "headers").items()
@@ -205,6 +216,9 @@ class _Mapping:
                 self.say(f"the transformer {str(each)[:60]} is left out")
         if "response-template" not in named:
             return literal
+        return self._translator(template)
+
+    def _translator(self, template: str) -> Callable[[Any], Any]:
         segments = template.strip("/").split("/")
         return lambda value: translate(value, lambda text: _expression(text, segments), self.say)
 
@@ -216,6 +230,7 @@ _JSON_PATH: Final = re.compile(r"jsonPath request\.body '\$\.([\w.\[\]-]+)'")
 
 def _expression(text: str, segments: list[str]) -> str:
     """Return an expression of our templates for one of WireMock's, itself if nothing is known."""
+    text = text.replace("originalRequest", "request")  # as webhooks name it
     if found := _PART.fullmatch(text):
         segment = segments[int(found[1])] if int(found[1]) < len(segments) else ""
         named = re.fullmatch(r"\{(.+)\}", segment)

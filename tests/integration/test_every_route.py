@@ -55,6 +55,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "PUT /api/v1/workspaces/current": {"workspaceId": "00000000-0000-4000-8000-000000000000"},
     "POST /api/v1/invitations/accept": {"token": "x"},
     "POST /api/v1/mocks/explain": {"suiteId": "hello", "surfaceId": "nothing"},
+    "POST /api/v1/mocks/verify": {"suiteId": "hello"},
     "PATCH /api/v1/mocks/state": {"suiteId": "hello", "key": "nothing"},
     **{
         f"POST /api/v1/agent-control/jobs/{{job}}/{what}": {**REPORT, **more}

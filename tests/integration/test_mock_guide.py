@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -76,10 +77,11 @@ class Reader:
             command, _, expected = step.partition("\n")
             done = subprocess.run(
                 ["bash", "-c", f"set -o pipefail\n{command}"],
-                cwd=self.folder, capture_output=True, text=True, timeout=180, check=False,
+                cwd=self.folder, env=_environment(), capture_output=True, text=True, timeout=180,
+                check=False,
             )  # fmt: skip
             assert done.returncode == 0, (command, done.stdout, done.stderr, self._said())
-            output = done.stdout if done.stdout.endswith("\n") else f"{done.stdout}\n"
+            output = "".join(f"{line}\n" for line in done.stdout.splitlines())
             assert prints(output, expected.splitlines()), f"$ {command}\n{output}\nnot\n{expected}"
             self.commands += 1
 
@@ -101,6 +103,13 @@ class Reader:
 
     def _said(self) -> str:
         return self.served.err.read_text() if self.served else ""
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of somebody who has Partita and pytest, and runs no test."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": programs, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture

@@ -237,7 +237,7 @@ class Sender:
         elif resource == "mocks":
             call = {"method": "GET", "path": "/goods"}
             record = {"key": "made", "set": {"a": "b"}}
-            what = call if case.path.endswith("explain") else record
+            what = call if case.path.endswith(("explain", "verify")) else record
             case.body = {"suiteId": "shop", "surfaceId": "shop", **what}
         elif resource == "platform-settings":
             answer = self._session.get(f"{self._url}{case.path}", headers=self._headers, timeout=60)

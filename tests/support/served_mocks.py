@@ -68,6 +68,7 @@ class MemoryParts:
 
     loop = None
     link = None
+    serves_since = None
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents

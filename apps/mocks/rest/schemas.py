@@ -92,4 +92,5 @@ PAGE: Final = [
 KEY: Final = [query("key", "only the record of this key")]
 SURFACE: Final = [query("surfaceId", "only of this API surface")]
 OPERATION: Final = [*SURFACE, query("operationId", "only of this operation")]
+TAG: Final = [query("tag", "only calls with this X-Partita-Mock-Tag")]
 OUTCOME: Final = [query("outcome", "only calls that ended so", enum=OUTCOMES)]

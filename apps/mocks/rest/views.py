@@ -1,4 +1,4 @@
-"""`/api/v1/mocks`: why a call is answered as it is, state and calls of spaces.
+"""`/api/v1/mocks`: why a call is answered as it is, whether it came, state and calls of spaces.
 
 (reference: control-plane 18.1)
 """
@@ -24,6 +24,7 @@ from apps.mocks.access import require_reader, require_writer
 from apps.mocks.rest import schemas
 from apps.mocks.services import inspection
 from kernel.errors import FieldError, InvalidInput
+from mocks.engine.call_filters import CallFilter
 from mocks.engine.documents import (
     Explanation,
     RecordDocument,
@@ -31,7 +32,8 @@ from mocks.engine.documents import (
     counter_document,
     record_document,
 )
-from mocks.engine.inspection import CallFilter, ExplainedCall
+from mocks.engine.inspection import ExplainedCall
+from mocks.engine.verification import Verification, VerifyInput, check_tag, read_question
 from mocks.model.spaces import SpaceName
 
 SPACE: Final = frozenset({"suiteId", "executionId", "import"})
@@ -70,6 +72,17 @@ class ExplainView(MockView):
             body=given.get("body", ""),
         )
         return Response(inspection.explain_call(name, call, defaults_only=defaults_only))
+
+
+class VerifyView(MockView):
+    @extend_schema(operation_id="mocks_verify", request=VerifyInput, responses=Verification)
+    def post(self, request: Request) -> Response:
+        asked = read_question(request.data)
+        given = asked.given
+        name = space_of({"suiteId": given.suite_id, "executionId": given.execution_id,
+                         "import": given.import_path})  # fmt: skip
+        require_reader(self.principal, name)
+        return Response(inspection.verify_calls(name, asked))
 
 
 class StateView(MockView):
@@ -126,13 +139,19 @@ class StateView(MockView):
 
 class JournalView(MockView):
     query_parameters: ClassVar[Any] = {
-        "GET": PAGING | SPACE | {"surfaceId", "operationId", "outcome"},
-        "DELETE": SPACE | {"surfaceId", "operationId"},
+        "GET": PAGING | SPACE | {"surfaceId", "operationId", "outcome", "tag"},
+        "DELETE": SPACE | {"surfaceId", "operationId", "tag"},
     }
 
     @extend_schema(
         operation_id="mocks_journal",
-        parameters=[*schemas.SPACE, *schemas.OPERATION, *schemas.OUTCOME, *schemas.PAGE],
+        parameters=[
+            *schemas.SPACE,
+            *schemas.OPERATION,
+            *schemas.OUTCOME,
+            *schemas.TAG,
+            *schemas.PAGE,
+        ],
         responses=schemas.JournalPage,
     )
     def get(self, request: Request) -> Response:
@@ -142,6 +161,7 @@ class JournalView(MockView):
             surface_id=query.get("surfaceId", ""),
             operation_id=query.get("operationId", ""),
             outcome=choice_parameter(request, "outcome", schemas.OUTCOMES),
+            tag=check_tag(query.get("tag", "")),
         )
         found = inspection.read_journal(name, wanted)
         page = paginate(request, found, key=lambda call: (call.time, call.id), descending=True)
@@ -150,7 +170,7 @@ class JournalView(MockView):
 
     @extend_schema(
         operation_id="mocks_journal_clear",
-        parameters=[*schemas.SPACE, *schemas.OPERATION],
+        parameters=[*schemas.SPACE, *schemas.OPERATION, *schemas.TAG],
         request=None,
         responses={200: schemas.RemovedNumber},
     )
@@ -161,6 +181,7 @@ class JournalView(MockView):
             name,
             surface_id=query.get("surfaceId", ""),
             operation_id=query.get("operationId", ""),
+            tag=check_tag(query.get("tag", "")),
         )
         answer: schemas.RemovedNumber = {"removed": removed}
         return Response(answer)

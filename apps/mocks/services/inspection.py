@@ -6,6 +6,7 @@ Without Redis they are those of this process. Called from threads, never from th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,10 +17,12 @@ from apps.operations.api import living_servers
 from kernel import clock
 from kernel.clock import rfc3339
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
+from mocks.engine.call_filters import CallFilter
 from mocks.engine.documents import Explanation
 from mocks.engine.explanation import explain
-from mocks.engine.inspection import CallFilter, ExplainedCall, locate_call
+from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.engine.tables import CompiledSpace
+from mocks.engine.verification import Question, Verification, verify, why_some_are_lost
 from mocks.errors import SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from mocks.journal.redis import GATHER_S
 from mocks.model.calls import JournalEntry
@@ -28,6 +31,7 @@ from mocks.model.spaces import SpaceName
 
 MAX_RECORD_BYTES: Final = 64 * 2**10
 _SETTLED: Final = timedelta(seconds=20)  # then the server before this one is counted no more
+_LOOKS_EVERY_S: Final = 0.1
 _TRIES: Final = 20  # against mocks that change the same record meanwhile
 
 
@@ -106,6 +110,25 @@ def read_journal(name: SpaceName, wanted: CallFilter | None = None) -> list[Jour
     return [entry for entry in found if wanted is None or wanted.matches(entry)]
 
 
+def verify_calls(name: SpaceName, asked: Question) -> Verification:
+    """Return whether a space got the calls that are meant; raise InvalidInput.
+
+    Other processes send their calls to Redis in batches, so it looks again until those have come.
+    """
+    delay_s = (journal_delay_s() or 0.0) if living_servers() > 1 else 0.0
+    until = time.monotonic() + delay_s
+    while True:
+        is_last = time.monotonic() >= until
+        entries = read_journal(name)
+        since = asked.filter.since
+        gap = why_some_are_lost(entries, since) or journal_gap(since or clock.now())
+        answer = verify(asked, entries, gap=gap)
+        is_settled = answer["verified"] and asked.most is None and not asked.asks_nothing
+        if is_last or is_settled:
+            return answer
+        time.sleep(_LOOKS_EVERY_S)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePatch:
     """`version` is the one that must be stored, None for any; 0 stands for no record.
@@ -175,11 +198,13 @@ def remove_state(name: SpaceName, *, surface_id: str = "", key: str = "") -> int
     return components.wait_for(lambda: state.reset(str(name), surface_id=surface_id, key=key))
 
 
-def clear_journal(name: SpaceName, *, surface_id: str = "", operation_id: str = "") -> int:
-    """Forget calls; return how many."""
+def clear_journal(
+    name: SpaceName, *, surface_id: str = "", operation_id: str = "", tag: str = ""
+) -> int:
+    """Forget the calls that have what is not empty; return how many."""
     journal = components.mock_parts().journal
     return components.wait_for(
-        lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id)
+        lambda: journal.clear(str(name), surface_id=surface_id, operation_id=operation_id, tag=tag)
     )
 
 

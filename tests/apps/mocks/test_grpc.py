@@ -219,6 +219,16 @@ async def test_unary_calls_get_the_example_that_matches(mocks: GrpcMocks):
     assert tenant.message == {"orderId": "acme-9"}
 
 
+async def test_the_journal_has_the_tag_of_the_metadata(mocks: GrpcMocks):
+    for method in ("GetOrder", "Fixed", "Fixed"):
+        tag = [("x-partita-mock-tag", f"t/{method}")]
+        await mocks.call(f"{ORDERS}/{method}", {"orderId": "7"}, metadata=tag)
+
+    entries = await mocks.journal.entries("shop")
+    assert [each.tag for each in entries] == ["t/Fixed", "t/Fixed", "t/GetOrder"]
+    assert await mocks.journal.clear("shop", tag="t/Fixed") == 2
+
+
 async def test_an_answer_that_never_changes_is_ready(mocks: GrpcMocks):
     for _ in range(3):
         fixed = await mocks.call(f"{ORDERS}/Fixed", {"orderId": "x"})

@@ -222,3 +222,69 @@ def test_a_small_suite_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixt
 
     assert [line for line in out if "more" in line] == err == []
     assert out[4].split() == ["pets-3", f"{BASE}/mocks/rest/shop/pets-3", "3", "operations"]
+
+
+async def test_calls_are_verified_listed_and_forgotten_without_a_session(client: httpx.AsyncClient):
+    for tag in ("a", "b", "b"):
+        await client.get("/mocks/rest/shop/pets/pets", headers={"X-Partita-Mock-Tag": tag})
+    pets = {"method": "GET", "path": "/pets"}
+
+    async def ask(**body: Any) -> Any:
+        answer = await client.post("/api/v1/mocks/verify", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    assert (await ask(**pets, count=3))["verified"]
+    assert (await ask(**pets, suiteId="shop", tag="b", count=2))["verified"]
+    short = await ask(**pets, tag="a", count=2)
+    assert short["detail"].startswith('expected 2 calls of GET /pets with tag "a", found 1; ')
+    listed = (await client.get("/api/v1/mocks/journal?tag=b&limit=1")).json()["entries"]
+    assert [each["tag"] for each in listed] == ["b"]
+    none = (await client.get("/api/v1/mocks/journal?outcome=no_match")).json()
+    assert none == {"entries": []}
+    forgotten = await client.delete("/api/v1/mocks/journal?tag=b")
+    assert forgotten.json() == {"removed": 2}
+    assert (await ask(**pets, count=1))["verified"]
+
+
+async def test_state_is_listed_and_removed_without_a_session(client: httpx.AsyncClient):
+    assert (await client.get("/api/v1/mocks/state?suiteId=shop")).json() == {
+        "records": [], "counters": [],
+    }  # fmt: skip
+    assert (await client.delete("/api/v1/mocks/state?key=x")).json() == {"removed": 0}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "verify", '{"methd": "GET"}', 400, "validation_failed"),
+        ("POST", "verify", "{", 400, "malformed_json"),
+        ("POST", "verify", "[" * 100_000, 400, "malformed_json"),
+        ("POST", "verify", '{"suiteId": "other"}', 404, "suite_not_found"),
+        ("POST", "verify", '{"executionId": "run-1"}', 404, "space_not_active"),
+        ("GET", "verify", "", 405, "method_not_allowed"),
+        ("GET", "journal?tga=x", "", 400, "unknown_parameter"),
+        ("GET", "journal?tag=a%20b", "", 400, "validation_failed"),
+        ("GET", "journal?outcome=x", "", 400, "invalid_parameter"),
+        ("GET", "journal?limit=0", "", 400, "invalid_parameter"),
+        ("GET", "journal?limit=9999999999999", "", 400, "invalid_parameter"),
+        ("GET", "journal?suiteId=x", "", 404, "suite_not_found"),
+        ("PUT", "state", "", 405, "method_not_allowed"),
+    ],
+)
+async def test_what_is_asked_wrongly_is_refused(
+    client: httpx.AsyncClient, method: str, path: str, body: str, status: int, code: str
+):
+    answer = await client.request(method, f"/api/v1/mocks/{path}", content=body)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_pages_of_other_origins_do_not_see_calls(client: httpx.AsyncClient):
+    foreign = {"Origin": "https://elsewhere.test"}
+    for path in ("journal", "state"):
+        answer = await client.get(f"/api/v1/mocks/{path}", headers=foreign)
+        assert (answer.status_code, answer.json()["code"]) == (403, "origin_not_allowed")
+        assert "access-control-allow-origin" not in answer.headers
+        own = await client.get(f"/api/v1/mocks/{path}", headers={"Origin": BASE})
+        assert own.status_code == 200

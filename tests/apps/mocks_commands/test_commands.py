@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.accounts.services.administrators import ensure_seed_admin
@@ -176,3 +176,67 @@ def test_help_has_examples_of_every_verb(capsys: pytest.CaptureFixture[str]):
     said = capsys.readouterr().out
     for verb in ("explain", "state", "journal", "reset"):
         assert f"partita mock {verb} shop" in said
+
+
+ORDERS = ("verify", "shop", "--method", "post", "--path", "/orders")
+
+
+def test_verify_says_whether_the_calls_came(shell: Shell, served: MemoryParts):
+    for card in ("visa", "mc"):
+        served.note(SHARED, method="POST", path="/orders", request_body=f'{{"card": "{card}"}}')
+
+    assert shell.run(*ORDERS, "--count", "2") == "✓ found 2 calls of POST /orders\n"
+    assert shell.run(*ORDERS, "--count", "1", "--when", "body:card=visa").startswith("✓ found 1 ")
+    assert shell.run(*ORDERS, "--at-least", "2", "--when", "body:card~^(visa|mc)$")
+    assert shell.run(*ORDERS, "--at-most", "2", "--when", "body:card", "--valid", "true")
+    as_json = '{"from": "body", "param": "card", "in": ["visa"]}'
+    answer = shell.json(*ORDERS, "--count", "1", "--when", as_json)
+    assert (answer["count"], answer["calls"][0]["id"]) == (1, "call-0001")
+    missed = shell.run(*ORDERS, "--count", "2", "--when", "body:card=visa", code=1)
+    assert missed.endswith('body.card is "mc", not "visa"\n')
+    assert json.loads(shell.run(*ORDERS, "--count", "3", "-o", "json", code=1))["count"] == 2
+    assert shell.run("verify", "shop", "--unmatched", "--count", "0")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--when", "bdy:card=visa"),
+        ("--when", "cookie:sid=1"),
+        ("--count", "1", "--at-most", "2"),
+        ("--tag", "no tag"),
+        ("--since", "yesterday"),
+    ],
+)
+def test_a_wrong_question_is_a_matter_of_usage(shell: Shell, words: tuple[str, ...]):
+    shell.run(*ORDERS, *words, code=2)
+
+    assert shell.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--when", "card=visa"), "expected SOURCE:NAME=VALUE"),
+        (("--when", "{"), "is no JSON"),
+        (("--count", "two"), "invalid int"),
+        (("--outcome", "matched"), "choose from 'example'"),
+    ],
+)
+def test_the_parser_refuses_what_it_can(shell: Shell, words: tuple[str, ...], said: str):
+    with pytest.raises(CommandError, match=said):
+        call_command("mock", *ORDERS, *words)
+
+
+def test_verify_finds_no_space_as_the_other_verbs_do(shell: Shell):
+    shell.run("verify", "nothing", code=3)
+
+    assert "suite_not_found" in shell.stderr
+
+
+def test_the_journal_of_a_tag(shell: Shell, served: MemoryParts):
+    for tag in ("a", "b"):
+        served.note(SHARED, tag=tag, request_query="q=ea")
+
+    assert "/goods?q=ea  200" in shell.run("journal", "shop", "--tag", "a")
+    assert [each["tag"] for each in shell.json("journal", "shop", "--tag", "b")["entries"]] == ["b"]

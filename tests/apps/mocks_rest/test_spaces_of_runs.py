@@ -14,11 +14,13 @@ from tests.apps.mocks_rest.conftest import client_of
 from tests.support.api_clients import PERSON, problem
 
 EXPLAIN = "/api/v1/mocks/explain"
+VERIFY = "/api/v1/mocks/verify"
 STATE = "/api/v1/mocks/state"
 JOURNAL = "/api/v1/mocks/journal"
 NO_RUN = "run-0123456789ab"
 ROUTES = [
     ("post", EXPLAIN),
+    ("post", VERIFY),
     ("get", STATE),
     ("patch", STATE),
     ("delete", STATE),

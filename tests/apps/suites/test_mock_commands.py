@@ -176,7 +176,7 @@ def test_a_folder_of_wiremock_is_imported_and_what_it_loses_is_said(workspace, t
     (stubs / "__files/out").symlink_to("/etc/hostname")
     for name, response in (
         ("order", {"bodyFileName": "order.json"}),
-        ("out", {"bodyFileName": "out", "fault": "EMPTY_RESPONSE"}),
+        ("out", {"bodyFileName": "out", "fault": "SMOKE"}),
     ):
         mapping = {"request": {"method": "GET", "urlPath": f"/{name}"}, "response": response}
         (stubs / f"mappings/{name}.json").write_text(json.dumps(mapping))
@@ -185,7 +185,7 @@ def test_a_folder_of_wiremock_is_imported_and_what_it_loses_is_said(workspace, t
 
     said = capsys.readouterr().out
     assert "API surface orders: 2 operations" in said
-    assert "left out, 1 times: mappings/out.json: response.fault is left out" in said
+    assert "left out, 1 times: mappings/out.json: the fault of the response is left out: " in said
     assert "left out, 1 times: mappings/out.json: the file __files/out is not there" in said
     assert "id: 7" in (folder / "mock/orders/get-order.yaml").read_text()
     assert typed("lint", "shop", "--strict") == 0

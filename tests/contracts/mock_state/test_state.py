@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from mocks.engine.rate_limits import take_call
 from mocks.model.ports import StateStore
 from mocks.redis_link import RedisLink
 from mocks.state.memory import MemoryState, RecordTooLarge, StateLimits
 from mocks.state.redis import RedisState, SharedState
+from surfaces.behaviors import CallLimit
 
 REDIS = os.environ.get("TEST_REDIS_ADDR", "")
 ROOT = Path(__file__).resolve().parents[3]
@@ -101,6 +103,16 @@ async def test_counters_count_from_zero(state: StateStore) -> None:
         (each.surface_id, each.operation_id): each.value for each in await state.counters("s")
     }
     assert counters == {("a", "op"): 3, ("b", "op"): 1}
+
+
+async def test_calls_at_once_are_never_more_than_their_rate_limit(state: StateStore) -> None:
+    limit, place = CallLimit(calls=7, per_ms=60_000), ("s", "a")
+    waits = await asyncio.gather(*(take_call(limit, "k", state, place) for _ in range(40)))
+    assert sum(wait_ms == 0 for wait_ms in waits) == 7
+    assert all(wait_ms <= 60_000 for wait_ms in waits)
+
+    await state.reset("s", surface_id="a")
+    assert await take_call(limit, "k", state, place) == 0
 
 
 async def test_spaces_stay_apart(state: StateStore) -> None:

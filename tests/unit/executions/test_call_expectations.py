@@ -208,3 +208,11 @@ def test_calls_that_break_their_contract_fail_where_valid_ones_are_expected():
     )
     gap = case_of(expected(valid=True), [call()], gap="some are lost")
     assert (gap.outcome, gap.message[-30:]) == ("error", "cannot be decided: some are lost"[-30:])
+
+
+def test_callbacks_of_a_mock_count_where_they_are_asked_for_by_their_method():
+    calls = [call(), call(method="CALLBACK", path="http://partner.test/hook")]
+
+    assert case_of(expected(operation="pay", atMost=1), calls).outcome == "passed"
+    assert case_of(expected(method="CALLBACK", atMost=1), calls).outcome == "passed"
+    assert case_of(expected(method="CALLBACK"), calls[:1]).outcome == "failure"

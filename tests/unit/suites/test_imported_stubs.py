@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mocks.model.calls import MockAnswer, MockRequest
 from readers import Unreadable
+from surfaces import hydrate
 from surfaces.imports import Imported, convert_file, convert_folder
 from tests.support.mocks import Mocks, mocks_of
 
@@ -153,8 +154,10 @@ def test_a_mapping_that_asks_for_more_than_conditions_can_is_left_out_and_named(
 @pytest.mark.parametrize(
     ("response", "said"),
     [
-        ({"fault": "EMPTY_RESPONSE"}, "response.fault is left out"),
-        ({"delayDistribution": {}}, "response.delayDistribution is left out"),
+        ({"fault": "SMOKE"}, 'the fault of the response is left out: "smoke" is not a fault; '
+         "known: reset, empty, half, garbage, dribble"),
+        ({"delayDistribution": {"type": "gamma"}}, "the delay of the response is left out: "
+         'delay has no key "gamma"; known: fixed, uniform, lognormal'),
         ({"base64Body": "/9j/"}, "response.base64Body is no text and left out"),
         ({"bodyFileName": "none.json"}, "the file __files/none.json is not there"),
         ({"transformers": ["mine"]}, "the transformer mine is left out"),
@@ -164,11 +167,76 @@ def test_a_mapping_that_asks_for_more_than_conditions_can_is_left_out_and_named(
 )  # fmt: skip
 def test_what_a_response_loses_is_said(response, said):
     mapping = _mapping({}, name="odd") | {"response": {"status": 201, **response}}
-    found = _imported({**mapping, "postServeActions": []})
+    found = _imported({**mapping, "postServeActions": [{"name": "mine", "parameters": {}}]})
 
     assert f"stubs.json: mappings[0] (odd): {said}" in found.left_out
-    assert "stubs.json: mappings[0] (odd): postServeActions is left out" in found.left_out
+    assert "stubs.json: mappings[0] (odd): mine is left out" in found.left_out
     assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("response", "made"),
+    [
+        ({"fault": "CONNECTION_RESET_BY_PEER"}, {"fault": {"kind": "reset"}}),
+        ({"fault": "EMPTY_RESPONSE"}, {"fault": {"kind": "empty"}}),
+        ({"fault": "MALFORMED_RESPONSE_CHUNK"}, {"fault": {"kind": "half"}}),
+        ({"fault": "RANDOM_DATA_THEN_CLOSE"}, {"fault": {"kind": "garbage"}}),
+        ({"chunkedDribbleDelay": {"numberOfChunks": 5, "totalDuration": 1000}},
+         {"fault": {"kind": "dribble", "chunks": 5, "overMillis": 1000}}),
+        ({"delayDistribution": {"type": "uniform", "lower": 15, "upper": 25}},
+         {"delay": {"lowestMillis": 15, "highestMillis": 25}}),
+        ({"delayDistribution": {"type": "lognormal", "median": 80, "sigma": 0.4}},
+         {"delay": {"lowestMillis": 0, "highestMillis": 60_000, "medianMillis": 80, "sigma": 0.4}}),
+        ({"delayDistribution": {"type": "fixed", "milliseconds": 30}},
+         {"delay": {"lowestMillis": 30, "highestMillis": 30}}),
+        ({"fixedDelayMilliseconds": 90_000},
+         {"delay": {"lowestMillis": 60_000, "highestMillis": 60_000}}),
+    ],
+)  # fmt: skip
+def test_faults_and_delays_are_those_of_the_stub(response, made):
+    found = _imported(_mapping({}) | {"response": response})
+
+    (surface,) = hydrate(found.files, suite_id="s", base_url="").documents
+    (exchange,) = surface["operations"][0]["exchanges"]
+    assert {key: exchange[key] for key in ("fault", "delay") if key in exchange} == made
+    assert not found.left_out
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda webhook: {"serveEventListeners": [{"name": "webhook", "parameters": webhook}]},
+        lambda webhook: {"postServeActions": [{"name": "webhook", "parameters": webhook}]},
+        lambda webhook: {"postServeActions": {"webhook": webhook}},
+    ],
+)
+async def test_webhooks_are_callbacks(form):
+    webhook = {
+        "method": "PUT",
+        "url": "{{jsonPath originalRequest.body '$.callbackUrl'}}",
+        "headers": {"X-Q": "{{originalRequest.query.q}}"},
+        "body": '{"id": "{{jsonPath originalRequest.body \'$.id\'}}"}',
+        "delay": {"type": "uniform", "lower": 5, "upper": 5},
+    }
+    found = _imported(_mapping({}, **form(webhook)))
+    assert not found.left_out
+    answer = await _answer(
+        _mocks(found), "/orders?q=1", body=b'{"id": "7", "callbackUrl": "http://partner.test/"}'
+    )
+    (make,) = answer.callbacks
+    made = make()
+    assert (made.method, made.url, made.delay_ms) == ("PUT", "http://partner.test/", 5)
+    assert made.headers == {"x-q": "1", "content-type": "application/json"}
+    assert json.loads(made.body) == {"id": "7"}
+
+
+def test_a_webhook_that_cannot_be_sent_is_said():
+    wrong = {"url": "ftp://partner.test/", "base64Body": "aGk="}
+    found = _imported(_mapping({}, serveEventListeners=[{"name": "webhook", "parameters": wrong}]))
+    assert [each.partition("]: ")[2] for each in found.left_out] == [
+        "webhook.base64Body is left out",
+        "a webhook is left out: the url of a callback begins with http:// or https://",
+    ]
 
 
 async def test_responses_have_their_status_headers_bodies_and_templates():

@@ -158,7 +158,7 @@ def test_equal_conditions_and_operations_outside_of_the_contract():
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("delay: 5", 'spec has no key "delay", which is ignored; did you mean delayMillis?'),
+        ("delayMs: 5", 'spec has no key "delayMs", which is ignored; did you mean delay?'),
         ("state: {lookupKey: a}", "did you mean lookupKeyTemplate?"),
         ("state: {transitions: [{onExample: a, sets: {b: c}}]}", "did you mean set?"),
         ("fallback: {mode: static, code: '404'}", 'fallback has no key "code"'),
@@ -279,3 +279,11 @@ def test_what_of_a_contract_calls_are_not_checked_against():
             "the pattern ^(?!x) is not one of linear time (no look-around)",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"), [("reset", 0), ("empty", 0), ("garbage", 0), ("half", 1)]
+)
+def test_an_answer_that_no_client_sees_is_not_compared_with_its_contract(fault, count):
+    found = _linted(f"  a: {{response: {{status: '299', fault: {fault}}}}}")
+    assert [code for code, *_ in found] == ["mock_not_in_contract"] * count

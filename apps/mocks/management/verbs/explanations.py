@@ -97,9 +97,23 @@ def _print_outcome(console: Console, explained: Mapping[str, Any]) -> None:
         if text:
             console.print(f"  {words}: {escape(text)}")
     if response := explained.get("response"):
-        console.print(f"  status {response['status']}, {escape(response['mediaType'])}")
+        shown = [f"status {response['status']}", escape(response["mediaType"])]
+        if response["delayMillis"]:
+            shown.append(f"after {response['delayMillis']} ms{_range(response.get('delay'))}")
+        if fault := response.get("fault"):
+            shown.append(f"[red]fault {fault['kind']}[/]")
+        console.print(f"  {', '.join(shown)}")
     if error := explained.get("error"):
         console.print(f"  [red]{escape(error['code'])}[/]: {escape(error['detail'])}")
+
+
+def _range(delay: Mapping[str, Any] | None) -> str:
+    """Return what a delay is drawn from, "" for a fixed one."""
+    if delay is None:
+        return ""
+    if "sigma" in delay:
+        return f" (lognormal, median {delay['medianMillis']} ms, sigma {delay['sigma']:g})"
+    return f" ({delay['lowestMillis']} to {delay['highestMillis']} ms)"
 
 
 def _mark(is_good: bool) -> str:  # noqa: FBT001 - a value of a document

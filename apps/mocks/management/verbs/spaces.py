@@ -63,6 +63,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
         choices=[*map(str, CallOutcome)],
         help="only calls that ended so",
     )
+    journal.add_argument("--tag", default="", help="only with this X-Partita-Mock-Tag")
     reset = command.add_verb(verbs, "reset", reset_space, "remove records and counters of a space")
     add_space(reset)
     reset.add_argument("--surface", default="", help="only those of this API surface")
@@ -125,6 +126,7 @@ def show_journal(options: CommandOptions) -> int:
         "surfaceId": options["surface"],
         "operationId": options["operation"],
         "outcome": options["outcome"],
+        "tag": options["tag"],
         "limit": _PAGE,
     }
     found = [call for page in _pages(server, "journal", query) for call in page["entries"]]
@@ -195,14 +197,20 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         call["time"][11:23],
         call["method"],
-        call["path"],
+        f"{call['path']}?{query}" if (query := call.get("requestQuery")) else call["path"],
         str(call["status"]),
         call["outcome"],
         call.get("matchedExample", ""),
         call.get("stepId", ""),
         f"{call['durationMs']} ms",
-        _contract(call.get("contractErrors", ())),
+        _remark(call),
     )
+
+
+def _remark(call: Mapping[str, Any]) -> str:
+    if "fault" in call:
+        return f"fault {call['fault']}"
+    return call.get("detail") or _contract(call.get("contractErrors", ()))
 
 
 def _contract(errors: Sequence[Mapping[str, str]]) -> str:
