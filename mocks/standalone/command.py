@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from kernel.errors import PlatformError
+from kernel.extras import missing_extra
 from kernel.listeners import bound_socket
 from mocks.standalone.arguments import parser_of
 from mocks.standalone.output import (
@@ -47,18 +48,27 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Command:
-    """One `mock serve`; `began` is when the process did, by time.monotonic()."""
+    """One `mock serve`; `began` is when the process did, by time.monotonic().
 
-    def __init__(self, program: str, suites_folder: Callable[[], Path], *, began: float) -> None:
+    With `suites_folder`, ids of the suites there are understood, too.
+    """
+
+    def __init__(
+        self, program: str, suites_folder: Callable[[], Path] | None = None, *, began: float
+    ) -> None:
         self._program = program
         self._suites_folder = suites_folder
         self._began = began
 
     def run(self, arguments: Sequence[str]) -> int:
         """Serve until a signal; return the exit code."""
-        return self.serve(parser_of(self._program).parse_args(arguments))
+        parser = parser_of(self._program, takes_ids=self._suites_folder is not None)
+        return self.serve(parser.parse_args(arguments))
 
     def serve(self, options: argparse.Namespace) -> int:
+        if options.grpc_port is not None and (missing := missing_extra("grpc")):
+            report(f"error --grpc-port {missing}")
+            return ERROR
         try:
             files = self._find_files(options.suite)
         except PlatformError as error:
@@ -78,8 +88,8 @@ class Command:
     def _find_files(self, text: str) -> ServedFiles:
         """Ask for the folder of suites, which takes settings, only where no file is meant."""
         place = Path(text)
-        if place.exists():
-            return ServedFiles(place)
+        if place.exists() or self._suites_folder is None:
+            return ServedFiles.find(text)
         return ServedFiles.find(text, self._suites_folder())
 
     def _serve(self, served: ServedSuite, bound: socket.socket, options: argparse.Namespace) -> int:
@@ -159,7 +169,7 @@ class _MockServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="apps.http.protocol:ProblemProtocol",
+                http="kernel.http_protocol:ProblemProtocol",
                 ws=_websocket_protocol,  # type: ignore[arg-type]  # called as the class would be
                 loop="uvloop",
                 lifespan="off",
@@ -190,6 +200,7 @@ class _MockServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         self.exit_code = await self._on_started()
+        gc.enable()
         gc.freeze()  # what serves stays for good, and no collection looks at it
         self.should_exit = self.should_exit or self.exit_code != OK
 

@@ -1,6 +1,6 @@
 """uvicorn's HTTP/1.1 protocol, whose refusals of what it cannot parse are problem documents.
 
-`uvicorn --http apps.http.protocol:ProblemProtocol …`; no request reaches the application then.
+`uvicorn --http kernel.http_protocol:ProblemProtocol …`; no request reaches the application then.
 It also takes answers that an application has prepared as a whole, or gives before there is a
 request of ASGI (`kernel.prepared_answers`): that costs a third of one that ASGI brings.
 """
