@@ -27,7 +27,7 @@ exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the por
 """
 
 
-def parser_of(program: str, *, takes_ids: bool) -> argparse.ArgumentParser:
+def parser_of(program: str, *, takes_ids: bool = True) -> argparse.ArgumentParser:
     """Return the parser of a program; one that `takes_ids` finds suites by their ids, too."""
     parser = argparse.ArgumentParser(
         prog=program,
