@@ -226,8 +226,10 @@ class Cluster:
 
     def _of_a_worker(self, name: str) -> dict[str, str]:
         """It stands elsewhere: nothing of the store, and no secret but the shared one."""
-        known = ("PATH", "DOCKER_HOST", "HOME", "AGENT_SHARED_SECRET")
-        known += ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER")
+        known = (
+            *("PATH", "DOCKER_HOST", "HOME", "AGENT_SHARED_SECRET"),
+            *("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
+        )
         return {name: self.environment[name] for name in known if name in self.environment} | {
             "AGENT_PORT": str(servers.free_port()),
             "AGENT_ID": name,
