@@ -20,7 +20,6 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
-from hyperframe.frame import GoAwayFrame
 from uvicorn.protocols.http.flow_control import FlowControl, service_unavailable
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -106,7 +105,7 @@ class Http2Connection(asyncio.Protocol):
         self._spend(event)
 
     def _take_goaway(self, _event: events.ConnectionTerminated) -> None:
-        self._end()
+        self._end(None)
 
     def _spend(self, _event: events.Event) -> None:
         self._credit -= 1
@@ -234,21 +233,16 @@ class Http2Connection(asyncio.Protocol):
             self._timer = None
 
     def _end(self, code: ErrorCodes | None = ErrorCodes.NO_ERROR) -> None:
-        """Say GOAWAY, unless h2 has done so (None), and close."""
+        """Say GOAWAY, but for None, when h2 or the client has done so; and close."""
         if self.transport.is_closing():
             return
-        self.flush()
         if code is not None:
-            self._say_goaway(code)
+            self.h2.close_connection(code)
+        self.flush()
         for stream in self._streams.values():
             stream.disconnect()
         self._streams.clear()
         self.transport.abort() if self.flow.write_paused else self.transport.close()
-
-    def _say_goaway(self, code: ErrorCodes) -> None:
-        """Write the frame as it is: h2's own `close_connection` would end the open streams."""
-        last = self.h2.highest_inbound_stream_id
-        self.transport.write(GoAwayFrame(0, last_stream_id=last, error_code=code).serialize())
 
     def shutdown(self) -> None:
         """Finish the calls under way and refuse other ones; called by uvicorn's server.

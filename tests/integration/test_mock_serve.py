@@ -123,6 +123,7 @@ def test_it_needs_no_django(tmp_path: Path, shop: Path):
         imported = set(re.findall(r"\| +([\w.]+)$", served.err.read_text(), re.M))
         assert {"uvloop", "mocks.standalone.command"} <= imported
         assert not {"django", "channels", "celery", "rest_framework", "graphql"} & imported
+        assert not {"h2", "cryptography", "mocks.standalone.tls"} & imported
     finally:
         served.end()
 
