@@ -9,6 +9,7 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from hyperframe.frame import ContinuationFrame, HeadersFrame, PingFrame, Setting
 from apps.http import http2
 from apps.http.protocol import ProblemProtocol
 from kernel.prepared_answers import EXTENSION, STATUS_LINES
+from tests.sync.gateway.certificates import Authority
 
 BIG = b"0123456789abcdef" * 2**17  # 2 MiB
 
@@ -185,12 +187,18 @@ async def place() -> AsyncIterator[Place]:
         application, port=0, log_level="critical", lifespan="off", http=ProblemProtocol,
         access_log=False, timeout_graceful_shutdown=5,
     )  # fmt: skip
+    async with serving(config) as server:
+        yield Place(application, server)
+        application.released.set()
+
+
+@asynccontextmanager
+async def serving(config: uvicorn.Config) -> AsyncIterator[uvicorn.Server]:
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve())
     while not server.started:  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.01)
-    yield Place(application, server)
-    application.released.set()
+    yield server
     server.should_exit = True
     await task
 
@@ -339,6 +347,22 @@ async def test_http_1_and_the_old_upgrade_are_answered_on_the_same_port(place: P
         )  # fmt: skip
         told, _ = await process.communicate()
         assert told == (b"0,0,0, 2" if "prior" in options[0] else b"0,0,0, 1.1")
+
+
+async def test_uvicorns_own_tls_negotiates_http_2(tmp_path: Path):
+    pair = Authority(tmp_path).pair("server")
+    config = uvicorn.Config(
+        Application(), port=0, log_level="critical", lifespan="off", http=ProblemProtocol,
+        ssl_certfile=pair.cert, ssl_keyfile=pair.key,
+    )  # fmt: skip
+    async with serving(config) as server:
+        url = f"https://localhost:{server.servers[0].sockets[0].getsockname()[1]}/"
+        for options, version in (("--http2", b"2"), ("--http1.1", b"1.1")):
+            process = await asyncio.create_subprocess_exec(
+                "curl", "-sS", "--cacert", str(pair.ca), options, "-w", " %{http_version}", url,
+                stdout=subprocess.PIPE,
+            )  # fmt: skip
+            assert (await process.communicate())[0] == b"0,0,0, " + version
 
 
 async def test_streams_that_are_reset_at_once_end_the_connection(place: Place):
