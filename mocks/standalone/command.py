@@ -68,15 +68,9 @@ class Command:
         return self.serve(parser.parse_args(arguments))
 
     def serve(self, options: argparse.Namespace) -> int:
-        needed: dict[str, Extra] = {"--grpc-port": "grpc"} if options.grpc_port is not None else {}
-        needed |= {"--tls": "tls"} if _wants_tls(options) else {}
-        for option, extra in needed.items():
-            if missing := missing_extra(extra):
-                report(f"error {option} {missing}")
-                return ERROR
-        if (options.tls_cert is None) != (options.tls_key is None):
-            report("error usage: --tls-cert and --tls-key need each other")
-            return USAGE
+        if (refusal := _refusal_of(options)) is not None:
+            report(f"error {refusal[1]}")
+            return refusal[0]
         try:
             files = self._find_files(options.suite)
             tls = _tls_of(options)
@@ -180,6 +174,20 @@ class _Listeners:
         if self.tls is None or self.plain:
             return None
         return self.tls.key.read_bytes(), self.tls.certificate.read_bytes()
+
+
+def _refusal_of(options: argparse.Namespace) -> tuple[int, str] | None:
+    """Return the exit code and why the options cannot be served; None if they can."""
+    wanted: Sequence[tuple[bool, str, Extra]] = (
+        (options.grpc_port is not None, "--grpc-port", "grpc"),
+        (_wants_tls(options), "--tls", "tls"),
+    )
+    for is_wanted, option, extra in wanted:
+        if is_wanted and (missing := missing_extra(extra)):
+            return ERROR, f"{option} {missing}"
+    if (options.tls_cert is None) != (options.tls_key is None):
+        return USAGE, "usage: --tls-cert and --tls-key need each other"
+    return None
 
 
 def _wants_tls(options: argparse.Namespace) -> bool:

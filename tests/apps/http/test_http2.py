@@ -22,7 +22,7 @@ from h2.settings import SettingCodes
 from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, HeadersFrame, PingFrame, SettingsFrame
 
-from apps.http import http2
+from kernel import http2
 from kernel.http_protocol import ProblemProtocol
 from kernel.prepared_answers import EXTENSION, STATUS_LINES
 from tests.sync.gateway.certificates import Authority
