@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ _HOP_BY_HOP: Final = frozenset(
 )
 _NO_BODY: Final = (204, 304)
 Headers = list[tuple[bytes, bytes]]
+Message = MutableMapping[str, Any]
 
 
 class Stream:
@@ -91,7 +93,7 @@ class Stream:
             self._start(500, [kind])
             self._write_body(b"Internal Server Error", ends=True)
 
-    def _scope(self) -> dict[str, Any]:
+    def _scope(self) -> Message:
         server = self._connection.server
         raw_path, _, query = self.target.partition(b"?")
         path = unquote(raw_path.decode("ascii"))
@@ -118,7 +120,7 @@ class Stream:
             },
         }
 
-    async def _receive(self) -> dict[str, Any]:
+    async def _receive(self) -> Message:
         if not self._is_disconnected and not self.is_complete:
             if self.is_expecting and not self.body and not self._is_started:
                 self._connection.h2.send_headers(self._number, [(b":status", b"100")])

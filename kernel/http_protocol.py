@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from httptools import HttpParserInvalidMethodError
+from uvicorn.importer import import_from_string
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from kernel import ids
@@ -205,9 +206,8 @@ class ProblemProtocol(HttpToolsProtocol):
 
 def _take_over(first: ProblemProtocol, answer_early: AnswerEarly | None) -> Http2Connection:
     """Go on in HTTP/2, which is imported with the first connection that speaks it."""
-    from kernel.http2 import Http2Connection
-
-    return Http2Connection(first, answer_early)
+    made: type[Http2Connection] = import_from_string("kernel.http2:Http2Connection")
+    return made(first, answer_early)
 
 
 def _is_body_here(cycle: RequestResponseCycle) -> bool:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
+from uvicorn.importer import import_from_string
 
 from kernel.errors import PlatformError
 from kernel.extras import Extra, missing_extra
@@ -198,11 +199,10 @@ def _tls_of(options: argparse.Namespace) -> Tls | None:
     """Import TLS where it is asked for; raise CertificateUnusable."""
     if not _wants_tls(options):
         return None
-    from mocks.standalone.tls import Tls
-
+    made: type[Tls] = import_from_string("mocks.standalone.tls:Tls")
     if options.tls_cert is not None:
-        return Tls(options.tls_cert, options.tls_key)
-    return Tls.own(options.host)
+        return made(options.tls_cert, options.tls_key)
+    return made.own(options.host)
 
 
 def _url(scheme: str, bound: socket.socket) -> str:

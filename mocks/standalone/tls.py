@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kernel import clock
+from kernel.conf import state_folder
 from kernel.errors import PlatformError
 
 # As RFC 9113 has them for HTTP/2 on TLS 1.2; those of TLS 1.3 are not set here.
@@ -97,8 +98,7 @@ def _describe(error: Exception, certificate: Path, key: Path) -> str:
 
 
 def _folder() -> Path:
-    state = os.environ.get("XDG_STATE_HOME")  # noqa: TID251 - a folder of the user, no setting
-    return Path(state or Path.home() / ".local" / "state") / "partita" / "tls"
+    return state_folder() / "tls"
 
 
 def _names(host: str) -> list[str]:

@@ -20,7 +20,7 @@ from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 from hpack import Encoder
-from hyperframe.frame import ContinuationFrame, HeadersFrame, PingFrame, SettingsFrame
+from hyperframe.frame import ContinuationFrame, Frame, HeadersFrame, PingFrame, SettingsFrame
 
 from kernel import http2
 from kernel.http_protocol import ProblemProtocol
@@ -169,7 +169,9 @@ class Place:
     @asynccontextmanager
     async def connect(self, **settings: int) -> AsyncIterator[Client]:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
-        named = {SettingCodes[name]: value for name, value in settings.items()}
+        named: dict[SettingCodes | int, int] = {
+            SettingCodes[name]: value for name, value in settings.items()
+        }
         client.h2.local_settings.update(named)
         client.h2.initiate_connection()
         client.h2.update_settings(named)
@@ -395,7 +397,7 @@ async def test_headers_without_end_end_the_connection(place: Place, size: int):
         client.flush()
         pairs = [(":method", "GET"), (":path", "/"), (":scheme", "http"), (":authority", "a")]
         block = Encoder().encode(pairs)
-        frames = [HeadersFrame(1, block, flags=["END_STREAM"])]
+        frames: list[Frame] = [HeadersFrame(1, block, flags=["END_STREAM"])]
         frames += [ContinuationFrame(1, b"\0\1a" + bytes([127]) * size) for _ in range(1_000)]
         client.writer.write(b"".join(frame.serialize() for frame in frames))
         await client.read_to_the_end()
@@ -406,7 +408,8 @@ async def test_headers_without_end_end_the_connection(place: Place, size: int):
 
 async def test_more_than_64_kib_of_headers_are_refused(place: Place):
     async with place.connect() as client:
-        client.ask("/early", **{f"x-{number}": "y" * 4_000 for number in range(20)})
+        headers = {f"x-{number}": "y" * 4_000 for number in range(20)}
+        client.ask("/early", ends=True, **headers)
         await client.read_to_the_end()
         assert client.goaway is not None
     assert place.application.seen == []

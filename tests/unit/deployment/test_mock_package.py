@@ -17,7 +17,10 @@ from tests.support.processes import ROOT
 OURS: Final = ("cue", "kernel", "mocks", "partita_mock", "readers", "surfaces")
 STARTED: Final = ("partita_mock.__main__", "mocks.standalone.command")
 # Imported by name, or by a program that Python runs by its path: no graph of imports has it.
-BY_NAME: Final = ("uvloop", "httptools", "websockets", "sniffio", "faker", "psutil", "starlark")
+BY_NAME: Final = (
+    *("uvloop", "httptools", "websockets", "sniffio", "faker", "psutil", "starlark"),
+    "cryptography",
+)
 # Of parts of `mocks`, `readers` and `kernel` that a control plane runs.
 ELSEWHERE: Final = {"redis", "ruamel", "opentelemetry"}
 # Several distributions have modules below `google`; protoc is asked in a process of its own.
@@ -54,7 +57,7 @@ def imported() -> set[str]:
     libraries = {each for each in graph.modules if graph.is_module_squashed(each)}
     reached = {
         each
-        for root in ("partita_mock", "mocks", "surfaces", "readers", "cue")
+        for root in ("partita_mock", "mocks", "surfaces", "readers", "cue", "kernel.http2")
         for each in (root, *graph.find_descendants(root))
     }
     for each in tuple(reached):
@@ -67,7 +70,7 @@ def test_it_requires_what_it_imports_and_nothing_else(project: dict[str, Any], i
     needed = distributions((imported | set(BY_NAME)) - ELSEWHERE - {"google", "grpc_tools"})
 
     assert {"google", "grpc_tools", *ELSEWHERE} <= imported
-    assert set(requirements(project, "grpc", "scripts", "faker")) == needed | OF_PROTOS
+    assert set(requirements(project, "grpc", "scripts", "faker", "tls")) == needed | OF_PROTOS
 
 
 def test_an_extra_is_known_by_what_is_imported_of_it(project: dict[str, Any]):
@@ -78,6 +81,7 @@ def test_an_extra_is_known_by_what_is_imported_of_it(project: dict[str, Any]):
         "grpc": {"grpc", "grpc_tools", "grpc_health", "grpc_reflection"},
         "scripts": {"starlark", "psutil"},
         "faker": {"faker"},
+        "tls": {"cryptography"},
     }
 
     assert {each for each in project["optional-dependencies"] if each != "all"} == set(EXTRAS)
@@ -92,7 +96,7 @@ def test_it_admits_the_versions_that_the_tests_ran_with(project: dict[str, Any])
 
     refused = {
         name: str(each.specifier)
-        for name, each in requirements(project, "grpc", "scripts", "faker").items()
+        for name, each in requirements(project, "grpc", "scripts", "faker", "tls").items()
         if not each.specifier.contains(pins[name])
     }
 
@@ -102,7 +106,7 @@ def test_it_admits_the_versions_that_the_tests_ran_with(project: dict[str, Any])
 def test_its_libraries_are_among_those_of_partita(project: dict[str, Any]):
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert set(requirements(project, "grpc", "scripts", "faker")) <= set(requirements(whole))
+    assert set(requirements(project, "grpc", "scripts", "faker", "tls")) <= set(requirements(whole))
 
 
 def test_nothing_of_the_control_plane_is_reached():
