@@ -64,9 +64,9 @@ class RedisLink:
         pipe, words = self._of_loop(), (len(keys), *keys, *arguments)
         try:
             try:
-                answer = await pipe.ask(b"EVALSHA", _digest(script), *words)
+                answer = await pipe.ask("EVALSHA", _digest(script), *words)
             except NoSuchScript:
-                answer = await pipe.ask(b"EVAL", script, *words)
+                answer = await pipe.ask("EVAL", script, *words)
         except (CommandRefused, OSError) as error:
             self._breaker.record_failure(error)
             raise RedisUnavailable from error
@@ -110,5 +110,5 @@ class RedisLink:
 
 
 @lru_cache(maxsize=64)
-def _digest(script: str) -> bytes:
-    return hashlib.sha1(script.encode()).hexdigest().encode()  # noqa: S324 - as Redis names them
+def _digest(script: str) -> str:
+    return hashlib.sha1(script.encode()).hexdigest()  # noqa: S324 - as Redis names them

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection, ConnectionPool
 
-Word = str | bytes | int
+Word = str | int
 _LATE_S: Final = 0.05  # between two looks, so that answers that are here already are read
 _BULK, _INTEGER, _ERROR, _STATUS = b"$:-+"
 
@@ -163,11 +163,13 @@ class _Wire(asyncio.Protocol):
 
 
 def _command(words: tuple[Word, ...]) -> bytes:
-    parts = [b"*%d\r\n" % len(words)]
-    for word in words:
-        text = word if isinstance(word, bytes) else str(word).encode()
-        parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
-    return b"".join(parts)
+    texts = list(map(str, words))
+    command = f"*{len(texts)}\r\n" + "".join([f"${len(text)}\r\n{text}\r\n" for text in texts])
+    if command.isascii():
+        return command.encode()
+    return b"*%d\r\n" % len(texts) + b"".join(
+        b"$%d\r\n%b\r\n" % (len(text), text) for text in map(str.encode, texts)
+    )
 
 
 def _error(kind: int, text: bytes) -> CommandRefused:
