@@ -117,28 +117,38 @@ class _Wire(asyncio.Protocol):
         self._watch = self._loop.call_later(wait_s, self._look)
 
     def data_received(self, data: bytes) -> None:
-        data = self._rest + data if self._rest else data
+        try:
+            self._rest = self._read_answers(self._rest + data if self._rest else data)
+        except (ValueError, IndexError):  # of a server that is no Redis, or that nobody asked
+            self.give_up(ConnectionError("what came is no answer of Redis"))
+
+    def _read_answers(self, data: bytes) -> bytes:
+        """Hand out the answers that are whole, and return what is left; raise ValueError."""
         at = 0
         while (end := data.find(b"\r\n", at)) >= 0:
             kind, value = data[at], data[at + 1 : end]
             following = end + 2
-            found: Any
+            found: Any = value
             if kind == _BULK:
                 size = int(value)
                 following += size + 2 if size >= 0 else 0
                 if following > len(data):
                     break
                 found = data[end + 2 : following - 2] if size >= 0 else None
-            elif kind in (_INTEGER, _STATUS):
-                found = int(value) if kind == _INTEGER else value
-            else:
-                found = _error(kind, value)
+            elif kind == _INTEGER:
+                found = int(value)
+            elif kind == _ERROR:
+                shown = value.decode(errors="replace")
+                is_unknown = shown.startswith("NOSCRIPT")
+                found = NoSuchScript(shown) if is_unknown else CommandRefused(shown)
+            elif kind != _STATUS:
+                raise ValueError(kind)
             at = following
             self._answer(found)
-        self._rest = data[at:]
+        return data[at:]
 
     def _answer(self, found: Any) -> None:
-        answer, _ = self._sent.popleft()  # each answer has its command
+        answer, _ = self._sent.popleft()
         if answer.done():  # whoever asked has left
             return
         if isinstance(found, Exception):
@@ -147,7 +157,7 @@ class _Wire(asyncio.Protocol):
             answer.set_result(found)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.give_up(exc or ConnectionError("Redis closed the connection"))
+        self.give_up(ConnectionError(f"Redis closed the connection: {exc or 'at its end'}"))
 
     def give_up(self, error: Exception) -> None:
         """Close the connection; whoever waits gets `error`."""
@@ -170,10 +180,3 @@ def _command(words: tuple[Word, ...]) -> bytes:
     return b"*%d\r\n" % len(texts) + b"".join(
         b"$%d\r\n%b\r\n" % (len(text), text) for text in map(str.encode, texts)
     )
-
-
-def _error(kind: int, text: bytes) -> CommandRefused:
-    if kind != _ERROR:
-        return CommandRefused(f"an answer of another kind: {chr(kind)}")
-    shown = text.decode(errors="replace")
-    return (NoSuchScript if shown.startswith("NOSCRIPT") else CommandRefused)(shown)
