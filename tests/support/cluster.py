@@ -34,6 +34,7 @@ agents:
   - {agentId: local, name: Local, type: local, default: true, routingTags: []}
   - {agentId: edge, name: Edge, type: remote-agent, routingTags: []}
 """
+_OTHERS: Final = ("redis", "postgres", "celery")  # they print no stacks at SIGUSR1, or end by it
 SECOND_HOST: Final = "partita-second"
 # the name of its host and a program follow
 _ON_HOST: Final = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
@@ -128,6 +129,7 @@ class Cluster:
         return inherited | {
             "DJANGO_SETTINGS_MODULE": "platform_site.settings.production",
             "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
             "DB_DRIVER": "postgres",
             "POSTGRES_DSN": dsn,
             "REDIS_ADDR": redis,
@@ -224,7 +226,10 @@ class Cluster:
 
     def _of_a_worker(self, name: str) -> dict[str, str]:
         """It stands elsewhere: nothing of the store, and no secret but the shared one."""
-        known = ("PATH", "DOCKER_HOST", "HOME", "PYTHONUNBUFFERED", "AGENT_SHARED_SECRET")
+        known = (
+            *("PATH", "DOCKER_HOST", "HOME", "AGENT_SHARED_SECRET"),
+            *("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
+        )
         return {name: self.environment[name] for name in known if name in self.environment} | {
             "AGENT_PORT": str(servers.free_port()),
             "AGENT_ID": name,
@@ -279,7 +284,9 @@ class Cluster:
 
     def launch(self, suite: str, **body: Any) -> str:
         answer = self.client.post("/executions", json={"suiteId": suite, **body})
-        assert answer.status_code == 201, answer.text
+        if answer.status_code != httpx.codes.CREATED:
+            parts = map(self._account_of_process, self.processes.values())
+            raise AssertionError("\n".join([answer.text, *parts]))
         return str(answer.json()["id"])
 
     def detail(self, run_id: str) -> dict[str, Any]:
@@ -302,7 +309,7 @@ class Cluster:
 
     def account_of(self, run_id: str) -> str:
         """The run's events, its steps, and the ends of the logs of all processes."""
-        logs = [f"== {process.name}\n{process.tail()}" for process in self.processes.values()]
+        logs = [self._account_of_process(process) for process in self.processes.values()]
         try:
             detail = self.detail(run_id)
         except AssertionError as error:
@@ -316,6 +323,12 @@ class Cluster:
             for event in detail["events"]
         ]
         return "\n".join([f"{run_id}: {detail['status']}", *steps, *events, *logs])
+
+    def _account_of_process(self, process: Process) -> str:
+        """Its state, the end of its log and, of our own programs, what each thread does."""
+        log = process.tail()
+        stacks = process.stacks() if process.name not in _OTHERS else ""
+        return f"== {process.name} {process.state()}\n{log}\n{stacks}"
 
     def lines(self, run_id: str) -> list[dict[str, Any]]:
         """Every stored log record {id, executionId, line}, by the download route."""
