@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import psutil
 import redis
 
 from bench import mock_plane
-from bench.mock_load import CONNECTIONS
+from bench.mock_api import ID, Request
+from bench.mock_load import CONNECTIONS, memory_mb
 from bench.mock_servers import Server
 from bench.mocks import OPERATIONS, UVICORN, Row
 from bench.report import end_in_order, is_quick, publish
@@ -29,8 +31,14 @@ from tests.support.servers import own_redis
 ROUNDS: Final = 2 if is_quick() else 5
 SECONDS: Final = 1 if is_quick() else 4
 ASKED: Final = 3_000
-COLUMNS: Final = ("what", "CPU µs each", "calls/s", "p50 ms", "p99 ms", "MB after load")
+WARM: Final = 500 if is_quick() else 20_000  # ids: twice as many as records are kept
+DISTINCT: Final = 500 if is_quick() else 100_000
+_AT_ONCE: Final = 50
+COLUMNS: Final = (
+    "what", "CPU µs each", "calls/s", "p50 ms", "p99 ms", "MB after load", "MB more, 100,000 ids",
+)  # fmt: skip
 GOAL_US: Final = 120
+FLAT_MB: Final = 10
 _GET: Final = b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\n"
 
 
@@ -52,6 +60,33 @@ def _started(servers: list[Server]) -> Iterator[None]:
     finally:
         for server in servers:
             server.stop()
+
+
+def _send_distinct(server: Server, calls: int) -> None:
+    """Send calls that each change the state of another id, 50 at once on one connection."""
+    request = next(each for each in server.requests if each.body and ID in each.path)
+    with socket.create_connection(("127.0.0.1", server.port)) as talking:
+        for first in range(1, calls + 1, _AT_ONCE):
+            talking.sendall(b"".join(_raw(request, first + at) for at in range(_AT_ONCE)))
+            received = b""
+            while received.count(b"HTTP/1.1 2") < _AT_ONCE or not received.endswith(b"}"):
+                received += talking.recv(1_000_000)
+
+
+def _raw(request: Request, number: int) -> bytes:
+    headers = {"Host": "a", "Content-Length": str(len(request.body)), **request.headers}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    path = request.path.replace(ID, f"{number}00000")
+    return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n{request.body}".encode()
+
+
+def _grown_mb(server: Server) -> float:
+    """Return how much more memory a server has after DISTINCT ids than after WARM ones."""
+    process = psutil.Process(server.process.pid)
+    _send_distinct(server, WARM)
+    before = memory_mb(process)
+    _send_distinct(server, DISTINCT)
+    return memory_mb(process) - before
 
 
 def _cpu_us(ask: Callable[[], object]) -> float:
@@ -103,8 +138,8 @@ async def _change(address: str, at_once: int) -> None:
     await link.close()
 
 
-def measured(folder: Path) -> tuple[list[list[object]], float]:
-    """Return the rows, and the CPU µs of a call with its state in Redis."""
+def measured(folder: Path) -> tuple[list[list[object]], float, float]:
+    """Return the rows, the CPU µs of a call with its state in Redis, and the MB of growth."""
     with own_redis(folder) as address:
         servers = [
             _server("call, state in memory", folder / "memory", ""),
@@ -118,22 +153,24 @@ def measured(folder: Path) -> tuple[list[list[object]], float]:
                     server.turn(SECONDS)
                 for name, ask in floors.items():
                     turns[name].append(_cpu_us(ask))
+            grown = [_grown_mb(server) for server in servers]
     rows: list[list[object]] = [
-        [name, round(statistics.median(costs), 1), "", "", "", ""] for name, costs in turns.items()
+        [name, round(statistics.median(costs), 1), "", "", "", "", ""]
+        for name, costs in turns.items()
     ]
     found = [Row.of(server) for server in servers]
     rows += [
         [each.server, round(each.cpu_us, 1), f"{each.rate:,.0f}", each.p50_ms, each.p99_ms,
-         f"{each.memory_mb:.0f}"]
-        for each in found
+         f"{each.memory_mb:.0f}", f"{more:+.1f}"]
+        for each, more in zip(found, grown, strict=True)
     ]  # fmt: skip
-    return rows, found[-1].cpu_us
+    return rows, found[-1].cpu_us, max(grown)
 
 
 def main() -> None:
     end_in_order()
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
-        rows, cost_us = measured(Path(folder))
+        rows, cost_us, grown_mb = measured(Path(folder))
     publish(
         "mock_state",
         f"Calls that match, render and change state, as `bench mocks` has them: one process on one "
@@ -143,7 +180,8 @@ def main() -> None:
         COLUMNS,
         rows,
         f"A call with its state in Redis: {cost_us:.0f} µs (goal {GOAL_US}): "
-        f"{'met' if cost_us <= GOAL_US else 'MISSED'}.",
+        f"{'met' if cost_us <= GOAL_US else 'MISSED'}; memory flat over {DISTINCT:,} ids: "
+        f"{'met' if grown_mb < FLAT_MB else 'MISSED'}.",
     )
 
 
