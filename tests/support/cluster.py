@@ -27,6 +27,7 @@ EXAMPLES = ROOT / "examples" / "oci-suites"
 ADMIN = {"email": "admin@example.org", "password": "Admin-0-password"}
 SHARED_SECRET: Final = "the-secret-that-workers-register-with"
 START_S: Final = 60
+LONG_S: Final = 5.0  # for a launch
 TERMINAL: Final = ("Healthy", "Failed", "Canceled")
 SETTINGS: Final = """\
 mode: hybrid
@@ -283,10 +284,18 @@ class Cluster:
         return answer
 
     def launch(self, suite: str, **body: Any) -> str:
-        answer = self.client.post("/executions", json={"suiteId": suite, **body})
+        """Launch; wait for a backend whose supervisor is away, as after a kill or a freeze."""
+        begun = time.monotonic()
+
+        def ask() -> httpx.Response | None:
+            answer = self.client.post("/executions", json={"suiteId": suite, **body})
+            return None if "backend_unavailable" in answer.text else answer
+
+        answer = until(ask, within_s=START_S, what=self._account_of_parts, each_s=1)
+        if (waited_s := time.monotonic() - begun) > LONG_S:
+            print(f"the launch waited {waited_s:.0f} s for its backend", flush=True)
         if answer.status_code != httpx.codes.CREATED:
-            parts = map(self._account_of_process, self.processes.values())
-            raise AssertionError("\n".join([answer.text, *parts]))
+            raise AssertionError(f"{answer.text}\n{self._account_of_parts()}")
         return str(answer.json()["id"])
 
     def detail(self, run_id: str) -> dict[str, Any]:
@@ -309,11 +318,11 @@ class Cluster:
 
     def account_of(self, run_id: str) -> str:
         """The run's events, its steps, and the ends of the logs of all processes."""
-        logs = [self._account_of_process(process) for process in self.processes.values()]
+        parts = self._account_of_parts()
         try:
             detail = self.detail(run_id)
         except AssertionError as error:
-            return "\n".join([str(error), *logs])
+            return f"{error}\n{parts}"
         steps = [
             f"{step['id']}: {step['status']} attempt {step['attempt']} {step.get('reason', '')}"
             for step in detail["steps"]
@@ -322,7 +331,10 @@ class Cluster:
             f"{event['time']} {event['id']}: {event['status']}, {event['text']}"
             for event in detail["events"]
         ]
-        return "\n".join([f"{run_id}: {detail['status']}", *steps, *events, *logs])
+        return "\n".join([f"{run_id}: {detail['status']}", *steps, *events, parts])
+
+    def _account_of_parts(self) -> str:
+        return "\n".join(self._account_of_process(each) for each in self.processes.values())
 
     def _account_of_process(self, process: Process) -> str:
         """Its state, the end of its log and, of our own programs, what each thread does."""
