@@ -130,7 +130,7 @@ def mode(request: pytest.FixtureRequest) -> ValidateMode:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_800)
 async def test_calls_of_every_kind_are_answered_alike_by_both_ways(
     mode: ValidateMode, caplog: pytest.LogCaptureFixture
 ):

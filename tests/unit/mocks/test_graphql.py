@@ -199,13 +199,13 @@ async def test_the_plane_names_the_operation_that_the_query_chose():
     )  # fmt: skip
     source = ChangingSource()
     source.contents = {"orders": content}
+    found = {"search": [{"__typename": "Person"}, {"__typename": "Film"}]}
     async with planes(source) as mocks:
         for method, more in (
             ("POST", {"json": {"query": "{ search { __typename } }"}}),
             ("GET", {"params": {"query": "{ search { __typename } }"}}),
         ):
             answer = await mocks.ask(method, "/mocks/rest/orders/films/graphql", **more)
-            found = {"search": [{"__typename": "Person"}, {"__typename": "Film"}]}
             assert (answer.status_code, answer.json()) == (200, {"data": found})
             assert answer.headers["x-partita-mock-resolver-url"].endswith("/films/search")
             assert answer.headers["x-partita-mock-example"] == "all"
