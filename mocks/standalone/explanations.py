@@ -66,5 +66,5 @@ class Explanations(OwnRoute):
 def _parse(body: bytes) -> _Asked:
     try:
         return msgspec.json.decode(body, type=_Asked)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the body is not what explain takes: {error}") from None

@@ -89,7 +89,7 @@ class VerifyRoute(_SpaceRoute):
         body = await read_body(exchange.scope, exchange.given, exchange.receive)
         try:
             given = msgspec.json.decode(body or b"{}")
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the body is no JSON: {error}", code="malformed_json") from None
         if isinstance(given, dict):
             given = {"suiteId": self._suite_id, **given}
