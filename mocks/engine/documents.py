@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
 
 from kernel import clock
@@ -169,6 +169,13 @@ def requirement_words(condition: Mapping[str, Any]) -> str:
         is_there = (condition["expected"] == "true") == is_opposite
         return "must be there" if is_there else "must be absent"
     return f"must{' not' if is_opposite else ''} {_WORDS[operator]}"
+
+
+def contract_words(errors: Sequence[FieldErrorDocument], *, at_most: int = 1) -> str:
+    """Return how a call breaks its contract, "" if it does not: `/query/limit: must be ≥ 1`."""
+    listed = "; ".join(f"{each['pointer']}: {each['detail']}" for each in errors[:at_most])
+    more = f" (and {len(errors) - at_most} more)" if len(errors) > at_most else ""
+    return f"{listed}{more}"
 
 
 _WORDS: Final[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import ClassVar, Final, TypedDict
+from typing import Final, TypedDict
 from urllib.parse import urlsplit
 
 from kernel.errors import WarningDocument
@@ -60,7 +60,7 @@ class _SuiteOverview(TypedDict):
 
 
 class Overview(OwnRoute):
-    methods: ClassVar[tuple[str, ...]] = ("GET", "HEAD")
+    methods = ("GET", "HEAD")
 
     def __init__(self, served: ServedSuite) -> None:
         self._served = served

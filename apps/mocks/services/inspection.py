@@ -7,8 +7,8 @@ Without Redis they are those of this process. Called from threads, never from th
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,13 +17,14 @@ from apps.operations.api import living_servers
 from kernel import clock
 from kernel.clock import rfc3339
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
-from mocks.engine.call_filters import CallFilter
 from mocks.engine.documents import Explanation
-from mocks.engine.explanation import explain
-from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.engine.tables import CompiledSpace
-from mocks.engine.verification import Question, Verification, verify, why_some_are_lost
 from mocks.errors import SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from mocks.inspection.call_filters import CallFilter
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
+from mocks.inspection.explanation import explain
+from mocks.inspection.questions import PatchInput
+from mocks.inspection.verification import Question, Verification, verify, why_some_are_lost
 from mocks.journal.redis import GATHER_S
 from mocks.model.calls import JournalEntry
 from mocks.model.ports import Counter, StateRecord
@@ -86,9 +87,8 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
     """
 
     async def explain_in_space() -> Explanation:
-        operation, request = locate_call(await _load_space(name), call)
-        engine = components.mock_parts().engine
-        return await explain(engine, operation, request, defaults_only=defaults_only)
+        located = locate_call(await _load_space(name), call)
+        return await explain(components.mock_parts().engine, *located, defaults_only=defaults_only)
 
     return components.wait_for(explain_in_space)
 
@@ -129,21 +129,7 @@ def verify_calls(name: SpaceName, asked: Question) -> Verification:
         time.sleep(_LOOKS_EVERY_S)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePatch:
-    """`version` is the one that must be stored, None for any; 0 stands for no record.
-
-    `surface_id` is the owner of a record that the patch makes.
-    """
-
-    key: str
-    set: Mapping[str, str] = field(default_factory=dict)
-    delete: Collection[str] = ()
-    version: int | None = None
-    surface_id: str = ""
-
-
-def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
+def patch_state(name: SpaceName, patch: PatchInput) -> StateRecord:
     """Set and delete fields of a record at once; make it if `surface_id` says whose it is.
 
     Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
@@ -168,7 +154,7 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
     return components.wait_for(apply_patch)
 
 
-async def _owner(name: SpaceName, patch: StatePatch) -> str:
+async def _owner(name: SpaceName, patch: PatchInput) -> str:
     if not patch.surface_id:
         detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
         raise RecordNotFound(detail)
@@ -178,7 +164,7 @@ async def _owner(name: SpaceName, patch: StatePatch) -> str:
     return patch.surface_id
 
 
-def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
+def _fields(before: StateRecord | None, patch: PatchInput) -> dict[str, str]:
     kept = dict(before.fields) if before else {}
     for name in patch.delete:
         kept.pop(name, None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from msgspec import Meta
 
 from kernel.errors import InvalidInput
 from mocks.engine.soap import find_soap_operation
@@ -24,19 +24,20 @@ MAX_QUERY_FIELDS: Final = 1_000
 _JSON: Final = "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedCall:
+class ExplainedCall(
+    msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
     """An operation by its id or name, or a method and a path below the surface.
 
     `path` may have a query. A `body` that is no text is sent as JSON.
     """
 
-    surface_id: str
-    operation_id: str = ""
-    method: str = ""
-    path: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    surface_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    operation_id: Annotated[str, Meta(max_length=1_024)] = ""
+    method: Annotated[str, Meta(max_length=32)] = ""
+    path: Annotated[str, Meta(max_length=8_192)] = ""
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
     body: Any = ""
 
     def request(self, method: str, path: str, params: Mapping[str, str]) -> MockRequest:
