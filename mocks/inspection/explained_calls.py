@@ -17,7 +17,7 @@ from mocks.engine.tables import (
     CompiledSurface,
     graphql_calls,
 )
-from mocks.errors import OperationNotFound, SurfaceNotFound
+from mocks.errors import OperationNotFound
 from mocks.model.calls import MockAnswer, MockRequest
 
 MAX_QUERY_FIELDS: Final = 1_000
@@ -80,9 +80,7 @@ def locate_call(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOper
 
     Raise SurfaceNotFound, OperationNotFound, and InvalidInput if neither names an operation.
     """
-    surface = space.surfaces.get(call.surface_id)
-    if surface is None:
-        raise SurfaceNotFound(call.surface_id)
+    surface = space.find_surface(call.surface_id)
     if call.operation_id:
         return _by_id(surface, call)
     if not (call.method and call.path):

@@ -29,6 +29,7 @@ from mocks.inspection.questions import (
     StateReset,
     read_body,
     read_query,
+    space_name,
 )
 from mocks.inspection.verification import read_question, verify, why_some_are_lost
 from mocks.journal.memory import MemoryJournal
@@ -96,9 +97,7 @@ class Inspection:
 
     async def _explain(self, exchange: HttpExchange) -> Any:
         call = read_body(ExplainInput, await self._body(exchange))
-        space = await self._setup.spaces.load(self._suite_id)
-        if space is None:
-            raise SuiteNotFound(self._suite_id)
+        space = await self._setup.spaces.find(space_name(call))
         return await explain(self._setup.engine, *locate_call(space.compiled, call))
 
     async def _verify(self, exchange: HttpExchange) -> Any:
@@ -142,7 +141,7 @@ class Inspection:
         body = await receive_body(exchange.scope, exchange.given, exchange.receive)
         try:
             given = msgspec.json.decode(body or b"{}")
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInput(f"the body is no JSON: {error}", code="malformed_json") from None
         return self._of_own_space(given) if isinstance(given, dict) else given
 

@@ -19,7 +19,6 @@ from kernel.clock import rfc3339
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
 from mocks.engine.documents import Explanation
 from mocks.engine.tables import CompiledSpace
-from mocks.errors import SpaceNotActive, SuiteNotFound, SurfaceNotFound
 from mocks.inspection.call_filters import CallFilter
 from mocks.inspection.explained_calls import ExplainedCall, locate_call
 from mocks.inspection.explanation import explain
@@ -29,6 +28,7 @@ from mocks.journal.redis import GATHER_S
 from mocks.model.calls import JournalEntry
 from mocks.model.ports import Counter, StateRecord
 from mocks.model.spaces import SpaceName
+from mocks.spaces import require_space
 
 MAX_RECORD_BYTES: Final = 64 * 2**10
 _SETTLED: Final = timedelta(seconds=20)  # then the server before this one is counted no more
@@ -159,9 +159,7 @@ async def _owner(name: SpaceName, patch: PatchInput) -> str:
         detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
         raise RecordNotFound(detail)
     space = await _load_space(name)
-    if patch.surface_id not in space.surfaces:
-        raise SurfaceNotFound(patch.surface_id)
-    return patch.surface_id
+    return space.find_surface(patch.surface_id).surface.surface_id
 
 
 def _fields(before: StateRecord | None, patch: PatchInput) -> dict[str, str]:
@@ -196,6 +194,4 @@ def clear_journal(
 
 async def _load_space(name: SpaceName) -> CompiledSpace:
     space = await components.mock_parts().spaces.load_now(str(name))
-    if space is not None:
-        return space.compiled
-    raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)
+    return require_space(name, space).compiled

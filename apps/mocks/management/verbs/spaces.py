@@ -150,7 +150,8 @@ def _follow(
     while True:
         for call in calls:
             as_json = output == "json"
-            text = json.dumps(call, ensure_ascii=False) if as_json else _line(call)
+            line = "  ".join(cell for cell in _row(call) if cell)
+            text = json.dumps(call, ensure_ascii=False) if as_json else printable(line)
             sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
         seen = seen | {call["id"] for call in calls}
@@ -212,7 +213,3 @@ def _remark(call: Mapping[str, Any]) -> str:
     if "fault" in call:
         return f"fault {call['fault']}"
     return call.get("detail") or contract_words(call.get("contractErrors", ()))
-
-
-def _line(call: Mapping[str, Any]) -> str:
-    return printable("  ".join(cell for cell in _row(call) if cell))
