@@ -6,7 +6,7 @@ import argparse
 import ipaddress
 from typing import Final
 
-from surfaces.model import VALIDATE_MODES
+from surfaces.operation_rules import VALIDATE_MODES
 
 DEFAULT_PORT: Final = 8095
 _MAX_PORT: Final = 65535
