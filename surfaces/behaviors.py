@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar, Final, Literal, cast
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
 from surfaces.forms import (
+    FileNotes,
     Form,
-    Notes,
     duration,
     is_near,
     list_of,
@@ -24,7 +24,7 @@ from surfaces.forms import (
     unreadable_at,
     whole,
 )
-from surfaces.records import Also, Named, Record, read_record, record_of
+from surfaces.records import Also, FileRecord, Named, read_record, record_of
 from surfaces.template_checks import check_body, check_templates
 from surfaces.template_expressions import calls_function
 from surfaces.text_maps import HEADERS
@@ -45,7 +45,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-class Dribble(Record, frozen=True, kw_only=True):
+class Dribble(FileRecord, frozen=True, kw_only=True):
     """A body that comes in pieces."""
 
     label: ClassVar = "dribble"
@@ -53,14 +53,14 @@ class Dribble(Record, frozen=True, kw_only=True):
     over_ms: Annotated[int, Named("over"), duration(0, MAX_DELAY_MS), "within which time"]
 
 
-class FaultKeys(Record, frozen=True, kw_only=True):
+class FaultKeys(FileRecord, frozen=True, kw_only=True):
     """A fault that has settings of its own."""
 
     label: ClassVar = "a fault"
     dribble: Dribble
 
 
-class MockFault(Record, frozen=True, kw_only=True):
+class MockFault(FileRecord, frozen=True, kw_only=True):
     """How an answer breaks; `dribble` sends its body in `chunks` pieces over `over_ms`."""
 
     kind: FaultKind
@@ -73,7 +73,7 @@ class MockFault(Record, frozen=True, kw_only=True):
         return self.kind in ("half", "dribble")
 
 
-def read_fault(tree: Tree, _key: str = "fault", notes: Notes | None = None) -> MockFault:
+def read_fault(tree: Tree, _key: str = "fault", notes: FileNotes | None = None) -> MockFault:
     """Return a fault, a word or `{dribble: {chunks, over}}`; raise Unreadable."""
     if tree.kind is Kind.MAP:
         given = read_record(FaultKeys, tree, notes).dribble
@@ -86,7 +86,7 @@ def read_fault(tree: Tree, _key: str = "fault", notes: Notes | None = None) -> M
     raise unreadable_at(tree, f'"{word[:40]}" is not a fault; {advice}')
 
 
-class Delay(Record, frozen=True, kw_only=True):
+class Delay(FileRecord, frozen=True, kw_only=True):
     """How long an answer waits: between two bounds, with `sigma` lognormal around a median."""
 
     lowest_ms: int = 0
@@ -108,24 +108,24 @@ class Delay(Record, frozen=True, kw_only=True):
         return min(round(drawn), self.highest_ms)
 
 
-def _fixed(tree: Tree, key: str, notes: Notes) -> Delay:
+def _fixed_delay(tree: Tree, key: str, notes: FileNotes) -> Delay:
     fixed: int = _TIME.read(tree, key, notes)
     return Delay(lowest_ms=fixed, highest_ms=fixed)
 
 
-def _uniform(tree: Tree, key: str, notes: Notes) -> Delay:
+def _uniform(tree: Tree, key: str, notes: FileNotes) -> Delay:
     bounds = [_TIME.read(each, key, notes) for each in tree.items]
     if len(bounds) != 2 or bounds[0] > bounds[1]:  # noqa: PLR2004 - lowest and highest
         raise unreadable_at(tree, "uniform is a list: [lowest, highest]")
     return Delay(lowest_ms=bounds[0], highest_ms=bounds[1])
 
 
-def _lognormal(tree: Tree, _key: str, notes: Notes) -> Delay:
+def _lognormal(tree: Tree, _key: str, notes: FileNotes) -> Delay:
     given = read_record(Lognormal, tree, notes)
     return Delay(highest_ms=MAX_DELAY_MS, median_ms=given.median_ms, sigma=given.sigma)
 
 
-def _sigma(tree: Tree, _key: str, _notes: Notes) -> float:
+def _sigma(tree: Tree, _key: str, _notes: FileNotes) -> float:
     try:
         sigma = float(text_of(tree)[:20])
     except ValueError:
@@ -139,7 +139,7 @@ _TIME: Final = duration(0, MAX_DELAY_MS)
 _SIGMA: Final = Form(_sigma, {"type": "number", "exclusiveMinimum": 0, "maximum": _MAX_SIGMA})
 
 
-class Lognormal(Record, frozen=True, kw_only=True):
+class Lognormal(FileRecord, frozen=True, kw_only=True):
     """A delay whose logarithm is normally distributed, as that of many servers is."""
 
     label: ClassVar = "lognormal"
@@ -147,11 +147,13 @@ class Lognormal(Record, frozen=True, kw_only=True):
     sigma: Annotated[float, _SIGMA, "how far the others are from it"]
 
 
-class DelayForms(Record, frozen=True, kw_only=True):
+class DelayForms(FileRecord, frozen=True, kw_only=True):
     """A delay: one of these, or a duration alone, as in `200ms`."""
 
     label: ClassVar = "delay"
-    fixed: Annotated[Delay | None, Form(_fixed, _TIME.schema), "the same for each answer"] = None
+    fixed: Annotated[Delay | None, Form(_fixed_delay, _TIME.schema), "the same for each answer"] = (
+        None
+    )
     uniform: Annotated[
         Delay | None,
         Form(_uniform, {"type": "array", "items": _TIME.schema, "minItems": 2, "maxItems": 2}),
@@ -160,14 +162,14 @@ class DelayForms(Record, frozen=True, kw_only=True):
     lognormal: Annotated[Delay | None, Form(_lognormal, {"$ref": Lognormal})] = None
 
 
-def read_delay(tree: Tree, key: str = "delay", notes: Notes | None = None) -> Delay:
+def read_delay(tree: Tree, key: str = "delay", notes: FileNotes | None = None) -> Delay:
     """Return a delay: `200ms`, `{fixed}`, `{uniform: [lowest, highest]}`, `{lognormal: {…}}`.
 
     Raise Unreadable.
     """
-    notes = notes or Notes()
+    notes = notes or FileNotes()
     if tree.kind is not Kind.MAP:
-        return _fixed(tree, key, notes)
+        return _fixed_delay(tree, key, notes)
     given = read_record(DelayForms, tree, notes)
     found = [each for each in (given.fixed, given.uniform, given.lognormal) if each]
     if len(found) != 1:
@@ -175,7 +177,7 @@ def read_delay(tree: Tree, key: str = "delay", notes: Notes | None = None) -> De
     return found[0]
 
 
-def _delay_millis(tree: Tree, key: str, notes: Notes) -> Delay:
+def _delay_millis(tree: Tree, key: str, notes: FileNotes) -> Delay:
     fixed: int = _MILLIS.read(tree, key, notes)
     return Delay(lowest_ms=fixed, highest_ms=fixed)
 
@@ -186,7 +188,7 @@ DELAY_MILLIS: Final = Also("delayMillis", Form(_delay_millis, _MILLIS.schema))
 FAULT: Final = Form(read_fault, {"anyOf": [{"enum": list(FAULTS[:-1])}, {"$ref": FaultKeys}]})
 
 
-class CallLimit(Record, frozen=True, kw_only=True):
+class CallLimit(FileRecord, frozen=True, kw_only=True):
     """At most `calls` within `per`, counted from the first of them; what comes beyond is 429."""
 
     label: ClassVar = "rateLimit"
@@ -195,7 +197,7 @@ class CallLimit(Record, frozen=True, kw_only=True):
     per_ms: Annotated[int, Named("per"), duration(1, 3_600_000), "within which time, as in 1s"]
 
 
-def _url(tree: Tree, key: str, notes: Notes) -> str:
+def _url(tree: Tree, key: str, notes: FileNotes) -> str:
     url: str = read_text(tree, key, notes).strip()
     if "{{" not in url and not is_http(url):
         raise unreadable_at(tree, "the url of a callback begins with http:// or https://")
@@ -207,7 +209,7 @@ def is_http(url: str) -> bool:
     return url.lower().startswith(("http://", "https://"))
 
 
-def _method(tree: Tree, key: str, notes: Notes) -> str:
+def _method(tree: Tree, key: str, notes: FileNotes) -> str:
     method: str = read_text(tree, key, notes).strip().upper()
     if not (method.isascii() and method.isalpha()) or method in ("CONNECT", "TRACE"):
         raise unreadable_at(tree, f'"{method[:20]}" is not a method of a callback')
@@ -223,24 +225,24 @@ def method_doubt(method: str) -> str:
     return f'the method "{method[:20]}" is not known; {nearest_advice(method, METHODS)}'
 
 
-def _template_headers(tree: Tree, key: str, notes: Notes) -> Mapping[str, str]:
+def _template_headers(tree: Tree, key: str, notes: FileNotes) -> Mapping[str, str]:
     found: Mapping[str, str] = HEADERS.read(tree, key, notes)
     check_templates(tree)
     return found
 
 
-def _template_body(tree: Tree, _key: str, _notes: Notes) -> str:
+def _template_body(tree: Tree, _key: str, _notes: FileNotes) -> str:
     refuse_larger(tree, "body")
     check_body(tree)
     return body_text(tree)
 
 
-def _body(tree: Tree, _key: str, _notes: Notes) -> str:
+def _body(tree: Tree, _key: str, _notes: FileNotes) -> str:
     refuse_larger(tree, "body")
     return body_text(tree)
 
 
-def _template(tree: Tree, key: str, notes: Notes) -> str:
+def _template(tree: Tree, key: str, notes: FileNotes) -> str:
     text: str = read_text(tree, key, notes).strip()
     check_templates(tree)
     return text
@@ -252,7 +254,7 @@ TEMPLATE_BODY: Final = Form(_template_body, {}, "blank")
 TEMPLATE_HEADERS: Final = Form(_template_headers, HEADERS.schema)
 
 
-class Callback(Record, frozen=True, kw_only=True):
+class Callback(FileRecord, frozen=True, kw_only=True):
     """A call that is sent after an answer; `url`, `headers` and `body` are templates."""
 
     label: ClassVar = "a callback"
@@ -265,11 +267,11 @@ class Callback(Record, frozen=True, kw_only=True):
 
 
 def read_callbacks(
-    tree: Tree, key: str = "callbacks", notes: Notes | None = None
+    tree: Tree, key: str = "callbacks", notes: FileNotes | None = None
 ) -> tuple[Callback, ...]:
     """Return the calls that follow an answer; raise Unreadable."""
     refuse_larger(tree, "list of callbacks")
-    made: tuple[Callback, ...] = _CALLBACKS.read(tree, key, notes or Notes())
+    made: tuple[Callback, ...] = _CALLBACKS.read(tree, key, notes or FileNotes())
     for each in items(tree):
         for _, value in each.walk():
             if calls_function(value.text, "counter"):

@@ -22,7 +22,7 @@ _MAX_PATTERN: Final = 2_000
 _NEAR: Final = 0.75  # of a key where any other may stand
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
-Schema: TypeAlias = dict[str, Any]
+Schema: TypeAlias = dict[str, object]
 
 
 def unreadable_at(at: Tree, reason: str) -> Unreadable:
@@ -38,7 +38,7 @@ def wrong_kind(at: Tree, reason: str) -> WrongKind:
 
 
 @dataclass(slots=True)
-class Notes:
+class FileNotes:
     """What a file gets wrong and is answered nevertheless; `where` begins each sentence."""
 
     path: str = ""
@@ -65,7 +65,7 @@ class Form:
     text is a value, and `null` where null is one, too.
     """
 
-    read: Callable[[Tree, str, Notes], Any]
+    read: Callable[[Tree, str, FileNotes], Any]
     schema: Schema = field(default_factory=dict, hash=False)
     takes: Literal["", "blank", "null"] = ""
 
@@ -84,7 +84,7 @@ def is_near(name: str, known: Iterable[str]) -> bool:
 def list_of(form: Form, highest: int = 1_000, *, of_mappings: bool = True) -> Form:
     """Return the form of a list; one value alone is one of length 1."""
 
-    def read(tree: Tree, key: str, notes: Notes) -> tuple[Any, ...]:
+    def read(tree: Tree, key: str, notes: FileNotes) -> tuple[Any, ...]:
         if tree.kind is Kind.MAP and not of_mappings:
             raise wrong_kind(tree, f"{key} must be a list")
         if len(items(tree)) > highest:
@@ -101,7 +101,7 @@ def word(noun: str, *words: str, otherwise: str | None = None, advice: str = "")
     With `otherwise`, another word is told and counts as missing.
     """
 
-    def read(tree: Tree, _key: str, _notes: Notes) -> str:
+    def read(tree: Tree, _key: str, _notes: FileNotes) -> str:
         given = text_of(tree)
         for each in words:
             if each.lower() == given.strip().lower():
@@ -121,7 +121,7 @@ def word(noun: str, *words: str, otherwise: str | None = None, advice: str = "")
 def whole(lowest: int, highest: int) -> Form:
     """Return the form of an integer between bounds, spelled in digits."""
 
-    def read(tree: Tree, key: str, _notes: Notes) -> int:
+    def read(tree: Tree, key: str, _notes: FileNotes) -> int:
         text = text_of(tree)
         is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
         if not is_number or not lowest <= int(text) <= highest:
@@ -134,7 +134,7 @@ def whole(lowest: int, highest: int) -> Form:
 def duration(lowest: int, highest: int) -> Form:
     """Return the form of a duration, in milliseconds, with its unit."""
 
-    def read(tree: Tree, key: str, _notes: Notes) -> int:
+    def read(tree: Tree, key: str, _notes: FileNotes) -> int:
         text = text_of(tree).strip()
         if text.isascii() and text.isdecimal() and text.strip("0"):
             advice = f"{text[:9]}ms or {text[:9]}s"
@@ -150,34 +150,34 @@ def duration(lowest: int, highest: int) -> Form:
     return Form(read, {"type": ["string", "integer"], "pattern": r"^([0-9]+(ms|s|m|h|d))+$|^0+$"})
 
 
-def read_text(tree: Tree, key: str, _notes: Notes) -> str:
+def read_text(tree: Tree, key: str, _notes: FileNotes) -> str:
     """Return the text of a string, number or boolean."""
     if tree.kind in (Kind.MAP, Kind.LIST):
         raise wrong_kind(tree, f"{key} must be a text")
     return text_of(tree)
 
 
-def _flag(tree: Tree, key: str, _notes: Notes) -> bool:
+def _flag(tree: Tree, key: str, _notes: FileNotes) -> bool:
     if tree.kind is not Kind.BOOL:
         raise wrong_kind(tree, f"{key} must be true or false")
     return tree.text == "true"
 
 
-def _number(tree: Tree, key: str, _notes: Notes) -> float:
+def _number(tree: Tree, key: str, _notes: FileNotes) -> float:
     if tree.kind is not Kind.NUMBER:
         raise unreadable_at(tree, f"{key} must be a number")
     number: float = tree.plain()
     return number
 
 
-def _integer(tree: Tree, key: str, notes: Notes) -> int:
+def _integer(tree: Tree, key: str, notes: FileNotes) -> int:
     found = _number(tree, key, notes)
     if not isinstance(found, int):
         raise unreadable_at(tree, f"{key} must be an integer")
     return found
 
 
-def _pattern(tree: Tree, _key: str, _notes: Notes) -> str:
+def _pattern(tree: Tree, _key: str, _notes: FileNotes) -> str:
     text = text_of(tree)
     if text and (len(text) > _MAX_PATTERN or not is_pattern(text)):
         raise unreadable_at(tree, f'"{text[:80]}" is not a regular expression (RE2)')
@@ -197,7 +197,7 @@ def is_pattern(text: str) -> bool:
     return True
 
 
-def _texts(tree: Tree, _key: str, _notes: Notes) -> dict[str, str]:
+def _texts(tree: Tree, _key: str, _notes: FileNotes) -> dict[str, str]:
     if tree.kind is not Kind.MAP:
         raise unreadable_at(tree, "expected a mapping of texts")
     for each in tree.pairs.values():
@@ -206,7 +206,7 @@ def _texts(tree: Tree, _key: str, _notes: Notes) -> dict[str, str]:
     return {name: each.text for name, each in tree.pairs.items()}
 
 
-def _anything(tree: Tree, _key: str, _notes: Notes) -> Tree:
+def _anything(tree: Tree, _key: str, _notes: FileNotes) -> Tree:
     return tree
 
 

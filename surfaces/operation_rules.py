@@ -14,14 +14,14 @@ from surfaces.forms import (
     RAW_TEXT,
     STRIPPED,
     TEXTS,
+    FileNotes,
     Form,
-    Notes,
     list_of,
     read_text,
     unreadable_at,
     word,
 )
-from surfaces.records import Record, record_of
+from surfaces.records import FileRecord, record_of
 from surfaces.template_checks import check_keys, check_templates
 from surfaces.trees import text_of
 
@@ -44,7 +44,7 @@ def is_status(text: str, *, grpc: bool) -> bool:
     return _LOWEST <= number <= _HIGHEST or (grpc and number <= _MAX_GRPC_STATUS)
 
 
-class ParameterConstraint(Record, frozen=True, kw_only=True):
+class ParameterConstraint(FileRecord, frozen=True, kw_only=True):
     """What a parameter of calls must be."""
 
     label: ClassVar = "a parameter constraint"
@@ -56,7 +56,7 @@ class ParameterConstraint(Record, frozen=True, kw_only=True):
     pattern: Annotated[str, PATTERN, "a regular expression (RE2) that its value must match"] = ""
 
 
-def _status(tree: Tree, _key: str, _notes: Notes) -> str:
+def _status(tree: Tree, _key: str, _notes: FileNotes) -> str:
     text = text_of(tree).strip()
     if "{{" not in text and not is_status(text, grpc=True):
         raise unreadable_at(tree, f'"{text[:40]}" is not a status')
@@ -64,14 +64,14 @@ def _status(tree: Tree, _key: str, _notes: Notes) -> str:
     return text
 
 
-def _proxy_url(tree: Tree, key: str, notes: Notes) -> str:
+def _proxy_url(tree: Tree, key: str, notes: FileNotes) -> str:
     url = read_text(tree, key, notes).strip()
     if not is_http(url):
         raise unreadable_at(tree, "proxyUrl begins with http:// or https://")
     return url
 
 
-class Fallback(Record, frozen=True, kw_only=True):
+class Fallback(FileRecord, frozen=True, kw_only=True):
     """What answers a call that no example answers; its texts are templates."""
 
     label: ClassVar = "fallback"
@@ -98,13 +98,13 @@ class Fallback(Record, frozen=True, kw_only=True):
                 raise ValueError(f"the fallback mode {mode} requires {key}")
 
 
-def _set(tree: Tree, key: str, notes: Notes) -> Mapping[str, str]:
+def _set(tree: Tree, key: str, notes: FileNotes) -> Mapping[str, str]:
     found: Mapping[str, str] = TEXTS.read(tree, key, notes)
     check_templates(*tree.pairs.values())
     return found
 
 
-def _increments(tree: Tree, key: str, _notes: Notes) -> Mapping[str, int]:
+def _increments(tree: Tree, key: str, _notes: FileNotes) -> Mapping[str, int]:
     if tree.kind is not Kind.MAP:
         raise unreadable_at(tree, f"{key} must be a mapping of integers")
     for name, each in tree.pairs.items():
@@ -114,7 +114,7 @@ def _increments(tree: Tree, key: str, _notes: Notes) -> Mapping[str, int]:
     return {name: int(each.text) for name, each in tree.pairs.items()}
 
 
-class Transition(Record, frozen=True, kw_only=True):
+class Transition(FileRecord, frozen=True, kw_only=True):
     """What becomes of a record after an answer."""
 
     label: ClassVar = "a transition"
@@ -130,7 +130,7 @@ class Transition(Record, frozen=True, kw_only=True):
     ] = {}
 
 
-def _key_template(tree: Tree, key: str, notes: Notes) -> str:
+def _key_template(tree: Tree, key: str, notes: FileNotes) -> str:
     text: str = read_text(tree, key, notes)
     check_keys(tree)
     return text
@@ -139,7 +139,7 @@ def _key_template(tree: Tree, key: str, notes: Notes) -> str:
 _KEY: Final = Form(_key_template, {"type": "string"}, "blank")
 
 
-class StateRules(Record, frozen=True, kw_only=True):
+class StateRules(FileRecord, frozen=True, kw_only=True):
     """What calls leave behind for later ones."""
 
     label: ClassVar = "state"

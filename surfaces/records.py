@@ -1,6 +1,6 @@
-"""Files that people write as typed values: a key is declared once, as a field of a Record.
+"""Files that people write as typed values: a key is declared once, as a field of a FileRecord.
 
-class CallLimit(Record, frozen=True, kw_only=True):
+class CallLimit(FileRecord, frozen=True, kw_only=True):
     '''At most so many calls within a time.'''
     calls: Annotated[int, whole(1, 1_000_000), "how many calls"]
     per_ms: Annotated[int, Named("per"), duration(1, 3_600_000), "within which time, as in 1s"]
@@ -10,7 +10,7 @@ records_schema(CallLimit)              # JSON Schema 2020-12, for editors
 
 A field is read by the Form in its annotation, otherwise by that of its type. Keys ignore case. A
 blank text counts as missing unless its form takes it. A lenient record goes on without a key that
-it does not know and without a value of a wrong kind, and tells of both in the Notes.
+it does not know and without a value of a wrong kind, and tells of both in the FileNotes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from surfaces.forms import (
     NUMBER,
     TEXT,
     TEXTS,
+    FileNotes,
     Form,
-    Notes,
     Schema,
     WrongKind,
     is_near,
@@ -57,7 +57,7 @@ from surfaces.forms import (
 from surfaces.trees import tree_of
 
 _CAPITAL: Final = re.compile(r"_([a-z])")
-R = TypeVar("R", bound="Record")
+R = TypeVar("R", bound="FileRecord")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Also:
     form: Form | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A mapping with known keys; its docstring is the description of its schema.
 
     `label` is how sentences call it, `form` the mapping that is shown where there is none,
@@ -105,9 +105,9 @@ class _Fields(NamedTuple):
     by_key: Mapping[str, str]  # of a key in folded case
 
 
-def read_record(kind: type[R], tree: Tree, notes: Notes | None = None) -> R:
+def read_record(kind: type[R], tree: Tree, notes: FileNotes | None = None) -> R:
     """Return a mapping as a record; raise Unreadable at the first value that does not fit."""
-    notes = notes or Notes()
+    notes = notes or FileNotes()
     if tree.kind is not Kind.MAP:
         shown = f"{kind.label} is a mapping: {kind.form}" if kind.form else ""
         raise unreadable_at(tree, shown or f"{kind.label} must be a mapping")
@@ -118,11 +118,11 @@ def read_record(kind: type[R], tree: Tree, notes: Notes | None = None) -> R:
         raise unreadable_at(tree, str(error)) from None
 
 
-def _values(kind: type[Record], tree: Tree, notes: Notes) -> dict[str, Any]:
+def _values(kind: type[FileRecord], tree: Tree, notes: FileNotes) -> dict[str, object]:
     """Return the values that are there, by attribute."""
     fields = fields_of(kind)
-    given = _given(kind, fields, tree, notes)
-    values: dict[str, Any] = {}
+    given = _values_by_key(kind, fields, tree, notes)
+    values: dict[str, object] = {}
     for each in fields.listed:
         try:
             found = _value(kind, each, given, tree, notes)
@@ -138,7 +138,9 @@ def _values(kind: type[Record], tree: Tree, notes: Notes) -> dict[str, Any]:
     return values
 
 
-def _given(kind: type[Record], fields: _Fields, tree: Tree, notes: Notes) -> dict[str, Tree]:
+def _values_by_key(
+    kind: type[FileRecord], fields: _Fields, tree: Tree, notes: FileNotes
+) -> dict[str, Tree]:
     """Return the values by the key that is to be written; tell of other keys."""
     given: dict[str, Tree] = {}
     for name, value in tree.pairs.items():
@@ -155,14 +157,14 @@ def _given(kind: type[Record], fields: _Fields, tree: Tree, notes: Notes) -> dic
     return given
 
 
-def _advice(kind: type[Record], name: str) -> str:
+def _advice(kind: type[FileRecord], name: str) -> str:
     known = kind.elsewhere.get(name.lower().replace("-", "").replace("_", ""))
     return f"write {known}" if known else nearest_advice(name, fields_of(kind).by_key.values())
 
 
 def _value(
-    kind: type[Record], each: _Field, given: Mapping[str, Tree], tree: Tree, notes: Notes
-) -> dict[str, Any]:
+    kind: type[FileRecord], each: _Field, given: Mapping[str, Tree], tree: Tree, notes: FileNotes
+) -> dict[str, object]:
     """Return the value of a field by its attribute, nothing for one that is missing."""
     there = [
         (key, form, given[key])
@@ -187,7 +189,7 @@ def _value(
 
 
 @cache
-def fields_of(kind: type[Record]) -> _Fields:
+def fields_of(kind: type[FileRecord]) -> _Fields:
     """Return how the fields of a record are read."""
     hints = get_type_hints(kind, include_extras=True)
     listed: list[_Field] = []
@@ -214,12 +216,12 @@ def _form_of(hint: Any) -> Form:
         return list_of(_form_of(arguments[0]))
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if isinstance(kind, type) and issubclass(kind, Record):
+    if isinstance(kind, type) and issubclass(kind, FileRecord):
         return record_of(kind)
     raise TypeError(f"{hint!r} has no form")
 
 
-def record_of(kind: type[Record]) -> Form:
+def record_of(kind: type[FileRecord]) -> Form:
     """Return the form of a mapping with known keys."""
     return Form(lambda tree, _, notes: read_record(kind, tree, notes), {"$ref": kind})
 
@@ -229,16 +231,16 @@ _PLAIN: Final[Mapping[Any, Form]] = {
 }  # fmt: skip
 
 
-def records_schema(*kinds: type[Record]) -> Schema:
+def records_schema(*kinds: type[FileRecord]) -> Schema:
     """Return the JSON Schema 2020-12 of records, each below `$defs`, with those that they hold."""
     waiting, made = list(kinds), dict[str, Schema]()
 
-    def resolved(schema: Any) -> Any:
+    def resolve(schema: Any) -> Any:
         if isinstance(schema, list):
-            return [resolved(each) for each in schema]
+            return [resolve(each) for each in schema]
         if not isinstance(schema, dict):
             return schema
-        found = {key: resolved(each) for key, each in schema.items() if key != "$ref"}
+        found = {key: resolve(each) for key, each in schema.items() if key != "$ref"}
         if (other := schema.get("$ref")) is not None:
             waiting.append(other)
             found["$ref"] = reference(other)
@@ -248,17 +250,17 @@ def records_schema(*kinds: type[Record]) -> Schema:
         each = waiting.pop()
         if each.__name__ not in made:
             made[each.__name__] = {}
-            made[each.__name__] = resolved(_mapping_schema(each))
+            made[each.__name__] = resolve(_mapping_schema(each))
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, "$defs": dict(sorted(made.items()))}
 
 
-def reference(kind: type[Record]) -> str:
+def reference(kind: type[FileRecord]) -> str:
     """Return where the schema of a record is in that of `records_schema`."""
     return f"#/$defs/{kind.__name__.lstrip('_')}"
 
 
-def _mapping_schema(kind: type[Record]) -> Schema:
+def _mapping_schema(kind: type[FileRecord]) -> Schema:
     fields = fields_of(kind).listed
     properties: dict[str, Schema] = {key: {} for key in kind.informational}
     for each in fields:

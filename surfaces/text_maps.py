@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final
 
 from readers.tree import Kind, Tree
-from surfaces.forms import RAW_TEXT, Form, Notes, list_of, unreadable_at
-from surfaces.records import Also, Record, fields_of, read_record
+from surfaces.forms import RAW_TEXT, FileNotes, Form, list_of, unreadable_at
+from surfaces.records import Also, FileRecord, fields_of, read_record
 from surfaces.trees import is_blank, items, member, members, text_of, tree_of
 
 _FORM: Final = "write {x-tenant: acme} or [{name: x-tenant, value: acme}]"
@@ -20,7 +20,7 @@ _ONE: Final = "a mock answers one Set-Cookie header; keep one of them"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+|.*\{\{.*", re.ASCII)
 
 
-class HeaderEntry(Record, frozen=True, kw_only=True):
+class HeaderEntry(FileRecord, frozen=True, kw_only=True):
     """A header of a list."""
 
     label: ClassVar = "a header"
@@ -29,7 +29,7 @@ class HeaderEntry(Record, frozen=True, kw_only=True):
     value: Annotated[tuple[str, ...], list_of(RAW_TEXT), Also("values"), "its value or values"] = ()
 
 
-def read_headers(tree: Tree, _key: str, notes: Notes) -> Mapping[str, str]:
+def read_headers(tree: Tree, _key: str, notes: FileNotes) -> Mapping[str, str]:
     """Return headers; the values of one that occurs several times are joined by commas."""
     found: dict[str, str] = {}
     spelled: dict[str, str] = {}
@@ -69,7 +69,7 @@ def header_nodes(tree: Tree) -> Tree:
     return Tree(kind=Kind.MAP, pairs=pairs, line=tree.line, column=tree.column)
 
 
-def _headers(tree: Tree, notes: Notes) -> Iterator[tuple[str, str, Tree]]:
+def _headers(tree: Tree, notes: FileNotes) -> Iterator[tuple[str, str, Tree]]:
     """Yield name, value and place of each header."""
     if is_blank(tree):
         return

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from readers.tree import Kind, Tree
 from surfaces.forms import (
     INTEGER,
     PATTERN,
     RAW_TEXT,
+    FileNotes,
     Form,
-    Notes,
+    Schema,
     is_near,
     list_of,
     read_text,
@@ -22,7 +23,7 @@ from surfaces.forms import (
     word,
     wrong_kind,
 )
-from surfaces.records import Named, Record, fields_of, read_record
+from surfaces.records import FileRecord, Named, fields_of, read_record
 from surfaces.template_checks import check_path, check_templates
 from surfaces.text_maps import header_nodes
 from surfaces.trees import is_small, items, members, text_of
@@ -35,7 +36,7 @@ _TYPE: Final = word("a type", *TYPES, advice=", or write the value below example
 _KIND: Final = word("a kind of gen", *GENERATORS)
 
 
-class Generator(Record, frozen=True, kw_only=True):
+class Generator(FileRecord, frozen=True, kw_only=True):
     """A generated value; `options` are the strings that `pick` chooses from."""
 
     label: ClassVar = "gen"
@@ -56,14 +57,14 @@ class Generator(Record, frozen=True, kw_only=True):
             raise ValueError("gen.min is larger than gen.max")
 
 
-def _path(tree: Tree, key: str, notes: Notes) -> str:
+def _path(tree: Tree, key: str, notes: FileNotes) -> str:
     text = read_text(tree, key, notes)
     if text:
         check_path(tree)
     return text
 
 
-class Resolve(Record, frozen=True, kw_only=True):
+class Resolve(FileRecord, frozen=True, kw_only=True):
     """A value of the request, the state or the operation, by its path."""
 
     label: ClassVar = "resolve"
@@ -74,10 +75,10 @@ class Resolve(Record, frozen=True, kw_only=True):
     suffix: Annotated[str, RAW_TEXT] = ""
 
 
-def _shorthand(kind: type[Record], key: str) -> Form:
+def _shorthand(kind: type[FileRecord], key: str) -> Form:
     """Return the form of a mapping, of which people write its first key alone."""
 
-    def read(tree: Tree, label: str, notes: Notes) -> Record:
+    def read(tree: Tree, label: str, notes: FileNotes) -> FileRecord:
         if tree.kind is not Kind.MAP and text_of(tree):
             raise unreadable_at(tree, f"write {label}: {{{key}: {text_of(tree)[:80]}}}")
         return read_record(kind, tree, notes)
@@ -89,7 +90,7 @@ GEN: Final = _shorthand(Generator, "kind")
 RESOLVE: Final = _shorthand(Resolve, "path")
 
 
-class ComposePart(Record, frozen=True, kw_only=True):
+class ComposePart(FileRecord, frozen=True, kw_only=True):
     """A part of `compose` that is no text: one of these."""
 
     label: ClassVar = "a part of compose"
@@ -97,17 +98,17 @@ class ComposePart(Record, frozen=True, kw_only=True):
     resolve: Annotated[Resolve | None, RESOLVE] = None
 
 
-class Compose(Record, frozen=True, kw_only=True):
+class Compose(FileRecord, frozen=True, kw_only=True):
     """`compose`: literal texts and values one after the other."""
 
     parts: tuple[str | Generator | Resolve, ...]
 
 
-class Template(Record, frozen=True, kw_only=True):
+class Template(FileRecord, frozen=True, kw_only=True):
     text: str
 
 
-def _part(tree: Tree, key: str, notes: Notes) -> str | Generator | Resolve:
+def _part(tree: Tree, key: str, notes: FileNotes) -> str | Generator | Resolve:
     if tree.kind is not Kind.MAP:
         return text_of(tree)
     given = read_record(ComposePart, tree, notes)
@@ -117,39 +118,39 @@ def _part(tree: Tree, key: str, notes: Notes) -> str | Generator | Resolve:
     return found
 
 
-def _compose(tree: Tree, key: str, notes: Notes) -> Compose:
+def _compose(tree: Tree, key: str, notes: FileNotes) -> Compose:
     return Compose(parts=tuple(_part(each, key, notes) for each in items(tree)))
 
 
-def _template(tree: Tree, key: str, notes: Notes) -> Template:
+def _template(tree: Tree, key: str, notes: FileNotes) -> Template:
     check_templates(tree)
     return Template(text=read_text(tree, key, notes))
 
 
-def _scalar(tree: Tree, _key: str, _notes: Notes) -> JsonScalar:
+def _scalar(tree: Tree, _key: str, _notes: FileNotes) -> JsonScalar:
     if tree.kind in (Kind.MAP, Kind.LIST):
         raise unreadable_at(tree, "enum takes single values only")
     value: JsonScalar = tree.plain()
     return value
 
 
-def _literal(tree: Tree, key: str, _notes: Notes) -> tuple[object, ...]:
+def _literal(tree: Tree, key: str, _notes: FileNotes) -> tuple[object, ...]:
     if not is_small(tree, values=2_000, characters=100_000):
         raise unreadable_at(tree, f"{key} is too large")
     return (tree.plain(),)
 
 
-def _enum(tree: Tree, key: str, notes: Notes) -> tuple[JsonScalar, ...]:
+def _enum(tree: Tree, key: str, notes: FileNotes) -> tuple[JsonScalar, ...]:
     return tuple(_scalar(each, key, notes) for each in items(tree))
 
 
-def _nodes(tree: Tree, key: str, notes: Notes) -> Mapping[str, ValueNode]:
+def _nodes(tree: Tree, key: str, notes: FileNotes) -> Mapping[str, ValueNode]:
     if tree.kind is not Kind.MAP:
         raise wrong_kind(tree, f"{key} must be a mapping")
     return {name: read_node(each, key, notes) for name, each in tree.pairs.items()}
 
 
-def read_node(tree: Tree, key: str, notes: Notes) -> ValueNode:
+def read_node(tree: Tree, key: str, notes: FileNotes) -> ValueNode:
     """Return a node; raise Unreadable at the first value that does not fit.
 
     A literal in place of a node is an example of the value, and its type the constraint.
@@ -159,24 +160,24 @@ def read_node(tree: Tree, key: str, notes: Notes) -> ValueNode:
     return read_record(ValueNode, tree, notes)
 
 
-def _root(tree: Tree, key: str, notes: Notes) -> ValueNode:
+def _root(tree: Tree, key: str, notes: FileNotes) -> ValueNode:
     refuse_larger(tree, "schema")
     return read_node(tree, key, notes)
 
 
-def _headers(tree: Tree, key: str, notes: Notes) -> ValueNode:
+def _headers(tree: Tree, key: str, notes: FileNotes) -> ValueNode:
     return _root(header_nodes(tree), key, notes)
 
 
 _PART: Final = {"anyOf": [{"type": "string"}, {"$ref": ComposePart}]}
-_NODE_SCHEMA: Final[dict[str, Any]] = {}
+_NODE_SCHEMA: Final[Schema] = {}
 _NODE: Final = Form(read_node, _NODE_SCHEMA, "blank")
 _LITERAL: Final = Form(_literal, {}, "null")
 NODE: Final = Form(_root, _NODE_SCHEMA, "blank")
 HEADER_NODES: Final = Form(_headers, _NODE_SCHEMA)
 
 
-class ValueNode(Record, frozen=True, kw_only=True):
+class ValueNode(FileRecord, frozen=True, kw_only=True):
     """A node of a schema example.
 
     `const` and `example` are empty or hold one value. `source` makes the value, if set.
@@ -232,7 +233,7 @@ def _node_keys() -> frozenset[str]:
     return frozenset(each.keys[0][0].casefold() for each in fields_of(ValueNode).listed)
 
 
-def _literal_node(tree: Tree, key: str, notes: Notes) -> ValueNode:
+def _literal_node(tree: Tree, key: str, notes: FileNotes) -> ValueNode:
     if tree.kind is Kind.MAP:
         if all(is_near(each, _node_keys()) for each in tree.pairs):
             read_record(ValueNode, tree, notes)

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Final
 
 from readers.tree import Kind, Tree
 from surfaces.body_queries import SYNTAXES, QueryInvalid, compile_query
-from surfaces.forms import ANYTHING, PATTERN, Form, Notes, unreadable_at, word
+from surfaces.forms import ANYTHING, PATTERN, FileNotes, Form, unreadable_at, word
 from surfaces.model import CONDITION_SOURCES, OPERATORS, Condition
-from surfaces.records import Also, Named, Record, read_record
+from surfaces.records import Also, FileRecord, Named, read_record
 from surfaces.template_paths import parse_path
 from surfaces.trees import is_small, items, member, text_of
 
@@ -20,19 +20,19 @@ MAX_LISTED: Final = 1_000  # values of `in`
 NUMBER: Final = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 
 
-def _single(tree: Tree, _key: str, _notes: Notes) -> str:
+def _single(tree: Tree, _key: str, _notes: FileNotes) -> str:
     if tree.kind in (Kind.MAP, Kind.LIST):
         raise unreadable_at(tree, "expected a text, number or boolean; several are in: [a, b]")
     return "null" if tree.kind is Kind.NULL else tree.text
 
 
-def _flag(tree: Tree, _key: str, _notes: Notes) -> str:
+def _flag(tree: Tree, _key: str, _notes: FileNotes) -> str:
     if tree.text not in ("true", "false"):
         raise unreadable_at(tree, "write true or false")
     return tree.text
 
 
-def _list(tree: Tree, key: str, notes: Notes) -> str:
+def _list(tree: Tree, key: str, notes: FileNotes) -> str:
     if tree.kind is not Kind.LIST or not 0 < len(tree.items) <= MAX_LISTED:
         raise unreadable_at(tree, f"in lists values, at most {MAX_LISTED}")
     if not is_small(tree, 2 * MAX_LISTED, 100_000):
@@ -40,7 +40,7 @@ def _list(tree: Tree, key: str, notes: Notes) -> str:
     return json.dumps([_single(each, key, notes) for each in tree.items], ensure_ascii=False)
 
 
-def _number(tree: Tree, _key: str, _notes: Notes) -> str:
+def _number(tree: Tree, _key: str, _notes: FileNotes) -> str:
     text = json.dumps(tree.plain()) if tree.kind is Kind.NUMBER else tree.text
     if NUMBER.fullmatch(text) is None or not math.isfinite(float(text)):
         raise unreadable_at(tree, "expected a number")
@@ -54,7 +54,7 @@ _IN: Final = Form(_list, {"type": "array", "items": _SINGLE.schema, "minItems": 
 _BOUND: Final = Form(_number, {"type": ["number", "string"]}, "null")
 
 
-class Opposite(Record, frozen=True, kw_only=True):
+class Opposite(FileRecord, frozen=True, kw_only=True):
     """What a value must not be: one of these."""
 
     label: ClassVar = "not"
@@ -85,7 +85,7 @@ class Opposite(Record, frozen=True, kw_only=True):
         return [(name, value) for name, value in found if value is not None]
 
 
-def _not(tree: Tree, _key: str, notes: Notes) -> Opposite:
+def _not(tree: Tree, _key: str, notes: FileNotes) -> Opposite:
     if tree.kind is not Kind.MAP:
         raise unreadable_at(tree, f"write not: {{value: {tree.text[:40]}}}")
     return read_record(Opposite, tree, notes)

@@ -22,12 +22,12 @@ from surfaces.behaviors import (
     MockFault,
 )
 from surfaces.contracts import MAX_CUE_FILES, Sources
-from surfaces.forms import ANYTHING, TEXT, Form, Notes, read_text, unreadable_at
+from surfaces.forms import ANYTHING, TEXT, FileNotes, Form, read_text, unreadable_at
 from surfaces.json_documents import decode_base64
 from surfaces.mock_files.conditions import ConditionKeys, read_conditions
 from surfaces.model import Exchange, Message
 from surfaces.operation_rules import is_status
-from surfaces.records import Also, Record, read_record
+from surfaces.records import Also, FileRecord, read_record
 from surfaces.text_maps import HEADERS
 from surfaces.trees import NOTHING, member, text_of
 from surfaces.value_nodes import HEADER_NODES, NODE, ValueNode
@@ -42,7 +42,7 @@ _TYPES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def _media_type(tree: Tree, key: str, notes: Notes) -> str:
+def _media_type(tree: Tree, key: str, notes: FileNotes) -> str:
     text: str = TEMPLATE.read(tree, key, notes)
     if "/" not in text and "{{" not in text:
         advice = f"; write {_TYPES.get(text.lower(), 'one as application/json')}"
@@ -50,7 +50,7 @@ def _media_type(tree: Tree, key: str, notes: Notes) -> str:
     return text
 
 
-def _status(tree: Tree, key: str, notes: Notes) -> str:
+def _status(tree: Tree, key: str, notes: FileNotes) -> str:
     text: str = read_text(tree, key, notes).strip()
     if not is_status(text, grpc=True):
         raise unreadable_at(tree, f'"{text[:40]}" is not a status')
@@ -62,7 +62,7 @@ STATUS: Final = Form(_status, {"type": ["string", "integer"]})
 RAW: Final = Form(ANYTHING.read, {"type": "string"})
 
 
-class RequestKeys(Record, frozen=True, kw_only=True):
+class RequestKeys(FileRecord, frozen=True, kw_only=True):
     """What a request looks like; only `when` selects."""
 
     label: ClassVar = "request"
@@ -72,7 +72,7 @@ class RequestKeys(Record, frozen=True, kw_only=True):
     body: Annotated[str | None, BODY] = None
 
 
-class RequestSchema(Record, frozen=True, kw_only=True):
+class RequestSchemaKeys(FileRecord, frozen=True, kw_only=True):
     """What a request looks like, by its schema."""
 
     label: ClassVar = "requestSchema"
@@ -82,7 +82,7 @@ class RequestSchema(Record, frozen=True, kw_only=True):
     body: Annotated[ValueNode | None, NODE, "a node"] = None
 
 
-class Answer(Record, frozen=True, kw_only=True):
+class AnswerKeys(FileRecord, frozen=True, kw_only=True):
     """What an answer has, whether its body is literal or made by a schema."""
 
     is_lenient: ClassVar = True
@@ -98,7 +98,7 @@ class Answer(Record, frozen=True, kw_only=True):
     delay: Annotated[Delay | None, DELAY, DELAY_MILLIS, "how long it waits"] = None
 
 
-class ResponseKeys(Answer, frozen=True, kw_only=True):
+class ResponseKeys(AnswerKeys, frozen=True, kw_only=True):
     """What answers; header values and every string of the body are templates."""
 
     label: ClassVar = "response"
@@ -108,7 +108,7 @@ class ResponseKeys(Answer, frozen=True, kw_only=True):
     body_base64: Annotated[Tree | None, RAW, "bytes"] = None
 
 
-class ResponseSchema(Answer, frozen=True, kw_only=True):
+class ResponseSchemaKeys(AnswerKeys, frozen=True, kw_only=True):
     """What answers, made by a schema."""
 
     label: ClassVar = "responseSchema"
@@ -116,7 +116,7 @@ class ResponseSchema(Answer, frozen=True, kw_only=True):
     body: Annotated[ValueNode | None, NODE, "a node"] = None
 
 
-class ExampleKeys(Record, frozen=True, kw_only=True):
+class ExampleKeys(FileRecord, frozen=True, kw_only=True):
     """An example: when it answers, and what. Without `when` it answers always."""
 
     label: ClassVar = "an example"
@@ -134,9 +134,9 @@ class ExampleKeys(Record, frozen=True, kw_only=True):
         "conditions, all of which must hold",
     ] = None
     request: RequestKeys = RequestKeys()
-    request_schema: RequestSchema = RequestSchema()
+    request_schema: RequestSchemaKeys = RequestSchemaKeys()
     response: ResponseKeys = ResponseKeys()
-    response_schema: ResponseSchema = ResponseSchema()
+    response_schema: ResponseSchemaKeys = ResponseSchemaKeys()
     request_headers: Annotated[Mapping[str, str], HEADERS] = {}
     request_body: Annotated[str | None, BODY] = None
     response_status: Annotated[str, STATUS] = ""
@@ -149,7 +149,7 @@ class ExampleKeys(Record, frozen=True, kw_only=True):
     description: str = ""
 
 
-class ExampleFile(Record, frozen=True, kw_only=True):
+class ExampleFile(FileRecord, frozen=True, kw_only=True):
     """Examples of an operation, in a file below mock/; in JSON, YAML or CUE."""
 
     label: ClassVar = "the file"
@@ -205,7 +205,7 @@ class _ExchangeReader:
         self.sources = sources
         self.warnings = sources.warnings
         self.grpc = grpc
-        self.notes = Notes(path, sources.warnings)
+        self.notes = FileNotes(path, sources.warnings)
         self.read: dict[str, str | bytes] = {}  # what bodyFile leads to, by path
 
     def exchanges(self, document: Tree) -> Iterator[Exchange]:

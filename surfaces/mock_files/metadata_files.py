@@ -13,8 +13,8 @@ from surfaces.behaviors import DELAY, DELAY_MILLIS, FAULT, CallLimit, Delay, Moc
 from surfaces.contracts import Sources
 from surfaces.forms import (
     UNKNOWN_VALUE,
+    FileNotes,
     Form,
-    Notes,
     is_near,
     list_of,
     read_text,
@@ -39,7 +39,7 @@ from surfaces.operation_rules import (
     StateRules,
     ValidateMode,
 )
-from surfaces.records import Record, fields_of, read_record, record_of
+from surfaces.records import FileRecord, fields_of, read_record, record_of
 from surfaces.trees import NOTHING, first_line, member, nonblank_member, text_of
 
 INVALID: Final = "mock_metadata_invalid"
@@ -53,19 +53,19 @@ CONTRACT_KEYS: Final = (
 _FILE: Final = re.compile(r"^mock/(?:.*/)?[^/]+\.metadata\.(?:yaml|yml|json|cue)\Z", re.IGNORECASE)
 
 
-def _first_line(tree: Tree, key: str, notes: Notes) -> str:
+def _first_line(tree: Tree, key: str, notes: FileNotes) -> str:
     read_text(tree, key, notes)
     return first_line(tree)
 
 
-def _method(tree: Tree, key: str, notes: Notes) -> str:
+def _method(tree: Tree, key: str, notes: FileNotes) -> str:
     text = read_text(tree, key, notes)
     if reason := method_doubt(text.strip().upper()):
         notes.add_value(unreadable_at(tree, reason))
     return method_of(text)
 
 
-def _kind(tree: Tree, key: str, notes: Notes) -> str:
+def _kind(tree: Tree, key: str, notes: FileNotes) -> str:
     text = read_text(tree, key, notes)
     if is_near(text, KINDS) and text.lower() not in (each.lower() for each in KINDS):
         advice = nearest_advice(text, KINDS)
@@ -78,7 +78,7 @@ LINE: Final = Form(_first_line, {"type": "string"})
 MODE: Final = word("mode of validate", *VALIDATE_MODES, otherwise="")
 
 
-class Identity(Record, frozen=True, kw_only=True):
+class Identity(FileRecord, frozen=True, kw_only=True):
     """What a file is about; other keys are its author's."""
 
     label: ClassVar = "metadata"
@@ -92,7 +92,7 @@ class Identity(Record, frozen=True, kw_only=True):
     summary: Annotated[str, LINE] = ""
 
 
-class OperationSpec(Record, frozen=True, kw_only=True):
+class OperationSpec(FileRecord, frozen=True, kw_only=True):
     """How an operation is simulated."""
 
     label: ClassVar = "spec"
@@ -129,7 +129,7 @@ class OperationSpec(Record, frozen=True, kw_only=True):
     runtime_url: Annotated[str, "generated, where it is missing"] = ""
 
 
-class SurfaceIdentity(Record, frozen=True, kw_only=True):
+class SurfaceIdentity(FileRecord, frozen=True, kw_only=True):
     """Which surface a file is about."""
 
     label: ClassVar = "metadata"
@@ -137,7 +137,7 @@ class SurfaceIdentity(Record, frozen=True, kw_only=True):
     surface: Annotated[str, "the first folder below mock/, where it is missing"] = ""
 
 
-class SurfaceSpec(Record, frozen=True, kw_only=True):
+class SurfaceSpec(FileRecord, frozen=True, kw_only=True):
     """What holds for all operations of a surface."""
 
     label: ClassVar = "spec"
@@ -147,7 +147,7 @@ class SurfaceSpec(Record, frozen=True, kw_only=True):
     rate_limit: CallLimit | None = None
 
 
-class MetadataKeys(Record, frozen=True, kw_only=True):
+class MetadataKeys(FileRecord, frozen=True, kw_only=True):
     """A metadata file of a mock: *.metadata.yaml below mock/."""
 
     label: ClassVar = "the file"
@@ -160,7 +160,7 @@ class MetadataKeys(Record, frozen=True, kw_only=True):
     spec: OperationSpec = OperationSpec()
 
 
-class SurfaceKeys(Record, frozen=True, kw_only=True):
+class SurfaceKeys(FileRecord, frozen=True, kw_only=True):
     """A file of `kind: MockSurface`."""
 
     label: ClassVar = "a MockSurface"
@@ -226,7 +226,7 @@ def read_metadata(path: str, sources: Sources) -> MetadataFile:
         made.problems.append("the file cannot be read")
         return made
     made.tree, made.at = document, nonblank_member(document, "spec") or NOTHING
-    notes = Notes(path, sources.warnings)
+    notes = FileNotes(path, sources.warnings)
     for name, value in document.pairs.items():
         if known := fields_of(OperationSpec).by_key.get(name.casefold()):
             notes.add_unknown(f'"{known}" belongs below spec and is ignored here', value)
@@ -259,7 +259,7 @@ def _take_names(made: MetadataFile, given: MetadataKeys, document: Tree) -> None
     made.mock_path = spec.mock_path or made.mock_path
 
 
-def _take_rules(made: MetadataFile, notes: Notes) -> None:
+def _take_rules(made: MetadataFile, notes: FileNotes) -> None:
     spec, rules, named = made.spec, *(member(made.at, key) for key in _OF_DISPATCHER)
     try:
         made.rules = parse_rules(spec.dispatcher, spec.dispatcher_rules)
@@ -299,7 +299,7 @@ def is_surface(path: str, sources: Sources) -> bool:
 
 def read_surface(path: str, sources: Sources) -> SurfaceFile:
     """Return what a file of a surface says; its surface is "" where it names none."""
-    document, notes = mock_tree(path, sources, INVALID), Notes(path, sources.warnings)
+    document, notes = mock_tree(path, sources, INVALID), FileNotes(path, sources.warnings)
     given = read_record(SurfaceKeys, document, notes)
     for problem in notes.problems:
         sources.warnings.add_unreadable(INVALID, path, problem)
@@ -321,7 +321,7 @@ def suite_mode(sources: Sources) -> ValidateMode | None:
         if member(owner, "mocks") is None or value is None:
             continue
         try:
-            mode: ValidateMode = MODE.read(value, "validate", Notes())
+            mode: ValidateMode = MODE.read(value, "validate", FileNotes())
         except Unreadable as error:
             sources.warnings.add_unreadable(UNKNOWN_VALUE, path, error)
             return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.support.surfaces import hydrated
 
-MARK = "§"
+MARK = "¶"
 
 
 def told(path: str, text: str, others: Mapping[str, str]) -> tuple[list[str], str]:
