@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from readers.tree import Kind, Tree
@@ -218,24 +217,25 @@ class ValueNode(FileRecord, frozen=True, kw_only=True):
 
 
 _SOURCES: Final = ("gen", "resolve", "compose", "template")
-_NODE_SCHEMA["anyOf"] = [{"$ref": ValueNode}, {}]  # or a literal
+
+
+_KEYS: Final = tuple(each.keys[0][0] for each in fields_of(ValueNode).listed)
+_FOLDED: Final = frozenset(key.casefold() for key in _KEYS)
+# a mapping without any of these keys is a literal
+_NODE_SCHEMA["if"] = {"type": "object", "anyOf": [{"required": [key]} for key in _KEYS]}
+_NODE_SCHEMA["then"] = {"$ref": ValueNode}
 
 
 def is_literal(tree: Tree) -> bool:
     """Return whether this is a value and not a node, which has at least one key of nodes."""
     if tree.kind is not Kind.MAP or not tree.pairs:
         return tree.kind is not Kind.MAP
-    return not any(key.casefold() in _node_keys() for key in tree.pairs)
-
-
-@cache
-def _node_keys() -> frozenset[str]:
-    return frozenset(each.keys[0][0].casefold() for each in fields_of(ValueNode).listed)
+    return not any(key.casefold() in _FOLDED for key in tree.pairs)
 
 
 def _literal_node(tree: Tree, key: str, notes: FileNotes) -> ValueNode:
     if tree.kind is Kind.MAP:
-        if all(is_near(each, _node_keys()) for each in tree.pairs):
+        if all(is_near(each, _FOLDED) for each in tree.pairs):
             read_record(ValueNode, tree, notes)
         below = {name: read_node(each, name, notes) for name, each in members(tree)}
         return ValueNode(type="object", properties=below)
