@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Final, Literal, cast
 from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
 from surfaces.forms import (
+    STRIPPED,
     FileNotes,
     Form,
     duration,
@@ -108,9 +109,14 @@ class Delay(FileRecord, frozen=True, kw_only=True):
         return min(round(drawn), self.highest_ms)
 
 
-def _fixed_delay(tree: Tree, key: str, notes: FileNotes) -> Delay:
-    fixed: int = _TIME.read(tree, key, notes)
-    return Delay(lowest_ms=fixed, highest_ms=fixed)
+def _fixed_delay(form: Form) -> Form:
+    """Return the form of a delay that is always the same."""
+
+    def read(tree: Tree, key: str, notes: FileNotes) -> Delay:
+        fixed: int = form.read(tree, key, notes)
+        return Delay(lowest_ms=fixed, highest_ms=fixed)
+
+    return Form(read, form.schema)
 
 
 def _uniform(tree: Tree, key: str, notes: FileNotes) -> Delay:
@@ -136,6 +142,7 @@ def _sigma(tree: Tree, _key: str, _notes: FileNotes) -> float:
 
 
 _TIME: Final = duration(0, MAX_DELAY_MS)
+_FIXED: Final = _fixed_delay(_TIME)
 _SIGMA: Final = Form(_sigma, {"type": "number", "exclusiveMinimum": 0, "maximum": _MAX_SIGMA})
 
 
@@ -151,9 +158,7 @@ class DelayForms(FileRecord, frozen=True, kw_only=True):
     """A delay: one of these, or a duration alone, as in `200ms`."""
 
     label: ClassVar = "delay"
-    fixed: Annotated[Delay | None, Form(_fixed_delay, _TIME.schema), "the same for each answer"] = (
-        None
-    )
+    fixed: Annotated[Delay | None, _FIXED, "the same for each answer"] = None
     uniform: Annotated[
         Delay | None,
         Form(_uniform, {"type": "array", "items": _TIME.schema, "minItems": 2, "maxItems": 2}),
@@ -169,7 +174,7 @@ def read_delay(tree: Tree, key: str = "delay", notes: FileNotes | None = None) -
     """
     notes = notes or FileNotes()
     if tree.kind is not Kind.MAP:
-        return _fixed_delay(tree, key, notes)
+        return cast("Delay", _FIXED.read(tree, key, notes))
     given = read_record(DelayForms, tree, notes)
     found = [each for each in (given.fixed, given.uniform, given.lognormal) if each]
     if len(found) != 1:
@@ -177,14 +182,8 @@ def read_delay(tree: Tree, key: str = "delay", notes: FileNotes | None = None) -
     return found[0]
 
 
-def _delay_millis(tree: Tree, key: str, notes: FileNotes) -> Delay:
-    fixed: int = _MILLIS.read(tree, key, notes)
-    return Delay(lowest_ms=fixed, highest_ms=fixed)
-
-
-_MILLIS: Final = whole(0, MAX_DELAY_MS)
 DELAY: Final = Form(read_delay, {"anyOf": [_TIME.schema, {"$ref": DelayForms}]})
-DELAY_MILLIS: Final = Also("delayMillis", Form(_delay_millis, _MILLIS.schema))
+DELAY_MILLIS: Final = Also("delayMillis", _fixed_delay(whole(0, MAX_DELAY_MS)))
 FAULT: Final = Form(read_fault, {"anyOf": [{"enum": list(FAULTS[:-1])}, {"$ref": FaultKeys}]})
 
 
@@ -197,12 +196,10 @@ class CallLimit(FileRecord, frozen=True, kw_only=True):
     per_ms: Annotated[int, Named("per"), duration(1, 3_600_000), "within which time, as in 1s"]
 
 
-def _url(tree: Tree, key: str, notes: FileNotes) -> str:
-    url: str = read_text(tree, key, notes).strip()
-    if "{{" not in url and not is_http(url):
+def _check_url(tree: Tree) -> None:
+    if "{{" not in tree.text and not is_http(tree.text.strip()):
         raise unreadable_at(tree, "the url of a callback begins with http:// or https://")
     check_templates(tree)
-    return url
 
 
 def is_http(url: str) -> bool:
@@ -225,33 +222,15 @@ def method_doubt(method: str) -> str:
     return f'the method "{method[:20]}" is not known; {nearest_advice(method, METHODS)}'
 
 
-def _template_headers(tree: Tree, key: str, notes: FileNotes) -> Mapping[str, str]:
-    found: Mapping[str, str] = HEADERS.read(tree, key, notes)
-    check_templates(tree)
-    return found
-
-
-def _template_body(tree: Tree, _key: str, _notes: FileNotes) -> str:
-    refuse_larger(tree, "body")
-    check_body(tree)
-    return body_text(tree)
-
-
 def _body(tree: Tree, _key: str, _notes: FileNotes) -> str:
     refuse_larger(tree, "body")
     return body_text(tree)
 
 
-def _template(tree: Tree, key: str, notes: FileNotes) -> str:
-    text: str = read_text(tree, key, notes).strip()
-    check_templates(tree)
-    return text
-
-
 BODY: Final = Form(_body, {}, "blank")
-TEMPLATE: Final = Form(_template, {"type": ["string", "number", "boolean"]})
-TEMPLATE_BODY: Final = Form(_template_body, {}, "blank")
-TEMPLATE_HEADERS: Final = Form(_template_headers, HEADERS.schema)
+TEMPLATE: Final = STRIPPED.with_check(check_templates)
+TEMPLATE_BODY: Final = BODY.with_check(check_body)
+TEMPLATE_HEADERS: Final = HEADERS.with_check(check_templates)
 
 
 class Callback(FileRecord, frozen=True, kw_only=True):
@@ -259,7 +238,7 @@ class Callback(FileRecord, frozen=True, kw_only=True):
 
     label: ClassVar = "a callback"
     form: ClassVar = "{url: …, method: POST, body: …}"
-    url: Annotated[str, Form(_url, {"type": "string"}), "where the call goes; a template"]
+    url: Annotated[str, STRIPPED.with_check(_check_url), "where the call goes; a template"]
     method: Annotated[str, Form(_method, {"type": "string"}), "POST, where it is missing"] = "POST"
     headers: Annotated[Mapping[str, str], TEMPLATE_HEADERS, "its headers; templates"] = {}
     body: Annotated[str | None, TEMPLATE_BODY, "its body; every string in it is a template"] = None

@@ -74,6 +74,16 @@ class Form:
             return self.takes != "null"
         return not self.takes and is_blank(tree)
 
+    def with_check(self, check: Callable[[Tree], object]) -> Form:
+        """Return this form with a check of what was read, which raises Unreadable."""
+
+        def read(tree: Tree, key: str, notes: FileNotes) -> Any:
+            made = self.read(tree, key, notes)
+            check(tree)
+            return made
+
+        return Form(read, self.schema, self.takes)
+
 
 def is_near(name: str, known: Iterable[str]) -> bool:
     """Return whether a name is most likely a misspelling of a known one."""

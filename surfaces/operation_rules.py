@@ -17,13 +17,11 @@ from surfaces.forms import (
     FileNotes,
     Form,
     list_of,
-    read_text,
     unreadable_at,
     word,
 )
 from surfaces.records import FileRecord, record_of
 from surfaces.template_checks import check_keys, check_templates
-from surfaces.trees import text_of
 
 FallbackMode = Literal["static", "example", "proxy"]
 ValidateMode = Literal["off", "warn", "enforce"]
@@ -56,19 +54,21 @@ class ParameterConstraint(FileRecord, frozen=True, kw_only=True):
     pattern: Annotated[str, PATTERN, "a regular expression (RE2) that its value must match"] = ""
 
 
-def _status(tree: Tree, _key: str, _notes: FileNotes) -> str:
-    text = text_of(tree).strip()
-    if "{{" not in text and not is_status(text, grpc=True):
-        raise unreadable_at(tree, f'"{text[:40]}" is not a status')
+def check_status(tree: Tree) -> None:
+    """Raise Unreadable for what is no status of HTTP or gRPC, and no template."""
+    if "{{" not in tree.text and not is_status(tree.text.strip(), grpc=True):
+        raise unreadable_at(tree, f'"{tree.text[:40]}" is not a status')
     check_templates(tree)
-    return text
 
 
-def _proxy_url(tree: Tree, key: str, notes: FileNotes) -> str:
-    url = read_text(tree, key, notes).strip()
-    if not is_http(url):
+def _check_proxy_url(tree: Tree) -> None:
+    if not is_http(tree.text.strip()):
         raise unreadable_at(tree, "proxyUrl begins with http:// or https://")
-    return url
+
+
+def _status(tree: Tree, _key: str, _notes: FileNotes) -> str:
+    check_status(tree)
+    return tree.text.strip()
 
 
 class Fallback(FileRecord, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class Fallback(FileRecord, frozen=True, kw_only=True):
         "by what is given, where it is missing",
     ] = ""
     example_name: Annotated[str, STRIPPED, "of mode example: which one"] = ""
-    proxy_url: Annotated[str, Form(_proxy_url, {"type": "string"}), "of mode proxy: to where"] = ""
+    proxy_url: Annotated[str, STRIPPED.with_check(_check_proxy_url), "of mode proxy: to where"] = ""
     status: Annotated[str, Form(_status, TEMPLATE.schema)] = ""
     media_type: Annotated[str, TEMPLATE] = ""
     body: Annotated[str, TEMPLATE_BODY] = ""
@@ -98,12 +98,6 @@ class Fallback(FileRecord, frozen=True, kw_only=True):
                 raise ValueError(f"the fallback mode {mode} requires {key}")
 
 
-def _set(tree: Tree, key: str, notes: FileNotes) -> Mapping[str, str]:
-    found: Mapping[str, str] = TEXTS.read(tree, key, notes)
-    check_templates(*tree.pairs.values())
-    return found
-
-
 def _increments(tree: Tree, key: str, _notes: FileNotes) -> Mapping[str, int]:
     if tree.kind is not Kind.MAP:
         raise unreadable_at(tree, f"{key} must be a mapping of integers")
@@ -114,6 +108,10 @@ def _increments(tree: Tree, key: str, _notes: FileNotes) -> Mapping[str, int]:
     return {name: int(each.text) for name, each in tree.pairs.items()}
 
 
+_KEY: Final = RAW_TEXT.with_check(check_keys)
+_SET: Final = TEXTS.with_check(lambda tree: check_templates(*tree.pairs.values()))
+
+
 class Transition(FileRecord, frozen=True, kw_only=True):
     """What becomes of a record after an answer."""
 
@@ -121,22 +119,13 @@ class Transition(FileRecord, frozen=True, kw_only=True):
     is_lenient: ClassVar = True
     on_example: Annotated[str, "after which example; after each, where it is missing"] = ""
     mutation_key_template: Annotated[str, TEMPLATE, "another record than that of the state"] = ""
-    set: Annotated[Mapping[str, str], Form(_set, TEXTS.schema), "fields; templates"] = {}
+    set: Annotated[Mapping[str, str], _SET, "fields; templates"] = {}
     delete: Annotated[tuple[str, ...], list_of(RAW_TEXT, of_mappings=False), "fields"] = ()
     increment: Annotated[
         Mapping[str, int],
         Form(_increments, {"type": "object", "additionalProperties": {"type": "integer"}}),
         "by how much fields grow",
     ] = {}
-
-
-def _key_template(tree: Tree, key: str, notes: FileNotes) -> str:
-    text: str = read_text(tree, key, notes)
-    check_keys(tree)
-    return text
-
-
-_KEY: Final = Form(_key_template, {"type": "string"}, "blank")
 
 
 class StateRules(FileRecord, frozen=True, kw_only=True):

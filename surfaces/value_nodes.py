@@ -10,6 +10,7 @@ from surfaces.forms import (
     INTEGER,
     PATTERN,
     RAW_TEXT,
+    TEXT,
     FileNotes,
     Form,
     Schema,
@@ -56,11 +57,9 @@ class Generator(FileRecord, frozen=True, kw_only=True):
             raise ValueError("gen.min is larger than gen.max")
 
 
-def _path(tree: Tree, key: str, notes: FileNotes) -> str:
-    text = read_text(tree, key, notes)
-    if text:
+def _check_path(tree: Tree) -> None:
+    if tree.text:  # otherwise it is missing
         check_path(tree)
-    return text
 
 
 class Resolve(FileRecord, frozen=True, kw_only=True):
@@ -68,7 +67,7 @@ class Resolve(FileRecord, frozen=True, kw_only=True):
 
     label: ClassVar = "resolve"
     is_lenient: ClassVar = True
-    path: Annotated[str, Form(_path, {"type": "string"}), "such as request.body.id"]
+    path: Annotated[str, TEXT.with_check(_check_path), "such as request.body.id"]
     fallback: Annotated[str | None, RAW_TEXT, "where there is none"] = None
     prefix: Annotated[str, RAW_TEXT] = ""
     suffix: Annotated[str, RAW_TEXT] = ""
@@ -139,10 +138,6 @@ def _literal(tree: Tree, key: str, _notes: FileNotes) -> tuple[object, ...]:
     return (tree.plain(),)
 
 
-def _enum(tree: Tree, key: str, notes: FileNotes) -> tuple[JsonScalar, ...]:
-    return tuple(_scalar(each, key, notes) for each in items(tree))
-
-
 def _nodes(tree: Tree, key: str, notes: FileNotes) -> Mapping[str, ValueNode]:
     if tree.kind is not Kind.MAP:
         raise wrong_kind(tree, f"{key} must be a mapping")
@@ -192,7 +187,7 @@ class ValueNode(FileRecord, frozen=True, kw_only=True):
     ] = {}
     required: Annotated[tuple[str, ...], list_of(RAW_TEXT, of_mappings=False)] = ()
     items: Annotated[ValueNode | None, _NODE, "what each item is"] = None
-    enum: Annotated[tuple[JsonScalar, ...], Form(_enum, {"type": "array"}, "blank")] = ()
+    enum: Annotated[tuple[JsonScalar, ...], list_of(Form(_scalar, {}, "null"))] = ()
     const: Annotated[tuple[object, ...], _LITERAL, "what a value must be equal to"] = ()
     example: Annotated[tuple[object, ...], _LITERAL, "the value"] = ()
     pattern: Annotated[str, PATTERN, "RE2"] = ""

@@ -22,11 +22,11 @@ from surfaces.behaviors import (
     MockFault,
 )
 from surfaces.contracts import MAX_CUE_FILES, Sources
-from surfaces.forms import ANYTHING, TEXT, FileNotes, Form, read_text, unreadable_at
+from surfaces.forms import ANYTHING, STRIPPED, TEXT, FileNotes, Form, read_text, unreadable_at
 from surfaces.json_documents import decode_base64
 from surfaces.mock_files.conditions import ConditionKeys, read_conditions
 from surfaces.model import Exchange, Message
-from surfaces.operation_rules import is_status
+from surfaces.operation_rules import check_status, is_status
 from surfaces.records import Also, FileRecord, read_record
 from surfaces.text_maps import HEADERS
 from surfaces.trees import NOTHING, member, text_of
@@ -50,15 +50,8 @@ def _media_type(tree: Tree, key: str, notes: FileNotes) -> str:
     return text
 
 
-def _status(tree: Tree, key: str, notes: FileNotes) -> str:
-    text: str = read_text(tree, key, notes).strip()
-    if not is_status(text, grpc=True):
-        raise unreadable_at(tree, f'"{text[:40]}" is not a status')
-    return text
-
-
 MEDIA_TYPE: Final = Form(_media_type, {"type": "string"})
-STATUS: Final = Form(_status, {"type": ["string", "integer"]})
+STATUS: Final = STRIPPED.with_check(check_status)
 RAW: Final = Form(ANYTHING.read, {"type": "string"})
 
 

@@ -129,14 +129,6 @@ class OperationSpec(FileRecord, frozen=True, kw_only=True):
     runtime_url: Annotated[str, "generated, where it is missing"] = ""
 
 
-class SurfaceIdentity(FileRecord, frozen=True, kw_only=True):
-    """Which surface a file is about."""
-
-    label: ClassVar = "metadata"
-    is_lenient: ClassVar = True
-    surface: Annotated[str, "the first folder below mock/, where it is missing"] = ""
-
-
 class SurfaceSpec(FileRecord, frozen=True, kw_only=True):
     """What holds for all operations of a surface."""
 
@@ -147,28 +139,26 @@ class SurfaceSpec(FileRecord, frozen=True, kw_only=True):
     rate_limit: CallLimit | None = None
 
 
-class MetadataKeys(FileRecord, frozen=True, kw_only=True):
-    """A metadata file of a mock: *.metadata.yaml below mock/."""
-
-    label: ClassVar = "the file"
+class _Document(FileRecord, frozen=True, kw_only=True):
     is_lenient: ClassVar = True
-    is_open: ClassVar = True
     collects: ClassVar = True
     informational: ClassVar = ("apiVersion",)
     kind: Annotated[str, Form(_kind, {"type": "string", "examples": list(KINDS)})] = ""
     metadata: Identity = Identity()
+
+
+class MetadataKeys(_Document, frozen=True, kw_only=True):
+    """A metadata file of a mock: *.metadata.yaml below mock/."""
+
+    label: ClassVar = "the file"
+    is_open: ClassVar = True
     spec: OperationSpec = OperationSpec()
 
 
-class SurfaceKeys(FileRecord, frozen=True, kw_only=True):
-    """A file of `kind: MockSurface`."""
+class SurfaceKeys(_Document, frozen=True, kw_only=True):
+    """A file of `kind: MockSurface`; of `metadata`, it has `surface` alone."""
 
     label: ClassVar = "a MockSurface"
-    is_lenient: ClassVar = True
-    collects: ClassVar = True
-    informational: ClassVar = ("apiVersion",)
-    kind: Annotated[str, Form(_kind, {"const": KINDS[1]})]
-    metadata: SurfaceIdentity = SurfaceIdentity()
     spec: SurfaceSpec = SurfaceSpec()
 
 
