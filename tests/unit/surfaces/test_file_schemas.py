@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -37,7 +38,7 @@ def example_files() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", FILE_SCHEMAS)
 def test_a_schema_is_one_and_describes_what_it_holds(name):
-    schema = FILE_SCHEMAS[name]()
+    schema: Any = FILE_SCHEMAS[name]()
 
     jsonschema_rs.meta.validate(schema)
     assert all(each["description"] for each in schema["$defs"].values())
