@@ -47,9 +47,14 @@ class FileNotes:
     problems: list[Unreadable] = field(default_factory=list)  # of a record that collects them
     unknown: int = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Return whether no more unknown keys of the file are told."""
+        return self.unknown >= MAX_UNKNOWN
+
     def add_unknown(self, reason: str, at: Tree) -> None:
-        self.unknown += 1
-        if self.unknown <= MAX_UNKNOWN:
+        if not self.is_full:
+            self.unknown += 1
             self.warnings.add(UNKNOWN_KEY, f"{self.where}{reason}", self.path, at)
 
     def add_value(self, error: Unreadable) -> None:

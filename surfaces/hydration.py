@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from kernel.errors import FileWarning
@@ -37,6 +38,7 @@ from surfaces.mock_files.metadata_files import (
 from surfaces.mock_files.mock_checks import check_examples
 from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
+from surfaces.records import MAX_LOOKED_AT
 from surfaces.samples import SampleBudget
 from surfaces.trees import Warnings, member
 
@@ -175,7 +177,7 @@ class _Hydration:
 
     def _warn_of_misspelling(self, path: str, document: Tree) -> None:
         """Warn of `exampels`, without which a file is none of examples."""
-        for name, value in document.pairs.items():
+        for name, value in islice(document.pairs.items(), MAX_LOOKED_AT):
             holds_mappings = all(
                 each.kind is Kind.MAP for each in (*value.items, *value.pairs.values())
             )

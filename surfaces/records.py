@@ -57,6 +57,7 @@ from surfaces.forms import (
 from surfaces.trees import tree_of
 
 _CAPITAL: Final = re.compile(r"_([a-z])")
+MAX_LOOKED_AT: Final = 200  # unknown keys of a mapping; to compare each with all takes time
 R = TypeVar("R", bound="FileRecord")
 
 
@@ -143,17 +144,23 @@ def _values_by_key(
 ) -> dict[str, Tree]:
     """Return the values by the key that is to be written; tell of other keys."""
     given: dict[str, Tree] = {}
+    others: list[tuple[str, Tree]] = []
     for name, value in tree.pairs.items():
         key = fields.by_key.get(name.casefold())
-        if key is not None:
-            if name == key or key not in given:
-                given[key] = value
-        elif not kind.is_open or is_near(name, fields.by_key.values()):
-            ignored = ", which is ignored" if kind.is_lenient else ""
-            reason = f'{kind.label} has no key "{name[:40]}"{ignored}; {_advice(kind, name)}'
-            if not kind.is_lenient:
-                raise unreadable_at(value, reason)
-            notes.add_unknown(reason, value)
+        if key is None:
+            others.append((name, value))
+        elif name == key or key not in given:
+            given[key] = value
+    for name, value in others[:MAX_LOOKED_AT]:
+        if (notes.is_full and kind.is_lenient) or (
+            kind.is_open and not is_near(name, fields.by_key.values())
+        ):
+            continue
+        ignored = ", which is ignored" if kind.is_lenient else ""
+        reason = f'{kind.label} has no key "{name[:40]}"{ignored}; {_advice(kind, name)}'
+        if not kind.is_lenient:
+            raise unreadable_at(value, reason)
+        notes.add_unknown(reason, value)
     return given
 
 

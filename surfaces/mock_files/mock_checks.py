@@ -26,7 +26,8 @@ def check_examples(
     for where, name, at in _named_examples(mock):
         if name in known:
             continue
-        near = nearest_advice(name, known) if is_near(name, known) else ""
+        is_told = not warnings.is_full and is_near(name, known)
+        near = nearest_advice(name, known) if is_told else ""
         advice = f"; {near}" if near else ""
         reason = f'{where} names the example "{name[:80]}", which does not exist{advice}'
         warnings.add(INVALID, reason, mock.path, at)

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from surfaces import forms
+from surfaces.forms import FileNotes
+from surfaces.mock_files.exchanges import ExampleFile, ExampleKeys
+from surfaces.records import read_record
+from surfaces.trees import tree_of
 from tests.support.mistakes import told
 
 FILES = {
@@ -187,3 +192,16 @@ def test_a_misspelled_file_without_metadata_is_named():
     at_mark, every = told("mock/s/op.yaml", "exampels: ¶{a: {}}", {})
 
     assert any("did you mean examples?" in detail for detail in at_mark), every or "silent"
+
+
+def test_of_many_unknown_keys_few_are_compared_with_the_known_ones(monkeypatch):
+    """Each comparison takes time: 20 are told of a file, and of a mapping 200 are looked at."""
+    compared = []
+    monkeypatch.setattr(forms, "get_close_matches", lambda name, *_: compared.append(name) or [])
+    notes = FileNotes("op.yaml")
+
+    read_record(ExampleFile, tree_of({f"exampel{n}": {} for n in range(1_000)}), notes)
+    read_record(ExampleKeys, tree_of({f"respons{n}": {} for n in range(1_000)}), notes)
+
+    assert len(compared) == 200
+    assert len(notes.warnings.list_warnings()) == 20
