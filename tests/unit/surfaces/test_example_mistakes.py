@@ -196,8 +196,13 @@ def test_a_misspelled_file_without_metadata_is_named():
 
 def test_of_many_unknown_keys_few_are_compared_with_the_known_ones(monkeypatch):
     """Each comparison takes time: 20 are told of a file, and of a mapping 200 are looked at."""
-    compared = []
-    monkeypatch.setattr(forms, "get_close_matches", lambda name, *_: compared.append(name) or [])
+    compared: list[str] = []
+
+    def compare(name: str, *_: object) -> list[str]:
+        compared.append(name)
+        return []
+
+    monkeypatch.setattr(forms, "get_close_matches", compare)
     notes = FileNotes("op.yaml")
 
     read_record(ExampleFile, tree_of({f"exampel{n}": {} for n in range(1_000)}), notes)
