@@ -31,7 +31,7 @@ from mocks.state.memory import MemoryState
 if TYPE_CHECKING:
     from kernel.addresses import Network
     from mocks.grpc.server import GrpcServer
-    from surfaces.model import ValidateMode
+    from surfaces.operation_rules import ValidateMode
 
 Logged = Callable[[JournalEntry], None]
 
