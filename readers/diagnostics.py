@@ -12,9 +12,22 @@ Severity = Literal["error", "warning"]
 
 def nearest_advice(name: str, known: Iterable[str]) -> str:
     """Return `did you mean X?` for a misspelled name, ignoring case, otherwise the known ones."""
+    listed = list(known)
+    near = nearest_name(name, listed)
+    return f"did you mean {near}?" if near else f"known: {', '.join(listed)}"
+
+
+def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str:
+    """Return the known name that a misspelled one is likest, ignoring case, "" if none is.
+
+    `least` is how alike they must be, from 0 to 1.
+    """
     folded = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower()[:40], folded, n=1)
-    return f"did you mean {folded[near[0]]}?" if near else f"known: {', '.join(folded.values())}"
+    written = name.lower()[:40]
+    if near := get_close_matches(written, folded, n=1, cutoff=least):
+        return folded[near[0]]
+    letters = sorted(written)  # of short names, two letters in the wrong order are much
+    return next((name for each, name in folded.items() if sorted(each) == letters), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

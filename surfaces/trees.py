@@ -134,6 +134,13 @@ def member(tree: Tree | None, name: str) -> Tree | None:
     return None if found is None or found.kind is Kind.NULL else found
 
 
+def child(tree: Tree, key: str) -> Tree | None:
+    """Return the member or item that a part of a JSON pointer names."""
+    if tree.kind is Kind.LIST:
+        return tree.items[int(key)] if key.isdecimal() and int(key) < len(tree.items) else None
+    return tree.get(key)
+
+
 def text_of(tree: Tree | None) -> str:
     """Return the text of a string, number or boolean, "" for anything else."""
     if tree is None or tree.kind in (Kind.MAP, Kind.LIST, Kind.NULL):
