@@ -254,7 +254,7 @@ BROKEN = [
     ("api/x.proto", "/* without end", (1, 15)),
     ("api/x.graphql", "type Query {\n  a: \n}", (3, 1)),
     ("api/x.wsdl", "<a>\n<b></a>", (2, 6)),
-    ("api/x.wsdl", "<a/>", (1, None)),
+    ("api/x.wsdl", "<a/>", (1, 1)),
 ]  # fmt: skip
 
 
