@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import Final, Literal
 
+_SAME_LETTERS: Final = 0.88
 Severity = Literal["error", "warning"]
 
 
@@ -26,8 +27,10 @@ def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str:
     written = name.lower()[:40]
     if near := get_close_matches(written, folded, n=1, cutoff=least):
         return folded[near[0]]
-    letters = sorted(written)  # of short names, two letters in the wrong order are much
-    return next((name for each, name in folded.items() if sorted(each) == letters), "")
+    # of short names, letters in the wrong order are much
+    letters = {"".join(sorted(each)): each for each in folded if each[:1] == written[:1]}
+    near = get_close_matches("".join(sorted(written)), letters, n=1, cutoff=_SAME_LETTERS)
+    return folded[letters[near[0]]] if near else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,13 +63,26 @@ def read_tree(text: str, path: str) -> Tree:
     if PurePosixPath(path).suffix.lower() != ".json":
         return _tree(read_yaml(text))
     text = without_comments(text)
-    value = read_json(text.encode(), max_bytes=MAX_DOCUMENT)
+    try:
+        value = read_json(text.encode(), max_bytes=MAX_DOCUMENT)
+    except Unreadable as error:
+        raise with_place(text, error) from None
     if len(text) > MAX_PLACED:
         return tree_of(value)
     try:
         return _tree(read_yaml(text))
     except Unreadable:  # JSON that is no YAML: escaped surrogate pairs, tabs
         return tree_of(value)
+
+
+def with_place(text: str, error: Unreadable) -> Unreadable:
+    """Return why a text of JSON cannot be read with the place, such as that of a second key."""
+    if error.line is None and len(text) <= MAX_PLACED:
+        try:
+            read_yaml(text)
+        except Unreadable as placed:
+            return placed if placed.reason == error.reason else error
+    return error
 
 
 def without_comments(text: str) -> str:
