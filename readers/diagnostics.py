@@ -33,6 +33,12 @@ def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str:
     return folded[letters[near[0]]] if near else ""
 
 
+def likely_name(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean X?`, to end a sentence with, "" if no known name is like it."""
+    near = nearest_name(name, known, least=0.75)
+    return f"; did you mean {near}?" if near else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
     """One error or warning. `line` and `column` are 1-based, 0 where no place is known.

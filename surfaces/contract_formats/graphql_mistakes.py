@@ -78,8 +78,8 @@ def _sdl_errors(document: ast.DocumentNode, declared: set[str]) -> Iterator[Prob
         errors = validate_sdl(document)
         if not errors:
             errors = validate_schema(build_ast_schema(document, assume_valid_sdl=True))
-    except GraphQLError as error:  # an argument of a directive
-        errors = [error]
+    except GraphQLError as refused:  # an argument of a directive
+        errors = [refused]
     except (RecursionError, TypeError):
         return
     for error in errors:
