@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import gc
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -69,6 +71,7 @@ def main() -> None:
 
 
 def run_command() -> None:
+    faulthandler.register(signal.SIGUSR1)  # what each thread does, for a process that hangs
     gc.set_threshold(50_000)  # imports make no garbage, and to look for it takes time
     from platform_site import command_line
 

@@ -87,12 +87,22 @@ def stateful_requests(operations: int, base: str = "") -> list[Request]:
     return found
 
 
+def checked_requests(operations: int, base: str = "") -> list[Request]:
+    """Return a post of 1 KiB to each resource, as the checked contract wants it."""
+    return [
+        Request("POST", f"{base}/{noun}/{ID}", _JSON, compact(document(noun)), (f'"{noun}-8"',))
+        for noun in resources(operations)
+    ]
+
+
 _JSON: Final = {"Content-Type": "application/json"}
 
 # -- OpenAPI: Prism, Mockoon, Partita ----------------------------------------------------------
 
 
-def openapi(operations: int) -> dict[str, Any]:
+def openapi(operations: int, *, is_checked: bool = False) -> dict[str, Any]:
+    """Return the document; `is_checked`: it says everything of the bodies that are posted."""
+    body = _CHECKED_BODY if is_checked else _BODY
     return {
         "openapi": "3.0.3",
         "info": {"title": "Sales", "version": "1.0.0"},
@@ -103,7 +113,7 @@ def openapi(operations: int) -> dict[str, Any]:
                     {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
                 ],
                 "get": _operation(f"get_{noun}", noun),
-                "post": _operation(f"post_{noun}", noun) | {"requestBody": _BODY},
+                "post": _operation(f"post_{noun}", noun) | {"requestBody": body},
             }
             for noun in resources(operations)
         },
@@ -121,18 +131,49 @@ def _operation(operation_id: str, noun: str) -> dict[str, Any]:
 
 
 _BODY: Final = {"content": {"application/json": {"schema": {"type": "object"}}}}
+_LINE: Final = {
+    "type": "object",
+    "required": ["sku", "quantity", "price"],
+    "properties": {
+        "sku": {"type": "string", "pattern": "^[a-z0-9]+-[0-9]+$"},
+        "quantity": {"type": "integer", "minimum": 1},
+        "price": {"type": "number", "minimum": 0},
+    },
+}
+_CHECKED: Final = {
+    "type": "object",
+    "required": ["kind", "lines", "currency"],
+    "properties": {
+        "kind": {"type": "string", "maxLength": 20},
+        "lines": {"type": "array", "minItems": 1, "items": _LINE},
+        "currency": {"type": "string", "enum": ["EUR", "USD"]},
+        "note": {"type": "string", "maxLength": 2000},
+    },
+}
+_CHECKED_BODY: Final = {"required": True, "content": {"application/json": {"schema": _CHECKED}}}
 
 # -- Partita -----------------------------------------------------------------------------------
 
 
-def plain_suite(operations: int) -> dict[str, bytes]:
+def plain_suite(operations: int, *, is_checked: bool = False) -> dict[str, bytes]:
     """Return the files of a suite with the OpenAPI document, and its examples as mocks."""
-    files = {f"api/{SURFACE}.openapi.json": compact(openapi(operations)).encode()}
+    contract = openapi(operations, is_checked=is_checked)
+    files = {f"api/{SURFACE}.openapi.json": compact(contract).encode()}
     for noun in resources(operations):
         example = {"response": {"status": "200", "body": compact(document(noun))}}
         for verb in ("get", "post"):
             files[f"mock/{SURFACE}/{verb}_{noun}.json"] = _examples({"plain": example})
     return files
+
+
+def checked_suite(operations: int) -> dict[str, bytes]:
+    return plain_suite(operations, is_checked=True)
+
+
+def unchecked_suite(operations: int) -> dict[str, bytes]:
+    """Return the same suite, no call of which is checked."""
+    off = compact({"kind": "MockSurface", "spec": {"validate": "off"}}).encode()
+    return checked_suite(operations) | {f"mock/{SURFACE}/all.metadata.json": off}
 
 
 def stateful_suite(operations: int) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """Partita's data plane in the mock benchmark: the real plane, engine, state, journal and metrics.
 
 `uvicorn bench.mock_plane:application` serves suites that are made here, as the environment says:
-FORM (plain or stateful), OPERATIONS, SUITES. `python -m bench.mock_plane PORT` serves gRPC.
+FORM (one of `_SUITES`), OPERATIONS, SUITES. `python -m bench.mock_plane PORT` serves gRPC.
 """
 
 from __future__ import annotations
@@ -28,6 +28,18 @@ from mocks.state.memory import MemoryState
 from surfaces.hydration import surfaces_of
 from surfaces.model import Surface
 
+_SUITES: Final[Mapping[str, Callable[[int], dict[str, bytes]]]] = {
+    "plain": mock_api.plain_suite,
+    "stateful": mock_api.stateful_suite,
+    "checked": mock_api.checked_suite,
+    "unchecked": mock_api.unchecked_suite,
+}
+_REQUESTS: Final[Mapping[str, Callable[..., list[Request]]]] = {
+    "plain": mock_api.plain_requests,
+    "stateful": mock_api.stateful_requests,
+    "checked": mock_api.checked_requests,
+    "unchecked": mock_api.checked_requests,
+}
 _SEEN: Final = 20  # suites that get requests: as many different ones however many there are
 
 
@@ -38,9 +50,9 @@ def settings(form: str, operations: int, suites: int) -> dict[str, str]:
 
 def requests(form: str, operations: int, suites: int) -> list[Request]:
     """Return requests to every operation, each to another one of the suites."""
-    made = mock_api.stateful_requests if form == "stateful" else mock_api.plain_requests
+    made = _REQUESTS[form]
     found: list[Request] = []
-    for number in range(operations):
+    for number in range(len(made(operations))):
         suite = f"suite{number % min(suites, _SEEN)}"
         found.append(made(operations, f"/mocks/rest/{suite}/{SURFACE}")[number])
     return found
@@ -145,8 +157,7 @@ async def _serve_grpc(port: int) -> None:
 
 
 def application_of(form: str, *, operations: int, suites: int) -> _Application:
-    make = mock_api.stateful_suite if form == "stateful" else mock_api.plain_suite
-    return _Application(_setup(make(operations), suites), suites)
+    return _Application(_setup(_SUITES[form](operations), suites), suites)
 
 
 def __getattr__(name: str) -> _Application:

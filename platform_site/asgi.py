@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 from importlib import import_module
 
 import django
@@ -25,6 +27,7 @@ from apps.shells.urls import websocket_urlpatterns as shell_sockets  # noqa: E40
 from kernel.garbage import collect_seldom  # noqa: E402
 from platform_site.settings.keys import require_jwt_secret  # noqa: E402
 
+faulthandler.register(signal.SIGUSR1)  # what each thread does, for a process that hangs
 require_jwt_secret(settings.JWT_SECRET)
 protect_server_logs()
 

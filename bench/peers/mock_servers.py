@@ -30,10 +30,11 @@ def wiremock(folder: Path, port: int, *, is_lean: bool) -> list[str]:
     ]  # fmt: skip
 
 
-def prism(folder: Path, port: int) -> list[str]:
+def prism(folder: Path, port: int, *, is_checked: bool = False) -> list[str]:
     program = _npm("@stoplight/prism-cli", PRISM, "dist/index.js")
+    document = _openapi(folder, is_checked=is_checked)
     return [
-        "node", str(program), "mock", str(_openapi(folder)), "--host", "127.0.0.1",
+        "node", str(program), "mock", str(document), "--host", "127.0.0.1",
         "--port", str(port), "--verboseLevel", "silent",
     ]  # fmt: skip
 
@@ -46,10 +47,10 @@ def mockoon(folder: Path, port: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _openapi(folder: Path) -> Path:
+def _openapi(folder: Path, *, is_checked: bool = False) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "openapi.json"
-    path.write_text(json.dumps(mock_api.openapi(20)))
+    path.write_text(json.dumps(mock_api.openapi(20, is_checked=is_checked)))
     return path
 
 

@@ -23,11 +23,19 @@ def _as_is(text: str) -> str:
 
 
 class _Ring:
-    __slots__ = ("bytes", "calls")
+    """The calls of a space; `sizes` are those of heavy ones, 0 of others."""
+
+    __slots__ = ("bytes", "calls", "sizes")
 
     def __init__(self) -> None:
         self.calls: deque[Noted] = deque()
+        self.sizes: deque[int] = deque()
         self.bytes = 0
+
+    def add(self, call: Noted, size: int) -> None:
+        self.calls.append(call)
+        self.sizes.append(size)
+        self.bytes += size
 
 
 class MemoryJournal:
@@ -62,13 +70,11 @@ class MemoryJournal:
             ring = self._rings.get(space)
             if ring is None:
                 ring = self._rings[space] = _Ring()
-            ring.calls.append(entry)
+            ring.add(entry, size)
             if len(ring.calls) > MAX_ENTRIES:
                 self._drop_oldest(ring)
             self._calls += 1
-            if size > _HEAVY_BYTES:
-                ring.bytes += size
-                self._bytes += size
+            self._bytes += size
             if self._calls > self._most_calls or self._bytes > self._most_bytes:
                 self._drop_excess(space)
 
@@ -98,8 +104,8 @@ class MemoryJournal:
             self._forget(space)
             if kept:
                 new = self._rings[space] = _Ring()
-                new.calls.extend(kept)
-                new.bytes = sum(size for call in kept if (size := _size(call)) > _HEAVY_BYTES)
+                for call in kept:
+                    new.add(call, _size(call))
                 self._calls += len(kept)
                 self._bytes += new.bytes
             return removed
@@ -122,11 +128,11 @@ class MemoryJournal:
             self._bytes -= ring.bytes
 
     def _drop_oldest(self, ring: _Ring) -> None:
-        size = _size(ring.calls.popleft())
+        ring.calls.popleft()
+        size = ring.sizes.popleft()
+        ring.bytes -= size
         self._calls -= 1
-        if size > _HEAVY_BYTES:
-            ring.bytes -= size
-            self._bytes -= size
+        self._bytes -= size
 
     def _drop_excess(self, used: str) -> None:
         """Drop the calls of the space that came first, then the oldest of the one in use."""
@@ -151,12 +157,13 @@ def is_of(call: Noted, surface_id: str, operation_id: str, tag: str) -> bool:
 
 
 def _size(call: Noted) -> int:
-    """Return the bytes that a call takes, apart from what every call does."""
-    if not isinstance(call, NotedCall):
-        return len(call.request_body)
-    head = (
-        len(call.path)
-        + len(call.query)
-        + sum([len(name) + len(value) for name, value in call.headers])
-    )
-    return len(call.body) + (head if head > _USUAL_HEAD else 0)
+    """Return the bytes that a heavy call takes, apart from what every call does; 0 of others."""
+    if isinstance(call, NotedCall):
+        body, path, query, headers = call.body, call.path, call.query, call.headers
+        head = len(path) + len(query)
+        for name, value in headers:
+            head += len(name) + len(value)
+        size = len(body) + (head if head > _USUAL_HEAD else 0)
+    else:
+        size = len(call.request_body)
+    return size if size > _HEAVY_BYTES else 0

@@ -141,9 +141,10 @@ class MockPlane:
             or not self._access.may_call(route.space.name, given)
         ):
             return None
-        with suppress(Exception):
+        try:  # suppress() would take a hundredth of the CPU of a ready answer
             return self._ready.find(route, given, *call)
-        return None
+        except Exception:  # noqa: BLE001 - the fault barrier meets it again
+            return None
 
     def _is_quick(self, route: Route) -> bool:
         with suppress(Exception):  # as in _find_ready

@@ -24,6 +24,8 @@ BODY_TIMEOUT_S: Final = 30.0
 MAX_QUERY_FIELDS: Final = 1_000
 SECRET_HEADER: Final = b"x-partita-mock-secret"
 _GIVEN_ID: Final = re.compile(rb"[A-Za-z0-9._/-]{1,128}")
+_NOT_RANDOM: Final = 0xF << 76 | 0b11 << 62  # the bits of a UUID that say its version and variant
+_UUID_4: Final = 4 << 76 | 0b10 << 62
 _LONGEST_LENGTH: Final = 18  # digits
 _JOINED_BY: Final = {b"cookie": b"; "}
 
@@ -128,9 +130,8 @@ def request_id_of(given: Mapping[bytes, bytes]) -> bytes:
     found = given.get(b"x-request-id")
     if found is not None and _GIVEN_ID.fullmatch(found):
         return found
-    text = f"{random.getrandbits(128):032x}"
-    variant = "89ab"[int(text[16], 16) & 3]
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}".encode()
+    text = f"{random.getrandbits(128) & ~_NOT_RANDOM | _UUID_4:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}".encode()
 
 
 def has_body(given: Mapping[bytes, bytes]) -> bool:

@@ -124,7 +124,11 @@ class UpSite:
     def account_of(self, run_id: str) -> str:
         events = self.detail(run_id)["events"]
         told = [f"{event['time']} {event['id']}: {event['text']}" for event in events]
-        return "\n".join([*told, self.up.said()[-4000:]])
+        process = self.up.process
+        log = (self.up.data / "up.log").read_text(errors="replace")
+        return "\n".join(
+            [*told, self.up.said()[-4000:], log[-8000:], process.state(), process.stacks()]
+        )
 
 
 @contextmanager

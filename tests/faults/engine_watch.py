@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.processes import Process, until
 
 GATE, AHEAD = "partita.gate", "-ahead"
-LISTED = (("ps", "-aq"), ("network", "ls", "-q"), ("volume", "ls", "-q"))
+LISTED = (("ps", "-a"), ("network", "ls"), ("volume", "ls"))
 
 
 class EngineWatch:
@@ -70,15 +70,19 @@ class EngineWatch:
     def check_nothing_left(self, run_id: str, *, within_s: float = 60) -> None:
         """Neither containers, networks and volumes of its label nor volumes it had mounted."""
         until(
-            lambda: not self._labeled(run_id), within_s=within_s, what=f"{run_id} leaves nothing",
+            lambda: not self._labeled(run_id),
+            within_s=within_s,
+            what=lambda: f"{run_id} leaves nothing:\n{self._labeled(run_id, shows_names=True)}",
             each_s=0.5,
-        )  # fmt: skip
+        )
         existing = set(self._docker("volume", "ls", "-q").split())
         assert not existing & self._mounted(run_id), "a volume without a label is left"
 
-    def _labeled(self, run_id: str) -> str:
+    def _labeled(self, run_id: str, *, shows_names: bool = False) -> str:
+        """Return the ids, or the rows, of what the engine has of a run, a line each."""
         label = f"label=partita.run_id={run_id}"
-        return "".join(self._docker(*words, "--filter", label) for words in LISTED)
+        quiet = () if shows_names else ("-q",)
+        return "".join(self._docker(*words, *quiet, "--filter", label) for words in LISTED)
 
     def _mounted(self, run_id: str) -> set[str]:
         containers = {event["Actor"]["ID"] for event in self._containers(run_id)}

@@ -125,9 +125,16 @@ def test_what_a_frozen_supervisor_held_is_lost(
     """
     again, once = begin_migrating(cluster, "shop-paused", "shop-once", backend=backend)
     cluster.processes[frozen].freeze()
-    for are_lost in (lost(cluster, again, "store", "migrate"), lost(cluster, once, "migrate")):
-        until(are_lost, within_s=LOST_WITHIN_S, what="the leases are lost", each_s=0.3)
-    cluster.processes[frozen].go_on()
+    try:
+        for run_id, steps in ((again, ("store", "migrate")), (once, ("migrate",))):
+            until(
+                lost(cluster, run_id, *steps),
+                within_s=LOST_WITHIN_S,
+                what=partial(cluster.account_of, run_id),
+                each_s=0.3,
+            )
+    finally:
+        cluster.processes[frozen].go_on()
     check_run(cluster, watch, again)
     starts = watch.starts(again)
     assert (starts["store"], starts["migrate"], starts["seed"]) == (2, 2, 1)

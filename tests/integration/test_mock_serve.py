@@ -115,6 +115,15 @@ def test_it_serves_says_what_and_ends_cleanly(served: Served, shop: Path):
     assert served.err.read_text() == ""
 
 
+def test_a_process_that_seems_to_hang_says_what_its_threads_do(served: Served):
+    url = served.facts()["url"]
+    served.process.send_signal(signal.SIGUSR1)
+
+    served.hears(r"^Current thread .*most recent call first")
+    served.hears(r"manage\.py.* in serve_mocks")
+    assert served.get(url).status_code == 200
+
+
 def test_it_needs_no_django(tmp_path: Path, shop: Path):
     served = Served(tmp_path, str(shop), "--port", "0", "-o", "json", python=("-X", "importtime"))
     try:

@@ -27,6 +27,7 @@ EXAMPLES = ROOT / "examples" / "oci-suites"
 ADMIN = {"email": "admin@example.org", "password": "Admin-0-password"}
 SHARED_SECRET: Final = "the-secret-that-workers-register-with"
 START_S: Final = 60
+LONG_S: Final = 5.0  # for a launch
 TERMINAL: Final = ("Healthy", "Failed", "Canceled")
 SETTINGS: Final = """\
 mode: hybrid
@@ -34,6 +35,7 @@ agents:
   - {agentId: local, name: Local, type: local, default: true, routingTags: []}
   - {agentId: edge, name: Edge, type: remote-agent, routingTags: []}
 """
+_OTHERS: Final = ("redis", "postgres", "celery")  # they print no stacks at SIGUSR1, or end by it
 SECOND_HOST: Final = "partita-second"
 # the name of its host and a program follow
 _ON_HOST: Final = ("unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"')
@@ -128,6 +130,7 @@ class Cluster:
         return inherited | {
             "DJANGO_SETTINGS_MODULE": "platform_site.settings.production",
             "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
             "DB_DRIVER": "postgres",
             "POSTGRES_DSN": dsn,
             "REDIS_ADDR": redis,
@@ -224,7 +227,10 @@ class Cluster:
 
     def _of_a_worker(self, name: str) -> dict[str, str]:
         """It stands elsewhere: nothing of the store, and no secret but the shared one."""
-        known = ("PATH", "DOCKER_HOST", "HOME", "PYTHONUNBUFFERED", "AGENT_SHARED_SECRET")
+        known = (
+            *("PATH", "DOCKER_HOST", "HOME", "AGENT_SHARED_SECRET"),
+            *("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
+        )
         return {name: self.environment[name] for name in known if name in self.environment} | {
             "AGENT_PORT": str(servers.free_port()),
             "AGENT_ID": name,
@@ -278,8 +284,18 @@ class Cluster:
         return answer
 
     def launch(self, suite: str, **body: Any) -> str:
-        answer = self.client.post("/executions", json={"suiteId": suite, **body})
-        assert answer.status_code == 201, answer.text
+        """Launch; wait for a backend whose supervisor is away, as after a kill or a freeze."""
+        begun = time.monotonic()
+
+        def ask() -> httpx.Response | None:
+            answer = self.client.post("/executions", json={"suiteId": suite, **body})
+            return None if "backend_unavailable" in answer.text else answer
+
+        answer = until(ask, within_s=START_S, what=self._account_of_parts, each_s=1)
+        if (waited_s := time.monotonic() - begun) > LONG_S:
+            print(f"the launch waited {waited_s:.0f} s for its backend", flush=True)
+        if answer.status_code != httpx.codes.CREATED:
+            raise AssertionError(f"{answer.text}\n{self._account_of_parts()}")
         return str(answer.json()["id"])
 
     def detail(self, run_id: str) -> dict[str, Any]:
@@ -302,11 +318,11 @@ class Cluster:
 
     def account_of(self, run_id: str) -> str:
         """The run's events, its steps, and the ends of the logs of all processes."""
-        logs = [f"== {process.name}\n{process.tail()}" for process in self.processes.values()]
+        parts = self._account_of_parts()
         try:
             detail = self.detail(run_id)
         except AssertionError as error:
-            return "\n".join([str(error), *logs])
+            return f"{error}\n{parts}"
         steps = [
             f"{step['id']}: {step['status']} attempt {step['attempt']} {step.get('reason', '')}"
             for step in detail["steps"]
@@ -315,7 +331,16 @@ class Cluster:
             f"{event['time']} {event['id']}: {event['status']}, {event['text']}"
             for event in detail["events"]
         ]
-        return "\n".join([f"{run_id}: {detail['status']}", *steps, *events, *logs])
+        return "\n".join([f"{run_id}: {detail['status']}", *steps, *events, parts])
+
+    def _account_of_parts(self) -> str:
+        return "\n".join(self._account_of_process(each) for each in self.processes.values())
+
+    def _account_of_process(self, process: Process) -> str:
+        """Its state, the end of its log and, of our own programs, what each thread does."""
+        log = process.tail()
+        stacks = process.stacks() if process.name not in _OTHERS else ""
+        return f"== {process.name} {process.state()}\n{log}\n{stacks}"
 
     def lines(self, run_id: str) -> list[dict[str, Any]]:
         """Every stored log record {id, executionId, line}, by the download route."""

@@ -17,6 +17,7 @@ import psutil
 T = TypeVar("T")
 # In the environment of a process and of all that it starts: numbers of processes are used again.
 MARK: Final = "PARTITA_TEST_PROCESS"
+_STACKS_S: Final = 3.0  # for a process to print its stacks
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -142,6 +143,30 @@ class Process:
     def text(self) -> str:
         """All that it has printed so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def state(self) -> str:
+        """Whether it runs, is stopped or has ended, and with which code; for a person to read."""
+        if self._process is None:
+            return "was not started"
+        if (code := self._process.poll()) is not None:
+            return f"ended with {code}"
+        return f"process {self._process.pid} is {psutil.Process(self._process.pid).status()}"
+
+    def stacks(self) -> str:
+        """What its threads do now, as it prints them at SIGUSR1; empty if it does not answer.
+
+        Only for programs that know the signal: it ends others.
+        """
+        if not self.running:
+            return ""
+        before = len(self.text())
+        self.send(signal.SIGUSR1)
+        deadline = time.monotonic() + _STACKS_S
+        while "most recent call first" not in self.text()[before:]:
+            if time.monotonic() >= deadline:
+                return ""
+            time.sleep(0.05)
+        return self.text()[before:]
 
     def tail(self) -> str:
         lines = [line for line in self.text().splitlines() if '"http.audit"' not in line]

@@ -25,6 +25,7 @@ from worker.supervisor.waits import retry_until_answered
 
 log = logging.getLogger("partita.workers")
 _RUN_END_DELAY_S: Final = 0.5  # after the last step of a run here, until the run is over
+RUNTIME_S: Final = 8.0  # for the runtime to list its runs; a supervisor without heartbeat is lost
 Facts = Callable[[], tuple[int, frozenset[str]]]
 
 
@@ -104,10 +105,13 @@ class SupervisorHeartbeat:
         if not await self._runtime.ping():
             return False, frozenset()
         try:
-            return True, await self._runtime.runs(self._owner)
+            async with asyncio.timeout(RUNTIME_S):
+                return True, await self._runtime.runs(self._owner)
+        except TimeoutError:
+            log.warning("the runtime has not listed its runs within %g s", RUNTIME_S)
         except RuntimeFailure as failure:
             log.warning("the runtime cannot list its runs: %s", failure)
-            return False, frozenset()
+        return False, frozenset()
 
     async def _release(self, run_id: str) -> None:
         try:

@@ -15,7 +15,18 @@ from apps.http.protocol import ProblemProtocol
 PROXY_S = 60  # nginx, the load balancers of the clouds
 
 
-async def application(_scope: Any, _receive: Any, send: Any) -> None:
+class MovedClock(asyncio.SelectorEventLoop):
+    """A loop whose clock tests put forward."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
+async def application(scope: Any, _receive: Any, send: Any) -> None:
+    if scope["path"] == "/slow":
+        await asyncio.sleep(100)
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
@@ -47,3 +58,31 @@ def test_a_proxy_closes_its_idle_connections_before_the_server_does(options: dic
 
 def test_a_longer_time_can_be_chosen():
     assert asyncio.run(pause_before_close_s(timeout_keep_alive=600)) > 590
+
+
+def test_the_time_of_a_connection_begins_anew_with_each_answer():
+    with asyncio.Runner(loop_factory=MovedClock) as runner:
+        runner.run(use_again_and_again())
+
+
+async def use_again_and_again() -> None:
+    config = uvicorn.Config(application, lifespan="off", http=ProblemProtocol)
+    config.load()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, MovedClock)
+    ours, its = socket.socketpair()
+    await loop.connect_accepted_socket(
+        lambda: ProblemProtocol(config=config, server_state=ServerState(), app_state={}), its
+    )
+    ours.setblocking(False)
+    with ours:
+        for path, passes_s in (("/", 50), ("/", 50), ("/slow", 101), ("/", 50)):
+            await loop.sock_sendall(ours, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            if path == "/slow":
+                await asyncio.sleep(0.05)  # it has begun, and the time of the timer passes
+                loop.ahead_s += passes_s
+            assert (await loop.sock_recv(ours, 4096)).startswith(b"HTTP/1.1 204"), path
+            if path != "/slow":
+                loop.ahead_s += passes_s
+        loop.ahead_s += 30
+        assert await loop.sock_recv(ours, 4096) == b"", "it has been idle for 80 s"

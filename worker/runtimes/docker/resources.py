@@ -21,7 +21,7 @@ from worker.domain import ownership
 from worker.domain.ownership import UnitOwner
 from worker.runtimes.docker import unit_copies
 from worker.runtimes.docker.engine import APIError, ContainerEngine, NotFound
-from worker.runtimes.docker.run_environment import filters
+from worker.runtimes.docker.run_environment import filters, remove_network
 from worker.runtimes.docker.started_ahead import Releases
 
 CALL_S: Final = 8.0
@@ -121,7 +121,7 @@ def _remove(client: docker.APIClient, resource: RuntimeResource) -> None:
     if resource.kind == "volume":
         client.remove_volume(resource.id)
     elif resource.kind == "network":
-        client.remove_network(resource.id)
+        remove_network(client, resource.id)
         unit_copies.remove_images(client, _same(labels, ownership.RUN_ID))
     elif unit_copies.is_copy(labels):
         unit_copies.remove_copies(client, _same(labels, ownership.SHELL))

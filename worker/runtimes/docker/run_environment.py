@@ -25,6 +25,7 @@ from worker.runtimes.docker.engine import (
 
 TRIES: Final = 3
 _PAUSE_S: Final = 0.5
+_IN_USE: Final = "active endpoints"
 _NO_RANGE: Final = "address pool"  # "could not find an available, non-overlapping IPv4 …"
 NETWORKS_EXHAUSTED: Final = (
     "Docker has no address range left for another network: remove environments that nobody needs "
@@ -147,6 +148,31 @@ def network_maker(name: str, labels: Mapping[str, str]) -> Callable[[docker.APIC
     return make
 
 
+def remove_network(client: docker.APIClient, network: str) -> None:
+    """Remove a network, and first what it still has of containers that are gone.
+
+    Docker keeps the endpoint of a container now and then, when it was busy at the container's end.
+    The network is in use then until somebody disconnects the name that is left. A container that
+    exists is somebody else's by now: it keeps the network. Raises APIError.
+    """
+    try:
+        client.remove_network(network)
+    except APIError as error:
+        if _IN_USE not in explanation(error) or not _disconnect_gone(client, network):
+            raise
+        client.remove_network(network)
+
+
+def _disconnect_gone(client: docker.APIClient, network: str) -> bool:
+    """Disconnect the containers that do not exist; return whether there were any."""
+    endpoints: Mapping[str, Any] = client.inspect_network(network)["Containers"] or {}
+    existing = {each["Id"] for each in client.containers(all=True)}
+    gone = [each["Name"] for id_, each in endpoints.items() if id_ not in existing]
+    for name in gone:
+        client.disconnect_container_from_network(name, network, force=True)
+    return bool(gone)
+
+
 def filters(owner: UnitOwner, **labels: str) -> dict[str, list[str]]:
     wanted = {ownership.MANAGED: "true", ownership.INSTALLATION: owner.installation_id} | labels
     return {"label": [f"{name}={value}" for name, value in wanted.items()]}
@@ -161,7 +187,7 @@ def _remove_all(client: docker.APIClient, run_id: str, owner: UnitOwner) -> Remo
     removed_containers = _each(
         containers, lambda id_: client.remove_container(id_, v=True, force=True), leftovers
     )
-    removed_networks = _each(networks, client.remove_network, leftovers)
+    removed_networks = _each(networks, lambda id_: remove_network(client, id_), leftovers)
     # listed after the containers went: their own artifact volumes went with them
     volumes = [each["Name"] for each in client.volumes(filters=of_run)["Volumes"] or []]
     removed_volumes = _each(volumes, client.remove_volume, leftovers)

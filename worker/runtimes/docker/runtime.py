@@ -282,7 +282,8 @@ class DockerRuntime(Runtime):
         return [unit for unit in started if unit is not None and not is_copy(unit.labels)]
 
     async def runs(self, owner: UnitOwner) -> frozenset[str]:
-        return await self._environment.runs(owner)
+        with _engine_errors():
+            return await self._environment.runs(owner)
 
     async def list_resources(self) -> Sequence[RuntimeResource]:
         with _engine_errors():
