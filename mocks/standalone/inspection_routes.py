@@ -65,10 +65,9 @@ class InspectionRoute(OwnRoute):
 
     async def answer(self, exchange: HttpExchange) -> None:
         origin, host = exchange.given.get(b"origin"), exchange.given.get(b"host", b"")
-        is_foreign = (
-            origin is not None
-            and urlsplit(origin.decode("latin-1")).netloc != host.decode("latin-1")
-        )
+        is_foreign = origin is not None and urlsplit(
+            origin.decode("latin-1")
+        ).netloc != host.decode("latin-1")
         if self._is_private and is_foreign:
             exchange.has_origin = False  # no page gets to see even the refusal
             raise OriginRefused("pages of other origins may not ask for calls and state")

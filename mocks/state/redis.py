@@ -13,7 +13,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kernel.redis_breaker import RedisUnavailable
 from mocks.model.ports import Counter, StateRecord, StateStore

@@ -131,9 +131,10 @@ class _Document:
                 advice = f"; did you mean {prefix}:{near}?" if near else ""
                 yield f'"{written[:80]}" is no type of XML Schema{advice}', element
             return
-        kinds: tuple[str, ...] = ("element",) if attribute == "element" else ("complexType", "simpleType")
-        if attribute == "ref":
-            kinds = ("element", "group", "attribute", "attributeGroup")
+        kinds: tuple[str, ...] = {
+            "element": ("element",),
+            "ref": ("element", "group", "attribute", "attributeGroup"),
+        }.get(attribute, ("complexType", "simpleType"))
         known = [
             each.get("name", "") for kind in kinds for each in self.root.iter(f"{{{_XSD}}}{kind}")
         ]
