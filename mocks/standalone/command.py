@@ -25,6 +25,7 @@ import uvicorn
 from uvicorn.importer import import_from_string
 
 from kernel.errors import PlatformError
+from kernel.extras import Extra, missing_extra
 from kernel.listeners import bound_socket
 from mocks.standalone.arguments import parser_of
 from mocks.standalone.output import (
@@ -50,21 +51,27 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Command:
-    """One `mock serve`; `began` is when the process did, by time.monotonic()."""
+    """One `mock serve`; `began` is when the process did, by time.monotonic().
 
-    def __init__(self, program: str, suites_folder: Callable[[], Path], *, began: float) -> None:
+    With `suites_folder`, ids of the suites there are understood, too.
+    """
+
+    def __init__(
+        self, program: str, suites_folder: Callable[[], Path] | None = None, *, began: float
+    ) -> None:
         self._program = program
         self._suites_folder = suites_folder
         self._began = began
 
     def run(self, arguments: Sequence[str]) -> int:
         """Serve until a signal; return the exit code."""
-        return self.serve(parser_of(self._program).parse_args(arguments))
+        parser = parser_of(self._program, takes_ids=self._suites_folder is not None)
+        return self.serve(parser.parse_args(arguments))
 
     def serve(self, options: argparse.Namespace) -> int:
-        if (options.tls_cert is None) != (options.tls_key is None):
-            report("error usage: --tls-cert and --tls-key need each other")
-            return USAGE
+        if (refusal := _refusal_of(options)) is not None:
+            report(f"error {refusal[1]}")
+            return refusal[0]
         try:
             files = self._find_files(options.suite)
             tls = _tls_of(options)
@@ -91,8 +98,8 @@ class Command:
     def _find_files(self, text: str) -> ServedFiles:
         """Ask for the folder of suites, which takes settings, only where no file is meant."""
         place = Path(text)
-        if place.exists():
-            return ServedFiles(place)
+        if place.exists() or self._suites_folder is None:
+            return ServedFiles.find(text)
         return ServedFiles.find(text, self._suites_folder())
 
     def _serve(
@@ -170,9 +177,27 @@ class _Listeners:
         return self.tls.key.read_bytes(), self.tls.certificate.read_bytes()
 
 
+def _refusal_of(options: argparse.Namespace) -> tuple[int, str] | None:
+    """Return the exit code and why the options cannot be served; None if they can."""
+    wanted: Sequence[tuple[bool, str, Extra]] = (
+        (options.grpc_port is not None, "--grpc-port", "grpc"),
+        (_wants_tls(options), "--tls", "tls"),
+    )
+    for is_wanted, option, extra in wanted:
+        if is_wanted and (missing := missing_extra(extra)):
+            return ERROR, f"{option} {missing}"
+    if (options.tls_cert is None) != (options.tls_key is None):
+        return USAGE, "usage: --tls-cert and --tls-key need each other"
+    return None
+
+
+def _wants_tls(options: argparse.Namespace) -> bool:
+    return options.tls or options.https_port is not None or options.tls_cert is not None
+
+
 def _tls_of(options: argparse.Namespace) -> Tls | None:
     """Import TLS where it is asked for; raise CertificateUnusable."""
-    if not options.tls and options.https_port is None and options.tls_cert is None:
+    if not _wants_tls(options):
         return None
     made: type[Tls] = import_from_string("mocks.standalone.tls:Tls")
     if options.tls_cert is not None:
@@ -224,7 +249,7 @@ class _MockServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="apps.http.protocol:ProblemProtocol",
+                http="kernel.http_protocol:ProblemProtocol",
                 ws=_websocket_protocol,  # type: ignore[arg-type]  # called as the class would be
                 loop="uvloop",
                 lifespan="off",
@@ -256,6 +281,7 @@ class _MockServer(uvicorn.Server):
         await super().startup(sockets=sockets)
         await self._listen_securely()
         self.exit_code = await self._on_started()
+        gc.enable()
         gc.freeze()  # what serves stays for good, and no collection looks at it
         self.should_exit = self.should_exit or self.exit_code != OK
 

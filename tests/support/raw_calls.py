@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import uvicorn
 
-from apps.http.protocol import ProblemProtocol
+from kernel.http_protocol import ProblemProtocol
 
 Pairs = Sequence[tuple[bytes, bytes]]
 

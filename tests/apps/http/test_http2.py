@@ -22,8 +22,8 @@ from h2.settings import SettingCodes
 from hpack import Encoder
 from hyperframe.frame import ContinuationFrame, Frame, HeadersFrame, PingFrame, SettingsFrame
 
-from apps.http import http2
-from apps.http.protocol import ProblemProtocol
+from kernel import http2
+from kernel.http_protocol import ProblemProtocol
 from kernel.prepared_answers import EXTENSION, STATUS_LINES
 from tests.sync.gateway.certificates import Authority
 
@@ -478,7 +478,7 @@ async def test_a_server_that_ends_finishes_its_calls(place: Place):
 
 
 async def test_an_idle_connection_ends(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("apps.http.protocol.KEEP_ALIVE_S", 0.2)
+    monkeypatch.setattr("kernel.http_protocol.KEEP_ALIVE_S", 0.2)
     place.server.config.timeout_keep_alive = 0
     async with place.connect() as client:
         assert (await client.answer(client.ask("/early")))[0][":status"] == "201"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 import uvicorn
 
-from apps.http.protocol import ProblemProtocol
+from kernel.http_protocol import ProblemProtocol
 from mocks.model.calls import JournalEntry
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 

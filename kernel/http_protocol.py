@@ -1,6 +1,6 @@
 """uvicorn's HTTP/1.1 protocol, whose refusals of what it cannot parse are problem documents.
 
-`uvicorn --http apps.http.protocol:ProblemProtocol …`; no request reaches the application then.
+`uvicorn --http kernel.http_protocol:ProblemProtocol …`; no request reaches the application then.
 It also takes answers that an application has prepared as a whole, or gives before there is a
 request of ASGI (`kernel.prepared_answers`): that costs a third of one that ASGI brings.
 """
@@ -25,7 +25,7 @@ from kernel.prepared_answers import EXTENSION, AnswerEarly, Prepared, early_answ
 from kernel.problems import problem_document
 
 if TYPE_CHECKING:
-    from apps.http.http2 import Http2Connection
+    from kernel.http2 import Http2Connection
 
 KEEP_ALIVE_S: Final = 75  # clients and proxies close idle connections first, at 60 s or less
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
@@ -241,7 +241,7 @@ class ProblemProtocol(HttpToolsProtocol):
 
 def _take_over(first: ProblemProtocol, answer_early: AnswerEarly | None) -> Http2Connection:
     """Go on in HTTP/2, which is imported with the first connection that speaks it."""
-    made: type[Http2Connection] = import_from_string("apps.http.http2:Http2Connection")
+    made: type[Http2Connection] = import_from_string("kernel.http2:Http2Connection")
     return made(first, answer_early)
 
 

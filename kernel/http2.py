@@ -1,4 +1,4 @@
-"""HTTP/2 on connections of `apps.http.protocol` that ask for it: by ALPN or by their first bytes.
+"""HTTP/2 on connections of `kernel.http_protocol` that ask for it: by ALPN or by their first bytes.
 
 The library h2 keeps the protocol: frames, compression, states, windows. Here its streams become
 requests of ASGI, early answers included (`kernel.prepared_answers`), and what one client can make
@@ -23,7 +23,7 @@ from h2.exceptions import ProtocolError
 from uvicorn.protocols.http.flow_control import FlowControl, service_unavailable
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from apps.http.http2_streams import Stream
+from kernel.http2_streams import Stream
 from kernel.prepared_answers import Prepared
 
 # h2 itself bounds the headers of a request (64 KiB, 64 CONTINUATION frames) and open streams (100).

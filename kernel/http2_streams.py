@@ -14,7 +14,7 @@ from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
 from kernel.prepared_answers import EXTENSION
 
 if TYPE_CHECKING:
-    from apps.http.http2 import Http2Connection
+    from kernel.http2 import Http2Connection
 
 HIGH_WATER: Final = 64 * 2**10  # bytes of an answer that wait for the client to take them
 _EARNED_BY_FRAME: Final = 3  # window updates of the client, and then some
