@@ -15,7 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from httptools import HttpParserInvalidMethodError
+from httptools import HttpParserInvalidMethodError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.importer import import_from_string
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -34,6 +34,7 @@ _REQUEST_LINE: Final = re.compile(
 )
 
 
+_OFFER: Final = (b"upgrade", b"http2-settings")
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n"
 
 
@@ -88,6 +89,8 @@ class ProblemProtocol(HttpToolsProtocol):
         self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
+        if self._has_offer():
+            return
         cycle: RequestResponseCycle | None = self.cycle
         self._is_kept = (
             self._answer_early is not None
@@ -107,6 +110,8 @@ class ProblemProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._has_offer():
+            return
         if not self._is_kept:
             super().on_message_complete()
         elif not self._send_early():
@@ -179,9 +184,39 @@ class ProblemProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
 
+    def _has_offer(self) -> bool:
+        """Return whether a request offers a protocol that nobody takes: h2c, by JDK's HttpClient.
+
+        The parser takes it for accepted, and ends the request before its body.
+        """
+        return (
+            self.parser.should_upgrade()
+            and self._get_upgrade() not in (None, b"websocket")
+            and self.parser.get_method() != b"CONNECT"
+        )
+
     def _unsupported_upgrade_warning(self) -> None:
-        if self._get_upgrade() != b"h2c":  # which a client asks for in passing (curl --http2)
+        """Read a request again without what it offers, and go on behind its head.
+
+        Called while the parser's exception is handled, which says where that ends.
+        """
+        error = sys.exc_info()[1]
+        if not isinstance(error, HttpParserUpgrade) or not self._has_offer():
             super()._unsupported_upgrade_warning()
+            return
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        for name, value in self.headers:
+            kept = [value]
+            if name == b"connection":
+                kept = [each for each in value.split(b",") if each.strip().lower() not in _OFFER]
+            if name not in _OFFER:
+                lines.append(b"%b: %b" % (name, b",".join(kept)))
+        rest = self._latest[error.args[0] :]
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as the parent does
+        self._latest = b"\r\n".join([*lines, b"", b""]) + rest
+        super().data_received(self._latest)
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed; called while the parser's error is handled."""

@@ -73,7 +73,7 @@ class Application:
             return
         if path == "/waits":
             await self.released.wait()
-        size = await _read_until(receive, _is_last) if path == "/upload" else 0
+        size = await _read_until(receive, _is_last) if path in ("/upload", "/early") else 0
         await send(start)
         pieces = [BIG] if path == "/big" else [b"%d," % size] * 3
         for piece in pieces:
@@ -349,6 +349,39 @@ async def test_http_1_and_the_old_upgrade_are_answered_on_the_same_port(place: P
         )  # fmt: skip
         told, _ = await process.communicate()
         assert told == (b"0,0,0, 2" if "prior" in options[0] else b"0,0,0, 1.1")
+
+
+OFFER = b"Connection: %b\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+
+
+@pytest.mark.parametrize("path", [b"/early", b"/upload"])
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        (b"Content-Length: 3\r\n", b"abc"),
+        (b"Transfer-Encoding: chunked\r\n", b"3\r\nabc\r\n0\r\n\r\n"),
+    ],
+)
+@pytest.mark.parametrize("cut", [0, 20, 130, -4, -1])
+async def test_what_offers_an_upgrade_loses_no_body(
+    place: Place, path: bytes, framing: bytes, body: bytes, cut: int
+):
+    """As JDK's HttpClient posts to http://, which offers h2c each time."""
+    head = b"POST %b HTTP/1.1\r\nHost: a\r\n" % path + framing
+    offer = OFFER % b"Upgrade, HTTP2-Settings"
+    last = head + b"Connection: close\r\n\r\n" + body
+    sent = (head + offer + b"\r\n" + body) * 2
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    writer.write(sent[:cut])
+    await asyncio.sleep(0.05)
+    writer.write(sent[cut:] + last)
+    async with asyncio.timeout(10):
+        received = await reader.read()
+    writer.close()
+    early, by_asgi = received.count(b"POST /early a abc"), received.count(b"2\r\n3,\r\n" * 3)
+    assert early + by_asgi == received.count(b"HTTP/1.1 2") == 3
+    assert early >= (path == b"/early")  # what comes in two reads, or behind it, goes by ASGI
+    assert not any(b"upgrade" in dict(scope["headers"]) for scope in place.application.seen)
 
 
 async def test_uvicorns_own_tls_negotiates_http_2(tmp_path: Path):
