@@ -27,6 +27,8 @@ from kernel.problems import problem_document
 if TYPE_CHECKING:
     from kernel.http2 import Http2Connection
 
+HEAD_S: Final = 30.0
+MAX_HEAD_BYTES: Final = 64 * 2**10
 KEEP_ALIVE_S: Final = 75  # clients and proxies close idle connections first, at 60 s or less
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 _REQUEST_LINE: Final = re.compile(
@@ -46,17 +48,29 @@ class NotUnderstood(PlatformError):
     code = "invalid_parameter"
 
 
+class HeadTooLarge(PlatformError):
+    code = "payload_too_large"
+
+
+class HeadTooSlow(PlatformError):
+    code = "request_timeout"
+
+
 class ProblemProtocol(HttpToolsProtocol):
     """Answers an unknown method with 405, and anything else that it cannot parse with 400.
 
     It keeps an idle connection for 75 s: at the 5 s of uvicorn, which HTTP clients wait too, a
-    request meets the end of its connection now and then, and a proxy answers 502.
+    request meets the end of its connection now and then, and a proxy answers 502. The head of a
+    request may take 30 s, and has 64 KiB beyond what came at once.
     """
 
     alpn_protocols: ClassVar = ["h2", "http/1.1"]  # of uvicorn's own TLS
     _latest = b""
     _is_kept = False  # a request, until its body is here or all that came is parsed
     _idle_since: float | None = None  # on the loop's clock
+    _head_since: float | None = None  # likewise, of a head that came in part
+    _is_in_head = False
+    _head_bytes = 0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -71,24 +85,34 @@ class ProblemProtocol(HttpToolsProtocol):
             secured = transport.get_extra_info("ssl_object")
             if secured is not None and secured.selected_alpn_protocol() == "h2":
                 _take_over(self, self._answer_early)
+                return
+        self._idle_since = self.loop.time()
+        self._look_later(self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         if data.startswith(_PREFACE) and cycle is None:
+            self._cancel_look()
             _take_over(self, self._answer_early).data_received(data)
             return
         self._latest = data
         super().data_received(data)
+        if self._is_in_head:
+            self._limit_head(len(data))
         if self._is_kept and not self.transport.is_closing():
             self._begin_cycle()
 
     def on_message_begin(self) -> None:
         """Keep what the parent makes for ASGI for later: most of it may not be needed."""
+        self._is_in_head = True
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        if self._head_since is not None:
+            self._head_bytes, self._head_since = 0, None
         if self._has_offer():
             return
         cycle: RequestResponseCycle | None = self.cycle
@@ -160,26 +184,53 @@ class ProblemProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is None:
             self._look_later(self.timeout_keep_alive)
 
+    def _limit_head(self, size: int) -> None:
+        """Note that a head came in part; refuse one that is too large.
+
+        What came with its beginning does not count: a body may have ended in it.
+        """
+        if self._head_since is None:
+            self._head_since = self.loop.time()
+            self._cancel_look()
+            self._look_later(HEAD_S)
+            return
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(HeadTooLarge(f"the head of a request has {MAX_HEAD_BYTES} bytes at most"))
+
+    def _refuse(self, error: PlatformError) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_answer(error, ""))
+            self.transport.close()
+
     def _look_later(self, seconds: float) -> None:
         handler = self.timeout_keep_alive_handler
         self.timeout_keep_alive_task = self.loop.call_later(seconds, handler)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection if it has been idle for as long as it may."""
+        """Close the connection if it has been idle, or in a head, for as long as it may."""
         self.timeout_keep_alive_task = None
-        if self._idle_since is None or self.transport.is_closing():
+        since, seconds = self._idle_since, float(self.timeout_keep_alive)
+        if self._head_since is not None:
+            since, seconds = self._head_since, HEAD_S
+        if since is None or self.transport.is_closing():
             return
-        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left <= 0:
-            self.transport.close()
-        else:
+        left = since + seconds - self.loop.time()
+        if left > 0:
             self._look_later(left)
+        elif self._head_since is not None:
+            self._refuse(HeadTooSlow(f"the head of a request has {HEAD_S:g} s to arrive"))
+        else:
+            self.transport.close()
 
     def _unset_keepalive_if_required(self) -> None:
         self._idle_since = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._cancel_look()
+
+    def _cancel_look(self) -> None:
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
@@ -224,9 +275,9 @@ class ProblemProtocol(HttpToolsProtocol):
         if line and isinstance(sys.exc_info()[1], HttpParserInvalidMethodError):
             path = line[1].partition(b"?")[0].decode(errors="replace")
             self.transport.write(_answer(MethodUnknown("no route has this method"), path))
+            self.transport.close()
         else:
-            self.transport.write(_answer(NotUnderstood("the request cannot be understood"), ""))
-        self.transport.close()
+            self._refuse(NotUnderstood("the request cannot be understood"))
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.scope["extensions"] = {
