@@ -24,6 +24,7 @@ import uvicorn
 
 from kernel.errors import PlatformError
 from kernel.extras import missing_extra
+from kernel.http_protocol import ProblemProtocol
 from kernel.listeners import bound_socket
 from mocks.standalone.arguments import parser_of
 from mocks.standalone.output import (
@@ -47,6 +48,10 @@ OK, ERROR, NOT_FOUND, CONFLICT = 0, 1, 3, 5
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
+class LibraryMissing(PlatformError):
+    code = "invalid_parameter"
+
+
 class Command:
     """One `mock serve`; `began` is when the process did, by time.monotonic().
 
@@ -66,10 +71,8 @@ class Command:
         return self.serve(parser.parse_args(arguments))
 
     def serve(self, options: argparse.Namespace) -> int:
-        if options.grpc_port is not None and (missing := missing_extra("grpc")):
-            report(f"error --grpc-port {missing}")
-            return ERROR
         try:
+            _require_libraries(options)
             files = self._find_files(options.suite)
         except PlatformError as error:
             return _unusable(error)
@@ -127,6 +130,12 @@ class Command:
         return server.exit_code
 
 
+def _require_libraries(options: argparse.Namespace) -> None:
+    """Raise LibraryMissing for an option that needs what is not installed."""
+    if options.grpc_port is not None and (missing := missing_extra("grpc")):
+        raise LibraryMissing(f"--grpc-port {missing}")
+
+
 def _base_url(bound: socket.socket) -> str:
     host, port = bound.getsockname()[:2]
     address = ipaddress.ip_address(host)
@@ -169,7 +178,7 @@ class _MockServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="kernel.http_protocol:ProblemProtocol",
+                http=ProblemProtocol,
                 ws=_websocket_protocol,  # type: ignore[arg-type]  # called as the class would be
                 loop="uvloop",
                 lifespan="off",

@@ -186,6 +186,6 @@ def test_an_option_that_lacks_a_library_says_which(installed: Path, tmp_path: Pa
 
     assert done.returncode == 1
     assert done.stderr == (
-        "error --grpc-port needs a library that is not installed: "
+        "error invalid_parameter: --grpc-port needs a library that is not installed: "
         "pip install 'partita-mock[grpc]'\n"
     )
