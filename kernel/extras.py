@@ -11,8 +11,9 @@ EXTRAS: Final = {
     "grpc": ("grpc", "grpc_tools", "grpc_health", "grpc_reflection", "google", "google.protobuf"),
     "scripts": ("starlark", "psutil"),
     "faker": ("faker",),
+    "tls": ("cryptography",),
 }
-Extra = Literal["grpc", "scripts", "faker"]
+Extra = Literal["grpc", "scripts", "faker", "tls"]
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+from pathlib import Path
 from typing import Final
 
 from kernel.version import VERSION
@@ -21,6 +22,7 @@ examples:
   {0} openapi.yaml                    a contract alone
   {0} examples/oci-suites/shop        a suite, or any folder of contracts
   {0} openapi.yaml --port 9000 --log  show each call and its match
+  {0} openapi.yaml --https-port 8443  https as well, with a certificate made here
   {0} openapi.yaml -o json | jq .url
 
 exit codes: 0 stopped, 1 the files break a rule, 2 usage, 3 not found, 5 the port is in use
@@ -56,6 +58,21 @@ def add_arguments(parser: argparse.ArgumentParser, *, takes_ids: bool = True) ->
     parser.add_argument(
         "--grpc-port", type=_port, metavar="PORT", help="serve gRPC as well, with reflection"
     )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="encrypt: --port is https, --grpc-port gRPC with TLS; HTTP/2 where a client can",
+    )
+    parser.add_argument(
+        "--https-port", type=_port, metavar="PORT", help="https on this port, http on --port"
+    )
+    parser.add_argument(
+        "--tls-cert",
+        type=Path,
+        metavar="FILE",
+        help="the certificate in PEM, with those that signed it; otherwise one is made and kept",
+    )
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its key in PEM")
     parser.add_argument(
         "--host",
         default="127.0.0.1",

@@ -132,6 +132,7 @@ def test_it_needs_no_django(tmp_path: Path, shop: Path):
         imported = set(re.findall(r"\| +([\w.]+)$", served.err.read_text(), re.M))
         assert {"uvloop", "mocks.standalone.command"} <= imported
         slow = {"graphql", "grpc", "faker", "psutil", "urllib.request", "httpx", "lark"}
+        slow |= {"h2", "cryptography", "mocks.standalone.tls"}
         assert not ({"django", "channels", "celery", "rest_framework"} | slow) & imported
     finally:
         served.end()

@@ -17,7 +17,10 @@ from tests.support.processes import ROOT
 OURS: Final = ("cue", "kernel", "mocks", "partita_mock", "readers", "surfaces")
 STARTED: Final = ("partita_mock.__main__", "mocks.standalone.command")
 # Imported by name, or by a program that Python runs by its path: no graph of imports has it.
-BY_NAME: Final = ("uvloop", "httptools", "websockets", "sniffio", "faker", "psutil", "starlark")
+BY_NAME: Final = (
+    *("uvloop", "httptools", "websockets", "sniffio", "faker", "psutil", "starlark"),
+    "cryptography",
+)
 # Of parts of `mocks`, `readers` and `kernel` that a control plane runs.
 ELSEWHERE: Final = {"redis", "ruamel", "opentelemetry"}
 # Several distributions have modules below `google`; protoc is asked in a process of its own.
@@ -54,7 +57,7 @@ def imported() -> set[str]:
     libraries = {each for each in graph.modules if graph.is_module_squashed(each)}
     reached = {
         each
-        for root in ("partita_mock", "mocks", "surfaces", "readers", "cue")
+        for root in ("partita_mock", "mocks", "surfaces", "readers", "cue", "kernel.http2")
         for each in (root, *graph.find_descendants(root))
     }
     for each in tuple(reached):
@@ -78,6 +81,7 @@ def test_an_extra_is_known_by_what_is_imported_of_it(project: dict[str, Any]):
         "grpc": {"grpc", "grpc_tools", "grpc_health", "grpc_reflection"},
         "scripts": {"starlark", "psutil"},
         "faker": {"faker"},
+        "tls": {"cryptography"},
     }
 
     assert {each for each in project["optional-dependencies"] if each != "all"} == set(EXTRAS)
