@@ -26,6 +26,7 @@ from uvicorn.importer import import_from_string
 
 from kernel.errors import PlatformError
 from kernel.extras import Extra, missing_extra
+from kernel.http_protocol import ProblemProtocol
 from kernel.listeners import bound_socket
 from mocks.standalone.arguments import parser_of
 from mocks.standalone.output import (
@@ -249,7 +250,7 @@ class _MockServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="kernel.http_protocol:ProblemProtocol",
+                http=ProblemProtocol,
                 ws=_websocket_protocol,  # type: ignore[arg-type]  # called as the class would be
                 loop="uvloop",
                 lifespan="off",

@@ -70,7 +70,7 @@ def test_it_requires_what_it_imports_and_nothing_else(project: dict[str, Any], i
     needed = distributions((imported | set(BY_NAME)) - ELSEWHERE - {"google", "grpc_tools"})
 
     assert {"google", "grpc_tools", *ELSEWHERE} <= imported
-    assert set(requirements(project, "grpc", "scripts", "faker", "tls")) == needed | OF_PROTOS
+    assert set(requirements(project, *EXTRAS)) == needed | OF_PROTOS
 
 
 def test_an_extra_is_known_by_what_is_imported_of_it(project: dict[str, Any]):
@@ -96,7 +96,7 @@ def test_it_admits_the_versions_that_the_tests_ran_with(project: dict[str, Any])
 
     refused = {
         name: str(each.specifier)
-        for name, each in requirements(project, "grpc", "scripts", "faker", "tls").items()
+        for name, each in requirements(project, *EXTRAS).items()
         if not each.specifier.contains(pins[name])
     }
 
@@ -106,7 +106,7 @@ def test_it_admits_the_versions_that_the_tests_ran_with(project: dict[str, Any])
 def test_its_libraries_are_among_those_of_partita(project: dict[str, Any]):
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-    assert set(requirements(project, "grpc", "scripts", "faker", "tls")) <= set(requirements(whole))
+    assert set(requirements(project, *EXTRAS)) <= set(requirements(whole))
 
 
 def test_nothing_of_the_control_plane_is_reached():
