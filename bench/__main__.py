@@ -31,6 +31,7 @@ NAMES = (
     "kept",
     "again",
     "mocks",
+    "mock_start",
     "sync_accept",
     "sync_visible",
     "sync_large",
