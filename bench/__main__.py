@@ -32,6 +32,7 @@ NAMES = (
     "again",
     "mocks",
     "mock_start",
+    "mock_state",
     "sync_accept",
     "sync_visible",
     "sync_large",

@@ -340,6 +340,8 @@ def wire_of(value: Any, kind: Any) -> Any:
     if get_origin(kind) is list:
         (item,) = get_args(kind)
         return [wire_of(each, item) for each in value]
+    if isinstance(value, tuple):
+        return list(value)
     return dict(value) if isinstance(value, Mapping) else value
 
 

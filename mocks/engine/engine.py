@@ -126,6 +126,14 @@ class Engine:
             operation = found
         return operation, await self.answer(operation, request)
 
+    async def answer_named(
+        self, operation: CompiledOperation, request: MockRequest
+    ) -> tuple[CompiledOperation, MockAnswer]:
+        """Return the answer to a call of an operation, of GraphQL that which the query means."""
+        if operation.protocol == "graphql":
+            return await self.answer_route(operation, request)
+        return operation, await self.answer(operation, request)
+
     async def _resolve(
         self, operation: CompiledOperation, tables: OperationTables, request: MockRequest
     ) -> MockAnswer:

@@ -65,7 +65,7 @@ def media_type_of(body: bytes) -> str:
         return "application/xml"
     try:
         msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         is_text = b"\0" not in body and not body.decode(errors="replace").count("\ufffd")
         return "text/plain; charset=utf-8" if is_text else "application/octet-stream"
     return JSON

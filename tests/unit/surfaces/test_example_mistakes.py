@@ -12,7 +12,7 @@ from surfaces.forms import FileNotes
 from surfaces.mock_files.exchanges import ExampleFile, ExampleKeys
 from surfaces.records import read_record
 from surfaces.trees import tree_of
-from tests.support.mistakes import told
+from tests.support.mock_file_mistakes import told
 
 FILES = {
     "mock/s/op.metadata.yaml": "metadata: {operationId: op}",

@@ -13,7 +13,7 @@ import pytest
 from surfaces.mock_files.file_schemas import FILE_SCHEMAS
 from surfaces.mock_files.metadata_files import is_metadata
 from surfaces.trees import read_tree
-from tests.support.mistakes import MARK
+from tests.support.mock_file_mistakes import MARK
 from tests.unit.surfaces import test_example_mistakes, test_metadata_mistakes
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.mistakes import told
+from tests.support.mock_file_mistakes import told
 
 FILES = {
     "mock/s/op.yaml": "examples: {accepted: {}, refused: {when: [{from: query, param: q, value: x}]}}",
