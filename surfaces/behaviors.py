@@ -18,8 +18,8 @@ from surfaces.forms import (
     FileNotes,
     Form,
     duration,
-    is_near,
     list_of,
+    misspelling,
     read_text,
     refuse_larger,
     unreadable_at,
@@ -210,16 +210,9 @@ def _method(tree: Tree, key: str, notes: FileNotes) -> str:
     method: str = read_text(tree, key, notes).strip().upper()
     if not (method.isascii() and method.isalpha()) or method in ("CONNECT", "TRACE"):
         raise unreadable_at(tree, f'"{method[:20]}" is not a method of a callback')
-    if reason := method_doubt(method):
+    if reason := misspelling("method", method, METHODS):
         raise unreadable_at(tree, reason)
     return method
-
-
-def method_doubt(method: str) -> str:
-    """Return why a method is most likely misspelled, "" for one that may be meant."""
-    if method in METHODS or not is_near(method, METHODS):
-        return ""
-    return f'the method "{method[:20]}" is not known; {nearest_advice(method, METHODS)}'
 
 
 def _body(tree: Tree, _key: str, _notes: FileNotes) -> str:

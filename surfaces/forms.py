@@ -96,6 +96,14 @@ def is_near(name: str, known: Iterable[str]) -> bool:
     return bool(get_close_matches(name.lower()[:40], folded, 1, _NEAR))
 
 
+def misspelling(noun: str, text: str, known: Iterable[str]) -> str:
+    """Return why a word is most likely misspelled where any may stand, "" for one that is not."""
+    folded = {each.casefold(): each for each in known}
+    if text.casefold() in folded or not is_near(text, folded):
+        return ""
+    return f'the {noun} "{text[:40]}" is not known; {nearest_advice(text, folded.values())}'
+
+
 def list_of(form: Form, highest: int = 1_000, *, of_mappings: bool = True) -> Form:
     """Return the form of a list; one value alone is one of length 1."""
 

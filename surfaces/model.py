@@ -237,6 +237,7 @@ _ASYNC: Final = frozenset(
     {"async", "kafka", "kafka-secure", "mqtt", "mqtts", "mqtt5", "secure-mqtt", "nats", "tcp"}
     | {"amqp", "amqps", "amqp1", "udp", "websocket", "websockets", "ws", "wss"}
 )
+PROTOCOLS: Final = ("REST", "HTTP", "HTTPS", "gRPC", *SHARED_ROUTES, *sorted(_ASYNC))
 
 
 def has_own_answers(operation: Operation) -> bool:

@@ -7,30 +7,29 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final
 
 from readers import Unreadable
-from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import DELAY, DELAY_MILLIS, FAULT, CallLimit, Delay, MockFault, method_doubt
+from surfaces.behaviors import DELAY, DELAY_MILLIS, FAULT, METHODS, CallLimit, Delay, MockFault
 from surfaces.contracts import Sources
 from surfaces.forms import (
     UNKNOWN_VALUE,
     FileNotes,
     Form,
-    is_near,
     list_of,
+    misspelling,
     read_text,
     unreadable_at,
     word,
-    wrong_kind,
 )
 from surfaces.mock_files.contract_names import (
     NO_CONTRACT,
+    NO_METHOD,
     ContractName,
     method_of,
     read_contract_name,
 )
 from surfaces.mock_files.dispatch_rules import RulesInvalid, parse_rules
 from surfaces.mock_files.exchanges import mock_tree
-from surfaces.model import ADAPTERS, DISPATCHERS, Adapter, Dispatcher, Rules
+from surfaces.model import ADAPTERS, DISPATCHERS, PROTOCOLS, Adapter, Dispatcher, Rules
 from surfaces.operation_rules import (
     MAX_ENTRIES,
     VALIDATE_MODES,
@@ -60,17 +59,25 @@ def _first_line(tree: Tree, key: str, notes: FileNotes) -> str:
 
 def _method(tree: Tree, key: str, notes: FileNotes) -> str:
     text = read_text(tree, key, notes)
-    if reason := method_doubt(text.strip().upper()):
-        notes.add_value(unreadable_at(tree, reason))
+    _doubt("method", tree, (*METHODS, *NO_METHOD), notes)
     return method_of(text)
 
 
-def _kind(tree: Tree, key: str, notes: FileNotes) -> str:
-    text = read_text(tree, key, notes)
-    if is_near(text, KINDS) and text.lower() not in (each.lower() for each in KINDS):
-        advice = nearest_advice(text, KINDS)
-        raise wrong_kind(tree, f'the kind "{text[:40]}" is not known; {advice}')
+def _protocol(tree: Tree, key: str, notes: FileNotes) -> str:
+    text = _first_line(tree, key, notes)
+    _doubt("protocol", tree, PROTOCOLS, notes)
     return text
+
+
+def _kind(tree: Tree, key: str, notes: FileNotes) -> str:
+    text: str = read_text(tree, key, notes)
+    _doubt("kind", tree, KINDS, notes)
+    return text
+
+
+def _doubt(noun: str, tree: Tree, known: tuple[str, ...], notes: FileNotes) -> None:
+    if reason := misspelling(noun, tree.text.strip(), known):
+        notes.add_value(unreadable_at(tree, reason))
 
 
 _OF_DISPATCHER: Final = ("dispatcherRules", "dispatcher")
@@ -99,7 +106,7 @@ class OperationSpec(FileRecord, frozen=True, kw_only=True):
     is_lenient: ClassVar = True
     collects: ClassVar = True
     largest: ClassVar = (20_000, 1_000_000)
-    protocol: Annotated[str, LINE, "REST, gRPC, Kafka, …"] = ""
+    protocol: Annotated[str, Form(_protocol, {"type": "string"}), "REST, gRPC, Kafka, …"] = ""
     adapter: Annotated[
         Adapter | None,
         word("adapter", *ADAPTERS, otherwise="; it is derived from the protocol"),

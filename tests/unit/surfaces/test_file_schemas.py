@@ -63,7 +63,7 @@ MISSPELLED = [
 # where any other key may stand, and in texts: templates, methods, names of other files' things
 OPEN = re.compile(
     r"^(?!spec|examples|kind: MockSurface\n)|\n(?!  )\w+: op|contractPaht: api/s.yaml$|upperr|nwo|"
-    r"acepted|refusd|surfce|PSOT|: {typ: |headers: \[{name: x, typ"
+    r"acepted|refusd|surfce|PSOT|grcp|Kakfa|: {typ: |headers: \[{name: x, typ"
 )
 
 

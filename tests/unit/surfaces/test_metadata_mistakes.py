@@ -54,6 +54,8 @@ MISTAKES = [
     ("spec: {sate: ¶{}}", "did you mean state?"),
     ("spec: {resolverURI: ¶/x}", "did you mean resolverUrl?"),
     ("spec: {method: ¶PSOT}", "did you mean POST?"),
+    ("spec: {protocol: ¶grcp}", "did you mean gRPC?"),
+    ("spec: {protocol: ¶Kakfa}", "did you mean kafka?"),
     ("spec: {method: ¶[GET]}", "method must be a text"),
     ("spec: {path: ¶[/op]}", "path must be a text"),
     ("spec: {summary: ¶{a: b}}", "summary must be a text"),
