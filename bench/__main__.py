@@ -32,6 +32,7 @@ NAMES = (
     "again",
     "mocks",
     "mock_state",
+    "mock_start",
     "sync_accept",
     "sync_visible",
     "sync_large",

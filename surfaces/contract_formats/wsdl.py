@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element, ParseError
-from xml.sax.saxutils import quoteattr
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.xml_bodies import quote_attribute
 
 PROTOCOL: Final = "SOAP"
 _WSDL: Final = "{http://schemas.xmlsoap.org/wsdl/}"
@@ -82,5 +82,5 @@ def _documentation(element: Element) -> str:
 def _envelope(name: str, namespace: str) -> str:
     return (
         f'<soap:Envelope xmlns:soap="{_ENVELOPE}"><soap:Body>'
-        f"<{name} xmlns={quoteattr(namespace)}/></soap:Body></soap:Envelope>"
+        f"<{name} xmlns={quote_attribute(namespace)}/></soap:Body></soap:Envelope>"
     )
