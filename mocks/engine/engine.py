@@ -34,7 +34,8 @@ from mocks.negotiation.prefer import PREFER, QUERY_MARK, Preferences, read_prefe
 from mocks.templates.scope import AnswerTooLarge, Scope
 from mocks.templates.values import NotOfType
 from surfaces.contract_checks import OperationChecks, Violation
-from surfaces.model import Mock, ValidateMode
+from surfaces.model import Mock
+from surfaces.operation_rules import ValidateMode
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType, NotAcceptable)

@@ -18,7 +18,8 @@ from mocks.templates.scope import AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import JSON, BodyTemplate, TextTemplate
 from mocks.templates.values import compile_node, reads_state, varies
 from surfaces.behaviors import Delay, MockFault
-from surfaces.model import Adapter, Message, ValueNode
+from surfaces.model import Adapter, Message
+from surfaces.value_nodes import ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
 MAX_HEADER: Final = 16 * 2**10

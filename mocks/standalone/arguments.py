@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kernel.version import VERSION
-from surfaces.model import VALIDATE_MODES
+from surfaces.operation_rules import VALIDATE_MODES
 
 DEFAULT_PORT: Final = 8095
 _MAX_PORT: Final = 65535

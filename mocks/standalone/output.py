@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kernel.errors import FileWarning
-from mocks.engine.documents import requirement
+from mocks.engine.documents import call_document, contract_words, requirement
 from mocks.model.calls import JournalEntry
 from mocks.standalone.served_files import Reading
 from mocks.standalone.served_suite import ServedSuite
@@ -22,6 +22,10 @@ _SHOWN_ERRORS: Final = 5  # of a call
 # With the other lines, a start takes a dozen of them, however large the suite is.
 _SHOWN_SURFACES: Final = 4
 _WARNINGS_AT_START: Final = 3
+_LOGGED: Final = (
+    "time", "method", "path", "surfaceId", "outcome", "status", "durationMs", "operationId",
+    "matchedExample", "stateKey", "nearest", "contractErrors", "fault", "detail",
+)  # fmt: skip
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
@@ -121,25 +125,12 @@ def _count(reading: Reading) -> str:
 
 
 def _call(entry: JournalEntry) -> dict[str, Any]:
-    document: dict[str, Any] = {
+    """Return what of a call stands in the log: without the request, and to the microsecond."""
+    document: Mapping[str, Any] = call_document(entry)
+    return {name: document[name] for name in _LOGGED if name in document} | {
         "time": entry.time.isoformat(timespec="milliseconds"),
-        "method": entry.method,
-        "path": entry.path,
-        "surfaceId": entry.surface_id,
-        "outcome": str(entry.outcome),
-        "status": entry.status,
         "durationMs": round(entry.duration_ms, 3),
     }
-    optional: Mapping[str, Any] = {
-        "operationId": entry.operation_id,
-        "matchedExample": entry.matched_example,
-        "stateKey": entry.state_key,
-        "nearest": entry.nearest,
-        "contractErrors": entry.contract_errors,
-        "fault": entry.fault,
-        "detail": entry.detail,
-    }
-    return document | {key: value for key, value in optional.items() if value}
 
 
 def _describe(entry: JournalEntry) -> str:
@@ -149,9 +140,8 @@ def _describe(entry: JournalEntry) -> str:
     fault = f", fault {entry.fault}" if entry.fault else ""
     fault += f", {entry.detail}" if entry.detail else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
-    listed = [f"{each['pointer']}: {each['detail']}" for each in entry.contract_errors]
-    more = f" (and {len(listed) - _SHOWN_ERRORS} more)" if len(listed) > _SHOWN_ERRORS else ""
-    broken = f"; breaks its contract: {'; '.join(listed[:_SHOWN_ERRORS])}{more}" if listed else ""
+    errors = contract_words(entry.contract_errors, at_most=_SHOWN_ERRORS)
+    broken = f"; breaks its contract: {errors}" if errors else ""
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
         f"{where}: {what}{state}{fault} ({entry.duration_ms:.1f} ms){nearest}{broken}"

@@ -21,25 +21,17 @@ from mocks.plane.setup import PlaneSetup
 from mocks.proxies.lazy import LazyProxy
 from mocks.scripts.pool import ScriptPool
 from mocks.spaces import Spaces, SpacesSetup
-from mocks.standalone.explanations import PATH as EXPLAIN
-from mocks.standalone.explanations import Explanations
-from mocks.standalone.kept_calls import (
-    JOURNAL,
-    STATE,
-    VERIFY,
-    JournalRoute,
-    StateRoute,
-    VerifyRoute,
-)
+from mocks.standalone.inspection_routes import Inspection
 from mocks.standalone.overview import PATH as OVERVIEW
 from mocks.standalone.overview import Overview
+from mocks.standalone.own_routes import OwnRoute
 from mocks.standalone.served_suite import ServedSuite
 from mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
     from kernel.addresses import Network
     from mocks.grpc.server import GrpcServer
-    from surfaces.model import ValidateMode
+    from surfaces.operation_rules import ValidateMode
 
 Logged = Callable[[JournalEntry], None]
 
@@ -78,12 +70,8 @@ class StandalonePlane:
         self._mocks = MockPlane(self._setup)
         self.answer_early = self._mocks.answer_early
         self._channels = Channels(self._setup)
-        kept = (self._space, journal, state)
-        self._own = {
-            EXPLAIN: Explanations(self._setup, self._space),
-            VERIFY: VerifyRoute(*kept),
-            JOURNAL: JournalRoute(*kept),
-            STATE: StateRoute(*kept),
+        self._own: dict[str, OwnRoute] = {
+            **Inspection(self._setup, self._space, journal).routes(),
             OVERVIEW: Overview(served),
         }
         self._grpc: GrpcServer | None = None

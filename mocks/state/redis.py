@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kernel.redis_breaker import RedisUnavailable
-from mocks.model.ports import Counter, StateRecord
+from mocks.model.ports import Counter, StateRecord, StateStore
 from mocks.redis_link import RedisLink
 from mocks.state.memory import MemoryState, StateLimits, record_size
 
+T = TypeVar("T")
 # KEYS: hash, order. ARGV: life in ms, key.
 _READ: Final = """
 local found = redis.call('HGET', KEYS[1], 'r:' .. ARGV[2])
@@ -259,11 +260,14 @@ class SharedState:
             self._own.clear()
         return self._own
 
-    async def read(self, space: str, key: str) -> StateRecord | None:
+    async def _ask(self, ask: Callable[[StateStore], Awaitable[T]]) -> T:
         try:
-            return await self.shared.read(space, key)
+            return await ask(self.shared)
         except RedisUnavailable:
-            return await self.own.read(space, key)
+            return await ask(self.own)
+
+    async def read(self, space: str, key: str) -> StateRecord | None:
+        return await self._ask(lambda state: state.read(space, key))
 
     async def change(
         self,
@@ -274,29 +278,18 @@ class SharedState:
         version: int,
         fields: Mapping[str, str] | None,
     ) -> bool:
-        change: dict[str, Any] = {"version": version, "fields": fields}
-        try:
-            return await self.shared.change(space, key, surface_id, **change)
-        except RedisUnavailable:
-            return await self.own.change(space, key, surface_id, **change)
+        return await self._ask(
+            lambda state: state.change(space, key, surface_id, version=version, fields=fields)
+        )
 
     async def draw(self, space: str, surface_id: str, operation_id: str) -> int:
-        try:
-            return await self.shared.draw(space, surface_id, operation_id)
-        except RedisUnavailable:
-            return await self.own.draw(space, surface_id, operation_id)
+        return await self._ask(lambda state: state.draw(space, surface_id, operation_id))
 
     async def records(self, space: str, *, key: str = "") -> Sequence[StateRecord]:
-        try:
-            return await self.shared.records(space, key=key)
-        except RedisUnavailable:
-            return await self.own.records(space, key=key)
+        return await self._ask(lambda state: state.records(space, key=key))
 
     async def counters(self, space: str) -> Sequence[Counter]:
-        try:
-            return await self.shared.counters(space)
-        except RedisUnavailable:
-            return await self.own.counters(space)
+        return await self._ask(lambda state: state.counters(space))
 
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         """Remove here and there: what was kept while Redis was away must not come back."""

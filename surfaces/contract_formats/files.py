@@ -10,6 +10,7 @@ from typing import Final
 from kernel.extras import missing_extra
 from kernel.ids import slug
 from surfaces.contract_formats.asyncapi import read_asyncapi
+from surfaces.contract_formats.mistakes import warn_of_mistakes
 from surfaces.contract_formats.openapi import read_openapi
 from surfaces.contract_formats.wsdl import read_wsdl
 from surfaces.contracts import Contract, Sources
@@ -63,6 +64,7 @@ def _documents(paths: list[str], sources: Sources) -> Iterator[Contract]:
 
 def _document(path: str, sources: Sources) -> Contract | None:
     document = sources.tree(path)
+    warn_of_mistakes(path, sources)
     if "openapi" in document.pairs or "swagger" in document.pairs:
         return read_openapi(path, document, sources)
     return read_asyncapi(path, document, sources) if "asyncapi" in document.pairs else None

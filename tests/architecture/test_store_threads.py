@@ -28,7 +28,7 @@ WITHOUT_STORE = {
     "mocks/state/redis.py: run_from_thread": "Redis only",
     "apps/mocks/lifespan.py: open": "the proxy's client only",
     "mocks/proxies/lazy.py: open": "imports the proxy's client",
-    "mocks/standalone/kept_calls.py: verify": "entries in memory only",
+    "mocks/standalone/inspection_routes.py: verify": "entries in memory only",
     "mocks/scripts/pool.py: ScriptProcess": "a child process",
     "apps/oci/services/packages.py: _unpack": "bytes only",
     "apps/operations/lifespan.py: close": "ends a thread",

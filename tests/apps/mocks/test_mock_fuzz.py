@@ -28,7 +28,7 @@ from mocks.plane.setup import PlaneSetup
 from mocks.proxies.guarded import GuardedProxy
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.state.memory import MemoryState
-from surfaces.model import ValidateMode
+from surfaces.operation_rules import ValidateMode
 from tests.support.early_first import EarlyFirst
 from tests.support.fuzzed_mocks import SPACE, FuzzedCalls, content
 from tests.support.grpc_mocks import Suites

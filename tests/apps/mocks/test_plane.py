@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from apps.mocks import conf
-from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.engine.tables import compile_space
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
 from mocks.model.calls import CallOutcome
 from mocks.model.spaces import SpaceName
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mocks.engine.inspection import ExplainedCall, locate_call
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
 from mocks.model.ports import SpaceContent
 from tests.support.mock_planes import ChangingSource, planes
 from tests.support.mocks import Mocks, mocks_of

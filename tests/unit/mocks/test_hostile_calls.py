@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.problems import PROBLEMS
-from mocks.engine.explanation import explain
+from mocks.inspection.explanation import explain
 from mocks.model.calls import MockRequest
 from mocks.templates.expressions import TemplateInvalid
 from mocks.templates.scope import Names
