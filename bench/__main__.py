@@ -31,6 +31,8 @@ NAMES = (
     "kept",
     "again",
     "mocks",
+    "mock_start",
+    "mock_state",
     "sync_accept",
     "sync_visible",
     "sync_large",

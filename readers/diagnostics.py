@@ -5,16 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import Final, Literal
 
+_SAME_LETTERS: Final = 0.88
 Severity = Literal["error", "warning"]
 
 
 def nearest_advice(name: str, known: Iterable[str]) -> str:
     """Return `did you mean X?` for a misspelled name, ignoring case, otherwise the known ones."""
+    listed = list(known)
+    near = nearest_name(name, listed)
+    return f"did you mean {near}?" if near else f"known: {', '.join(listed)}"
+
+
+def nearest_name(name: str, known: Iterable[str], *, least: float = 0.6) -> str:
+    """Return the known name that a misspelled one is likest, ignoring case, "" if none is.
+
+    `least` is how alike they must be, from 0 to 1.
+    """
     folded = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower()[:40], folded, n=1)
-    return f"did you mean {folded[near[0]]}?" if near else f"known: {', '.join(folded.values())}"
+    written = name.lower()[:40]
+    if near := get_close_matches(written, folded, n=1, cutoff=least):
+        return folded[near[0]]
+    # of short names, letters in the wrong order are much
+    letters = {"".join(sorted(each)): each for each in folded if each[:1] == written[:1]}
+    near = get_close_matches("".join(sorted(written)), letters, n=1, cutoff=_SAME_LETTERS)
+    return folded[letters[near[0]]] if near else ""
+
+
+def likely_name(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean X?`, to end a sentence with, "" if no known name is like it."""
+    near = nearest_name(name, known, least=0.75)
+    return f"; did you mean {near}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,11 @@ def escape_pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def unescape_pointer(part: str) -> str:
+    """Return the name that a part of a JSON pointer stands for."""
+    return part.replace("~1", "/").replace("~0", "~")
+
+
 def is_text(value: str) -> bool:
     """Return whether a string holds neither NUL nor half of a surrogate pair."""
     return _NOT_TEXT.search(value) is None

@@ -120,17 +120,17 @@ class Sources:
         A document of Swagger 2 has the form of OpenAPI 3.0.
         """
         if path not in self.trees:
-            made = written = self.trees[path] = self._read_tree(path, code)
+            made = written = self.trees[path] = self.written_tree(path, code)
             if path.startswith("api/"):
                 if is_swagger(written):
-                    made = openapi_of_swagger(path, written, self._read_tree, self.warnings)
+                    made = openapi_of_swagger(path, written, self.written_tree, self.warnings)
                     self.trees[path] = made
                 if made is not written or not path.lower().endswith(".json"):
                     self._encode(path, made)
         return self.trees[path]
 
-    def _read_tree(self, path: str, code: str = INVALID) -> Tree:
-        """Return the document as it is written."""
+    def written_tree(self, path: str, code: str = INVALID) -> Tree:
+        """Return the document as it is written; an unreadable one is a warning."""
         if path not in self.written:
             self.written[path] = NOTHING
             try:

@@ -30,17 +30,15 @@ from surfaces.hydration import surfaces_of
 from surfaces.model import (
     CONDITION_SOURCES,
     OPERATORS,
-    PARAMETER_SOURCES,
     Adapter,
     Condition,
     Dispatcher,
     Exchange,
-    FallbackMode,
     Mock,
     Operation,
     Surface,
-    ValidateMode,
 )
+from surfaces.operation_rules import PARAMETER_SOURCES, FallbackMode, ValidateMode
 from surfaces.samples import (
     MAX_TEXT,
     SampleBudget,

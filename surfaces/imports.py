@@ -13,22 +13,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
 from kernel.errors import FileWarning
 from kernel.ids import slug
 from readers import Unreadable
 from readers.json import EXTRA_DATA, read_json, refuse_bad_strings
+from readers.tree import Tree
 from surfaces.hydration import surfaces_of
+from surfaces.keywords.recording_grammars import recording_problems, unknown_format_advice
 from surfaces.recordings import MockFiles, Recording, calls_of_har, calls_of_postman, mock_files
 from surfaces.recordings.har import is_har
 from surfaces.recordings.microcks import is_microcks, stubs_of_microcks
 from surfaces.recordings.postman import is_postman
 from surfaces.recordings.stubs import Stubs
 from surfaces.recordings.wiremock import is_wiremock, stubs_of_wiremock
-from surfaces.trees import MAX_DOCUMENT, read_tree, without_comments
+from surfaces.trees import MAX_DOCUMENT, read_tree, with_place, without_comments
 
+UNKNOWN_KEYWORD: Final = "recording_invalid"
 MAX_RECORDING: Final = 64 * 2**20
 MAX_REFERRED: Final = 200  # files that a contract refers to
 _DOCUMENTS: Final = (".yaml", ".yml", ".json")
@@ -63,29 +66,81 @@ def convert_file(name: str, content: bytes, beside: Beside, *, surface: str = ""
             raise Unreadable(f"the document is not alone: {rest}")
         refuse_bad_strings(document)
         return _contract(name, content, beside)
-    found = _convert_mocks(name, document, beside, surface)
+    found = _convert_mocks(name, document, beside, surface, content)
     if rest:
         found.left_out[rest] += 1
     return found
 
 
-def _convert_mocks(name: str, document: Any, beside: Beside, surface: str) -> Imported:
+def _convert_mocks(
+    name: str, document: Any, beside: Beside, surface: str, content: bytes
+) -> Imported:
     document = _without_envelope(document)
-    if is_har(document):
+    kind = _format_of(document)
+    if not kind:
+        _refuse_format(name, content)
+    mistakes = _mistakes(kind, name, content)
+    try:
+        found = _convert_format(kind, name, document, beside, surface)
+    except Unreadable as error:
+        if error.line or not mistakes:
+            raise
+        first = mistakes[0]
+        reason = f"{error.reason}; {first.detail}"
+        raise Unreadable(reason, line=first.line, column=first.column) from None
+    found.warnings = (*mistakes, *found.warnings)
+    return found
+
+
+def _format_of(document: Any) -> str:
+    tests = {"HAR": is_har, "Postman": is_postman, "WireMock": is_wiremock, "Microcks": is_microcks}
+    return next((name for name, test in tests.items() if test(document)), "")
+
+
+def _convert_format(kind: str, name: str, document: Any, beside: Beside, surface: str) -> Imported:
+    if kind == "HAR":
         return _import_recording("HAR", calls_of_har(document), surface, name)
-    if is_postman(document):
+    if kind == "Postman":
         found = calls_of_postman(document)
         return _import_recording("Postman", found, surface or slug(found.title), name)
-    if is_wiremock(document):
+    if kind == "WireMock":
         stubs = stubs_of_wiremock({name: document}, lambda path: beside(f"__files/{path}"))
         return _import_stubs("WireMock", [stubs], surface, name)
-    if is_microcks(document):
-        refuse_bad_strings(document)
-        return _import_stubs("Microcks", stubs_of_microcks({name: document}), surface, name)
-    raise Unreadable(
+    refuse_bad_strings(document)
+    return _import_stubs("Microcks", stubs_of_microcks({name: document}), surface, name)
+
+
+def _mistakes(kind: str, name: str, content: bytes) -> list[FileWarning]:
+    """Return what is wrong in a document of a format; nothing of one that is no tree."""
+    tree = _tree(name, content)
+    return [
+        FileWarning(
+            code=UNKNOWN_KEYWORD, detail=each.detail[:600], file=name,
+            line=each.at.line or None, column=each.at.column or None,
+        )
+        for each in (recording_problems(kind, tree) if tree is not None else ())
+    ]  # fmt: skip
+
+
+def _refuse_format(name: str, content: bytes) -> NoReturn:
+    reason = (
         "neither OpenAPI, Swagger, AsyncAPI, a Postman collection, HAR, a mapping of WireMock nor "
         "examples of Microcks"
     )
+    tree = _tree(name, content)
+    advice, at = unknown_format_advice(tree) if tree is not None else ("", None)
+    if at is None:
+        raise Unreadable(reason)
+    raise Unreadable(f"{reason}{advice}", line=at.line or None, column=at.column or None)
+
+
+def _tree(name: str, content: bytes) -> Tree | None:
+    text = content.decode(errors="replace").removeprefix("\ufeff")
+    is_json = text.lstrip()[:1] in ("{", "[") or not name.lower().endswith((".yaml", ".yml"))
+    try:
+        return read_tree(text, "x.json" if is_json else "x.yaml")
+    except Unreadable:  # text behind a document, or NUL in one: said by who reads it
+        return None
 
 
 def convert_folder(name: str, files: Mapping[str, bytes], *, surface: str = "") -> Imported:
@@ -95,7 +150,8 @@ def convert_folder(name: str, files: Mapping[str, bytes], *, surface: str = "") 
     `__files/**`, or documents of Microcks.
     """
     said: Counter[str] = Counter()
-    documents = dict(_stub_documents(files, said))
+    mistakes: list[FileWarning] = []
+    documents = dict(_stub_documents(files, said, mistakes))
     microcks = {path: each for path, each in documents.items() if is_microcks(each)}
     if microcks:
         found = _import_stubs("Microcks", stubs_of_microcks(microcks), surface, name)
@@ -105,10 +161,13 @@ def convert_folder(name: str, files: Mapping[str, bytes], *, surface: str = "") 
     else:
         raise Unreadable("no mapping of WireMock (mappings/*.json), no examples of Microcks in it")
     found.left_out += said
+    found.warnings = (*mistakes, *found.warnings)
     return found
 
 
-def _stub_documents(files: Mapping[str, bytes], said: Counter[str]) -> Iterator[tuple[str, Any]]:
+def _stub_documents(
+    files: Mapping[str, bytes], said: Counter[str], mistakes: list[FileWarning]
+) -> Iterator[tuple[str, Any]]:
     """Yield the documents of a folder by their path; what is none is said."""
     listed = sorted(path for path in files if path.lower().endswith(_DOCUMENTS))
     mappings = [path for path in listed if path.startswith("mappings/")]
@@ -120,7 +179,9 @@ def _stub_documents(files: Mapping[str, bytes], said: Counter[str]) -> Iterator[
         except Unreadable as error:
             said[f"{path}:{error.line or 1}: {error.reason}"] += 1
             continue
-        if is_wiremock(document) or is_microcks(document):
+        kind = _format_of(document)
+        if kind in ("WireMock", "Microcks"):
+            mistakes += _mistakes(kind, path, files[path])
             yield path, document
         else:
             said[f"{path}: neither a mapping of WireMock nor examples of Microcks"] += 1
@@ -147,7 +208,7 @@ def _json_document(text: str) -> tuple[Any, str]:
         return read_json(text.encode(), max_bytes=MAX_RECORDING, any_string=True), ""
     except Unreadable as error:
         if error.reason != EXTRA_DATA or not error.line or not error.column:
-            raise
+            raise with_place(text, error) from None
         line, column = error.line, error.column
         end = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - 1
     value = read_json(text[:end].encode(), max_bytes=MAX_RECORDING, any_string=True)

@@ -19,6 +19,7 @@ from weakref import ref
 import msgspec
 
 from readers import Unreadable
+from readers.json import unescape_pointer
 from surfaces.trees import read_tree, without_comments
 
 MAX_REFERENCES: Final = 32  # that lead to one another
@@ -84,7 +85,7 @@ class JsonDocuments:
             if path.lower().endswith(".json"):
                 return _decoder.decode(without_comments(text))
             return read_tree(text, path).plain()
-        except (Unreadable, msgspec.DecodeError, RecursionError):
+        except (Unreadable, ValueError, RecursionError):
             return None
 
     def keep_sample(self, key: tuple[str, str, str], text: str) -> None:
@@ -98,7 +99,7 @@ class JsonDocuments:
             reference = place.value.get("$ref") if isinstance(place.value, dict) else None
             if not isinstance(reference, str) or len(reference) > _MAX_REFERENCE:
                 return place
-            place = self._target(reference, place.file)
+            place = self.target(reference, place.file)
         return Located(None, place.file)
 
     def external_value(self, example: Located) -> bytes | None:
@@ -116,7 +117,8 @@ class JsonDocuments:
         path = posixpath.join(posixpath.dirname(example.file), unquote(address.partition("#")[0]))
         return self.files.get(posixpath.normpath(path))
 
-    def _target(self, reference: str, file: str) -> Located:
+    def target(self, reference: str, file: str) -> Located:
+        """Return what one reference leads to, None for a URL or nothing."""
         named, _, pointer = reference.partition("#")
         if "://" in named:
             return Located(None, file)
@@ -124,7 +126,7 @@ class JsonDocuments:
             file = posixpath.normpath(posixpath.join(posixpath.dirname(file), unquote(named)))
         value = self.value(file)
         for part in pointer.split("/")[1:]:
-            value = _child(value, unquote(part).replace("~1", "/").replace("~0", "~"))
+            value = _child(value, unescape_pointer(unquote(part)))
         return Located(value, file)
 
 

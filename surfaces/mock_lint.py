@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
 from kernel.errors import FileWarning
+from readers import Unreadable
 from readers.diagnostics import Diagnostic, Severity
+from readers.json import unescape_pointer
+from readers.tree import Tree
 from surfaces.contract_checks import unchecked_parts
+from surfaces.contract_examples.message_examples import AsyncApiExamples
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
 from surfaces.contract_examples.schema_checks import Problem, is_of_type, problems
+from surfaces.contract_examples.text_examples import UnreadText
 from surfaces.json_documents import Located
 from surfaces.model import (
     Condition,
+    ContractExamples,
     Exchange,
     Operation,
     RandomRules,
@@ -28,6 +35,7 @@ from surfaces.model import (
 )
 from surfaces.samples import SampleBudget, Sampler
 from surfaces.schemas import is_json
+from surfaces.trees import NOTHING, child, read_tree
 
 DEAD: Final = "mock_unreachable_example"
 IMPOSSIBLE: Final = "mock_impossible_condition"
@@ -36,6 +44,7 @@ UNDECLARED: Final = "mock_not_in_contract"
 TEXT: Final = "mock_example_is_text"
 UNCHECKED: Final = "contract_not_checked"
 UNREAD: Final = "mock_example_not_read"
+UNFIT: Final = "contract_example_invalid"
 MAX_PROBLEMS: Final = 5  # of one example
 # what makes an operation answer 500, or an example vanish
 _ERRORS: Final = ("mock_metadata_invalid", "mock_examples_invalid", "cue_unsupported")
@@ -48,10 +57,11 @@ def lint_mocks(
 ) -> list[Diagnostic]:
     """Return the diagnostics of all mocks, each once, by file and line."""
     found = [_of_warning(each) for each in warnings]
+    places = _Places()
     for surface in surfaces:
         has_contract = any(each.contract_examples is not None for each in surface.operations)
         for operation in surface.operations:
-            found += _Lint(operation, has_contract=has_contract).diagnostics()
+            found += _Lint(operation, places, has_contract=has_contract).diagnostics()
     return sorted(dict.fromkeys(found), key=Diagnostic.order)
 
 
@@ -66,14 +76,40 @@ def _of_warning(warning: FileWarning) -> Diagnostic:
     )
 
 
+class _Places:
+    """Where values of contracts are written."""
+
+    def __init__(self) -> None:
+        self.files: Mapping[str, bytes] = {}
+        self.trees: dict[str, Tree] = {}
+
+    def at(self, file: str, pointer: str) -> tuple[int, int]:
+        """Return line and column of a value, or of the nearest one above it that is written."""
+        if file not in self.trees:
+            self.trees[file] = NOTHING
+            with suppress(Unreadable):
+                text = self.files.get(file, b"").decode(errors="replace")
+                self.trees[file] = read_tree(text, file)
+        tree = self.trees[file]
+        for part in pointer.split("/")[1:]:
+            below = child(tree, unescape_pointer(part))
+            if below is None and part == "content":
+                below = tree.get("examples")  # of Swagger 2
+            tree = below or tree
+        return tree.line, tree.column
+
+
 class _Lint:
     """The diagnostics of one operation."""
 
-    def __init__(self, operation: Operation, *, has_contract: bool) -> None:
+    def __init__(self, operation: Operation, places: _Places, *, has_contract: bool) -> None:
         self.operation = operation
+        self.places = places
         self.has_contract = has_contract
         found = operation.contract_examples
         self.contract = found if isinstance(found, OpenApiExamples) else None
+        if isinstance(found, OpenApiExamples | AsyncApiExamples):
+            places.files = found.documents.files
 
     def diagnostics(self) -> Iterator[Diagnostic]:
         mock = self.operation.mock
@@ -102,17 +138,17 @@ class _Lint:
 
     def _check_texts(self) -> Iterator[Diagnostic]:
         """Yield the examples of an OpenAPI document that are answered as a text, or not at all."""
-        if self.contract is None or has_own_answers(self.operation):
+        contract = self.operation.contract_examples
+        if contract is None or has_own_answers(self.operation):
             return
-        for each in self.contract.unread_texts():
-            detail = (
-                f"the example at {each.pointer[:300]} is answered as a text, "
-                f"though its schema wants an object or array: {each.reason}"
-            )
-            yield Diagnostic(code=TEXT, severity="warning", message=detail[:600], file=each.file)
-        for each in self.contract.unread_values():
-            detail = f"the example at {each.pointer[:300]} is not answered: {each.reason}"
-            yield Diagnostic(code=UNREAD, severity="warning", message=detail[:600], file=each.file)
+        for code, listed, what in _unfit_examples(contract):
+            for each in listed:
+                detail = f"the example at {each.pointer[:300]} {what}: {each.reason}"
+                line, column = self.places.at(each.file, each.pointer)
+                yield Diagnostic(
+                    code=code, severity="warning", message=detail[:600], file=each.file,
+                    line=line, column=column,
+                )  # fmt: skip
 
     def _at(
         self, exchange: Exchange, code: str, message: str, severity: Severity = "warning"
@@ -245,6 +281,18 @@ class _Lint:
         return json.dumps(sampler.value(message.body_node))
 
 
+def _unfit_examples(
+    contract: ContractExamples,
+) -> Iterator[tuple[str, Iterator[UnreadText], str]]:
+    """Yield code, places and a predicate of the examples that are not as they should be."""
+    if isinstance(contract, OpenApiExamples):
+        what = "is answered as a text, though its schema wants an object or array"
+        yield TEXT, contract.unread_texts(), what
+        yield UNREAD, contract.unread_values(), "is not answered"
+    if isinstance(contract, OpenApiExamples | AsyncApiExamples):
+        yield UNFIT, islice(contract.broken_examples(), MAX_PROBLEMS), "breaks its schema"
+
+
 def _readings(text: str) -> Iterator[Any]:
     """Yield what a parameter of this text may be: a string, a number or boolean."""
     yield text
@@ -259,7 +307,7 @@ def _readings(text: str) -> Iterator[Any]:
 def _is_template(value: Any, pointer: str) -> bool:
     """Return whether what stands at the pointer, or something in it, is made by a template."""
     for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
+        key = unescape_pointer(part)
         if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
             value = value[int(key)]
         elif isinstance(value, dict) and key in value:

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
 
+from readers.json import unescape_pointer
 from readers.tree import Kind, Tree
 from surfaces.contracts import Sources
-from surfaces.trees import NOTHING, is_small, items, member, members, text_of
+from surfaces.trees import NOTHING, child, is_small, items, member, members, text_of
 
 MAX_DEPTH: Final = 8
 MAX_VALUES: Final = 200  # of one sample
@@ -69,8 +70,8 @@ class References:
             return SchemaPlace(NOTHING, file)
         tree: Tree | None = self.sources.tree(file)
         for part in pointer.split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            tree = None if tree is None else _child(tree, key)
+            key = unescape_pointer(unquote(part))
+            tree = None if tree is None else child(tree, key)
         return SchemaPlace(tree or NOTHING, file)
 
     def sample(self, place: SchemaPlace) -> Any:
@@ -150,12 +151,6 @@ def _type(schema: Tree) -> str:
     if schema.get("properties") is not None:
         return "object"
     return "array" if schema.get("items") is not None else "string"
-
-
-def _child(tree: Tree, key: str) -> Tree | None:
-    if tree.kind is Kind.LIST:
-        return tree.items[int(key)] if key.isdecimal() and int(key) < len(tree.items) else None
-    return tree.get(key)
 
 
 def is_json(media_type: str) -> bool:

@@ -31,12 +31,16 @@ class Warnings:
         self._found: dict[FileWarning, None] = {}
         self._left_out = 0
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._found) >= MAX_WARNINGS
+
     def add(self, code: str, detail: str, file: str, at: Tree | None = None) -> None:
         line, column = (at.line, at.column) if at is not None else (0, 0)
         self.add_at(code, detail, file, line, column)
 
     def add_at(self, code: str, detail: str, file: str, line: int = 0, column: int = 0) -> None:
-        if len(self._found) >= MAX_WARNINGS:
+        if self.is_full:
             self._left_out += 1
             return
         warning = FileWarning(
@@ -63,13 +67,26 @@ def read_tree(text: str, path: str) -> Tree:
     if PurePosixPath(path).suffix.lower() != ".json":
         return _tree(read_yaml(text))
     text = without_comments(text)
-    value = read_json(text.encode(), max_bytes=MAX_DOCUMENT)
+    try:
+        value = read_json(text.encode(), max_bytes=MAX_DOCUMENT)
+    except Unreadable as error:
+        raise with_place(text, error) from None
     if len(text) > MAX_PLACED:
         return tree_of(value)
     try:
         return _tree(read_yaml(text))
     except Unreadable:  # JSON that is no YAML: escaped surrogate pairs, tabs
         return tree_of(value)
+
+
+def with_place(text: str, error: Unreadable) -> Unreadable:
+    """Return why a text of JSON cannot be read with the place, such as that of a second key."""
+    if error.line is None and len(text) <= MAX_PLACED:
+        try:
+            read_yaml(text)
+        except Unreadable as placed:
+            return placed if placed.reason == error.reason else error
+    return error
 
 
 def without_comments(text: str) -> str:
@@ -132,6 +149,13 @@ def member(tree: Tree | None, name: str) -> Tree | None:
         wanted = name.casefold()
         found = next((value for key, value in tree.pairs.items() if key.casefold() == wanted), None)
     return None if found is None or found.kind is Kind.NULL else found
+
+
+def child(tree: Tree, key: str) -> Tree | None:
+    """Return the member or item that a part of a JSON pointer names."""
+    if tree.kind is Kind.LIST:
+        return tree.items[int(key)] if key.isdecimal() and int(key) < len(tree.items) else None
+    return tree.get(key)
 
 
 def text_of(tree: Tree | None) -> str:

@@ -31,12 +31,12 @@ from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
     SHARED_ROUTES,
     Exchange,
-    Fallback,
     Message,
     Operation,
     Surface,
     has_own_answers,
 )
+from surfaces.operation_rules import Fallback
 
 if TYPE_CHECKING:
     from graphql import GraphQLSchema

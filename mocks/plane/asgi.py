@@ -319,7 +319,8 @@ class MockPlane:
             common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
-            answer = await self._setup.engine.answer(operation, request)
+            operation, answer = await self._setup.engine.answer_named(operation, request)
+            exchange.operation = operation
         except BodyTooSlow:
             raise
         except PlatformError as error:

@@ -64,8 +64,10 @@ class InspectionRoute(OwnRoute):
         self._is_private = is_private
 
     async def answer(self, exchange: HttpExchange) -> None:
-        origin, host = exchange.given.get(b"origin"), exchange.given.get(b"host", b"").decode()
-        is_foreign = origin is not None and urlsplit(origin.decode("latin-1")).netloc != host
+        origin, host = exchange.given.get(b"origin"), exchange.given.get(b"host", b"")
+        is_foreign = origin is not None and urlsplit(
+            origin.decode("latin-1")
+        ).netloc != host.decode("latin-1")
         if self._is_private and is_foreign:
             exchange.has_origin = False  # no page gets to see even the refusal
             raise OriginRefused("pages of other origins may not ask for calls and state")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from mocks.engine.documents import call_document, contract_words, requirement
 from mocks.model.calls import JournalEntry
 from mocks.standalone.served_files import Reading
 from mocks.standalone.served_suite import ServedSuite
-from surfaces.model import Surface
 
 _SHOWN_WARNINGS: Final = 20
 _SHOWN_ERRORS: Final = 5  # of a call
@@ -31,12 +31,17 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What the command says once it serves; `grpc` is an address or ""."""
+    """What the command says once it serves; `grpc` and `https` are addresses or "".
+
+    `trust` is the file of a certificate that was made here.
+    """
 
     served: ServedSuite
     base_url: str
     grpc: str
     took_s: float
+    https: str = ""
+    trust: str = ""
 
     def document(self) -> dict[str, Any]:
         reading = self.served.reading
@@ -50,11 +55,21 @@ class ServerFacts:
                 for each in surfaces
             ],
             "operations": reading.operations,
-            "curl": _first_curl(surfaces),
+            "curl": self.first_curl(),
             "warnings": [each.as_dict() for each in reading.warnings],
             "startedInMs": round(self.took_s * 1000),
         }
-        return document | ({"grpc": self.grpc} if self.grpc else {})
+        more = {"grpc": self.grpc, "https": self.https, "certificate": self.trust}
+        return document | {name: text for name, text in more.items() if text}
+
+    def first_curl(self) -> str:
+        """Return the command of the first operation with an example, otherwise of the first."""
+        surfaces = self.served.reading.content.surfaces
+        operations = [each for surface in surfaces for each in surface.operations]
+        chosen = next((each for each in operations if each.exchanges), operations[0])
+        if not self.trust or self.base_url != self.https:
+            return chosen.curl_command
+        return chosen.curl_command.replace("curl ", f"curl --cacert {shlex.quote(self.trust)} ", 1)
 
 
 class Output:
@@ -80,7 +95,11 @@ class Output:
             self._line(f"  and {len(surfaces) - len(shown)} more: {facts.base_url}/ lists all")
         if facts.grpc:
             self._line(f"gRPC on {facts.grpc}, with reflection")
-        self._line(f"try: {_first_curl(surfaces)}")
+        if facts.https:
+            also = "TLS" if facts.https == facts.base_url else f"also {facts.https}"
+            told = f"{also}, clients must trust {facts.trust}" if facts.trust else also
+            self._line(f"{told}; HTTP/2 where a client asks for it")
+        self._line(f"try: {facts.first_curl()}")
         took = f"started in {facts.took_s * 1000:.0f} ms"
         self._line(f"{_count(reading)}; {took}, Ctrl-C ends it")
         _list(reading.warnings, at_most=_WARNINGS_AT_START, all_at=f"{facts.base_url}/")
@@ -103,12 +122,6 @@ def _plural(number: int, noun: str) -> str:
 def _count(reading: Reading) -> str:
     warnings = _plural(len(reading.warnings), "warning")
     return f"{_plural(reading.operations, 'operation')}, {warnings}"
-
-
-def _first_curl(surfaces: Sequence[Surface]) -> str:
-    """Return the command of the first operation with an example, otherwise of the first."""
-    operations = [each for surface in surfaces for each in surface.operations]
-    return next((each for each in operations if each.exchanges), operations[0]).curl_command
 
 
 def _call(entry: JournalEntry) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from mocks.state.memory import MemoryState
 if TYPE_CHECKING:
     from kernel.addresses import Network
     from mocks.grpc.server import GrpcServer
-    from surfaces.model import ValidateMode
+    from surfaces.operation_rules import ValidateMode
 
 Logged = Callable[[JournalEntry], None]
 
@@ -86,12 +86,17 @@ class StandalonePlane:
     def start(self) -> None:
         self._spaces.start()
 
-    async def start_grpc(self, host: str, port: int) -> int:
-        """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
+    async def start_grpc(
+        self, host: str, port: int, pair: tuple[bytes, bytes] | None = None
+    ) -> int:
+        """Serve gRPC as well, with TLS by a pair of key and certificate.
+
+        Return the port, or 0 if it cannot be listened on.
+        """
         names = [self._space]
         try:
             self._grpc = await start_server(
-                self._setup, lambda: names, host=host, port=port, shares_port=False
+                self._setup, lambda: names, host=host, port=port, shares_port=False, pair=pair
             )
         except PortTaken:
             return 0

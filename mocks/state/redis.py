@@ -9,10 +9,11 @@ outlives them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kernel.redis_breaker import RedisUnavailable
 from mocks.model.ports import Counter, StateRecord, StateStore
@@ -200,7 +201,7 @@ class RedisState:
 
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         arguments = (self._life_ms, surface_id, key)
-        return int(await self.link.run(_RESET_NOW, self._of(space), arguments))
+        return int(await self._run_apart(_RESET_NOW, space, arguments))
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> None:
         """Empty surfaces whose number of resets is new; called on threads.
@@ -213,9 +214,15 @@ class RedisState:
         self.link.run_from_thread(_APPLY_RESETS, keys, (life_ms, *pairs))
 
     async def _everything(self, space: str) -> dict[str, bytes]:
-        found = await self.link.run(_ALL, self._of(space), ())
+        found = await self._run_apart(_ALL, space, ())
         pairs = zip(found[::2], found[1::2], strict=True)
         return {name.decode(): value for name, value in pairs}
+
+    async def _run_apart(self, script: str, space: str, arguments: Sequence[str | int]) -> Any:
+        """Run what takes long, or has a large answer, beside the connection of calls."""
+        return await asyncio.to_thread(
+            self.link.run_from_thread, script, self._of(space), arguments
+        )
 
     def _of(self, space: str) -> tuple[str, str]:
         return (self.link.key("state", space), self.link.key("order", space))

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
+from surfaces.contract_examples.text_examples import PointedValue, UnreadText, broken_example
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Exchange, Message
 from surfaces.schemas import as_text
@@ -49,26 +50,32 @@ class AsyncApiExamples:
         found = islice(self._examples(), MAX_MESSAGES * MAX_EXAMPLES)
         return tuple(_exchanges(self.path, found))
 
-    def _messages(self) -> Iterator[Located]:
-        at = Located(self.documents.value(self.path), self.path)
+    def broken_examples(self) -> Iterator[UnreadText]:
+        """Yield the examples whose payload breaks its schema."""
+        for message in self._messages():
+            payload = message.get("payload").resolve(self.documents).at
+            if message.at.get("schemaFormat").value or payload.get("schemaFormat").value:
+                continue  # a schema of another language, perhaps
+            for each in islice(message.entries("examples"), MAX_EXAMPLES):
+                if isinstance(each.at.value, dict) and "payload" in each.at.value:
+                    yield from broken_example(self.documents, each.get("payload"), payload)
+
+    def _messages(self) -> Iterator[PointedValue]:
+        at = PointedValue(Located(self.documents.value(self.path), self.path))
         for name in self.place:
-            at = self.documents.resolve(at.get(name))
-        listed = [Located(each, at.file) for each in at.items("messages")]  # AsyncAPI 3
-        channel = self.documents.resolve(at.get("channel"))
-        listed = listed or [
-            Located(each, channel.file) for each in channel.members("messages").values()
-        ]
-        message = self.documents.resolve(at.get("message"))  # AsyncAPI 2
-        several = [Located(each, message.file) for each in message.items("oneOf")]
-        listed = listed or several or ([message] if message.value else [])
+            at = at.get(name).resolve(self.documents)
+        channel = at.get("channel").resolve(self.documents)
+        listed = [*at.entries("messages")] or [each for _, each in channel.below("messages")]
+        message = at.get("message").resolve(self.documents)  # AsyncAPI 2
+        listed = listed or [*message.entries("oneOf")] or [message] * bool(message.at.value)
         for each in listed[:MAX_MESSAGES]:
-            place = self.documents.resolve(each)
-            if isinstance(place.value, dict):
+            place = each.resolve(self.documents)
+            if isinstance(place.at.value, dict):
                 yield place
 
     def _examples(self) -> Iterator[tuple[str, dict[str, str], Any]]:
         """Yield name, headers and payload."""
-        for message in self._messages():
+        for message in (each.at for each in self._messages()):
             title = message.get("name").value
             name = title if isinstance(title, str) and title else SAMPLE
             found = list(self._declared_examples(message, name))

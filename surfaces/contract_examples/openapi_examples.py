@@ -28,7 +28,12 @@ from surfaces.contract_examples.bodies import (
 from surfaces.contract_examples.request_examples import RequestExamples
 from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.contract_examples.template_text import literal
-from surfaces.contract_examples.text_examples import UnreadText, unread_texts, unread_values
+from surfaces.contract_examples.text_examples import (
+    UnreadText,
+    broken_examples,
+    unread_texts,
+    unread_values,
+)
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.model import Condition, ContractPlace, Exchange, Message
 from surfaces.schemas import as_text
@@ -85,6 +90,11 @@ class OpenApiExamples:
     def unread_values(self) -> Iterator[UnreadText]:
         """Yield the examples whose `externalValue` leads to nothing that is here."""
         return unread_values(self.documents, self.operation(), self._pointer)
+
+    def broken_examples(self) -> Iterator[UnreadText]:
+        """Yield the examples that break their schema."""
+        pointer = self._pointer.rpartition("/")[0]
+        return broken_examples(self.documents, self.item(), self.method, pointer)
 
     @property
     def _pointer(self) -> str:

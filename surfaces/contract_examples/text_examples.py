@@ -14,7 +14,8 @@ from typing import Any, Final
 from readers import Unreadable
 from readers.json import escape_pointer, read_json
 from surfaces.contract_examples.flat_schemas import Flat, flatten_schemas
-from surfaces.json_documents import JsonDocuments, Located
+from surfaces.contract_examples.schema_checks import problems
+from surfaces.json_documents import MAX_REFERENCES, JsonDocuments, Located
 from surfaces.schemas import is_json
 
 MAX_TEXT: Final = 2 * 2**20  # bytes
@@ -78,26 +79,34 @@ class UnreadText:
 
 
 @dataclass(frozen=True, slots=True)
-class _PointedValue:
+class PointedValue:
     """A value of a document with its JSON pointer."""
 
     at: Located
-    pointer: str
+    pointer: str = ""
 
-    def get(self, name: str) -> _PointedValue:
-        return _PointedValue(self.at.get(name), f"{self.pointer}/{escape_pointer(name)}")
+    def get(self, name: str) -> PointedValue:
+        return PointedValue(self.at.get(name), f"{self.pointer}/{escape_pointer(name)}")
 
-    def below(self, name: str) -> Iterator[tuple[str, _PointedValue]]:
+    def below(self, name: str) -> Iterator[tuple[str, PointedValue]]:
         listed = self.get(name)
         for key in listed.at.value if isinstance(listed.at.value, dict) else ():
             yield key, listed.get(key)
 
-    def resolve(self, documents: JsonDocuments) -> _PointedValue:
-        """Return the place that a `$ref` leads to; of several in a row, named by the first."""
-        reference = self.at.value.get("$ref") if isinstance(self.at.value, dict) else None
-        if not isinstance(reference, str):
-            return self
-        return _PointedValue(documents.resolve(self.at), reference.partition("#")[2])
+    def entries(self, name: str) -> Iterator[PointedValue]:
+        for number, each in enumerate(self.at.items(name)):
+            yield PointedValue(Located(each, self.at.file), f"{self.pointer}/{name}/{number}")
+
+    def resolve(self, documents: JsonDocuments) -> PointedValue:
+        """Return the place that a `$ref` leads to."""
+        place = self
+        for _ in range(MAX_REFERENCES):
+            reference = place.at.get("$ref").value
+            if not isinstance(reference, str):
+                break
+            found = documents.target(reference, place.at.file)
+            place = PointedValue(found, reference.partition("#")[2])
+        return place
 
 
 def unread_texts(
@@ -107,7 +116,7 @@ def unread_texts(
 
     `pointer` is that of the operation in its document.
     """
-    place = _PointedValue(operation, pointer)
+    place = PointedValue(operation, pointer)
     responses = (each for _, each in place.below("responses"))
     for message in (place.get("requestBody"), *responses):
         for kind, media in message.resolve(documents).below("content"):
@@ -119,7 +128,7 @@ def unread_values(
     documents: JsonDocuments, operation: Located, pointer: str
 ) -> Iterator[UnreadText]:
     """Yield the examples of answers whose `externalValue` leads to nothing that is here."""
-    for _, message in _PointedValue(operation, pointer).below("responses"):
+    for _, message in PointedValue(operation, pointer).below("responses"):
         for _, media in message.resolve(documents).below("content"):
             for _, each in islice(media.below("examples"), MAX_EXAMPLES):
                 example = each.resolve(documents)
@@ -131,10 +140,49 @@ def unread_values(
                     yield UnreadText(example.at.file, example.pointer, shown)
 
 
-def _unread_texts_of_media(documents: JsonDocuments, media: _PointedValue) -> Iterator[UnreadText]:
-    named = (each.resolve(documents).get("value")
-             for _, each in islice(media.below("examples"), MAX_EXAMPLES))  # fmt: skip
-    for example in (media.get("example"), *named):
+def broken_examples(
+    documents: JsonDocuments, item: Located, method: str, pointer: str
+) -> Iterator[UnreadText]:
+    """Yield the examples of parameters, bodies and answers that break their schema.
+
+    `pointer` is that of the path item. Texts that stand for a value are those of `unread_texts`.
+    """
+    path = PointedValue(item, pointer)
+    operation = path.get(method)
+    parameters = [*path.entries("parameters"), *operation.entries("parameters")]
+    messages = (operation.get("requestBody"), *(each for _, each in operation.below("responses")))
+    medias = [
+        media
+        for message in messages
+        for kind, media in message.resolve(documents).below("content")
+        if is_json(kind)
+    ]
+    for owner in (*(each.resolve(documents) for each in parameters), *medias):
+        for example in _examples(documents, owner):
+            yield from broken_example(documents, example, owner.at.get("schema"))
+
+
+def broken_example(
+    documents: JsonDocuments, example: PointedValue, schema: Located
+) -> Iterator[UnreadText]:
+    """Yield the first thing that breaks the schema, if there is any."""
+    value = intended_value(documents, example.at.value, schema)
+    if not isinstance(value, str) or not wants_container(documents, schema):
+        for found in islice(problems(documents, value, schema), 1):
+            yield UnreadText(example.at.file, f"{example.pointer}{found.pointer}", found.reason)
+
+
+def _examples(documents: JsonDocuments, owner: PointedValue) -> Iterator[PointedValue]:
+    """Yield the values of a media type or parameter that are written in the document."""
+    named = (each.resolve(documents) for _, each in islice(owner.below("examples"), MAX_EXAMPLES))
+    places = [(owner, "example"), *((each, "value") for each in named)]
+    for place, key in places:
+        if isinstance(place.at.value, dict) and key in place.at.value:
+            yield place.get(key)
+
+
+def _unread_texts_of_media(documents: JsonDocuments, media: PointedValue) -> Iterator[UnreadText]:
+    for example in _examples(documents, media):
         text = example.at.value
         if not isinstance(text, str) or not wants_container(documents, media.at.get("schema")):
             continue

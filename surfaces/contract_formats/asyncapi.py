@@ -10,12 +10,10 @@ from kernel.ids import slug
 from readers.tree import Kind, Tree
 from surfaces.contract_examples.message_examples import AsyncApiExamples
 from surfaces.contracts import (
-    INVALID,
     Contract,
     ContractOperation,
     Sources,
     bounded_body,
-    wrong_type,
 )
 from surfaces.schemas import References, SchemaPlace
 from surfaces.trees import (
@@ -30,7 +28,7 @@ from surfaces.trees import (
 
 
 def read_asyncapi(path: str, document: Tree, sources: Sources) -> Contract | None:
-    """Return what the document declares; wrong parts are warnings and left out."""
+    """Return what the document declares; wrong parts are left out."""
     version = text_of(document.get("asyncapi"))
     root, reader = SchemaPlace(document, path), _AsyncApiReader(path, sources)
     if version.startswith("2."):
@@ -87,8 +85,6 @@ class _AsyncApiReader:
         for name, operation in self._members(document, "operations"):
             action = text_of(operation.tree.get("action"))
             if action not in ("send", "receive"):
-                detail = f'the action of {name[:200]} must be send or receive, not "{action[:40]}"'
-                self.sources.warnings.add(INVALID, detail, self.path, operation.tree)
                 continue
             channel = self.references.resolve(operation.get("channel"))
             named = text_of(operation.get("channel").tree.get("$ref")).rpartition("/")[2]
@@ -102,16 +98,10 @@ class _AsyncApiReader:
                 yield self._operation(name, action, address, operation, where, place)
 
     def _members(self, document: SchemaPlace, key: str) -> Iterator[tuple[str, SchemaPlace]]:
-        listed = document.tree.get(key)
-        if wrong_type(listed, Kind.MAP):
-            self.sources.warnings.add(INVALID, f"{key} must be a mapping", self.path, listed)
-        for name, each in members(listed):
+        for name, each in members(document.tree.get(key)):
             place = self.references.resolve(SchemaPlace(each, document.file))
             if place.tree.kind is Kind.MAP:
                 yield name, place
-            else:
-                detail = f"{name[:200]} of {key} must be a mapping"
-                self.sources.warnings.add(INVALID, detail, self.path, each)
 
     def _first_message(self, message: SchemaPlace) -> SchemaPlace:
         message = self.references.resolve(message)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from kernel.extras import missing_extra
 from kernel.ids import slug
 from surfaces.contract_formats.asyncapi import read_asyncapi
+from surfaces.contract_formats.mistakes import warn_of_mistakes
 from surfaces.contract_formats.openapi import read_openapi
 from surfaces.contract_formats.wsdl import read_wsdl
 from surfaces.contracts import Contract, Sources
@@ -28,7 +30,10 @@ def read_contracts(sources: Sources) -> list[Contract]:
     """Return the contracts by path; other documents (shared schemas) are none."""
     paths = sorted(path for path in sources.files if path.startswith("api/"))
     found = list(_documents(paths, sources))
-    if any(path.lower().endswith(".proto") for path in paths):
+    protos = [path for path in paths if path.lower().endswith(".proto")]
+    if protos and (missing := missing_extra("grpc")):
+        sources.warnings.add_at("contract_unsupported", f"a .proto file {missing}", protos[0])
+    elif protos:
         from surfaces.contract_formats.protobuf import read_protos  # its library, too
 
         found += read_protos(sources)
@@ -59,6 +64,7 @@ def _documents(paths: list[str], sources: Sources) -> Iterator[Contract]:
 
 def _document(path: str, sources: Sources) -> Contract | None:
     document = sources.tree(path)
+    warn_of_mistakes(path, sources)
     if "openapi" in document.pairs or "swagger" in document.pairs:
         return read_openapi(path, document, sources)
     return read_asyncapi(path, document, sources) if "asyncapi" in document.pairs else None

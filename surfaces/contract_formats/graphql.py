@@ -12,10 +12,12 @@ from graphql import GraphQLError, parse
 from graphql.language import ast
 
 from surfaces.contract_examples.message_examples import SampleExample
+from surfaces.contract_formats.graphql_mistakes import schema_problems, syntax_problem
 from surfaces.contract_formats.graphql_samples import SchemaTypes, named_type
 from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
 
 PROTOCOL: Final = "GraphQL"
+GRAPHQL: Final = (".graphql", ".graphqls", ".gql")
 PATH: Final = "/graphql"
 MAX_TOKENS: Final = 100_000
 _ROOTS: Final = {"query": "Query", "mutation": "Mutation", "subscription": "Subscription"}
@@ -26,15 +28,19 @@ _SCHEMAS: Final = (ast.SchemaDefinitionNode, ast.SchemaExtensionNode)
 
 def read_graphql(path: str, sources: Sources) -> Contract | None:
     """Return what the file declares; None for a file without root fields."""
+    text = sources.text(path)
     try:
-        document = parse(sources.text(path), max_tokens=MAX_TOKENS)
+        document = parse(text, max_tokens=MAX_TOKENS)
     except GraphQLError as error:
-        line, column = next(iter(error.locations or ()), (0, 0))
-        sources.warnings.add_at(INVALID, error.message[:400], path, line, column)
+        detail, line, column = syntax_problem(text, error)
+        sources.warnings.add_at(INVALID, detail, path, line, column)
         return None
     except RecursionError:
         sources.warnings.add_at(INVALID, "nested too deep", path)
         return None
+    others = (sources.files[each] for each in sources.files if each.lower().endswith(GRAPHQL))
+    for detail, line, column in schema_problems(document, others):
+        sources.warnings.add_at(INVALID, detail, path, line, column)
     operations = tuple(_operations(document, path, sources))
     if not operations:
         return None

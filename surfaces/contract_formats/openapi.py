@@ -13,13 +13,11 @@ from readers.tree import Kind, Tree
 from surfaces.contract_examples.openapi_examples import OpenApiExamples
 from surfaces.contract_examples.text_examples import intended_value
 from surfaces.contracts import (
-    INVALID,
     Contract,
     ContractOperation,
     Parameter,
     Sources,
     bounded_body,
-    wrong_type,
 )
 from surfaces.json_documents import Located
 from surfaces.schemas import References, SchemaPlace, as_text, media_sample
@@ -33,7 +31,7 @@ MAX_PARAMETERS: Final = 50  # of an operation, and media types of a body
 
 
 def read_openapi(path: str, document: Tree, sources: Sources) -> Contract | None:
-    """Return what the document declares; wrong parts are warnings and left out."""
+    """Return what the document declares; wrong parts are left out."""
     version = text_of(document.get("openapi"))
     if not version.startswith("3."):
         shown = f"OpenAPI {version}" if version else f"Swagger {text_of(document.get('swagger'))}"
@@ -58,32 +56,12 @@ class _OpenApiReader:
         self.references = References(sources)
 
     def operations(self, document: SchemaPlace) -> Iterator[ContractOperation]:
-        paths = document.tree.get("paths")
-        if wrong_type(paths, Kind.MAP):
-            self.sources.warnings.add(INVALID, "paths must be a mapping", self.path, paths)
-        for template, listed in members(paths):
-            if template.startswith("x-"):
-                continue
-            if not template.startswith("/"):
-                detail = f'the path "{template[:200]}" does not begin with "/" and is left out'
-                self.sources.warnings.add(INVALID, detail, self.path, listed)
-                continue
+        for template, listed in members(document.tree.get("paths")):
             item = self.references.resolve(SchemaPlace(listed, document.file))
-            if item.tree.kind is not Kind.MAP:
-                detail = f"the path {template[:200]} must be a mapping"
-                self.sources.warnings.add(INVALID, detail, self.path, listed)
-            yield from self._of_path(template, item)
-
-    def _of_path(self, template: str, item: SchemaPlace) -> Iterator[ContractOperation]:
-        for method in METHODS:
-            operation = item.get(method)
-            if method not in item.tree.pairs:
-                continue
-            if operation.tree.kind is not Kind.MAP:
-                detail = f"{method} of {template[:200]} must be a mapping"
-                self.sources.warnings.add(INVALID, detail, self.path, operation.tree)
-            elif self.sources.take_operation(self.path):
-                yield self._operation(template, method, item, operation)
+            for method in METHODS if template.startswith("/") else ():
+                operation = item.get(method)
+                if operation.tree.kind is Kind.MAP and self.sources.take_operation(self.path):
+                    yield self._operation(template, method, item, operation)
 
     def _operation(
         self, template: str, method: str, item: SchemaPlace, operation: SchemaPlace

@@ -12,16 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeGuard
 from urllib.parse import quote, unquote
 
-from readers.json import escape_pointer
+from readers.json import escape_pointer, unescape_pointer
 from readers.tree import Kind, Tree
 from surfaces.contract_formats.swagger_schemas import SchemaTranslation, map_at
-from surfaces.trees import NOTHING, Warnings, is_small, is_true, items, members, text_of, tree_of
+from surfaces.trees import (
+    NOTHING,
+    Warnings,
+    child,
+    is_small,
+    is_true,
+    items,
+    members,
+    text_of,
+    tree_of,
+)
 
 MAX_TYPES: Final = 20  # media types of an operation
 MAX_COPIED: Final = 8 * 2**20  # characters of what is translated anew for references to it
 MAX_REFERENCES: Final = 32  # that lead to one another
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
-_SOURCES: Final = ("query", "path", "header", "formData")
 _ANY: Final = ("*/*",)
 _FORM: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
@@ -41,7 +50,7 @@ def is_swagger(document: Tree) -> bool:
 def openapi_of_swagger(
     path: str, document: Tree, read: Callable[[str], Tree], warnings: Warnings
 ) -> Tree:
-    """Return a document of Swagger 2 as one of OpenAPI 3.0.3; wrong parts are warnings.
+    """Return a document of Swagger 2 as one of OpenAPI 3.0.3; wrong parts are left out.
 
     `read` returns other documents of the suite as they are written.
     """
@@ -86,7 +95,7 @@ class _Translation:
     def _map(self, name: str, translate: Callable[[Tree, str], Tree]) -> Tree:
         """Return a member of the document, with what it holds translated by value and pointer."""
         found = self.root.get(name)
-        if not self._is(found, Kind.MAP, name):
+        if not _is(found, Kind.MAP):
             return found or NOTHING
         made = {
             key: each if key.startswith("x-") else translate(each, f"#/{name}/{_part(key)}")
@@ -110,8 +119,6 @@ class _Translation:
                 urls = {key: each.pairs[key] for key in _URLS if key in each.pairs}
                 made["flows"] = {_FLOWS[flow]: {"scopes": {}, **urls}}
             elif kind != "apiKey":
-                shown = f'flow "{flow[:80]}"' if kind == "oauth2" else f'type "{kind[:80]}"'
-                self._warn(f'the security definition "{name[:80]}" has the unknown {shown}', each)
                 continue
             yield name, tree_of(made, at=each)
 
@@ -139,7 +146,7 @@ class _Translation:
             made["requestBody"] = body
         produces = self._media_types(tree, "produces", self.produces)
         responses = tree.get("responses")
-        if self._is(responses, Kind.MAP, "responses"):
+        if _is(responses, Kind.MAP):
             made["responses"] = map_at({
                 code: each if code.startswith("x-")
                 else self._response(each, produces, f"{place}/responses/{_part(code)}", file)
@@ -150,7 +157,7 @@ class _Translation:
     def _parameters(self, owner: Tree, file: str) -> dict[str, Tree]:
         """Return the listed parameters; those of bodies stay, for references to their schemas."""
         listed = owner.get("parameters")
-        if not self._is(listed, Kind.LIST, "parameters"):
+        if not _is(listed, Kind.LIST):
             return {}
         return {
             "parameters": tree_of([self._parameter(each, file) for each in listed.items], at=listed)
@@ -162,13 +169,11 @@ class _Translation:
                 return tree
             target, below = self._resolve(tree, file)
             return self._copy("parameters", target, below, lambda _: self._parameter(target, below))
-        if not self._is(tree, Kind.MAP, "a parameter"):
+        if not _is(tree, Kind.MAP):
             return tree
         source = text_of(tree.get("in"))
         if source == "body":
             return map_at(self.schemas.with_schema(tree, file), tree)
-        if source not in _SOURCES:
-            self._warn(f'a parameter is in "{source[:80]}", which does not exist', tree)
         in_query = source in ("query", "formData")
         return map_at(self.schemas.value(tree, file, in_query=in_query), tree)
 
@@ -241,7 +246,7 @@ class _Translation:
                 "responses", target, below,
                 lambda at: self._response(target, produces, at, below), *produces,
             )  # fmt: skip
-        if not self._is(tree, Kind.MAP, "a response"):
+        if not _is(tree, Kind.MAP):
             return tree
         made = self.schemas.with_schema(tree, file)
         if "headers" in tree.pairs:
@@ -306,46 +311,36 @@ class _Translation:
         return file == self.path and text_of(tree.get("$ref")).startswith(_IN_PLACE)
 
     def _resolve(self, tree: Tree, file: str) -> tuple[Tree, str]:
-        """Return what a reference leads to, as it is written, and its file; warn of none."""
-        first = tree
+        """Return what a reference leads to, as it is written, and its file."""
         for _ in range(MAX_REFERENCES):
             if not (reference := text_of(tree.get("$ref"))):
                 return tree, file
             file, pointer = self.schemas.place(reference, file)
             tree = self.root if file == self.path else self.read(file)
             for part in pointer.split("/")[1:]:
-                tree = _child(tree, unquote(part).replace("~1", "/").replace("~0", "~"))
+                tree = child(tree, unescape_pointer(unquote(part))) or NOTHING
             if tree.kind is Kind.NULL:
                 break
-        self._warn(f'"{text_of(first.get("$ref"))[:200]}" leads to nothing', first)
         return NOTHING, file
 
     def _media_types(self, owner: Tree, name: str, otherwise: Sequence[str]) -> Sequence[str]:
         """Return `consumes` or `produces` of the document or an operation; an empty list is any."""
         listed = owner.get(name)
-        if not self._is(listed, Kind.LIST, name):
+        if not _is(listed, Kind.LIST):
             return otherwise
         return tuple(filter(None, map(text_of, listed.items[:MAX_TYPES]))) or _ANY
-
-    def _is(self, tree: Tree | None, kind: Kind, name: str) -> TypeGuard[Tree]:
-        """Return whether a value is there and of a kind; warn of one of another kind."""
-        if tree is not None and tree.kind is not kind:
-            self._warn(f"{name} must be a {'list' if kind is Kind.LIST else 'mapping'}", tree)
-        return tree is not None and tree.kind is kind
 
     def _warn(self, detail: str, at: Tree | None) -> None:
         self.warnings.add("contract_invalid", detail, self.path, at)
 
 
+def _is(tree: Tree | None, kind: Kind) -> TypeGuard[Tree]:
+    return tree is not None and tree.kind is kind
+
+
 def _part(name: str) -> str:
     """Return a name as a part of a pointer in a URL."""
     return quote(escape_pointer(name), safe="~")
-
-
-def _child(tree: Tree, key: str) -> Tree:
-    if tree.kind is Kind.LIST:
-        return tree.items[int(key)] if key.isdecimal() and int(key) < len(tree.items) else NOTHING
-    return tree.get(key) or NOTHING
 
 
 def _weight(tree: Tree, limit: int) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from readers.json import unescape_pointer
 from readers.tree import Tree
 from surfaces.trees import NOTHING, member, text_of
 
@@ -79,9 +80,7 @@ def _operation(fragment: str) -> tuple[str, str, str]:
         if verb.lower() in _VERBS and path.startswith("/"):
             return verb.upper(), path, ""
         return "", "", unquote(fragment)
-    parts = [
-        unquote(part).replace("~1", "/").replace("~0", "~") for part in fragment[1:].split("/")
-    ]
+    parts = [unescape_pointer(unquote(part)) for part in fragment[1:].split("/")]
     if parts[0] == "paths" and len(parts) == _ROUTE and parts[2].lower() in _VERBS:
         return parts[2].upper(), parts[1], ""
     return "", "", parts[-1]

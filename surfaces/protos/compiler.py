@@ -16,9 +16,11 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from surfaces.protos.advice import with_advice
 from surfaces.protos.descriptors import ProtoProblem, Protos, read_descriptors
 
 logger: Final = logging.getLogger("partita.surfaces")
@@ -147,8 +149,9 @@ def _problems(said: str, texts: Mapping[str, str]) -> tuple[ProtoProblem, ...]:
     for line in said.splitlines():
         match = _SAID.fullmatch(line)
         if match and match["file"] in texts and not match["text"].startswith("warning: "):
-            at = [int(match[each] or 0) for each in ("line", "column")]
+            line_number, column = (int(match[each] or 0) for each in ("line", "column"))
             detail = match["text"].strip()[:MAX_DETAIL]
-            problem = ProtoProblem(detail=detail, file=match["file"], line=at[0], column=at[1])
-            found[problem] = None
-    return tuple(found)
+            found[
+                ProtoProblem(detail=detail, file=match["file"], line=line_number, column=column)
+            ] = None
+    return tuple(with_advice(each, texts) for each in islice(found, MAX_PROBLEMS))

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from readers import Unreadable
-from surfaces.behaviors import MAX_DELAY_MS
-from surfaces.mock_files.behaviors import read_callbacks, read_delay, read_fault
+from surfaces.behaviors import MAX_DELAY_MS, read_callbacks, read_delay, read_fault
 from surfaces.recordings.calls import text_at
 from surfaces.recordings.mock_files import Document
 from surfaces.recordings.stubs import body_value, mapping_at

@@ -25,6 +25,7 @@ WITHOUT_STORE = {
     "mocks/grpc/methods.py: compile_protos": "a child process",
     "mocks/journal/redis.py: _clear": "Redis only",
     "mocks/journal/redis.py: newest": "Redis only",
+    "mocks/state/redis.py: run_from_thread": "Redis only",
     "apps/mocks/lifespan.py: open": "the proxy's client only",
     "mocks/proxies/lazy.py: open": "imports the proxy's client",
     "mocks/standalone/inspection_routes.py: verify": "entries in memory only",

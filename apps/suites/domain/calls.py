@@ -14,6 +14,7 @@ from apps.suites.domain.problems import Position, ProblemDocument, TopologyProbl
 from apps.suites.domain.values import ArtifactExport, NodeReference
 from kernel.registry import Registry
 from kernel.scripts import interpreter_name
+from readers.diagnostics import likely_name
 
 SCRIPT_FOLDERS: Final = ("services", "tasks", "tests")  # as workers know them
 _ALIASES: Final = {"id": "name", "name_or_id": "name"}
@@ -241,10 +242,9 @@ def _arguments(
     for name, value in [*((kind.positional, arg) for arg in args), *kwargs.items()]:
         keyword = kind.keyword(name, variant)
         if keyword is None:
-            known = ", ".join(kind.keyword_names(variant))
-            raise TopologyProblem(
-                "unknown_keyword", f'{call}: unknown keyword "{name}"; known: {known}'
-            )
+            names = kind.keyword_names(variant)
+            known = f"; known: {', '.join(names)}{likely_name(name, names)}"
+            raise TopologyProblem("unknown_keyword", f'{call}: unknown keyword "{name}"{known}')
         if keyword.name in given:
             values.invalid(f"{call}: {keyword.name}", "set twice")
         given[keyword.name] = keyword, value

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from apps.suites.domain.problems import Position, TopologyProblem
 from apps.suites.domain.topology import ResolvedNode
 from kernel.errors import known_names
+from readers.diagnostics import likely_name
 from surfaces import Surface
 from surfaces.model import Operation, adapter_of
 
@@ -32,7 +33,9 @@ def served_surfaces(
         if name not in by_id:
             message = f'"{node["id"]}" serves "{name}", which is no surface of the suite'
             raise TopologyProblem(
-                "mock_surface_missing", f"{message}{known_names(by_id)}", **(at or {})
+                "mock_surface_missing",
+                f"{message}{known_names(by_id)}{likely_name(name, by_id)}",
+                **(at or {}),
             )
     return {
         name: adapter_of(by_id[name].protocol) if by_id[name].operations else "" for name in named
@@ -60,14 +63,46 @@ def _is_of(operation: Operation, definition: str) -> bool:
     return any(file == definition or file.startswith(f"{definition}/") for file in files)
 
 
+def _unknown_operation(
+    node: ResolvedNode,
+    nodes: Mapping[str, ResolvedNode],
+    known: Sequence[Surface],
+    at: Position | None,
+) -> TopologyProblem | None:
+    """Return that a step expects calls of an operation that none of its mocks has.
+
+    Mocks of imported suites have operations that are not known here.
+    """
+    for each in node.get("expectCalls", ()):
+        operation, mocks = each.get("operation"), each["mocks"]
+        own = [nodes[name] for name in mocks if name in nodes and "/" not in name]
+        if not operation or len(own) < len(mocks) or {each["kind"] for each in own} != {"mock"}:
+            continue
+        served = {name for mock in own for name in served_surfaces(mock, known)}
+        ids = [
+            found.operation_id
+            for surface in known if surface.surface_id in served
+            for found in surface.operations
+        ]  # fmt: skip
+        if operation not in ids:
+            message = f'"{node["id"]}" expects calls of "{operation}", no operation of its mocks'
+            advice = f"{known_names(ids)}{likely_name(operation, ids)}"
+            return TopologyProblem("expect_calls_invalid", message + advice, **(at or {}))
+    return None
+
+
 def surface_problem(
     topology: Iterable[ResolvedNode], known: Sequence[Surface], calls: Mapping[str, Position]
 ) -> TopologyProblem | None:
     """Return what is wrong with the mocks that the suite itself declares; `calls` by node id."""
-    for node in topology:
+    nodes = {node["id"]: node for node in topology}
+    for node in nodes.values():
         if node["kind"] == "mock" and "/" not in node["id"]:
             try:
                 served_surfaces(node, known, calls.get(node["id"]))
             except TopologyProblem as problem:
                 return problem
-    return None
+    problems = (
+        _unknown_operation(node, nodes, known, calls.get(node["id"])) for node in nodes.values()
+    )
+    return next(filter(None, problems), None)

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn, TypedDict
 
 from apps.suites.domain.problems import TopologyProblem
 from kernel.durations import format_duration, parse_bytes, parse_cpu, parse_duration_ms
+from readers.diagnostics import likely_name
 
 NODE_ID: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 MAX_RETRIES: Final = 10
@@ -243,7 +244,8 @@ def only_keys(value: object, where: str, known: tuple[str, ...]) -> dict[str, ob
         if key not in known:
             raise TopologyProblem(
                 "unknown_keyword",
-                f'{where}: unknown key "{key}"; known: {", ".join(sorted(known))}',
+                f'{where}: unknown key "{key}"; known: {", ".join(sorted(known))}'
+                f"{likely_name(str(key), known)}",
             )
     return value
 

@@ -22,9 +22,10 @@ REST = "/mocks/rest/orders/orders"
 PROBLEM = "application/problem+json"
 
 
-@pytest.fixture(params=["by ASGI", "early"])
+@pytest.fixture(params=["by ASGI", "early", "by HTTP/2"])
 async def mocks(request: pytest.FixtureRequest) -> AsyncIterator[Planes]:
-    async with planes(asks_early=request.param == "early") as made:
+    way = request.param
+    async with planes(asks_early=way == "early", by_http2=way == "by HTTP/2") as made:
         yield made
 
 

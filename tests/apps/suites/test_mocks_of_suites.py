@@ -49,7 +49,7 @@ def test_a_surface_that_the_suite_lacks_is_refused_before_a_run(workspace):
         "mock_surface_missing", "suite.star", 2,
     )  # fmt: skip
     assert error["message"].endswith(
-        '"m" serves "pps", which is no surface of the suite; known: bank, psp'
+        '"m" serves "pps", which is no surface of the suite; known: bank, psp; did you mean psp?'
     )
     assert workspace.definition({"suite.star": text})["launchable"] is False
     with pytest.raises(selectors.TopologyInvalid) as refused:
@@ -99,3 +99,19 @@ def test_an_imported_suite_with_a_missing_surface_cannot_be_launched(workspace):
 
     with pytest.raises(selectors.TopologyInvalid, match=r'"p/m" serves "gone".*known: bank, psp'):
         selectors.resolve("s")
+
+
+def test_an_operation_that_no_mock_has_is_refused_before_a_run(workspace):
+    text = (
+        'm = mock.serve("psp")\n'
+        'test.run("t", image="a:1", command=["true"], expect_calls=[{"mock": m, '
+        '"operation": "refnd", "count": 0}])\n'
+    )
+    error = workspace.error({"suite.star": text, **MOCKS})
+
+    assert (error["code"], error["line"]) == ("expect_calls_invalid", 2)
+    assert error["message"].endswith(
+        '"t" expects calls of "refnd", no operation of its mocks; known: pay, refund; '
+        "did you mean refund?"
+    )
+    assert workspace.definition({"suite.star": text.replace("refnd", "refund")})["launchable"]

@@ -243,7 +243,7 @@ BROKEN = [
     ("api/x.yaml", "openapi: 3.0.0\npaths: {\n", (3, 1)),
     ("api/x.yaml", "openapi: 3.0.0\nopenapi: 3.0.0\n", (2, 1)),
     ("api/x.json", '{"openapi": "3.0.0",\n  "paths": }', (2, 12)),
-    ("api/x.yaml", "asyncapi: 3.0.0\noperations:\n  a: {action: shout}\n", (3, 6)),
+    ("api/x.yaml", "asyncapi: 3.0.0\noperations:\n  a: {action: shout}\n", (3, 15)),
     ("api/x.yaml", "asyncapi: 2.0.0\nchannels: 3\n", (2, 11)),
     ("api/x.proto", 'service A {\n  rpc B(C) gives (D);\n}', (2, 12)),
     ("api/x.proto", "service A {\n  rpc B(C) returns (C);\n}", (2, 9)),
@@ -254,7 +254,7 @@ BROKEN = [
     ("api/x.proto", "/* without end", (1, 15)),
     ("api/x.graphql", "type Query {\n  a: \n}", (3, 1)),
     ("api/x.wsdl", "<a>\n<b></a>", (2, 6)),
-    ("api/x.wsdl", "<a/>", (1, None)),
+    ("api/x.wsdl", "<a/>", (1, 1)),
 ]  # fmt: skip
 
 
@@ -313,6 +313,14 @@ def test_real_protos_of_google_and_of_this_project_are_read():
     assert ours.surfaces
 
 
+# Of the documents themselves: a default that is a text, a scheme that no component declares …
+REAL_MISTAKES = (
+    '-values" must be a media type', '"api_key" is not declared', 'has "", but type is number',
+    "repositoryDeployKeySetting",
+    '(with default) *required?', '", but type is integer', '.0", but type is number',
+)  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "version", "folder", "suffixes", "least"),
@@ -333,6 +341,7 @@ def test_real_contracts_of_packages_are_read(package, version, folder, suffixes,
         else [hydrated(files)]
     )
 
-    assert [each.details for each in found if not _is_clean(each)] == []
+    said = [detail for each in found if not _is_clean(each) for detail in each.details]
+    assert [detail for detail in said if not any(each in detail for each in REAL_MISTAKES)] == []
     count = sum(len(surface["operations"]) for each in found for surface in each.surfaces.values())
     assert count >= least

@@ -171,7 +171,7 @@ def test_what_a_response_loses_is_said(response, said):
 
     assert f"stubs.json: mappings[0] (odd): {said}" in found.left_out
     assert "stubs.json: mappings[0] (odd): mine is left out" in found.left_out
-    assert found.warnings == ()
+    assert {each.code for each in found.warnings} <= {"recording_invalid"}
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,7 @@ def test_examples_that_stay_texts_where_a_value_is_wanted():
     document = {
         "openapi": "3.0.3",
         "paths": {"/a/{b}": {
+            "parameters": [{"name": "b", "in": "path"}],
             "get": {"responses": {
                 "200": {"content": {
                     "application/json": {"schema": schema, "examples": texts},
@@ -245,12 +246,12 @@ def test_examples_that_stay_texts_where_a_value_is_wanted():
     assert {each[:3] for each in found} == {(code, "warning", "api/shop.json")}
     operation = "/paths/~1a~1{b}"
     assert [message.partition("is answered")[0].split()[-1] for *_, message in found] == [
-        "/components/responses/Bad/content/application~1json/example",
         f"{operation}/get/responses/200/content/application~1json/examples/bad/value",
         f"{operation}/put/requestBody/content/application~1vnd.a+json/example",
+        "/components/responses/Bad/content/application~1json/example",
     ]
-    assert "Expecting ',' delimiter (line 1, column 9 of the text)" in found[1][3]
-    assert found[0][3].endswith("it is neither an object nor an array")
+    assert "Expecting ',' delimiter (line 1, column 9 of the text)" in found[0][3]
+    assert found[2][3].endswith("it is neither an object nor an array")
 
 
 def test_an_example_of_a_contract_that_answers_nothing_is_not_looked_at():
@@ -278,6 +279,7 @@ def test_what_of_a_contract_calls_are_not_checked_against():
             "contract_not_checked",
             "the pattern ^(?!x) is not one of linear time (no look-around)",
         ),
+        ("contract_invalid", ""),  # what leads to nothing
     ]
 
 

@@ -79,7 +79,8 @@ def test_an_import_that_fits_two_files_is_not_guessed():
     texts = {"x/a.proto": proto("a", "v/b.proto"), "y/v/b.proto": proto("b"),
              "z/v/b.proto": proto("c")}  # fmt: skip
     (problem,) = compiled(texts).problems
-    assert str(problem) == 'x/a.proto:3:1: Import "v/b.proto" was not found or had errors.'
+    said = 'x/a.proto:3:1: Import "v/b.proto" was not found or had errors; did you mean '
+    assert str(problem) == f"{said}z/v/b.proto?"
 
 
 def test_copies_of_files_of_google_are_no_second_definition():

@@ -7,7 +7,8 @@ import pytest
 from tests.support.surfaces import hydrated
 
 CARS = """{"openapi": "3.0.3", "info": {"title": "Car Shop"},
-  "paths": {"/cars/{id}": {"get": {}}, "/wheels": {"get": {}}}}"""
+  "paths": {"/cars/{id}": {
+    "parameters": [{"name": "id", "in": "path"}], "get": {}}, "/wheels": {"get": {}}}}"""
 EXAMPLES = "examples: {ok: {response: {body: ok}}}"
 
 

@@ -278,32 +278,37 @@ shape: {type: object, properties: {deep: {type: boolean, example: true}}}
 @pytest.mark.parametrize(
     ("operation", "more", "warning"),
     [
-        ("parameters: {a: 1}", "", "4:24 parameters must be a list"),
-        ("parameters: [7]", "", "4:25 a parameter must be a mapping"),
+        ("parameters: {a: 1}", "", "4:24 /paths/~1a/post/parameters: it must be a list"),
+        ("parameters: [7]", "", "4:25 /paths/~1a/post/parameters/0: it must be a mapping"),
         ("parameters: [{name: a, in: cookie}]", "",
-         '4:25 a parameter is in "cookie", which does not exist'),
-        ("parameters: [{$ref: '#/parameters/b'}]", "", '4:25 "#/parameters/b" leads to nothing'),
+         '4:39 /paths/~1a/post/parameters/0/in: "cookie" is not known here; '
+         "known: query, header, path, formData, body"),
+        ("parameters: [{$ref: '#/parameters/b'}]", "",
+         '4:32 /paths/~1a/post/parameters/0: "#/parameters/b" leads to nothing'),
         ("parameters: [{name: a, in: query, type: array, collectionFormat: tsv}]", "",
          '4:77 the collectionFormat "tsv" has no equal in OpenAPI 3'),
         ("parameters: [{name: a, in: body}, {name: b, in: formData, type: string}]", "",
          "4:11 a request has a parameter in body or some in formData, not both"),
-        ("responses: [7]", "", "4:23 responses must be a mapping"),
-        ("responses: {200: 7}", "", "4:29 a response must be a mapping"),
-        ("produces: json", "", "4:22 produces must be a list"),
+        ("responses: [7]", "", "4:23 /paths/~1a/post/responses: it must be a mapping"),
+        ("responses: {200: 7}", "", "4:29 /paths/~1a/post/responses/200: it must be a mapping"),
+        ("produces: json", "", "4:22 /paths/~1a/post/produces: it must be a list"),
         ("summary: a", "securityDefinitions: {k: {type: bearer}}",
-         '5:26 the security definition "k" has the unknown type "bearer"'),
+         '5:33 /securityDefinitions/k/type: "bearer" is not known here; '
+         "known: basic, apiKey, oauth2"),
         ("summary: a", "securityDefinitions: {k: {type: oauth2, flow: magic}}",
-         '5:26 the security definition "k" has the unknown flow "magic"'),
-        ("summary: a", "parameters: 7", "5:13 parameters must be a mapping"),
+         '5:47 /securityDefinitions/k/flow: "magic" is not known here; '
+         "known: implicit, password, application, accessCode"),
+        ("summary: a", "parameters: 7", "5:13 /parameters: it must be a mapping"),
     ],
 )  # fmt: skip
 def test_what_is_broken_is_named_with_its_place(operation, more, warning):
     files = {"api/pets.yaml": _paths(operation, more)}
 
-    _, found = _read(files["api/pets.yaml"])
+    found = hydrated(files)
 
-    assert warning in found
-    assert hydrated(files).ids("pets") == ["post-a"]
+    said = zip(found.warnings, found.details, strict=True)
+    assert warning in [f"{line}:{column} {detail}" for (*_, line, column), detail in said]
+    assert found.ids("pets") == ["post-a"]
 
 
 def test_other_versions_of_swagger_are_named():

@@ -156,5 +156,5 @@ def _print_rest(found: Imported, console: Console) -> None:
     for reason, count in found.left_out.items():
         console.print(f"left out, {count} times: {escape(reason)}")
     for warning in found.warnings[:20]:
-        place = f"{warning.file}:{warning.line}: " if warning.line else ""
+        place = f"{warning.place()}: " if warning.line else ""
         console.print(f"[yellow]![/] {escape(f'{place}{warning.detail}')}")

@@ -1,6 +1,6 @@
 """uvicorn's HTTP/1.1 protocol, whose refusals of what it cannot parse are problem documents.
 
-`uvicorn --http apps.http.protocol:ProblemProtocol …`; no request reaches the application then.
+`uvicorn --http kernel.http_protocol:ProblemProtocol …`; no request reaches the application then.
 It also takes answers that an application has prepared as a whole, or gives before there is a
 request of ASGI (`kernel.prepared_answers`): that costs a third of one that ASGI brings.
 """
@@ -13,21 +13,28 @@ import sys
 from asyncio import Transport
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from httptools import HttpParserInvalidMethodError
+from uvicorn.importer import import_from_string
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from kernel import ids
 from kernel.errors import PlatformError
-from kernel.prepared_answers import EXTENSION, Prepared, early_answers_of
+from kernel.prepared_answers import EXTENSION, AnswerEarly, Prepared, early_answers_of
 from kernel.problems import problem_document
+
+if TYPE_CHECKING:
+    from kernel.http2 import Http2Connection
 
 KEEP_ALIVE_S: Final = 75  # clients and proxies close idle connections first, at 60 s or less
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 _REQUEST_LINE: Final = re.compile(
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} (\S{1,8192}) HTTP/1\.[01]\r?\n"
 )
+
+
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n"
 
 
 class MethodUnknown(PlatformError):
@@ -45,6 +52,7 @@ class ProblemProtocol(HttpToolsProtocol):
     request meets the end of its connection now and then, and a proxy answers 502.
     """
 
+    alpn_protocols: ClassVar = ["h2", "http/1.1"]  # of uvicorn's own TLS
     _latest = b""
     _is_kept = False  # a request, until its body is here or all that came is parsed
     _idle_since: float | None = None  # on the loop's clock
@@ -56,7 +64,18 @@ class ProblemProtocol(HttpToolsProtocol):
         is_usual = is_logged or self.limit_concurrency is not None  # uvicorn does both by ASGI
         self._answer_early = None if is_usual else early_answers_of(self.app)
 
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self.scheme == "https":
+            secured = transport.get_extra_info("ssl_object")
+            if secured is not None and secured.selected_alpn_protocol() == "h2":
+                _take_over(self, self._answer_early)
+
     def data_received(self, data: bytes) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if data.startswith(_PREFACE) and cycle is None:
+            _take_over(self, self._answer_early).data_received(data)
+            return
         self._latest = data
         super().data_received(data)
         if self._is_kept and not self.transport.is_closing():
@@ -160,6 +179,10 @@ class ProblemProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
 
+    def _unsupported_upgrade_warning(self) -> None:
+        if self._get_upgrade() != b"h2c":  # which a client asks for in passing (curl --http2)
+            super()._unsupported_upgrade_warning()
+
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed; called while the parser's error is handled."""
         line = _REQUEST_LINE.match(self._latest)
@@ -179,6 +202,12 @@ class ProblemProtocol(HttpToolsProtocol):
             }
         }
         super()._start_asgi_task(cycle, app)
+
+
+def _take_over(first: ProblemProtocol, answer_early: AnswerEarly | None) -> Http2Connection:
+    """Go on in HTTP/2, which is imported with the first connection that speaks it."""
+    made: type[Http2Connection] = import_from_string("kernel.http2:Http2Connection")
+    return made(first, answer_early)
 
 
 def _is_body_here(cycle: RequestResponseCycle) -> bool:
