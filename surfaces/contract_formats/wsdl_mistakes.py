@@ -131,7 +131,9 @@ class _Document:
                 advice = f"; did you mean {prefix}:{near}?" if near else ""
                 yield f'"{written[:80]}" is no type of XML Schema{advice}', element
             return
-        kinds: tuple[str, ...] = ("element",) if attribute == "element" else ("complexType", "simpleType")
+        kinds: tuple[str, ...] = (
+            ("element",) if attribute == "element" else ("complexType", "simpleType")
+        )
         if attribute == "ref":
             kinds = ("element", "group", "attribute", "attributeGroup")
         known = [
