@@ -45,7 +45,7 @@ Problem = tuple[str, int, int]  # detail, line, column
 
 def syntax_problem(text: str, error: GraphQLError) -> Problem:
     """Return a syntax error with its place, and with the keyword that was most likely meant."""
-    detail = _quoted(error.message)
+    detail = _with_double_quotes(error.message)
     line, column = next(((each.line, each.column) for each in error.locations or ()), (0, 0))
     offset = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + column - 1
     if "Unexpected description" in detail and (found := _DESCRIBED.match(text, max(offset, 0))):
@@ -61,7 +61,7 @@ def syntax_problem(text: str, error: GraphQLError) -> Problem:
     return detail, line, column
 
 
-def _quoted(message: str) -> str:
+def _with_double_quotes(message: str) -> str:
     return re.sub(r"'([^'\n]*)'", r'"\1"', message[:400])
 
 
@@ -93,7 +93,7 @@ def _sdl_errors(document: ast.DocumentNode, declared: set[str]) -> Iterator[Prob
 
 def _detail(error: GraphQLError, declared: set[str]) -> str:
     """Return what is said of an error, "" for what other files or servers may declare."""
-    detail = _quoted(error.message.partition("\n")[0])
+    detail = _with_double_quotes(error.message.partition("\n")[0])
     found = _UNKNOWN.match(detail)
     if found is None:
         return detail

@@ -17,7 +17,7 @@ from readers.tree import Kind, Tree
 from surfaces.contracts import INVALID, Sources
 from surfaces.keywords import Grammar, KeywordProblem, document_problems
 from surfaces.keywords.contract_grammars import OPENAPI, SWAGGER, grammar_of
-from surfaces.keywords.references import Target, Targets, target_of
+from surfaces.keywords.references import ReferenceTarget, Targets, target_of
 from surfaces.keywords.walk import LIKE, MAX_PROBLEMS, Place, pointer_text
 from surfaces.trees import NOTHING, items, members, text_of
 
@@ -53,7 +53,7 @@ def warn_of_mistakes(path: str, sources: Sources) -> None:
             sources.warnings.add(INVALID, each.detail[:600], each.file, each.at)
 
 
-def _target(reference: str, file: str, *, sources: Sources) -> Target | None:
+def _target(reference: str, file: str, *, sources: Sources) -> ReferenceTarget | None:
     return target_of(reference, file, sources.files, sources.written_tree)
 
 

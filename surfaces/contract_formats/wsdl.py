@@ -21,7 +21,7 @@ _ENVELOPE: Final = "http://schemas.xmlsoap.org/soap/envelope/"
 
 def read_wsdl(path: str, sources: Sources) -> Contract | None:
     """Return what the file declares; None for a file without operations."""
-    builder = _Builder()
+    builder = _PlacedTree()
     try:
         root = builder.parse(sources.text(path))
     except ParseError as error:
@@ -51,7 +51,7 @@ def read_wsdl(path: str, sources: Sources) -> Contract | None:
     )
 
 
-class _Builder(TreeBuilder):
+class _PlacedTree(TreeBuilder):
     """Makes the tree of a document, and notes the place of each element and the prefixes."""
 
     def __init__(self) -> None:

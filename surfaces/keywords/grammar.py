@@ -33,7 +33,7 @@ FOREIGN: Final = "foreign "  # a kind with a schema of another language
 
 
 @dataclass(frozen=True, slots=True)
-class ValueType:
+class MemberType:
     """What a member may be: `name` is of a scalar, of a kind of object, "" for lists and maps.
 
     `inner` is of the items or values, `keys` how the keys of a mapping are checked.
@@ -43,7 +43,7 @@ class ValueType:
     words: str
     name: str = ""
     choices: tuple[str, ...] = ()
-    inner: tuple[ValueType, ...] = ()
+    inner: tuple[MemberType, ...] = ()
     keys: str = ""
 
 
@@ -53,7 +53,7 @@ class ObjectKind:
 
     name: str
     shown: str
-    members: Mapping[str, tuple[ValueType, ...]]
+    members: Mapping[str, tuple[MemberType, ...]]
     required: tuple[str, ...]
 
     @property
@@ -95,18 +95,18 @@ def read_grammar(text: str, *, free: tuple[str, ...] = ("x-",)) -> Grammar:
     return Grammar(kinds, free)
 
 
-def _types(text: str, kinds: Mapping[str, str]) -> tuple[ValueType, ...]:
+def _types(text: str, kinds: Mapping[str, str]) -> tuple[MemberType, ...]:
     return tuple(_type(each, kinds) for each in re.findall(r"(?:\{.*?\}+|\[.*?\]|[^/])+", text))
 
 
-def _type(text: str, kinds: Mapping[str, str]) -> ValueType:
+def _type(text: str, kinds: Mapping[str, str]) -> MemberType:
     if text.startswith("["):
-        return ValueType(Kind.LIST, "a list", inner=_types(text[1:-1], kinds))
+        return MemberType(Kind.LIST, "a list", inner=_types(text[1:-1], kinds))
     if text.startswith("{"):
         inner, _, keys = text[1:-1].partition(":")
-        return ValueType(Kind.MAP, "a mapping", inner=_types(inner, kinds), keys=keys)
+        return MemberType(Kind.MAP, "a mapping", inner=_types(inner, kinds), keys=keys)
     if "|" in text:
-        return ValueType(Kind.STRING, "a text", choices=tuple(text.split("|")))
+        return MemberType(Kind.STRING, "a text", choices=tuple(text.split("|")))
     if text in kinds:
-        return ValueType(Kind.MAP, "a mapping", name=text)
-    return ValueType(*SCALARS[text], name=text)
+        return MemberType(Kind.MAP, "a mapping", name=text)
+    return MemberType(*SCALARS[text], name=text)

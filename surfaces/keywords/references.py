@@ -19,7 +19,7 @@ _SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReferenceTarget:
     """The value that a reference leads to, with its file and pointer, or why it leads nowhere."""
 
     tree: Tree = NOTHING
@@ -28,12 +28,12 @@ class Target:
     reason: str = ""
 
 
-Targets = Callable[[str, str], Target | None]  # of a reference that stands in a file
+Targets = Callable[[str, str], ReferenceTarget | None]  # of a reference that stands in a file
 
 
 def target_of(
     reference: str, file: str, files: Collection[str], read: Callable[[str], Tree]
-) -> Target | None:
+) -> ReferenceTarget | None:
     """Return what a reference in a file leads to, None where that cannot be told.
 
     `read` returns documents of `files`.
@@ -41,13 +41,13 @@ def target_of(
     shown = reference[:_SHOWN]
     named, _, pointer = reference.partition("#")
     if "://" in named:
-        return Target(reason=f'"{shown}" is not read: only files of the suite are')
+        return ReferenceTarget(reason=f'"{shown}" is not read: only files of the suite are')
     if named:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(file), unquote(named)))
         if file not in files:
             near = nearest_name(file, islice(files, _MAX_COMPARED), least=0.8)
             advice = f"; did you mean {posixpath.basename(near)}?" if near else ""
-            return Target(reason=f'"{shown}" leads to no file of the suite{advice}')
+            return ReferenceTarget(reason=f'"{shown}" leads to no file of the suite{advice}')
     tree = read(file)
     if tree is NOTHING or (pointer and not pointer.startswith("/")):  # unreadable, or an anchor
         return None
@@ -57,6 +57,6 @@ def target_of(
         if below is None:
             near = nearest_name(part, islice(tree.pairs, _MAX_COMPARED), least=0.7)
             advice = f"; did you mean {near}?" if near else ""
-            return Target(reason=f'"{shown}" leads to nothing{advice}')
+            return ReferenceTarget(reason=f'"{shown}" leads to nothing{advice}')
         tree = below
-    return Target(tree, file, parts)
+    return ReferenceTarget(tree, file, parts)

@@ -11,7 +11,7 @@ import re2
 from readers.diagnostics import nearest_advice, nearest_name
 from readers.tree import Kind, Tree
 from surfaces.contract_examples.pattern_samples import matcher
-from surfaces.keywords.grammar import ValueType
+from surfaces.keywords.grammar import MemberType
 from surfaces.trees import NOTHING
 
 SHOWN: Final = 80  # characters of what is wrong
@@ -55,7 +55,7 @@ def key_problem(key: str, keys: str) -> str:
     return f'"{key[:SHOWN]}" must be {KEYS[keys][1]}'
 
 
-def scalar_problem(tree: Tree, wanted: ValueType) -> str:
+def scalar_problem(tree: Tree, wanted: MemberType) -> str:
     """Return why a text or number is not what is wanted, "" if it is."""
     text, problem = tree.text, ""
     if wanted.choices and text not in wanted.choices:
@@ -118,7 +118,7 @@ def _value_problems(schema: Tree) -> Iterator[tuple[str, Tree]]:
         allowed = (_OF_TYPE[named], Kind.NULL)
         wrong = next((each for each in values if each.kind not in allowed), None)
         if wrong is not None:
-            yield f"{key} has {_shown(wrong)}, but type is {named}", wrong
+            yield f"{key} has {_value_text(wrong)}, but type is {named}", wrong
     texts = [each.text for each in listed]
     if default.kind is Kind.STRING and texts and default.text not in texts:
         near = nearest_name(default.text, texts[:_MAX_COMPARED])
@@ -126,7 +126,7 @@ def _value_problems(schema: Tree) -> Iterator[tuple[str, Tree]]:
         yield f'default "{default.text[:SHOWN]}" is none of the enum{advice}', default
 
 
-def _shown(tree: Tree) -> str:
+def _value_text(tree: Tree) -> str:
     if tree.kind in (Kind.MAP, Kind.LIST):
         return f"a {tree.kind}"
     return f'"{tree.text[:SHOWN]}"' if tree.kind is Kind.STRING else tree.text[:SHOWN]

@@ -10,7 +10,7 @@ from typing import Final
 from readers.diagnostics import nearest_name
 from readers.json import escape_pointer
 from readers.tree import Kind, Tree
-from surfaces.keywords.grammar import Grammar, ObjectKind, ValueType
+from surfaces.keywords.grammar import Grammar, MemberType, ObjectKind
 from surfaces.keywords.references import Targets
 from surfaces.keywords.values import KEYS, SHOWN, key_problem, scalar_problem, schema_problems
 
@@ -45,10 +45,10 @@ def document_problems(
     grammar: Grammar, document: Tree, targets: Targets, file: str = "", kind: str = "document"
 ) -> Iterator[KeywordProblem]:
     """Yield what is wrong in a document and in what it refers to, at most `MAX_PROBLEMS`."""
-    return islice(_Walk(grammar, targets).problems(document, file, kind), MAX_PROBLEMS)
+    return islice(_KeywordWalk(grammar, targets).problems(document, file, kind), MAX_PROBLEMS)
 
 
-class _Walk:
+class _KeywordWalk:
     def __init__(self, grammar: Grammar, targets: Targets) -> None:
         self.grammar = grammar
         self.targets = targets
@@ -105,7 +105,7 @@ class _Walk:
                 yield self._problem(owner.place, detail, at)
 
     def _value(
-        self, tree: Tree, types: tuple[ValueType, ...], above: ObjectKind, place: Place
+        self, tree: Tree, types: tuple[MemberType, ...], above: ObjectKind, place: Place
     ) -> Iterator[KeywordProblem]:
         found = next((each for each in types if each.node is tree.kind), None)
         if found is None:
@@ -122,7 +122,7 @@ class _Walk:
             yield self._problem(place, wrong, tree)
 
     def _members(
-        self, tree: Tree, found: ValueType, above: ObjectKind, place: Place
+        self, tree: Tree, found: MemberType, above: ObjectKind, place: Place
     ) -> Iterator[KeywordProblem]:
         """Yield the problems of a mapping whose keys are names."""
         for key, item in tree.pairs.items():
@@ -169,7 +169,7 @@ class _Walk:
             return f"it belongs beside the {kind.shown.partition(' ')[2]}, not in it"
         return ""
 
-    def _is_below(self, key: str, value: Tree, each: ValueType, *, is_there: bool) -> bool:
+    def _is_below(self, key: str, value: Tree, each: MemberType, *, is_there: bool) -> bool:
         """Return whether a key is one of a member, or its value one of those that a member maps."""
         if each.keys:
             return KEYS[each.keys][0].fullmatch(key) is not None

@@ -56,7 +56,7 @@ def with_advice(problem: ProtoProblem, texts: Mapping[str, str]) -> ProtoProblem
     Where protoc says no place, such as for types in maps, it is that of the word in the file.
     """
     quoted, text = _QUOTED.match(problem.detail), texts.get(problem.file, "")
-    known = list(_known(problem.detail, texts))
+    known = list(_candidates(problem.detail, texts))
     if not quoted:
         words = _words_at(text, problem.line, problem.column)
         near = next((each for word in words if (each := _keyword(word, known))), "")
@@ -82,7 +82,7 @@ def _keyword(word: str, known: list[str]) -> str:
     return "" if word in known or word in _SCALARS else nearest_name(word, known, least=_LIKE)
 
 
-def _known(detail: str, texts: Mapping[str, str]) -> Iterator[str]:
+def _candidates(detail: str, texts: Mapping[str, str]) -> Iterator[str]:
     if " is not defined" in detail or "seems to be defined" in detail:
         yield from (*_SCALARS, *_WELL_KNOWN)
         declared = (found for text in texts.values() for found in _DECLARED.findall(text))
