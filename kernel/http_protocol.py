@@ -48,11 +48,11 @@ class NotUnderstood(PlatformError):
     code = "invalid_parameter"
 
 
-class HeadTooLarge(PlatformError):
+class RequestHeadTooLarge(PlatformError):
     code = "payload_too_large"
 
 
-class HeadTooSlow(PlatformError):
+class RequestHeadTooSlow(PlatformError):
     code = "request_timeout"
 
 
@@ -196,7 +196,9 @@ class ProblemProtocol(HttpToolsProtocol):
             return
         self._head_bytes += size
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(HeadTooLarge(f"the head of a request has {MAX_HEAD_BYTES} bytes at most"))
+            self._refuse(
+                RequestHeadTooLarge(f"the head of a request has {MAX_HEAD_BYTES} bytes at most")
+            )
 
     def _refuse(self, error: PlatformError) -> None:
         if not self.transport.is_closing():
@@ -219,7 +221,7 @@ class ProblemProtocol(HttpToolsProtocol):
         if left > 0:
             self._look_later(left)
         elif self._head_since is not None:
-            self._refuse(HeadTooSlow(f"the head of a request has {HEAD_S:g} s to arrive"))
+            self._refuse(RequestHeadTooSlow(f"the head of a request has {HEAD_S:g} s to arrive"))
         else:
             self.transport.close()
 

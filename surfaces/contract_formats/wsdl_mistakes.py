@@ -56,10 +56,10 @@ Problem = tuple[str, Element | str]  # or a text, where it stands first
 
 def wsdl_problems(root: Element, prefixes: Mapping[str, str]) -> Iterator[Problem]:
     """Yield what is wrong in a WSDL document and the element; `prefixes` are of namespaces."""
-    return islice(_Document(root, prefixes).problems(), MAX_PROBLEMS)
+    return islice(_Wsdl(root, prefixes).problems(), MAX_PROBLEMS)
 
 
-class _Document:
+class _Wsdl:
     def __init__(self, root: Element, prefixes: Mapping[str, str]) -> None:
         self.root = root
         self.prefixes = prefixes
