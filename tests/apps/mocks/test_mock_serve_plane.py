@@ -30,7 +30,9 @@ paths:
       summary: "All <b>pets</b>"
       responses: {"200": {description: ok}}
     delete: {operationId: dropPets, responses: {"204": {description: ok}}}
-  "/pets/{id}/<i>": {get: {operationId: getPet, responses: {"200": {description: ok}}}}
+  "/pets/{id}/<i>":
+    parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+    get: {operationId: getPet, responses: {"200": {description: ok}}}
 """
 PAGE = """\
 examples:
