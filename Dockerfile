@@ -37,6 +37,7 @@ COPY surfaces surfaces
 COPY cue cue
 COPY kernel kernel
 COPY mocks mocks
+COPY partita_mock partita_mock
 COPY worker worker
 COPY sync_stack sync_stack
 COPY apps apps

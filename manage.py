@@ -57,6 +57,7 @@ def suites_folder() -> Path:
 def serve_mocks(arguments: list[str]) -> int:
     """`mock serve`: it serves before Django would be imported."""
     began = time.monotonic()
+    gc.disable()  # until it serves
     from mocks.standalone.command import Command
 
     return Command("partita mock serve", suites_folder, began=began).run(arguments)

@@ -31,6 +31,8 @@ NAMES = (
     "kept",
     "again",
     "mocks",
+    "mock_state",
+    "mock_start",
     "sync_accept",
     "sync_visible",
     "sync_large",

@@ -1,7 +1,8 @@
 """Partita's data plane in the mock benchmark: the real plane, engine, state, journal and metrics.
 
 `uvicorn bench.mock_plane:application` serves suites that are made here, as the environment says:
-FORM (one of `_SUITES`), OPERATIONS, SUITES. `python -m bench.mock_plane PORT` serves gRPC.
+FORM (one of `_SUITES`), OPERATIONS, SUITES, and REDIS, its address, where state and journal are
+there. `python -m bench.mock_plane PORT` serves gRPC.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from kernel.garbage import collect_seldom
 from mocks.engine.engine import Engine
 from mocks.engine.tables import compile_space
 from mocks.journal.memory import MemoryJournal
+from mocks.journal.redis import RedisJournal
 from mocks.model.ports import Proxy, ScriptRunner, SpaceContent
 from mocks.model.spaces import SpaceName
 from mocks.plane.asgi import MockPlane
 from mocks.plane.setup import PlaneSetup
+from mocks.redis_link import RedisLink
 from mocks.spaces import Spaces, SpacesSetup
 from mocks.state.memory import MemoryState
+from mocks.state.redis import RedisState, SharedState
 from surfaces.hydration import surfaces_of
 from surfaces.model import Surface
 
@@ -95,7 +99,9 @@ class _Unused:
 
 def _setup(files: Mapping[str, bytes], suites: int) -> PlaneSetup:
     source = _Source(files, suites)
-    state = MemoryState()
+    own = MemoryState()
+    link = RedisLink(f"redis://{address}/0") if (address := os.environ.get("REDIS")) else None
+    state = SharedState(RedisState(link), own) if link else own
     spaces = Spaces(SpacesSetup(source_of=lambda _kind: source, compile=compile_space, state=state))
     unused: Any = _Unused()
     scripts: ScriptRunner = unused
@@ -103,7 +109,7 @@ def _setup(files: Mapping[str, bytes], suites: int) -> PlaneSetup:
     return PlaneSetup(
         spaces=spaces,
         engine=Engine(state=state, scripts=scripts, proxy=proxy),
-        journal=MemoryJournal(),
+        journal=RedisJournal(link, str) if link else MemoryJournal(),
         meter=metrics.mock_calls.recorder,
         site_hosts=frozenset({"partita.example"}),
         own_cookies=frozenset({"partita_session", "csrftoken"}),

@@ -36,7 +36,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 UVICORN: Final = (
     sys.executable, "-m", "uvicorn", "--host", "127.0.0.1", "--no-access-log", "--log-level",
-    "warning", "--no-proxy-headers", "--http", "apps.http.protocol:ProblemProtocol",
+    "warning", "--no-proxy-headers", "--http", "kernel.http_protocol:ProblemProtocol",
 )  # fmt: skip
 SUITE: Final = """load("@partita/runtime", "task")
 task.run("step", image = "none", command = ["true"])

@@ -1,9 +1,10 @@
-"""The environment as exec plug-ins of a kubeconfig and the health check of a container see it."""
+"""The environment as others see it: plug-ins of a kubeconfig, checks of containers, the desktop."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 _NAMES: Final = frozenset(
@@ -28,3 +29,9 @@ def plugin_environment() -> dict[str, str]:
 def container_environment() -> Mapping[str, str]:
     """Return the variables of this process, which a check has from its container's definition."""
     return os.environ  # noqa: TID251 - the check reads no settings
+
+
+def state_folder() -> Path:
+    """Return where Partita keeps what belongs to the user of this machine, such as certificates."""
+    state = os.environ.get("XDG_STATE_HOME")  # noqa: TID251 - a folder, no setting of ours
+    return Path(state or Path.home() / ".local" / "state") / "partita"

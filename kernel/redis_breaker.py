@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from redis import Redis
-    from redis.asyncio import Redis as AsyncRedis
+    from redis.asyncio import ConnectionPool
 
 PAUSE_S: Final = 3.0
 logger = logging.getLogger("partita.system")
@@ -93,12 +93,12 @@ def open_redis(url: str, *, connect_s: float, answer_s: float) -> Redis:
     return Redis.from_url(url, **_limits(Retry, connect_s, answer_s))
 
 
-def open_async_redis(url: str, *, connect_s: float, answer_s: float) -> AsyncRedis:
-    """Return such a client for an event loop."""
-    from redis.asyncio import Redis
+def open_async_pool(url: str, *, connect_s: float, answer_s: float) -> ConnectionPool:
+    """Return a pool of such connections for an event loop."""
+    from redis.asyncio import ConnectionPool
     from redis.asyncio.retry import Retry
 
-    return Redis.from_url(url, **_limits(Retry, connect_s, answer_s))
+    return ConnectionPool.from_url(url, protocol=2, **_limits(Retry, connect_s, answer_s))
 
 
 def _limits(retry: Callable[..., object], connect_s: float, answer_s: float) -> Mapping[str, Any]:

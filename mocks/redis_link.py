@@ -6,37 +6,22 @@ Its library is imported with the first client: it takes longer than any other.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from kernel.redis_breaker import RedisBreaker, open_async_redis, open_redis
+from kernel.redis_breaker import RedisBreaker, RedisUnavailable, open_async_pool, open_redis
+from mocks.redis_pipe import CommandRefused, NoSuchScript, RedisPipe, Word
 
 if TYPE_CHECKING:
     from redis import Redis
-    from redis.asyncio import Redis as AsyncRedis
-    from redis.commands.core import AsyncScript
 
 CONNECT_S: Final = 0.5
 ANSWER_S: Final = 1.0  # a busy process must not take a living Redis for dead: state would divide
-_CONNECTIONS: Final = 16  # of an event loop
-
-
-class _Client:
-    """The connections of an event loop."""
-
-    def __init__(self, redis: AsyncRedis) -> None:
-        self.redis = redis
-        self.room = asyncio.Semaphore(_CONNECTIONS)
-        self._scripts: dict[str, AsyncScript] = {}
-
-    def script(self, text: str) -> AsyncScript:
-        found = self._scripts.get(text)
-        if found is None:
-            found = self._scripts[text] = self.redis.register_script(text)
-        return found
 
 
 class RedisLink:
@@ -54,7 +39,9 @@ class RedisLink:
         )
         self._lock = threading.Lock()
         self._client: Redis | None = None
-        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
+        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, RedisPipe] = (
+            WeakKeyDictionary()
+        )
 
     def key(self, *parts: str) -> str:
         return ":".join((self._prefix, "mocks", *parts))
@@ -68,12 +55,23 @@ class RedisLink:
         """How often Redis has come back."""
         return self._breaker.returns
 
-    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """Run a Lua script on the running loop; raise RedisUnavailable, during a pause at once."""
-        with self._breaker.call():
-            client = self._of_loop()
-            async with client.room:
-                return await client.script(script)(keys=keys, args=arguments)
+    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[Word]) -> Any:
+        """Run a Lua script on the running loop; raise RedisUnavailable, during a pause at once.
+
+        Its answer is bytes, an int or None, and not large: others wait behind it.
+        """
+        self._breaker.admit()
+        pipe, words = self._of_loop(), (len(keys), *keys, *arguments)
+        try:
+            try:
+                answer = await pipe.ask("EVALSHA", _digest(script), *words)
+            except NoSuchScript:
+                answer = await pipe.ask("EVAL", script, *words)
+        except (CommandRefused, OSError) as error:
+            self._breaker.record_failure(error)
+            raise RedisUnavailable from error
+        self._breaker.record_answer()
+        return answer
 
     def run_from_thread(
         self, script: str, keys: Sequence[str], arguments: Sequence[str | int | bytes]
@@ -83,10 +81,10 @@ class RedisLink:
             return self._of_threads().register_script(script)(keys=keys, args=arguments)
 
     async def leave_loop(self) -> None:
-        """Close the connections of the running loop."""
+        """Close the connection of the running loop."""
         found = self._of_loops.pop(asyncio.get_running_loop(), None)
         if found is not None:
-            await found.redis.aclose()
+            found.close()
 
     async def close(self) -> None:
         """Close the connections of the running loop and of threads."""
@@ -95,12 +93,13 @@ class RedisLink:
         if client is not None:
             client.close()
 
-    def _of_loop(self) -> _Client:
+    def _of_loop(self) -> RedisPipe:
         loop = asyncio.get_running_loop()
         found = self._of_loops.get(loop)
         if found is None:
-            client = open_async_redis(self._url, connect_s=CONNECT_S, answer_s=ANSWER_S)
-            found = self._of_loops[loop] = _Client(client)
+            pool = open_async_pool(self._url, connect_s=CONNECT_S, answer_s=ANSWER_S)
+            found = RedisPipe(pool, answer_s=ANSWER_S)
+            self._of_loops[loop] = found
         return found
 
     def _of_threads(self) -> Redis:
@@ -108,3 +107,8 @@ class RedisLink:
             if self._client is None:
                 self._client = open_redis(self._url, connect_s=CONNECT_S, answer_s=ANSWER_S)
             return self._client
+
+
+@lru_cache(maxsize=64)
+def _digest(script: str) -> str:
+    return hashlib.sha1(script.encode()).hexdigest()  # noqa: S324 - as Redis names them

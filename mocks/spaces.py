@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kernel.background import PeriodicThread, report_error
 from kernel.errors import PlatformError
 from kernel.registry import Registry
+from mocks.errors import SpaceNotActive, SuiteNotFound
 from mocks.model.ports import SpaceContent, SpaceSource
 from mocks.model.spaces import SpaceName
 
@@ -141,6 +142,11 @@ class Spaces:
             return None
         found.used_at = now
         return found
+
+    async def find(self, name: SpaceName) -> LiveSpace:
+        """Return a space as it is known, otherwise as `load`; raise as `require_space`."""
+        text = str(name)
+        return require_space(name, self.get(text, time.monotonic()) or await self.load(text))
 
     async def load(self, text: str) -> LiveSpace | None:
         """Return a space after a look at the store, None if it does not exist or has ended.
@@ -358,6 +364,13 @@ class Spaces:
         state = self._setup.state
         if new and state is not None and state.apply_resets(space.text, new):
             space.resets.update(new)
+
+
+def require_space(name: SpaceName, space: LiveSpace | None) -> LiveSpace:
+    """Return the space that was found; raise SuiteNotFound, or SpaceNotActive for that of a run."""
+    if space is None:
+        raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)
+    return space
 
 
 def _weight(content: SpaceContent) -> int:

@@ -10,7 +10,8 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from surfaces.contracts import ContractOperation, bounded_body
-from surfaces.model import Exchange, ParameterConstraint
+from surfaces.model import Exchange
+from surfaces.operation_rules import ParameterConstraint
 from surfaces.samples import Sampler, shown_body, shown_headers
 
 _PARAMETER: Final = re.compile(r"\{([^{}]*)\}")

@@ -30,17 +30,15 @@ from surfaces.hydration import surfaces_of
 from surfaces.model import (
     CONDITION_SOURCES,
     OPERATORS,
-    PARAMETER_SOURCES,
     Adapter,
     Condition,
     Dispatcher,
     Exchange,
-    FallbackMode,
     Mock,
     Operation,
     Surface,
-    ValidateMode,
 )
+from surfaces.operation_rules import PARAMETER_SOURCES, FallbackMode, ValidateMode
 from surfaces.samples import (
     MAX_TEXT,
     SampleBudget,
@@ -342,6 +340,8 @@ def wire_of(value: Any, kind: Any) -> Any:
     if get_origin(kind) is list:
         (item,) = get_args(kind)
         return [wire_of(each, item) for each in value]
+    if isinstance(value, tuple):
+        return list(value)
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -10,28 +10,35 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from kernel.errors import FileWarning
 from kernel.ids import humanize
 from readers.archive import content_digest
-from readers.tree import Kind
+from readers.diagnostics import nearest_advice
+from readers.tree import Kind, Tree
 from surfaces.contract_formats.files import read_contracts
 from surfaces.contracts import ContractOperation, Sources, identifier
+from surfaces.forms import UNKNOWN_KEY, UNKNOWN_VALUE, is_near
 from surfaces.joins import DEFAULT_SURFACE, TWICE, Joins, OperationIndex, fold_id
 from surfaces.mock_files.exchanges import mock_tree, read_exchanges
 from surfaces.mock_files.metadata_files import (
     EXTENSIONS,
     MetadataFile,
+    SurfaceFile,
     file_stem,
     is_metadata,
+    is_surface,
     read_metadata,
+    read_surface,
+    suite_mode,
     take_identity,
 )
 from surfaces.mock_files.mock_checks import check_examples
-from surfaces.mock_files.validation_modes import SurfaceRules, is_surface, read_surface, suite_mode
 from surfaces.model import Exchange, Operation, Surface, adapter_of
 from surfaces.operations import Addresses, OperationCandidate, SuiteContext, build_operation
+from surfaces.records import MAX_LOOKED_AT
 from surfaces.samples import SampleBudget
 from surfaces.trees import Warnings, member
 
@@ -83,7 +90,7 @@ class _Hydration:
         ]
         self.read: dict[tuple[str, bool], tuple[Exchange, ...]] = {}
         self.suite_mode = suite_mode(sources)
-        self.surface_rules: dict[str, SurfaceRules] = {}
+        self.surface_files: dict[str, SurfaceFile] = {}
 
     def surfaces(self) -> tuple[Surface, ...]:
         mocks = self._mocks()
@@ -106,6 +113,11 @@ class _Hydration:
                 )
                 for each in left
             )
+        for surface_id, read in self.surface_files.items():
+            if candidates and surface_id not in candidates:
+                advice = nearest_advice(surface_id, sorted(candidates))
+                detail = f'no surface is called "{surface_id[:80]}"; {advice[:400]}'
+                self.sources.warnings.add(UNKNOWN_VALUE, detail, read.path, read.at)
         return tuple(
             self._surface(surface_id, candidates[surface_id]) for surface_id in sorted(candidates)
         )
@@ -117,8 +129,9 @@ class _Hydration:
         named = [path for path in listed if is_metadata(path)]
         for path in named:
             if is_surface(path, self.sources):
-                text, rules = read_surface(path, self.sources)
-                self.surface_rules[identifier(text or _folder_of(path), DEFAULT_SURFACE)] = rules
+                read = read_surface(path, self.sources)
+                named_surface = identifier(read.surface or _folder_of(path), DEFAULT_SURFACE)
+                self.surface_files[named_surface] = read
         found = [read_metadata(path, self.sources) for path in named
                  if not is_surface(path, self.sources)]  # fmt: skip
         for mock in found:
@@ -144,9 +157,9 @@ class _Hydration:
             if candidate in self.sources.files:
                 mock.mock_path = candidate
                 return
-        if mock.names_mock_path:
+        if mock.spec.mock_path:
             detail = f'the mockPath "{mock.mock_path[:200]}" is not a file of the suite'
-            at = member(mock.spec, "mockPath")
+            at = member(mock.at, "mockPath")
             self.sources.warnings.add("mock_examples_invalid", detail, mock.path, at)
 
     def _is_example_file(self, path: str) -> bool:
@@ -158,12 +171,25 @@ class _Hydration:
             return False
         document = mock_tree(path, self.sources)
         listed = member(document, "examples")
+        if listed is None:
+            self._warn_of_misspelling(path, document)
         return listed is not None and listed.kind in (Kind.MAP, Kind.LIST)
+
+    def _warn_of_misspelling(self, path: str, document: Tree) -> None:
+        """Warn of `exampels`, without which a file is none of examples."""
+        for name, value in islice(document.pairs.items(), MAX_LOOKED_AT):
+            holds_mappings = all(
+                each.kind is Kind.MAP for each in (*value.items, *value.pairs.values())
+            )
+            is_container = value.kind in (Kind.MAP, Kind.LIST) and holds_mappings
+            if is_container and is_near(name, ("examples",)):
+                detail = f'the file has no key "{name[:40]}"; did you mean examples?'
+                self.sources.warnings.add(UNKNOWN_KEY, detail, path, value)
 
     def _surface_of(self, mock: MetadataFile) -> str:
         """Return the surface: as named, of the resolver URL, the first folder, or `default`."""
         named = mock.surface
-        if not named and (segment := _RESOLVER.search(mock.resolver_url)):
+        if not named and (segment := _RESOLVER.search(mock.spec.resolver_url)):
             named = segment[1]
         if not named:
             named = _folder_of(mock.path or mock.mock_path)
@@ -235,7 +261,7 @@ class _Hydration:
             exchanges=exchanges,
             context=self.context,
         )
-        rules = self.surface_rules.get(surface_id, SurfaceRules())
+        rules = self.surface_files.get(surface_id, SurfaceFile()).spec
         problems: tuple[str, ...] = ()
         if candidate.mock is not None:
             problems = check_examples(

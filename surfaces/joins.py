@@ -264,5 +264,5 @@ class Joins:
 
 def _fits(mock: MetadataFile, index: OperationIndex) -> bool:
     """Return whether a mock of this adapter may simulate operations of the API contract."""
-    wanted = mock.adapter or (adapter_of(mock.protocol) if mock.protocol else None)
+    wanted = mock.spec.adapter or (adapter_of(mock.protocol) if mock.protocol else None)
     return wanted is None or wanted == adapter_of(index.contract.protocol)

@@ -85,7 +85,7 @@ class JsonDocuments:
             if path.lower().endswith(".json"):
                 return _decoder.decode(without_comments(text))
             return read_tree(text, path).plain()
-        except (Unreadable, msgspec.DecodeError, RecursionError):
+        except (Unreadable, ValueError, RecursionError):
             return None
 
     def keep_sample(self, key: tuple[str, str, str], text: str) -> None:

@@ -14,78 +14,22 @@ from random import Random
 from typing import Final, Literal, Protocol
 
 from surfaces.behaviors import Callback, CallLimit, Delay, MockFault
+from surfaces.operation_rules import (
+    PARAMETER_SOURCES,
+    Fallback,
+    ParameterConstraint,
+    StateRules,
+    ValidateMode,
+)
+from surfaces.value_nodes import ValueNode
 
 Adapter = Literal["rest", "grpc", "async"]
 Dispatcher = Literal["example", "script", "sequence", "random"]
-FallbackMode = Literal["static", "example", "proxy"]
-ValidateMode = Literal["off", "warn", "enforce"]
 ADAPTERS: Final = ("rest", "grpc", "async")
 DISPATCHERS: Final = ("example", "script", "sequence", "random")
-FALLBACK_MODES: Final = ("static", "example", "proxy")
-VALIDATE_MODES: Final = ("off", "warn", "enforce")
-PARAMETER_SOURCES: Final = ("path", "query", "header", "body")
 CONDITION_SOURCES: Final = (*PARAMETER_SOURCES, "cookie", "state")
 OPERATORS: Final = ("equals", "matches", "contains", "absent", "in", "gt", "gte", "lt", "lte")
 SHARED_ROUTES: Final = ("GraphQL", "SOAP")  # protocols of many operations at one method and path
-JsonScalar = str | int | float | bool | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generator:
-    """`gen`: a generated value; `options` are the strings that `pick` chooses from."""
-
-    kind: str
-    prefix: str = ""
-    suffix: str = ""
-    layout: str = ""
-    minimum: int = 0
-    maximum: int = 2**31 - 1
-    length: int = 12
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolve:
-    """`resolve`: a value of the request, the state or the operation, by its path."""
-
-    path: str
-    fallback: str | None = None
-    prefix: str = ""
-    suffix: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compose:
-    """`compose`: literal texts and values one after the other."""
-
-    parts: tuple[str | Generator | Resolve, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueNode:
-    """A node of a schema example.
-
-    `const` and `example` are empty or hold one value. `source` makes the value, if set.
-    """
-
-    type: str = ""
-    properties: Mapping[str, ValueNode] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
-    items: ValueNode | None = None
-    enum: tuple[JsonScalar, ...] = ()
-    const: tuple[object, ...] = ()
-    example: tuple[object, ...] = ()
-    pattern: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    source: Generator | Resolve | Compose | Template | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,43 +126,6 @@ class Exchange:
     fault: MockFault | None = None
     delay: Delay | None = None
     callbacks: tuple[Callback, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterConstraint:
-    name: str
-    source: str
-    required: bool
-    forward: bool
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
-    mode: FallbackMode
-    example_name: str = ""
-    proxy_url: str = ""
-    status: str = ""
-    media_type: str = ""
-    body: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
-    on_example: str
-    mutation_key_template: str
-    set: Mapping[str, str]
-    delete: tuple[str, ...]
-    increment: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateRules:
-    lookup_key_template: str
-    mutation_key_template: str
-    defaults: Mapping[str, str]
-    transitions: tuple[Transition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +237,7 @@ _ASYNC: Final = frozenset(
     {"async", "kafka", "kafka-secure", "mqtt", "mqtts", "mqtt5", "secure-mqtt", "nats", "tcp"}
     | {"amqp", "amqps", "amqp1", "udp", "websocket", "websockets", "ws", "wss"}
 )
+PROTOCOLS: Final = ("REST", "HTTP", "HTTPS", "gRPC", *SHARED_ROUTES, *sorted(_ASYNC))
 
 
 def has_own_answers(operation: Operation) -> bool:

@@ -74,14 +74,14 @@ class OperationCandidate:
         """The metadata's protocol, else that of a fitting contract, else the adapter's."""
         if self.mock and self.mock.protocol:
             return self.mock.protocol
-        adapter = self.mock.adapter if self.mock else None
+        adapter = self.mock.spec.adapter if self.mock else None
         if self.contract and adapter in (None, adapter_of(self.contract.protocol)):
             return self.contract.protocol
         return PROTOCOLS[adapter or "rest"]
 
     @property
     def adapter(self) -> Adapter:
-        return (self.mock.adapter if self.mock else None) or adapter_of(self.protocol)
+        return (self.mock.spec.adapter if self.mock else None) or adapter_of(self.protocol)
 
     def route(self, operation: Operation) -> tuple[str, ...]:
         """Return what no two operations of a surface may share."""
@@ -113,7 +113,8 @@ def build_operation(
     addresses = context.addresses
     method, path = _route(candidate, operation_id)
     tail = quote(path, safe=_SAFE_IN_PATH) if adapter == "rest" else f"/{operation_id}"
-    runtime_url = (mock.runtime_url if mock else "") or addresses.runtime(adapter, surface_id, tail)
+    named = mock.spec.runtime_url if mock else ""
+    runtime_url = named or addresses.runtime(adapter, surface_id, tail)
     url = addresses.absolute(runtime_url)
     first = exchanges[0] if exchanges else None
     seed = (surface_id, operation_id, first.name if first else "")
@@ -131,7 +132,7 @@ def build_operation(
             method if adapter == "rest" else "POST",
             contract=found,
             exchange=first,
-            constraints=mock.constraints if mock else (),
+            constraints=mock.spec.parameter_constraints if mock else (),
             sampler=sampler,
         ),
         contract_path=_contract_path(candidate),
@@ -149,7 +150,7 @@ def _route(candidate: OperationCandidate, operation_id: str) -> tuple[str, str]:
     if path:
         is_rest = candidate.adapter == "rest"
         return method, path if path.startswith("/") or not is_rest else f"/{path}"
-    tail = _RUNTIME.search(mock.runtime_url) if mock else None
+    tail = _RUNTIME.search(mock.spec.runtime_url) if mock else None
     if candidate.adapter == "rest":
         return method, (tail[1] if tail and tail[1] else f"/{operation_id}")
     return method, operation_id
@@ -167,20 +168,21 @@ def _mock(candidate: OperationCandidate, resolver_url: str, runtime_url: str) ->
     mock = candidate.mock
     if mock is None:
         return Mock(adapter=candidate.adapter, resolver_url=resolver_url, runtime_url=runtime_url)
+    spec = mock.spec
     return Mock(
         adapter=candidate.adapter,
-        resolver_url=mock.resolver_url or resolver_url,
+        resolver_url=spec.resolver_url or resolver_url,
         runtime_url=runtime_url,
-        dispatcher=mock.dispatcher,
-        dispatcher_rules=mock.rules_text,
+        dispatcher=spec.dispatcher,
+        dispatcher_rules=spec.dispatcher_rules,
         rules=mock.rules,
-        delay=mock.delay,
-        fault=mock.fault,
-        rate_limit=mock.rate_limit,
-        validate=mock.validate,
-        constraints=mock.constraints,
-        fallback=mock.fallback,
-        state=mock.state,
+        delay=spec.delay,
+        fault=spec.fault,
+        rate_limit=spec.rate_limit,
+        validate=spec.validate,
+        constraints=spec.parameter_constraints,
+        fallback=spec.fallback,
+        state=spec.state,
         mock_path=mock.mock_path,
         metadata_path=mock.path or with_metadata(mock.mock_path),
     )

@@ -17,15 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from surfaces.model import (
-    Compose,
-    Exchange,
-    Generator,
-    Message,
-    Resolve,
-    Template,
-    ValueNode,
-)
+from surfaces.model import Exchange, Message
+from surfaces.value_nodes import Compose, Generator, Resolve, Template, ValueNode
 
 MAX_VALUES: Final = 2_000  # of one sample
 MAX_TEXT: Final = 64 * 2**10  # characters of a shown body

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from kernel.extras import missing_extra
 from readers.diagnostics import nearest_advice
 from surfaces.body_queries import QueryInvalid, compile_query
 from surfaces.invented_values import open_generator
@@ -324,6 +325,8 @@ def _problem(node: Node | None) -> str:
     if not isinstance(node, FunctionCall):
         return ""
     if node.name.startswith("faker.") and not node.problem:
+        if missing := missing_extra("faker"):
+            return f"{node.name} {missing}"
         open_generator()  # here, while files are read, and not while a call waits
     return node.problem or next(filter(None, map(_problem, node.arguments)), "")
 

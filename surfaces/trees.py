@@ -31,12 +31,16 @@ class Warnings:
         self._found: dict[FileWarning, None] = {}
         self._left_out = 0
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._found) >= MAX_WARNINGS
+
     def add(self, code: str, detail: str, file: str, at: Tree | None = None) -> None:
         line, column = (at.line, at.column) if at is not None else (0, 0)
         self.add_at(code, detail, file, line, column)
 
     def add_at(self, code: str, detail: str, file: str, line: int = 0, column: int = 0) -> None:
-        if len(self._found) >= MAX_WARNINGS:
+        if self.is_full:
             self._left_out += 1
             return
         warning = FileWarning(

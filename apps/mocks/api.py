@@ -17,9 +17,9 @@ from apps.mocks.services.inspection import (
     remove_state,
 )
 from apps.mocks.services.spaces import forget_spaces, reset_space, wait_until_ready
-from mocks.engine.call_filters import CallFilter, describe_call
 from mocks.engine.documents import requirement, requirement_words
-from mocks.engine.inspection import ExplainedCall
+from mocks.inspection.call_filters import CallFilter, describe_call
+from mocks.inspection.explained_calls import ExplainedCall
 from mocks.journal.entries import MAX_ENTRIES as JOURNAL_ENTRIES
 from mocks.model.calls import CallOutcome, JournalEntry
 from mocks.model.ports import SpaceContent, StateRecord

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from kernel.addresses import Network
-from surfaces.model import ValidateMode
+from surfaces.operation_rules import ValidateMode
 
 _MAX_PORT: Final = 65535
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -56,18 +56,6 @@ def compile_test(condition: Condition) -> Test:
     return lambda texts: any(map(suits, texts))
 
 
-def _equals(value: str) -> Callable[[str], bool]:
-    return lambda text: text == value
-
-
-def _contains(value: str) -> Callable[[str], bool]:
-    return lambda text: value in text
-
-
-def _in(value: str) -> Callable[[str], bool]:
-    return frozenset(json.loads(value)).__contains__
-
-
 def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[str], Callable[[str], bool]]:
     def compile_comparison(value: str) -> Callable[[str], bool]:
         limit = coerce(value, "number")
@@ -82,10 +70,10 @@ def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[str], Callable
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str], Callable[[str], bool]]]] = {
-    "equals": _equals,
+    "equals": lambda value: lambda text: text == value,
     "matches": matcher,
-    "contains": _contains,
-    "in": _in,
+    "contains": lambda value: lambda text: value in text,
+    "in": lambda value: frozenset(json.loads(value)).__contains__,
     "gt": _comparison(lambda one, other: one > other),
     "gte": _comparison(lambda one, other: one >= other),
     "lt": _comparison(lambda one, other: one < other),

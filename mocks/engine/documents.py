@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, NotRequired, TypedDict, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 from kernel import clock
 from kernel.errors import FieldErrorDocument
@@ -171,6 +171,13 @@ def requirement_words(condition: Mapping[str, Any]) -> str:
     return f"must{' not' if is_opposite else ''} {_WORDS[operator]}"
 
 
+def contract_words(errors: Sequence[FieldErrorDocument], *, at_most: int = 1) -> str:
+    """Return how a call breaks its contract, "" if it does not: `/query/limit: must be ≥ 1`."""
+    listed = "; ".join(f"{each['pointer']}: {each['detail']}" for each in errors[:at_most])
+    more = f" (and {len(errors) - at_most} more)" if len(errors) > at_most else ""
+    return f"{listed}{more}"
+
+
 _WORDS: Final[Mapping[str, str]] = {
     "equals": "be", "matches": "match", "contains": "contain", "in": "be one of",
     "gt": "be greater than", "gte": "be at least", "lt": "be less than", "lte": "be at most",
@@ -197,48 +204,19 @@ def delay_document(delay: Delay) -> DelayDocument:
 
 
 def record_document(record: StateRecord) -> RecordDocument:
-    return {
-        "key": record.key,
-        "surfaceId": record.surface_id,
-        "fields": dict(record.fields),
-        "version": record.version,
-        "updatedAt": clock.rfc3339(record.updated_at),
-    }
+    document: RecordDocument = wire_of(record, RecordDocument)
+    return {**document, "updatedAt": clock.rfc3339(record.updated_at)}
 
 
 def counter_document(counter: Counter) -> CounterDocument:
-    return {
-        "surfaceId": counter.surface_id,
-        "operationId": counter.operation_id,
-        "value": counter.value,
-    }
+    document: CounterDocument = wire_of(counter, CounterDocument)
+    return document
 
 
 def call_document(entry: JournalEntry) -> CallDocument:
-    document: CallDocument = {
-        "id": entry.id,
+    document: CallDocument = wire_of(entry, CallDocument)
+    return {
+        **document,
         "time": clock.rfc3339(entry.time),
-        "method": entry.method,
-        "path": entry.path,
-        "surfaceId": entry.surface_id,
-        "outcome": str(entry.outcome),
-        "status": entry.status,
         "durationMs": round(entry.duration_ms),
-        "requestHeaders": dict(entry.request_headers),
     }
-    optional = {
-        "operationId": entry.operation_id,
-        "matchedExample": entry.matched_example,
-        "requestQuery": entry.request_query,
-        "requestBody": entry.request_body,
-        "cut": list(entry.cut),
-        "stateKey": entry.state_key,
-        "stepId": entry.step_id,
-        "tag": entry.tag,
-        "nearest": entry.nearest,
-        "contractErrors": list(entry.contract_errors),
-        "fault": entry.fault,
-        "detail": entry.detail,
-    }
-    document.update(cast("CallDocument", {key: each for key, each in optional.items() if each}))
-    return document

@@ -34,7 +34,8 @@ from mocks.negotiation.prefer import PREFER, QUERY_MARK, Preferences, read_prefe
 from mocks.templates.scope import AnswerTooLarge, Scope
 from mocks.templates.values import NotOfType
 from surfaces.contract_checks import OperationChecks, Violation
-from surfaces.model import Mock, ValidateMode
+from surfaces.model import Mock
+from surfaces.operation_rules import ValidateMode
 
 Forwarded = Sequence[tuple[str, str]]
 _REJECTED: Final = (AnswerTooLarge, NotOfType, NotAcceptable)
@@ -123,6 +124,14 @@ class Engine:
             if isinstance(found, MockAnswer):
                 return operation, found
             operation = found
+        return operation, await self.answer(operation, request)
+
+    async def answer_named(
+        self, operation: CompiledOperation, request: MockRequest
+    ) -> tuple[CompiledOperation, MockAnswer]:
+        """Return the answer to a call of an operation, of GraphQL that which the query means."""
+        if operation.protocol == "graphql":
+            return await self.answer_route(operation, request)
         return operation, await self.answer(operation, request)
 
     async def _resolve(

@@ -67,6 +67,7 @@ class _FieldAnswer:
     answer: MockAnswer
     key: str
     value: Any
+    errors: Sequence[Any]
 
 
 class QueryRefused(Exception):
@@ -99,9 +100,7 @@ async def answer_graphql(
         operation = _operation_of(first, query, field.name.value)
         if operation is not None:
             made = await answer(operation, _with_arguments(request, query, field))
-            answers.append(
-                _FieldAnswer(operation, made, _key(field), _value_of(made, field.name.value))
-            )
+            answers.append(_field_answer(operation, made, field))
     if schema is None:
         return (answers[0].operation, answers[0].answer) if answers else (
             first, await answer(first, request)
@@ -110,7 +109,7 @@ async def answer_graphql(
     if other is not None:
         return other.operation, other.answer
     base = answers[0].answer if answers else MockAnswer(media_type=JSON)
-    body = _execute(schema, query, {each.key: each.value for each in answers}, base)
+    body = _execute(schema, query, answers)
     return answers[0].operation if answers else first, replace(base, body=body)
 
 
@@ -272,18 +271,22 @@ def _plain(node: ast.ValueNode, variables: Mapping[str, Any]) -> Any:
     return getattr(node, "value", None)
 
 
-def _value_of(answer: MockAnswer, field: str) -> Any:
-    """Return what the `data` of an example has for a root field, otherwise MISSING."""
-    if answer.error_code or answer.status != _OK:
-        return MISSING
-    body = coerce(answer.body.decode(errors="replace"), "object")
-    return value_at(body, ("data", field))
+def _field_answer(
+    operation: CompiledOperation, answer: MockAnswer, field: ast.FieldNode
+) -> _FieldAnswer:
+    """Return what the `data` and the `errors` of an example have for a root field."""
+    is_data = not answer.error_code and answer.status == _OK
+    body = coerce(answer.body.decode(errors="replace"), "object") if is_data else MISSING
+    errors = value_at(body, ("errors",))
+    return _FieldAnswer(
+        operation, answer, _key(field), value_at(body, ("data", field.name.value)),
+        errors if isinstance(errors, list) else (),
+    )  # fmt: skip
 
 
-def _execute(
-    schema: GraphQLSchema, query: _Query, values: Mapping[str, Any], base: MockAnswer
-) -> bytes:
+def _execute(schema: GraphQLSchema, query: _Query, answers: Sequence[_FieldAnswer]) -> bytes:
     """Return the answer: what the query selects of the values of its root fields."""
+    values = {each.key: each.value for each in answers}
 
     def resolve(source: Any, info: GraphQLResolveInfo[Any], **_arguments: Any) -> Any:
         if info.path.prev is None:
@@ -298,7 +301,7 @@ def _execute(
     except (TypeError, RecursionError) as error:
         return msgspec.json.encode({"errors": [{"message": str(error)[:400]}]})
     document: dict[str, object] = {"data": found.data}
-    own = msgspec.json.decode(base.body).get("errors", []) if base.body else []
+    own = [error for each in answers for error in each.errors]
     errors = [*own, *(each.formatted for each in (found.errors or [])[:MAX_ERRORS])]
     if errors:
         document["errors"] = errors

@@ -18,7 +18,8 @@ from mocks.templates.scope import AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import JSON, BodyTemplate, TextTemplate
 from mocks.templates.values import compile_node, reads_state, varies
 from surfaces.behaviors import Delay, MockFault
-from surfaces.model import Adapter, Message, ValueNode
+from surfaces.model import Adapter, Message
+from surfaces.value_nodes import ValueNode
 
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}", re.ASCII)
 MAX_HEADER: Final = 16 * 2**10
@@ -64,7 +65,7 @@ def media_type_of(body: bytes) -> str:
         return "application/xml"
     try:
         msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         is_text = b"\0" not in body and not body.decode(errors="replace").count("\ufffd")
         return "text/plain; charset=utf-8" if is_text else "application/octet-stream"
     return JSON

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Final
-from xml.sax.saxutils import escape
 
 from mocks.engine.tables import CompiledOperation
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
@@ -56,7 +56,7 @@ def _action(request: MockRequest) -> str:
 
 def _fault(request: MockRequest, reason: str) -> MockAnswer:
     is_new = "application/soap+xml" in request.headers.get("content-type", "")
-    version, text = ("1.2" if is_new else "1.1"), escape(reason)
+    version, text = ("1.2" if is_new else "1.1"), escape(reason, quote=False)
     fault = (
         f"<s:Code><s:Value>s:Sender</s:Value></s:Code>"
         f'<s:Reason><s:Text xml:lang="en">{text}</s:Text></s:Reason>'

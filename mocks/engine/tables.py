@@ -17,6 +17,7 @@ from mocks.engine.routes import Routes, segments
 from mocks.engine.transitions import CompiledState
 from mocks.engine.validation import Constraint, RequestSchema
 from mocks.engine.variants import NotAcceptable, accepted_variant, link_variants, with_vary
+from mocks.errors import SurfaceNotFound
 from mocks.model.calls import CallOutcome, MockAnswer, MockRequest
 from mocks.model.ports import SpaceContent
 from mocks.model.spaces import SpaceName
@@ -30,12 +31,12 @@ from surfaces.mock_files.contract_names import grpc_names
 from surfaces.model import (
     SHARED_ROUTES,
     Exchange,
-    Fallback,
     Message,
     Operation,
     Surface,
     has_own_answers,
 )
+from surfaces.operation_rules import Fallback
 
 if TYPE_CHECKING:
     from graphql import GraphQLSchema
@@ -75,6 +76,13 @@ class CompiledSpace:
         self.execution = {"id": name.execution_id}
         # of GraphQL, by the path of its contract
         self.schemas: dict[str, GraphQLSchema | None] = {}
+
+    def find_surface(self, surface_id: str) -> CompiledSurface:
+        """Return a surface; raise SurfaceNotFound."""
+        found = self.surfaces.get(surface_id)
+        if found is None:
+            raise SurfaceNotFound(surface_id)
+        return found
 
 
 class CompiledSurface:

@@ -12,7 +12,7 @@ from kernel.errors import PlatformError
 from mocks.model.ports import StateRecord, StateStore
 from mocks.templates.scope import AnswerTooLarge, Names, Scope
 from mocks.templates.templates import TextTemplate
-from surfaces.model import StateRules, Transition
+from surfaces.operation_rules import StateRules, Transition
 
 MAX_KEY: Final = 1_024  # characters
 MAX_RECORD: Final = 64 * 2**10  # bytes of names and values

@@ -16,8 +16,9 @@ from mocks.engine.responses import HEADER_NAME, header_value
 from mocks.model.calls import MockRequest
 from mocks.templates.coercions import FAILED, coerce
 from readers.json import escape_pointer
-from surfaces.model import ParameterConstraint, ValueNode
+from surfaces.operation_rules import ParameterConstraint
 from surfaces.template_paths import parse_path
+from surfaces.value_nodes import ValueNode
 
 MAX_MATCHED: Final = 8 * 2**10  # bytes of a value that patterns see
 MAX_ERRORS: Final = 50

@@ -17,10 +17,11 @@ async def start_server(
     host: str,
     port: int,
     shares_port: bool = True,
+    pair: tuple[bytes, bytes] | None = None,
 ) -> GrpcServer:
     """Return a server that serves the spaces `names`; raise PortTaken."""
     from mocks.grpc.server import GrpcServer
 
-    server = GrpcServer(setup, names, host=host, port=port, shares_port=shares_port)
+    server = GrpcServer(setup, names, host=host, port=port, shares_port=shares_port, pair=pair)
     await server.start()
     return server

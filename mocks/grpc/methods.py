@@ -151,12 +151,10 @@ class Methods:
 
     async def space(self, text: str) -> GrpcSpace:
         """Return a space with its protos; raise SuiteNotFound or SpaceNotActive."""
-        live = self._spaces.get(text, time.monotonic()) or await self._spaces.load(text)
-        if live is None:
-            name = SpaceName.parse(text)
-            if name is None or name.is_shared:
-                raise SuiteNotFound(text)
-            raise SpaceNotActive(name.execution_id)
+        name = SpaceName.parse(text)
+        if name is None:
+            raise SuiteNotFound(text)
+        live = await self._spaces.find(name)
         known = self._known.get(text)
         if known is not None and known.space is live:
             return known

@@ -38,7 +38,8 @@ OPTIONS: Final = (
 class GrpcServer:
     """Listens on the event loop that starts it. With port 0, `port` is the one that was free.
 
-    `shares_port`: web processes of one host listen on the same one.
+    `shares_port`: web processes of one host listen on the same one. `pair`: key and certificate in
+    PEM, for TLS.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class GrpcServer:
         host: str,
         port: int,
         shares_port: bool = True,
+        pair: tuple[bytes, bytes] | None = None,
     ) -> None:
         self._setup = setup
         self._names = names
         self._host = host
         self.port = port
         self._shares_port = shares_port
+        self._pair = pair
         self._server: Any = None
 
     async def start(self) -> None:
@@ -67,7 +70,12 @@ class GrpcServer:
         )
         host = f"[{self._host}]" if ":" in self._host else self._host
         try:
-            self.port = self._server.add_insecure_port(f"{host}:{self.port}")
+            address = f"{host}:{self.port}"
+            if self._pair is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                credentials = grpc.ssl_server_credentials([self._pair])
+                self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError:
             self._server = None  # it ends itself, which it can do only while this loop runs
             raise PortTaken(f"{host}:{self.port} cannot be listened on") from None

@@ -18,10 +18,6 @@ _USUAL_HEAD: Final = 2_048  # nor paths and headers that are smaller
 Noted = NotedCall | JournalEntry
 
 
-def _as_is(text: str) -> str:
-    return text
-
-
 class _Ring:
     """The calls of a space; `sizes` are those of heavy ones, 0 of others."""
 
@@ -43,7 +39,7 @@ class MemoryJournal:
 
     def __init__(
         self,
-        mask: Mask = _as_is,
+        mask: Mask = str,
         *,
         most_calls: int = MAX_CALLS,
         most_bytes: int = MAX_BYTES,

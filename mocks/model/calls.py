@@ -45,7 +45,7 @@ def parse_body(body: bytes, content_type: str) -> Any:
         return _form_fields(body) if found is None else found
     try:
         return _json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return body.decode(errors="replace")
 
 
@@ -64,7 +64,7 @@ def _json_container(body: bytes) -> Any:
         return None
     try:
         return _json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

@@ -22,12 +22,9 @@ from mocks.errors import (
     OperationNotFound,
     SecretRequired,
     ShuttingDown,
-    SpaceNotActive,
-    SuiteNotFound,
     SurfaceNotFound,
 )
 from mocks.model.calls import MockAnswer, MockRequest
-from mocks.model.spaces import SpaceName
 from mocks.plane import http_responses
 from mocks.plane.call_notes import CallNotes, answer_of
 from mocks.plane.early_calls import EarlyCall
@@ -49,7 +46,7 @@ from mocks.plane.known_routes import KnownRoutes, Route
 from mocks.plane.ready_answers import NotedRequest, ReadyAnswer, ReadyAnswers
 from mocks.plane.resolver import headers_by_name, original_call, resolved_document
 from mocks.plane.setup import AccessRules, PlaneSetup
-from mocks.spaces import LiveSpace
+from mocks.spaces import LiveSpace, require_space
 
 if TYPE_CHECKING:
     from mocks.engine.tables import CompiledOperation, CompiledSurface
@@ -221,8 +218,8 @@ class MockPlane:
 
     async def _say_ready(self, exchange: HttpExchange, parts: list[str]) -> None:
         name = self._access.authorize_space(exchange.given, parts[3])
-        space = await self._spaces.load_now(str(name))
-        surface = _surface_of(space, name, parts[4])
+        space = require_space(name, await self._spaces.load_now(str(name)))
+        surface = space.compiled.find_surface(unquote(parts[4]))
         if not surface.operations:
             raise SurfaceNotFound(parts[4])
         report = {"ready": True, "operations": len(surface.operations)}
@@ -264,11 +261,9 @@ class MockPlane:
         self, exchange: HttpExchange, parts: list[str]
     ) -> tuple[LiveSpace, CompiledSurface]:
         name = self._access.authorize_space(exchange.given, parts[3])
-        text = str(name)
-        space = self._spaces.get(text, exchange.started) or await self._spaces.load(text)
-        surface = _surface_of(space, name, parts[4])
-        assert space is not None
-        exchange.space, exchange.surface_id = text, surface.surface.surface_id
+        space = await self._spaces.find(name)
+        surface = space.compiled.find_surface(unquote(parts[4]))
+        exchange.space, exchange.surface_id = space.text, surface.surface.surface_id
         return space, surface
 
     def _operation_not_found(
@@ -324,7 +319,8 @@ class MockPlane:
             common = http_responses.operation_headers(operation, self._security)
             exchange.raw_body = await read_body(exchange.scope, exchange.given, exchange.receive)
             request = self._original_request(exchange, surface, operation)
-            answer = await self._setup.engine.answer(operation, request)
+            operation, answer = await self._setup.engine.answer_named(operation, request)
+            exchange.operation = operation
         except BodyTooSlow:
             raise
         except PlatformError as error:
@@ -374,13 +370,3 @@ class MockPlane:
             error.members |= http_responses.nearest_member(answer)
             await exchange.refuse(error, common)
         self._notes.note(exchange, answer, None)
-
-
-def _surface_of(space: LiveSpace | None, name: SpaceName, surface_id: str) -> CompiledSurface:
-    if space is None:
-        raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)
-    decoded = unquote(surface_id)
-    surface = space.compiled.surfaces.get(decoded)
-    if surface is None:
-        raise SurfaceNotFound(decoded)
-    return surface

@@ -21,14 +21,7 @@ from kernel.durations import parse_duration_ms
 from kernel.errors import PlatformError
 from mocks.engine.engine import error_answer
 from mocks.engine.publication import publish_round
-from mocks.errors import (
-    NothingHere,
-    OperationNotFound,
-    ShuttingDown,
-    SpaceNotActive,
-    SuiteNotFound,
-    SurfaceNotFound,
-)
+from mocks.errors import NothingHere, OperationNotFound, ShuttingDown
 from mocks.model.calls import MockAnswer, MockRequest
 from mocks.plane.call_notes import CallNotes
 from mocks.plane.http_exchange import HttpExchange
@@ -236,15 +229,8 @@ class Channels:
         return subscription.operation
 
     async def _operation(self, name: SpaceName, surface_id: str, text: str) -> CompiledOperation:
-        spaces = self._setup.spaces
-        space = spaces.get(str(name), time.monotonic()) or await spaces.load(str(name))
-        if space is None:
-            is_shared = name.is_shared
-            raise SuiteNotFound(name.suite_id) if is_shared else SpaceNotActive(name.execution_id)
-        surface = space.compiled.surfaces.get(surface_id)
-        if surface is None:
-            raise SurfaceNotFound(surface_id)
-        operation = surface.find(text, "async")
+        space = await self._setup.spaces.find(name)
+        operation = space.compiled.find_surface(surface_id).find(text, "async")
         if operation is None:
             detail = f"the surface {surface_id} has no async operation {text[:300]}"
             raise OperationNotFound(detail)

@@ -34,21 +34,32 @@ async def send_fault(
     if fault.kind == "dribble":
         await _dribble(exchange, fault, answer)
         return
+    if fault.kind == "half" and exchange.scope.get("http_version") == "2":
+        await _begin_half(exchange, answer)
     take = exchange.scope.get("extensions", {}).get(EXTENSION, {}).get("take_connection")
     if take is None:
-        raise FaultUnavailable(f"the fault {fault.kind} needs HTTP/1.1 on Partita's own server")
+        raise FaultUnavailable(f"the fault {fault.kind} needs Partita's own server")
     transport = take()
     if fault.kind == "reset":
         _reset(transport)
         return
     if fault.kind == "garbage":
         transport.write(b"\0" + os.urandom(_GARBAGE - 1))
-    elif fault.kind == "half":
+    elif fault.kind == "half" and not exchange.status:
         status, headers, body = answer
         head = STATUS_LINES[status] + http_responses.lines(headers) + b"\r\n"
         exchange.status = status
         transport.write(head + body[: len(body) // 2] if body else head[: len(head) // 2])
     transport.close()
+
+
+async def _begin_half(exchange: HttpExchange, answer: tuple[int, Headers, bytes]) -> None:
+    """Send head and half a body as frames of HTTP/2, after which the connection ends."""
+    exchange.status, headers, body = answer
+    head = {"type": "http.response.start", "status": exchange.status, "headers": headers}
+    await exchange.send(head)
+    half = body[: len(body) // 2]
+    await exchange.send({"type": "http.response.body", "body": half, "more_body": True})
 
 
 def _reset(transport: Any) -> None:

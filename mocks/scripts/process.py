@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import psutil
 
 START_S: Final = 10.0
 _CHILD: Final = Path(__file__).with_name("child.py")
@@ -40,6 +40,7 @@ class Limits:
 class ScriptProcess:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._psutil = import_module("psutil")  # here, on a thread: it takes time
         self._cpu = 0.0  # used before this call
         self._received = bytearray()
         self._socket, theirs = socket.socketpair()
@@ -121,8 +122,8 @@ class ScriptProcess:
 
     def _cpu_now(self) -> float:
         try:
-            times = psutil.Process(self._process.pid).cpu_times()
-        except psutil.Error:
+            times = self._psutil.Process(self._process.pid).cpu_times()
+        except self._psutil.Error:
             return self._cpu
         return float(times.user + times.system)
 

@@ -5,34 +5,43 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kernel.errors import FileWarning
-from mocks.engine.documents import requirement
+from mocks.engine.documents import call_document, contract_words, requirement
 from mocks.model.calls import JournalEntry
 from mocks.standalone.served_files import Reading
 from mocks.standalone.served_suite import ServedSuite
-from surfaces.model import Surface
 
 _SHOWN_WARNINGS: Final = 20
 _SHOWN_ERRORS: Final = 5  # of a call
 # With the other lines, a start takes a dozen of them, however large the suite is.
 _SHOWN_SURFACES: Final = 4
 _WARNINGS_AT_START: Final = 3
+_LOGGED: Final = (
+    "time", "method", "path", "surfaceId", "outcome", "status", "durationMs", "operationId",
+    "matchedExample", "stateKey", "nearest", "contractErrors", "fault", "detail",
+)  # fmt: skip
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What the command says once it serves; `grpc` is an address or ""."""
+    """What the command says once it serves; `grpc` and `https` are addresses or "".
+
+    `trust` is the file of a certificate that was made here.
+    """
 
     served: ServedSuite
     base_url: str
     grpc: str
     took_s: float
+    https: str = ""
+    trust: str = ""
 
     def document(self) -> dict[str, Any]:
         reading = self.served.reading
@@ -46,11 +55,21 @@ class ServerFacts:
                 for each in surfaces
             ],
             "operations": reading.operations,
-            "curl": _first_curl(surfaces),
+            "curl": self.first_curl(),
             "warnings": [each.as_dict() for each in reading.warnings],
             "startedInMs": round(self.took_s * 1000),
         }
-        return document | ({"grpc": self.grpc} if self.grpc else {})
+        more = {"grpc": self.grpc, "https": self.https, "certificate": self.trust}
+        return document | {name: text for name, text in more.items() if text}
+
+    def first_curl(self) -> str:
+        """Return the command of the first operation with an example, otherwise of the first."""
+        surfaces = self.served.reading.content.surfaces
+        operations = [each for surface in surfaces for each in surface.operations]
+        chosen = next((each for each in operations if each.exchanges), operations[0])
+        if not self.trust or self.base_url != self.https:
+            return chosen.curl_command
+        return chosen.curl_command.replace("curl ", f"curl --cacert {shlex.quote(self.trust)} ", 1)
 
 
 class Output:
@@ -76,7 +95,11 @@ class Output:
             self._line(f"  and {len(surfaces) - len(shown)} more: {facts.base_url}/ lists all")
         if facts.grpc:
             self._line(f"gRPC on {facts.grpc}, with reflection")
-        self._line(f"try: {_first_curl(surfaces)}")
+        if facts.https:
+            also = "TLS" if facts.https == facts.base_url else f"also {facts.https}"
+            told = f"{also}, clients must trust {facts.trust}" if facts.trust else also
+            self._line(f"{told}; HTTP/2 where a client asks for it")
+        self._line(f"try: {facts.first_curl()}")
         took = f"started in {facts.took_s * 1000:.0f} ms"
         self._line(f"{_count(reading)}; {took}, Ctrl-C ends it")
         _list(reading.warnings, at_most=_WARNINGS_AT_START, all_at=f"{facts.base_url}/")
@@ -101,32 +124,13 @@ def _count(reading: Reading) -> str:
     return f"{_plural(reading.operations, 'operation')}, {warnings}"
 
 
-def _first_curl(surfaces: Sequence[Surface]) -> str:
-    """Return the command of the first operation with an example, otherwise of the first."""
-    operations = [each for surface in surfaces for each in surface.operations]
-    return next((each for each in operations if each.exchanges), operations[0]).curl_command
-
-
 def _call(entry: JournalEntry) -> dict[str, Any]:
-    document: dict[str, Any] = {
+    """Return what of a call stands in the log: without the request, and to the microsecond."""
+    document: Mapping[str, Any] = call_document(entry)
+    return {name: document[name] for name in _LOGGED if name in document} | {
         "time": entry.time.isoformat(timespec="milliseconds"),
-        "method": entry.method,
-        "path": entry.path,
-        "surfaceId": entry.surface_id,
-        "outcome": str(entry.outcome),
-        "status": entry.status,
         "durationMs": round(entry.duration_ms, 3),
     }
-    optional: Mapping[str, Any] = {
-        "operationId": entry.operation_id,
-        "matchedExample": entry.matched_example,
-        "stateKey": entry.state_key,
-        "nearest": entry.nearest,
-        "contractErrors": entry.contract_errors,
-        "fault": entry.fault,
-        "detail": entry.detail,
-    }
-    return document | {key: value for key, value in optional.items() if value}
 
 
 def _describe(entry: JournalEntry) -> str:
@@ -136,9 +140,8 @@ def _describe(entry: JournalEntry) -> str:
     fault = f", fault {entry.fault}" if entry.fault else ""
     fault += f", {entry.detail}" if entry.detail else ""
     nearest = f"; nearest: {_nearest(entry.nearest)}" if entry.nearest else ""
-    listed = [f"{each['pointer']}: {each['detail']}" for each in entry.contract_errors]
-    more = f" (and {len(listed) - _SHOWN_ERRORS} more)" if len(listed) > _SHOWN_ERRORS else ""
-    broken = f"; breaks its contract: {'; '.join(listed[:_SHOWN_ERRORS])}{more}" if listed else ""
+    errors = contract_words(entry.contract_errors, at_most=_SHOWN_ERRORS)
+    broken = f"; breaks its contract: {errors}" if errors else ""
     return (
         f"{entry.time:%H:%M:%S} {entry.status} {entry.method} {entry.path} -> "
         f"{where}: {what}{state}{fault} ({entry.duration_ms:.1f} ms){nearest}{broken}"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import ClassVar, Final, TypedDict
+from typing import Final
 from urllib.parse import urlsplit
 
-from kernel.errors import WarningDocument
 from mocks.negotiation.accept import best_media_type
 from mocks.plane import http_responses
 from mocks.plane.http_exchange import HttpExchange
@@ -34,33 +33,8 @@ _STYLE: Final = (
 )
 
 
-class _OperationOverview(TypedDict):
-    id: str
-    method: str
-    path: str
-    summary: str
-    url: str
-    curl: str
-
-
-class _SurfaceOverview(TypedDict):
-    id: str
-    title: str
-    protocol: str
-    url: str
-    operations: list[_OperationOverview]
-
-
-class _SuiteOverview(TypedDict):
-    suiteId: str
-    title: str
-    operations: int
-    surfaces: list[_SurfaceOverview]
-    warnings: list[WarningDocument]
-
-
 class Overview(OwnRoute):
-    methods: ClassVar[tuple[str, ...]] = ("GET", "HEAD")
+    methods = ("GET", "HEAD")
 
     def __init__(self, served: ServedSuite) -> None:
         self._served = served
@@ -79,7 +53,7 @@ def prefers_html(accept: str) -> bool:
     return best_media_type(accept, (_JSON, _HTML)) == _HTML
 
 
-def _document(served: ServedSuite) -> _SuiteOverview:
+def _document(served: ServedSuite) -> dict[str, object]:
     content = served.reading.content
     return {
         "suiteId": content.suite_id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 from kernel.errors import PlatformError
 from mocks.errors import MethodNotAllowed
@@ -18,7 +17,7 @@ logger = logging.getLogger("partita.mocks")
 class OwnRoute(ABC):
     """An ASGI application; what it raises is answered with a problem document."""
 
-    methods: ClassVar[tuple[str, ...]]
+    methods: tuple[str, ...]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = dict(scope["headers"])

@@ -21,25 +21,17 @@ from mocks.plane.setup import PlaneSetup
 from mocks.proxies.lazy import LazyProxy
 from mocks.scripts.pool import ScriptPool
 from mocks.spaces import Spaces, SpacesSetup
-from mocks.standalone.explanations import PATH as EXPLAIN
-from mocks.standalone.explanations import Explanations
-from mocks.standalone.kept_calls import (
-    JOURNAL,
-    STATE,
-    VERIFY,
-    JournalRoute,
-    StateRoute,
-    VerifyRoute,
-)
+from mocks.standalone.inspection_routes import Inspection
 from mocks.standalone.overview import PATH as OVERVIEW
 from mocks.standalone.overview import Overview
+from mocks.standalone.own_routes import OwnRoute
 from mocks.standalone.served_suite import ServedSuite
 from mocks.state.memory import MemoryState
 
 if TYPE_CHECKING:
     from kernel.addresses import Network
     from mocks.grpc.server import GrpcServer
-    from surfaces.model import ValidateMode
+    from surfaces.operation_rules import ValidateMode
 
 Logged = Callable[[JournalEntry], None]
 
@@ -78,12 +70,8 @@ class StandalonePlane:
         self._mocks = MockPlane(self._setup)
         self.answer_early = self._mocks.answer_early
         self._channels = Channels(self._setup)
-        kept = (self._space, journal, state)
-        self._own = {
-            EXPLAIN: Explanations(self._setup, self._space),
-            VERIFY: VerifyRoute(*kept),
-            JOURNAL: JournalRoute(*kept),
-            STATE: StateRoute(*kept),
+        self._own: dict[str, OwnRoute] = {
+            **Inspection(self._setup, self._space, journal).routes(),
             OVERVIEW: Overview(served),
         }
         self._grpc: GrpcServer | None = None
@@ -98,12 +86,17 @@ class StandalonePlane:
     def start(self) -> None:
         self._spaces.start()
 
-    async def start_grpc(self, host: str, port: int) -> int:
-        """Serve gRPC as well; return the port, or 0 if it cannot be listened on."""
+    async def start_grpc(
+        self, host: str, port: int, pair: tuple[bytes, bytes] | None = None
+    ) -> int:
+        """Serve gRPC as well, with TLS by a pair of key and certificate.
+
+        Return the port, or 0 if it cannot be listened on.
+        """
         names = [self._space]
         try:
             self._grpc = await start_server(
-                self._setup, lambda: names, host=host, port=port, shares_port=False
+                self._setup, lambda: names, host=host, port=port, shares_port=False, pair=pair
             )
         except PortTaken:
             return 0

@@ -83,14 +83,16 @@ class ServedFiles:
         self._named: frozenset[str] = frozenset()
 
     @classmethod
-    def find(cls, text: str, suites_folder: Path) -> ServedFiles:
-        """Return the files at a path, otherwise those of the suite with that id.
+    def find(cls, text: str, suites_folder: Path | None = None) -> ServedFiles:
+        """Return the files at a path, otherwise those of the suite with that id, if any is known.
 
         Raise NothingToServe.
         """
         place = Path(text)
         if place.exists():
             return cls(place)
+        if suites_folder is None:
+            raise NothingToServe(f'"{text}" is neither a folder nor a file here')
         if is_identifier(text) and (suites_folder / text / SUITE_FILE).is_file():
             return cls(suites_folder / text)
         raise NothingToServe(

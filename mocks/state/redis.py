@@ -9,16 +9,18 @@ outlives them.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kernel.redis_breaker import RedisUnavailable
-from mocks.model.ports import Counter, StateRecord
+from mocks.model.ports import Counter, StateRecord, StateStore
 from mocks.redis_link import RedisLink
 from mocks.state.memory import MemoryState, StateLimits, record_size
 
+T = TypeVar("T")
 # KEYS: hash, order. ARGV: life in ms, key.
 _READ: Final = """
 local found = redis.call('HGET', KEYS[1], 'r:' .. ARGV[2])
@@ -199,7 +201,7 @@ class RedisState:
 
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         arguments = (self._life_ms, surface_id, key)
-        return int(await self.link.run(_RESET_NOW, self._of(space), arguments))
+        return int(await self._run_apart(_RESET_NOW, space, arguments))
 
     def apply_resets(self, space: str, resets: Mapping[str, int]) -> None:
         """Empty surfaces whose number of resets is new; called on threads.
@@ -212,9 +214,15 @@ class RedisState:
         self.link.run_from_thread(_APPLY_RESETS, keys, (life_ms, *pairs))
 
     async def _everything(self, space: str) -> dict[str, bytes]:
-        found = await self.link.run(_ALL, self._of(space), ())
+        found = await self._run_apart(_ALL, space, ())
         pairs = zip(found[::2], found[1::2], strict=True)
         return {name.decode(): value for name, value in pairs}
+
+    async def _run_apart(self, script: str, space: str, arguments: Sequence[str | int]) -> Any:
+        """Run what takes long, or has a large answer, beside the connection of calls."""
+        return await asyncio.to_thread(
+            self.link.run_from_thread, script, self._of(space), arguments
+        )
 
     def _of(self, space: str) -> tuple[str, str]:
         return (self.link.key("state", space), self.link.key("order", space))
@@ -252,11 +260,14 @@ class SharedState:
             self._own.clear()
         return self._own
 
-    async def read(self, space: str, key: str) -> StateRecord | None:
+    async def _ask(self, ask: Callable[[StateStore], Awaitable[T]]) -> T:
         try:
-            return await self.shared.read(space, key)
+            return await ask(self.shared)
         except RedisUnavailable:
-            return await self.own.read(space, key)
+            return await ask(self.own)
+
+    async def read(self, space: str, key: str) -> StateRecord | None:
+        return await self._ask(lambda state: state.read(space, key))
 
     async def change(
         self,
@@ -267,29 +278,18 @@ class SharedState:
         version: int,
         fields: Mapping[str, str] | None,
     ) -> bool:
-        change: dict[str, Any] = {"version": version, "fields": fields}
-        try:
-            return await self.shared.change(space, key, surface_id, **change)
-        except RedisUnavailable:
-            return await self.own.change(space, key, surface_id, **change)
+        return await self._ask(
+            lambda state: state.change(space, key, surface_id, version=version, fields=fields)
+        )
 
     async def draw(self, space: str, surface_id: str, operation_id: str) -> int:
-        try:
-            return await self.shared.draw(space, surface_id, operation_id)
-        except RedisUnavailable:
-            return await self.own.draw(space, surface_id, operation_id)
+        return await self._ask(lambda state: state.draw(space, surface_id, operation_id))
 
     async def records(self, space: str, *, key: str = "") -> Sequence[StateRecord]:
-        try:
-            return await self.shared.records(space, key=key)
-        except RedisUnavailable:
-            return await self.own.records(space, key=key)
+        return await self._ask(lambda state: state.records(space, key=key))
 
     async def counters(self, space: str) -> Sequence[Counter]:
-        try:
-            return await self.shared.counters(space)
-        except RedisUnavailable:
-            return await self.own.counters(space)
+        return await self._ask(lambda state: state.counters(space))
 
     async def reset(self, space: str, *, surface_id: str = "", key: str = "") -> int:
         """Remove here and there: what was kept while Redis was away must not come back."""

@@ -27,8 +27,8 @@ def _to_string(value: Any) -> Any:
 def _to_number(value: Any) -> Any:
     if isinstance(value, bool):
         return FAILED
-    if isinstance(value, int | float):
-        return value if math.isfinite(value) else FAILED
+    if isinstance(value, int | float):  # an int may be larger than any float
+        return value if isinstance(value, int) or math.isfinite(value) else FAILED
     if not isinstance(value, str) or NUMBER.fullmatch(text := value.strip()) is None:
         return FAILED
     if text.lstrip("-").isdecimal():
@@ -61,7 +61,7 @@ def _to_container(kind: type) -> Callable[[Any], Any]:
         if isinstance(value, str):
             try:
                 value = msgspec.json.decode(value)
-            except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+            except (ValueError, RecursionError):
                 return FAILED
         return value if isinstance(value, kind) else FAILED
 

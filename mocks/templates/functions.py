@@ -200,7 +200,7 @@ def _json_path(scope: Scope, value: Any, path: Any) -> Any:
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        except (ValueError, RecursionError):
             return MISSING
     if len(scope.request.raw_body) > MAX_SEARCHED:
         return MISSING

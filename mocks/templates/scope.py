@@ -84,7 +84,7 @@ class Scope:
         if self._response_value is MISSING and self.response is not None:
             try:
                 self._response_value = msgspec.json.decode(self.response)
-            except (msgspec.DecodeError, RecursionError):
+            except (ValueError, RecursionError):
                 self._response_value = self.response.decode(errors="replace")
         return self._response_value
 

@@ -139,7 +139,7 @@ def _roots(parts: list[str | Expression]) -> frozenset[str]:
 def _is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    except (ValueError, RecursionError):
         return False
     return True
 

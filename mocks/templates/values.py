@@ -16,7 +16,7 @@ from mocks.templates.functions import make_uuid
 from mocks.templates.scope import MAX_RENDERED, AnswerTooLarge, Names, Scope, Value
 from mocks.templates.templates import TextTemplate
 from readers.json import escape_pointer
-from surfaces.model import Compose, Generator, Resolve, ValueNode
+from surfaces.value_nodes import Compose, Generator, Resolve, ValueNode
 
 _ALPHANUMERIC: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _TO_ALPHANUMERIC: Final = bytes(ord(_ALPHANUMERIC[n % len(_ALPHANUMERIC)]) for n in range(256))

@@ -153,7 +153,7 @@ def json_value(raw: bytes) -> Any:
     """Return the value of JSON, ABSENT for what is none."""
     try:
         return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return ABSENT
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any, Final
-from xml.sax.saxutils import escape, quoteattr
 
 from surfaces.contract_examples.flat_schemas import flatten_schemas
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.schemas import as_text
+from surfaces.xml_bodies import quote_attribute
 
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*\Z")
 
@@ -42,12 +43,14 @@ class _Writer:
             parts = "".join(self.element(name, each, flat.items) for each in value)
             return f"<{name}>{parts}</{name}>" if own.get("wrapped") is True else parts
         if not isinstance(value, dict):
-            return f"<{name}>{escape('' if value is None else as_text(value))}</{name}>"
+            text = "" if value is None else as_text(value)
+            return f"<{name}>{escape(text, quote=False)}</{name}>"
         attributes, parts = "", ""
         for key, each in value.items():
             below = flat.properties.get(key) or flat.additional
             if self._own(below).get("attribute") is True and not isinstance(each, dict | list):
-                attributes += f" {key if _NAME.match(key) else 'item'}={quoteattr(as_text(each))}"
+                attribute = key if _NAME.match(key) else "item"
+                attributes += f" {attribute}={quote_attribute(as_text(each))}"
             else:
                 parts += self.element(key, each, below)
         return f"<{name}{attributes}>{parts}</{name}>"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from kernel.extras import missing_extra
 from kernel.ids import slug
 from surfaces.contract_formats.asyncapi import read_asyncapi
 from surfaces.contract_formats.mistakes import warn_of_mistakes
@@ -29,7 +30,10 @@ def read_contracts(sources: Sources) -> list[Contract]:
     """Return the contracts by path; other documents (shared schemas) are none."""
     paths = sorted(path for path in sources.files if path.startswith("api/"))
     found = list(_documents(paths, sources))
-    if any(path.lower().endswith(".proto") for path in paths):
+    protos = [path for path in paths if path.lower().endswith(".proto")]
+    if protos and (missing := missing_extra("grpc")):
+        sources.warnings.add_at("contract_unsupported", f"a .proto file {missing}", protos[0])
+    elif protos:
         from surfaces.contract_formats.protobuf import read_protos  # its library, too
 
         found += read_protos(sources)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
-from xml.sax.saxutils import quoteattr
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from surfaces.contract_formats.wsdl_mistakes import WSDL, is_known, syntax_advice, wsdl_problems
 from surfaces.contracts import INVALID, Contract, ContractOperation, Sources
+from surfaces.xml_bodies import quote_attribute
 
 PROTOCOL: Final = "SOAP"
 _WSDL: Final = f"{{{WSDL}}}"
@@ -142,5 +142,5 @@ def _documentation(element: Element) -> str:
 def _envelope(name: str, namespace: str) -> str:
     return (
         f'<soap:Envelope xmlns:soap="{_ENVELOPE}"><soap:Body>'
-        f"<{name} xmlns={quoteattr(namespace)}/></soap:Body></soap:Envelope>"
+        f"<{name} xmlns={quote_attribute(namespace)}/></soap:Body></soap:Envelope>"
     )

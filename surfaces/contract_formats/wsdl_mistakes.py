@@ -57,10 +57,10 @@ Problem = tuple[str, Element | str]  # or a text, where it stands first
 
 def wsdl_problems(root: Element, prefixes: Mapping[str, str]) -> Iterator[Problem]:
     """Yield what is wrong in a WSDL document and the element; `prefixes` are of namespaces."""
-    return islice(_Document(root, prefixes).problems(), MAX_PROBLEMS)
+    return islice(_Wsdl(root, prefixes).problems(), MAX_PROBLEMS)
 
 
-class _Document:
+class _Wsdl:
     def __init__(self, root: Element, prefixes: Mapping[str, str]) -> None:
         self.root = root
         self.prefixes = prefixes
@@ -134,11 +134,10 @@ class _Document:
                 advice = f"; did you mean {prefix}:{near}?" if near else ""
                 yield f'"{written[:80]}" is no type of XML Schema{advice}', element
             return
-        kinds: tuple[str, ...] = (
-            ("element",) if attribute == "element" else ("complexType", "simpleType")
-        )
-        if attribute == "ref":
-            kinds = ("element", "group", "attribute", "attributeGroup")
+        kinds: tuple[str, ...] = {
+            "element": ("element",),
+            "ref": ("element", "group", "attribute", "attributeGroup"),
+        }.get(attribute, ("complexType", "simpleType"))
         known = self._names(*(f"{{{_XSD}}}{kind}" for kind in kinds))
         yield from self._reference(written, known, attribute, element)
 

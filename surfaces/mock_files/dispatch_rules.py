@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Final
 
-import starlark
-
+from kernel.extras import missing_extra
 from surfaces.model import RandomRules, Rules, ScriptRules, SequenceRules
 
 MAX_TEXT: Final = 8_192
@@ -14,7 +14,6 @@ MAX_NAMES: Final = 1_000
 MAX_WEIGHT: Final = 1_000_000
 _DEFINES: Final = re.compile(r"^def\s+dispatch\s*\(", re.MULTILINE)
 _ONCE: Final = re.compile(r"once\s*:", re.IGNORECASE)
-_DIALECT: Final = starlark.Dialect.standard()
 
 
 class RulesInvalid(ValueError):
@@ -78,8 +77,11 @@ def _script(text: str) -> ScriptRules:
         raise RulesInvalid("the dispatcher script requires dispatcherRules")
     defines = _DEFINES.search(text) is not None
     source = text if defines else f"(\n{text.strip()}\n)"
+    if missing := missing_extra("scripts"):
+        raise RulesInvalid(f"a script {missing}")
+    starlark = import_module("starlark")
     try:
-        starlark.parse("dispatcherRules", source, dialect=_DIALECT)
+        starlark.parse("dispatcherRules", source, dialect=starlark.Dialect.standard())
     except starlark.StarlarkError as error:
         first = str(error).strip().partition("\n")[0].removeprefix("error: ")
         raise RulesInvalid(f"not Starlark: {first[:200]}") from None

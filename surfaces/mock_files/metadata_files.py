@@ -3,69 +3,170 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final, cast
+from typing import Annotated, ClassVar, Final
 
 from readers import Unreadable
-from readers.diagnostics import nearest_advice
 from readers.tree import Kind, Tree
-from surfaces.behaviors import CallLimit, Delay, MockFault
+from surfaces.behaviors import DELAY, DELAY_MILLIS, FAULT, METHODS, CallLimit, Delay, MockFault
 from surfaces.contracts import Sources
-from surfaces.mock_files.behaviors import read_fault, read_own_delay, read_rate_limit
+from surfaces.forms import (
+    UNKNOWN_VALUE,
+    FileNotes,
+    Form,
+    list_of,
+    misspelling,
+    read_text,
+    unreadable_at,
+    word,
+)
 from surfaces.mock_files.contract_names import (
     NO_CONTRACT,
+    NO_METHOD,
     ContractName,
     method_of,
     read_contract_name,
 )
 from surfaces.mock_files.dispatch_rules import RulesInvalid, parse_rules
-from surfaces.mock_files.exchanges import is_status, mock_tree
-from surfaces.mock_files.metadata_keys import MAX_UNKNOWN, UNKNOWN_KEY, unknown_keys
-from surfaces.mock_files.template_checks import check_body, check_keys, check_templates
-from surfaces.mock_files.text_maps import header_map, text_map
-from surfaces.mock_files.validation_modes import read_mode
-from surfaces.mock_files.value_nodes import read_pattern, unreadable_at
-from surfaces.model import (
-    ADAPTERS,
-    DISPATCHERS,
-    FALLBACK_MODES,
-    PARAMETER_SOURCES,
-    Adapter,
-    Dispatcher,
+from surfaces.mock_files.exchanges import mock_tree
+from surfaces.model import ADAPTERS, DISPATCHERS, PROTOCOLS, Adapter, Dispatcher, Rules
+from surfaces.operation_rules import (
+    MAX_ENTRIES,
+    VALIDATE_MODES,
     Fallback,
-    FallbackMode,
     ParameterConstraint,
-    Rules,
     StateRules,
-    Transition,
     ValidateMode,
 )
-from surfaces.trees import (
-    NOTHING,
-    Warnings,
-    body_text,
-    first_line,
-    is_blank,
-    is_small,
-    is_true,
-    items,
-    member,
-    members,
-    nonblank_member,
-    text_of,
-)
+from surfaces.records import FileRecord, fields_of, read_record, record_of
+from surfaces.trees import NOTHING, first_line, member, nonblank_member, text_of
 
 INVALID: Final = "mock_metadata_invalid"
-UNKNOWN_VALUE: Final = "unknown_value"  # a default stands in for it, and the operation answers
 EXTENSIONS: Final = (".yaml", ".yml", ".json", ".cue")
 METADATA: Final = ".metadata"
+SUITE_FILES: Final = ("metadata.yaml", "metadata.yml")
+KINDS: Final = ("MockOperation", "MockSurface")
 CONTRACT_KEYS: Final = (
     ("metadata", "contractPath"), ("spec", "contractPath"), ("metadata", "sourceArtifact"),
 )  # fmt: skip
-MAX_ENTRIES: Final = 100  # constraints and transitions
 _FILE: Final = re.compile(r"^mock/(?:.*/)?[^/]+\.metadata\.(?:yaml|yml|json|cue)\Z", re.IGNORECASE)
+
+
+def _first_line(tree: Tree, key: str, notes: FileNotes) -> str:
+    read_text(tree, key, notes)
+    return first_line(tree)
+
+
+def _method(tree: Tree, key: str, notes: FileNotes) -> str:
+    text = read_text(tree, key, notes)
+    _doubt("method", tree, (*METHODS, *NO_METHOD), notes)
+    return method_of(text)
+
+
+def _protocol(tree: Tree, key: str, notes: FileNotes) -> str:
+    text = _first_line(tree, key, notes)
+    _doubt("protocol", tree, PROTOCOLS, notes)
+    return text
+
+
+def _kind(tree: Tree, key: str, notes: FileNotes) -> str:
+    text: str = read_text(tree, key, notes)
+    _doubt("kind", tree, KINDS, notes)
+    return text
+
+
+def _doubt(noun: str, tree: Tree, known: tuple[str, ...], notes: FileNotes) -> None:
+    if reason := misspelling(noun, tree.text.strip(), known):
+        notes.add_value(unreadable_at(tree, reason))
+
+
+_OF_DISPATCHER: Final = ("dispatcherRules", "dispatcher")
+LINE: Final = Form(_first_line, {"type": "string"})
+MODE: Final = word("mode of validate", *VALIDATE_MODES, otherwise="")
+
+
+class Identity(FileRecord, frozen=True, kw_only=True):
+    """What a file is about; other keys are its author's."""
+
+    label: ClassVar = "metadata"
+    is_lenient: ClassVar = True
+    is_open: ClassVar = True
+    operation_id: Annotated[str, "the operation; the file's name, where it is missing"] = ""
+    surface: Annotated[str, "the API surface; the first folder below mock/ otherwise"] = ""
+    surface_title: Annotated[str, LINE] = ""
+    contract_path: Annotated[str, "the contract of the operation, and behind # its name"] = ""
+    source_artifact: Annotated[str, "the same"] = ""
+    summary: Annotated[str, LINE] = ""
+
+
+class OperationSpec(FileRecord, frozen=True, kw_only=True):
+    """How an operation is simulated."""
+
+    label: ClassVar = "spec"
+    is_lenient: ClassVar = True
+    collects: ClassVar = True
+    largest: ClassVar = (20_000, 1_000_000)
+    protocol: Annotated[str, Form(_protocol, {"type": "string"}), "REST, gRPC, Kafka, …"] = ""
+    adapter: Annotated[
+        Adapter | None,
+        word("adapter", *ADAPTERS, otherwise="; it is derived from the protocol"),
+        "by the protocol, where it is missing",
+    ] = None
+    method: Annotated[str, Form(_method, {"type": "string"})] = ""
+    path: Annotated[str, "the template of the path, as /payments/{id}"] = ""
+    summary: Annotated[str, LINE] = ""
+    contract_path: Annotated[str, "the contract of the operation, and behind # its name"] = ""
+    mock_path: Annotated[str, "its examples; this file without .metadata, where it is missing"] = ""
+    dispatcher: Annotated[
+        Dispatcher,
+        word("dispatcher", *DISPATCHERS, otherwise=" and treated as example"),
+        "how an example is chosen",
+    ] = "example"
+    dispatcher_rules: Annotated[str, "of dispatcher sequence, random or script"] = ""
+    delay: Annotated[Delay, DELAY, DELAY_MILLIS, "how long an answer waits"] = Delay()
+    fault: Annotated[MockFault | None, FAULT, "how each answer breaks"] = None
+    rate_limit: CallLimit | None = None
+    validate: Annotated[ValidateMode | None, MODE, "how calls are checked"] = None
+    parameter_constraints: Annotated[
+        tuple[ParameterConstraint, ...], list_of(record_of(ParameterConstraint), MAX_ENTRIES)
+    ] = ()
+    fallback: Fallback | None = None
+    state: StateRules | None = None
+    resolver_url: Annotated[str, "generated, where it is missing"] = ""
+    runtime_url: Annotated[str, "generated, where it is missing"] = ""
+
+
+class SurfaceSpec(FileRecord, frozen=True, kw_only=True):
+    """What holds for all operations of a surface."""
+
+    label: ClassVar = "spec"
+    is_lenient: ClassVar = True
+    collects: ClassVar = True
+    validate: Annotated[ValidateMode | None, MODE, "how calls are checked"] = None
+    rate_limit: CallLimit | None = None
+
+
+class _Document(FileRecord, frozen=True, kw_only=True):
+    is_lenient: ClassVar = True
+    collects: ClassVar = True
+    informational: ClassVar = ("apiVersion",)
+    kind: Annotated[str, Form(_kind, {"type": "string", "examples": list(KINDS)})] = ""
+    metadata: Identity = Identity()
+
+
+class MetadataKeys(_Document, frozen=True, kw_only=True):
+    """A metadata file of a mock: *.metadata.yaml below mock/."""
+
+    label: ClassVar = "the file"
+    is_open: ClassVar = True
+    spec: OperationSpec = OperationSpec()
+
+
+class SurfaceKeys(_Document, frozen=True, kw_only=True):
+    """A file of `kind: MockSurface`; of `metadata`, it has `surface` alone."""
+
+    label: ClassVar = "a MockSurface"
+    spec: SurfaceSpec = SurfaceSpec()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,36 +174,24 @@ class MetadataFile:
     """What a metadata file says; "" and None are what it does not say.
 
     `problems` are the reasons why its operation cannot answer. An example file without metadata has
-    `path` "".
+    `path` "". `at` is its `spec` with positions.
     """
 
     path: str
     operation_id: str
     mock_path: str
     names_operation: bool = False
-    names_mock_path: bool = False
     surface: str = ""
     surface_title: str = ""
     names: ContractName = NO_CONTRACT
     protocol: str = ""
-    adapter: Adapter | None = None
     method: str = ""
     route: str = ""
     summary: str = ""
-    dispatcher: Dispatcher = "example"
-    rules_text: str = ""
     rules: Rules | None = None
-    delay: Delay = field(default_factory=Delay)
-    fault: MockFault | None = None
-    rate_limit: CallLimit | None = None
-    validate: ValidateMode | None = None
-    constraints: tuple[ParameterConstraint, ...] = ()
-    fallback: Fallback | None = None
-    state: StateRules | None = None
-    resolver_url: str = ""
-    runtime_url: str = ""
+    spec: OperationSpec = field(default_factory=OperationSpec)
     tree: Tree = NOTHING
-    spec: Tree = NOTHING
+    at: Tree = NOTHING
     problems: list[str] = field(default_factory=list)
 
 
@@ -127,7 +216,56 @@ def file_stem(path: str) -> str:
 
 def read_metadata(path: str, sources: Sources) -> MetadataFile:
     """Return what a metadata file says; wrong values are warnings."""
-    return _MetadataReader(path, sources.warnings).read(mock_tree(path, sources, INVALID))
+    own = without_metadata(path)
+    made = MetadataFile(path=path, operation_id=file_stem(own), mock_path=own)
+    document = mock_tree(path, sources, INVALID)
+    if document is NOTHING:
+        made.problems.append("the file cannot be read")
+        return made
+    made.tree, made.at = document, nonblank_member(document, "spec") or NOTHING
+    notes = FileNotes(path, sources.warnings)
+    for name, value in document.pairs.items():
+        if known := fields_of(OperationSpec).by_key.get(name.casefold()):
+            notes.add_unknown(f'"{known}" belongs below spec and is ignored here', value)
+    given = MetadataKeys()
+    try:
+        given = given if document.kind is Kind.NULL else read_record(MetadataKeys, document, notes)
+    except Unreadable as error:
+        notes.problems.append(error)
+    _take_names(made, given, document)
+    _take_rules(made, notes)
+    for problem in notes.problems:
+        sources.warnings.add_unreadable(INVALID, path, problem)
+        made.problems.append(problem.reason)
+    return made
+
+
+def _take_names(made: MetadataFile, given: MetadataKeys, document: Tree) -> None:
+    spec, metadata = given.spec, given.metadata
+    made.spec = spec
+    made.names_operation = bool(metadata.operation_id)
+    made.operation_id = metadata.operation_id or made.operation_id
+    made.surface, made.surface_title = metadata.surface, metadata.surface_title
+    for part, key in CONTRACT_KEYS:
+        if not made.names.file:
+            made.names = read_contract_name(nonblank_member(document, part), key, made.path)
+    made.protocol = spec.protocol[:40]
+    made.method = spec.method or made.names.method
+    made.route = spec.path or made.names.path
+    made.summary = spec.summary or metadata.summary
+    made.mock_path = spec.mock_path or made.mock_path
+
+
+def _take_rules(made: MetadataFile, notes: FileNotes) -> None:
+    spec, rules, named = made.spec, *(member(made.at, key) for key in _OF_DISPATCHER)
+    try:
+        made.rules = parse_rules(spec.dispatcher, spec.dispatcher_rules)
+    except RulesInvalid as error:
+        at = rules or named or made.at
+        notes.problems.append(unreadable_at(at, f"dispatcherRules: {error}"))
+    if rules is not None and spec.dispatcher_rules and named is None:
+        reason = "the dispatcher example has no rules; name another: script, sequence or random"
+        notes.add_value(unreadable_at(rules, reason))
 
 
 def take_identity(mock: MetadataFile, document: Tree) -> None:
@@ -140,230 +278,49 @@ def take_identity(mock: MetadataFile, document: Tree) -> None:
         mock.route = mock.route or mock.names.path
 
 
-class _MetadataReader:
-    def __init__(self, path: str, warnings: Warnings) -> None:
-        self.path = path
-        self.warnings = warnings
-        own = without_metadata(path)
-        self.found = MetadataFile(path=path, operation_id=file_stem(own), mock_path=own)
+@dataclass(frozen=True, slots=True)
+class SurfaceFile:
+    """What a file of a surface says of all its operations; `at` names the surface."""
 
-    def read(self, document: Tree) -> MetadataFile:
-        found = self.found
-        if document is NOTHING:
-            found.problems.append("the file cannot be read")
-            return found
-        if document.kind not in (Kind.MAP, Kind.NULL):
-            self._problem("the file must be a mapping", document)
-            return found
-        metadata, spec = nonblank_member(document, "metadata"), nonblank_member(document, "spec")
-        found.tree, found.spec = document, spec or NOTHING
-        for reason, at in islice(unknown_keys(document), MAX_UNKNOWN):
-            self.warnings.add(UNKNOWN_KEY, reason, self.path, at)
-        for part in (metadata, spec):
-            if part is not None and part.kind is not Kind.MAP:
-                self._problem("metadata and spec must be mappings", part)
-        self._identity(metadata or NOTHING, spec or NOTHING)
-        for name, read in (
-            ("adapter", self._adapter),
-            ("dispatcher", self._dispatcher),
-            ("fault", self._fault),
-            ("rateLimit", self._rate_limit),
-            ("validate", self._validate),
-            ("parameterConstraints", self._constraints),
-            ("fallback", self._fallback),
-            ("state", self._state),
-        ):
-            value = nonblank_member(spec, name)
-            if value is not None:
-                self._guard(read, value)
-        self._guard(self._delay, spec or NOTHING)
-        self._rules(spec or NOTHING)
-        return found
-
-    def _problem(self, reason: str, at: Tree) -> None:
-        """Warn, and note that the operation cannot answer."""
-        self.warnings.add(INVALID, reason, self.path, at)
-        self.found.problems.append(reason)
-
-    def _guard(self, read: Callable[[Tree], None], value: Tree) -> None:
-        try:
-            if not is_small(value, values=20_000, characters=1_000_000):
-                raise unreadable_at(value, "the value is too large")
-            read(value)
-        except Unreadable as error:
-            self.warnings.add_unreadable(INVALID, self.path, error)
-            self.found.problems.append(error.reason)
-
-    def _identity(self, metadata: Tree, spec: Tree) -> None:
-        found = self.found
-        named_id = text_of(member(metadata, "operationId"))
-        found.names_operation = bool(named_id)
-        found.operation_id = named_id or found.operation_id
-        found.surface = text_of(member(metadata, "surface"))
-        found.surface_title = first_line(member(metadata, "surfaceTitle"))
-        for part, key in CONTRACT_KEYS:
-            if found.names.file:
-                break
-            found.names = read_contract_name(
-                metadata if part == "metadata" else spec, key, self.path
-            )
-        found.protocol = first_line(member(spec, "protocol"))[:40]
-        found.method = method_of(text_of(member(spec, "method"))) or found.names.method
-        found.route = text_of(member(spec, "path")) or found.names.path
-        found.summary = first_line(member(spec, "summary") or member(metadata, "summary"))
-        found.resolver_url = text_of(member(spec, "resolverUrl"))
-        found.runtime_url = text_of(member(spec, "runtimeUrl"))
-        named = text_of(member(spec, "mockPath"))
-        found.names_mock_path = bool(named)
-        found.mock_path = named or found.mock_path
-
-    def _adapter(self, value: Tree) -> None:
-        adapter = text_of(value).lower()
-        if adapter in ADAPTERS:
-            self.found.adapter = cast("Adapter", adapter)
-            return
-        advice = nearest_advice(adapter, ADAPTERS)
-        detail = (
-            f'the adapter "{adapter[:40]}" is not known; it is derived from the protocol; {advice}'
-        )
-        self.warnings.add(UNKNOWN_VALUE, detail, self.path, value)
-
-    def _dispatcher(self, value: Tree) -> None:
-        dispatcher = text_of(value).lower()
-        if dispatcher in DISPATCHERS:
-            self.found.dispatcher = cast("Dispatcher", dispatcher)
-            return
-        advice = nearest_advice(dispatcher, DISPATCHERS)
-        detail = f'the dispatcher "{dispatcher[:40]}" is not known and treated as example; {advice}'
-        self.warnings.add(UNKNOWN_VALUE, detail, self.path, value)
-
-    def _rules(self, spec: Tree) -> None:
-        rules = member(spec, "dispatcherRules")
-        self.found.rules_text = text_of(rules)
-        try:
-            self.found.rules = parse_rules(self.found.dispatcher, self.found.rules_text)
-        except RulesInvalid as error:
-            at = rules or member(spec, "dispatcher") or spec
-            self._problem(f"dispatcherRules: {error}", at)
-
-    def _delay(self, spec: Tree) -> None:
-        self.found.delay = read_own_delay(spec) or self.found.delay
-
-    def _fault(self, value: Tree) -> None:
-        self.found.fault = read_fault(value)
-
-    def _rate_limit(self, value: Tree) -> None:
-        self.found.rate_limit = read_rate_limit(value)
-
-    def _validate(self, value: Tree) -> None:
-        self.found.validate = read_mode(value, self.path, self.warnings)
-
-    def _constraints(self, value: Tree) -> None:
-        self.found.constraints = tuple(self._constraint(each) for each in _entries(value))
-
-    def _constraint(self, tree: Tree) -> ParameterConstraint:
-        name = text_of(member(tree, "name"))
-        source = text_of(nonblank_member(tree, "source")).strip().lower() or "query"
-        if not name:
-            raise unreadable_at(tree, "a parameter constraint requires name")
-        if source not in PARAMETER_SOURCES:
-            known = ", ".join(PARAMETER_SOURCES)
-            raise unreadable_at(tree, f'"{source[:40]}" is not a source; use one of {known}')
-        return ParameterConstraint(
-            name=name,
-            source=source,
-            required=is_true(member(tree, "required")),
-            forward=is_true(member(tree, "forward")),
-            pattern=read_pattern(member(tree, "pattern")),
-        )
-
-    def _fallback(self, tree: Tree) -> None:
-        if tree.kind is not Kind.MAP:
-            raise unreadable_at(tree, "fallback must be a mapping")
-        status, body = nonblank_member(tree, "status"), member(tree, "body")
-        text = text_of(status).strip()
-        if status is not None and "{{" not in text and not is_status(text, grpc=True):
-            raise unreadable_at(status, f'"{text[:40]}" is not a status')
-        check_templates(status, member(tree, "mediaType"), member(tree, "headers"))
-        if body is not None:
-            check_body(body)
-        self.found.fallback = Fallback(
-            mode=_mode(tree),
-            example_name=text_of(nonblank_member(tree, "exampleName")).strip(),
-            proxy_url=text_of(nonblank_member(tree, "proxyUrl")).strip(),
-            status=text,
-            media_type=text_of(nonblank_member(tree, "mediaType")).strip(),
-            body="" if body is None else body_text(body),
-            headers=header_map(member(tree, "headers")),
-        )
-
-    def _state(self, tree: Tree) -> None:
-        if tree.kind is not Kind.MAP:
-            raise unreadable_at(tree, "state must be a mapping")
-        check_keys(member(tree, "lookupKeyTemplate"), member(tree, "mutationKeyTemplate"))
-        self.found.state = StateRules(
-            lookup_key_template=text_of(member(tree, "lookupKeyTemplate")),
-            mutation_key_template=text_of(member(tree, "mutationKeyTemplate")),
-            defaults=text_map(member(tree, "defaults")),
-            transitions=tuple(_transition(each) for each in _entries(member(tree, "transitions"))),
-        )
+    path: str = ""
+    surface: str = ""
+    spec: SurfaceSpec = field(default_factory=SurfaceSpec)
+    at: Tree = NOTHING
 
 
-def _entries(tree: Tree | None) -> Iterator[Tree]:
-    listed = items(tree)
-    if tree is not None and len(listed) > MAX_ENTRIES:
-        raise unreadable_at(tree, f"more than {MAX_ENTRIES} entries")
-    for each in listed:
-        if is_blank(each):
+def is_surface(path: str, sources: Sources) -> bool:
+    """Return whether a metadata file is one of a surface, and of no operation."""
+    kind = text_of(member(mock_tree(path, sources, INVALID), "kind"))
+    return kind.strip().lower() == KINDS[1].lower()
+
+
+def read_surface(path: str, sources: Sources) -> SurfaceFile:
+    """Return what a file of a surface says; its surface is "" where it names none."""
+    document, notes = mock_tree(path, sources, INVALID), FileNotes(path, sources.warnings)
+    given = read_record(SurfaceKeys, document, notes)
+    for problem in notes.problems:
+        sources.warnings.add_unreadable(INVALID, path, problem)
+    at = member(member(document, "metadata"), "surface") or document
+    return SurfaceFile(path, given.metadata.surface, given.spec, at)
+
+
+def suite_mode(sources: Sources) -> ValidateMode | None:
+    """Return the mode of `mocks: {validate: enforce}` in metadata.yaml, flat or in `spec`.
+
+    What else is wrong there is told with the suite.
+    """
+    path = next((each for each in SUITE_FILES if each in sources.files), None)
+    if path is None:
+        return None
+    document = sources.tree(path, INVALID)
+    for owner in (document, member(document, "spec")):
+        value = nonblank_member(member(owner, "mocks"), "validate")
+        if member(owner, "mocks") is None or value is None:
             continue
-        if each.kind is not Kind.MAP:
-            raise unreadable_at(each, "each entry must be a mapping")
-        yield each
-
-
-def _mode(tree: Tree) -> FallbackMode:
-    """Return the mode, by what is given if it is not named."""
-    named = nonblank_member(tree, "mode")
-    if named is not None:
-        mode = text_of(named).lower()
-        if mode not in FALLBACK_MODES:
-            known = ", ".join(FALLBACK_MODES)
-            raise unreadable_at(
-                named, f'the fallback mode "{mode[:40]}" is not known; use one of {known}'
-            )
-    elif nonblank_member(tree, "proxyUrl") is not None:
-        mode = "proxy"
-    else:
-        mode = "example" if nonblank_member(tree, "exampleName") is not None else "static"
-    for needed, key in (("proxy", "proxyUrl"), ("example", "exampleName")):
-        if mode == needed and nonblank_member(tree, key) is None:
-            raise unreadable_at(tree, f"the fallback mode {mode} requires {key}")
-    return cast("FallbackMode", mode)
-
-
-def _transition(tree: Tree) -> Transition:
-    check_templates(member(tree, "mutationKeyTemplate"), *_values(member(tree, "set")))
-    return Transition(
-        on_example=text_of(member(tree, "onExample")),
-        mutation_key_template=text_of(member(tree, "mutationKeyTemplate")),
-        set=text_map(member(tree, "set")),
-        delete=tuple(text_of(each) for each in items(member(tree, "delete"))),
-        increment=_increments(member(tree, "increment")),
-    )
-
-
-def _values(tree: Tree | None) -> tuple[Tree, ...]:
-    return () if tree is None else tuple(tree.pairs.values())
-
-
-def _increments(tree: Tree | None) -> Mapping[str, int]:
-    made: dict[str, int] = {}
-    for name, each in members(tree):
-        digits = each.text.removeprefix("-")
-        if not digits.isdecimal() or len(digits) > _DIGITS:
-            raise unreadable_at(each, f'the increment of "{name[:80]}" must be an integer')
-        made[name] = int(each.text)
-    return made
-
-
-_DIGITS: Final = 18
+        try:
+            mode: ValidateMode = MODE.read(value, "validate", FileNotes())
+        except Unreadable as error:
+            sources.warnings.add_unreadable(UNKNOWN_VALUE, path, error)
+            return None
+        return mode
+    return None

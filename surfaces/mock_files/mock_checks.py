@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from readers.diagnostics import nearest_advice
 from readers.tree import Tree
+from surfaces.forms import is_near
 from surfaces.mock_files.dispatch_rules import named_examples
 from surfaces.mock_files.metadata_files import INVALID, MetadataFile
 from surfaces.model import Adapter, Exchange
@@ -24,23 +26,26 @@ def check_examples(
     for where, name, at in _named_examples(mock):
         if name in known:
             continue
-        reason = f'{where} names the example "{name[:80]}", which does not exist'
+        is_told = not warnings.is_full and is_near(name, known)
+        near = nearest_advice(name, known) if is_told else ""
+        advice = f"; {near}" if near else ""
+        reason = f'{where} names the example "{name[:80]}", which does not exist{advice}'
         warnings.add(INVALID, reason, mock.path, at)
         problems.append(reason)
-    if mock.dispatcher == "example" and adapter != "async":
+    if mock.spec.dispatcher == "example" and adapter != "async":
         _warn_of_unreachable(exchanges, warnings, has_variants=adapter == "rest")
     return tuple(dict.fromkeys(problems))
 
 
 def _named_examples(mock: MetadataFile) -> Iterator[tuple[str, str, Tree | None]]:
-    if mock.fallback and mock.fallback.mode == "example":
-        at = member(member(mock.spec, "fallback"), "exampleName")
-        yield "fallback", mock.fallback.example_name, at
+    spec, at = mock.spec, mock.at
+    if spec.fallback and spec.fallback.mode == "example":
+        named = member(member(at, "fallback"), "exampleName")
+        yield "fallback", spec.fallback.example_name, named
     for name in named_examples(mock.rules):
-        yield "dispatcherRules", name, member(mock.spec, "dispatcherRules")
-    listed = items(member(member(mock.spec, "state"), "transitions"))
-    transitions = mock.state.transitions if mock.state else ()
-    for transition, tree in zip(transitions, listed, strict=False):
+        yield "dispatcherRules", name, member(at, "dispatcherRules")
+    listed = items(member(member(at, "state"), "transitions"))
+    for transition, tree in zip(spec.state.transitions if spec.state else (), listed, strict=False):
         if transition.on_example:
             yield "onExample", transition.on_example, member(tree, "onExample")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -92,6 +93,22 @@ def text_at(value: Any, name: str) -> str:
     """Return a text of a mapping from outside, "" for anything else."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def json_value(text: str) -> Any:
+    """Return the value of a JSON object or array, None for any other text."""
+    try:
+        return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def free_name(name: str, taken: Container[str], joint: str = "-") -> str:
+    """Return a name that is not taken: the name itself, or with a number behind it."""
+    made, number = name, 2
+    while made in taken:
+        made, number = f"{name}{joint}{number}", number + 1
+    return made
 
 
 def list_at(value: Any, name: str) -> Sequence[Any]:

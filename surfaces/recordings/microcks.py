@@ -11,14 +11,18 @@ from typing import Any, Final
 
 from surfaces.contract_examples.request_examples import leaves
 from surfaces.recordings.calls import list_at, text_at
-from surfaces.recordings.mock_files import LEFT_OUT, MAX_CONDITIONS
-from surfaces.recordings.stubs import (
-    MAX_STUBS,
+from surfaces.recordings.mock_files import (
+    MAX_CONDITIONS,
     Document,
-    Stub,
-    Stubs,
     condition,
     literal,
+    response_of,
+)
+from surfaces.recordings.stubs import (
+    MAX_STUBS,
+    Stub,
+    Stubs,
+    body_value,
     mapping_at,
     parse_json,
     translate,
@@ -100,7 +104,7 @@ def _examples(
         when = asked[name]
         body = _body(request.get("body"))
         if often[str(when)] > 1:
-            when = [*when, *(condition("body", name, "value", each) for name, each in leaves(body))]
+            when = [*when, *(condition("body", name, each) for name, each in leaves(body))]
         made: Document = {"when": when[:MAX_CONDITIONS]} if when else {}
         if body is not None:
             made["request"] = {"body": literal(body)}
@@ -109,7 +113,7 @@ def _examples(
 
 def _parameters(template: str, request: Mapping[str, Any]) -> list[Document]:
     return [
-        condition("path" if f"{{{name}}}" in template else "query", name, "value", as_text(value))
+        condition("path" if f"{{{name}}}" in template else "query", name, as_text(value))
         for name, value in mapping_at(request, "parameters").items()
         if value is not None
     ]
@@ -119,24 +123,19 @@ def _response(template: str, response: Mapping[str, Any], say: Say) -> Document:
     def render(value: Any) -> Any:
         return translate(value, lambda text: _expression(text, template), say)
 
-    made: Document = {"status": str(response.get("status") or response.get("code") or 200)}
-    if kind := text_at(response, "mediaType"):
-        made["mediaType"] = kind
     headers = {
         name: render(", ".join(map(str, value)) if isinstance(value, list) else as_text(value))
         for name, value in mapping_at(response, "headers").items()
-        if name.lower() not in LEFT_OUT
     }
-    if headers:
-        made["headers"] = headers
+    status = response.get("status") or response.get("code") or 200
+    made = response_of(status, headers, media_type=text_at(response, "mediaType"))
     body = _body(response.get("body"))
     return made if body is None else {**made, "body": render(body)}
 
 
 def _body(value: Any) -> Any:
     """Return a body that is written as a value, or as a text of JSON or anything else."""
-    parsed = parse_json(value) if isinstance(value, str) else None
-    return value if parsed is None else parsed
+    return body_value(value) if isinstance(value, str) else value
 
 
 _FIELD: Final = re.compile(r"request\.(params|query|headers)\[(['\"]?)([\w-]+)\2\]")

@@ -6,7 +6,6 @@ values of the body that tell it from another one.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from kernel.ids import slug
 from kernel.redaction import MASK
 from surfaces.contract_examples.request_examples import leaves
 from surfaces.contracts import identifier
-from surfaces.recordings.calls import Pairs, RecordedCall, header
+from surfaces.recordings.calls import RecordedCall, free_name, header, json_value
 from surfaces.recordings.routes import guess_template
 from surfaces.recordings.secrets import is_secret_name, without_secrets
 
@@ -38,6 +37,8 @@ LEFT_OUT: Final = frozenset((
 ))  # fmt: skip
 _FORM: Final = "application/x-www-form-urlencoded"
 When = tuple[tuple[str, str, str], ...]
+Document = dict[str, object]
+OPENING: Final = "{{'{{'}}"  # a template of two braces
 _PLAIN: Final = re.compile(r"[A-Za-z/][A-Za-z0-9 _./@-]*[A-Za-z0-9/]\Z|[A-Za-z/]\Z")
 _WORDS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
 _WIDTH: Final = 100
@@ -71,7 +72,8 @@ class MockFiles:
     ) -> None:
         """Add the example file and the metadata of an operation; `spec` is more of the latter."""
         named = slug(f"{method} {template}")[:100] or method.lower()
-        operation_id = _unique(named, self._names, home)
+        operation_id = free_name(f"{home}/{named}", self._names).removeprefix(f"{home}/")
+        self._names.add(f"{home}/{operation_id}")
         stem = f"mock/{home}/{operation_id}"
         self.files[f"{stem}.yaml"] = yaml_text({"examples": examples}, note)
         self.files[f"{stem}.metadata.yaml"] = yaml_text({
@@ -95,9 +97,8 @@ def mock_files(calls: Iterable[RecordedCall], surface: str = "", *, source: str 
             (call.template, call.params) if call.template else guess_template(call.path)
         )
         home = identifier(surface or slug(call.surface), "default")
-        groups.setdefault((home, call.method, template), []).append(
-            _with_params(call, template, params)
-        )
+        with_params = replace(call, template=template, params=params)
+        groups.setdefault((home, call.method, template), []).append(with_params)
     note = f"recorded: {source}" if source else ""
     for (home, method, template), group in groups.items():
         if made.has_room(len(group)):
@@ -106,22 +107,9 @@ def mock_files(calls: Iterable[RecordedCall], surface: str = "", *, source: str 
     return made
 
 
-def _with_params(call: RecordedCall, template: str, params: Pairs) -> RecordedCall:
-    return replace(call, template=template, params=params)
-
-
-def _unique(name: str, taken: set[str], home: str) -> str:
-    made, number = name, 2
-    while f"{home}/{made}" in taken:
-        made = f"{name}-{number}"
-        number += 1
-    taken.add(f"{home}/{made}")
-    return made
-
-
 def _examples(
     group: Sequence[RecordedCall], left_out: Counter[str]
-) -> Iterator[tuple[str, dict[str, object]]]:
+) -> Iterator[tuple[str, Document]]:
     """Yield the examples of an operation by name; equal calls are one."""
     taken: dict[When, tuple[int, str]] = {}
     names: set[str] = set()
@@ -141,7 +129,9 @@ def _examples(
             left_out["more examples than an operation may have"] += 1
             continue
         taken[when] = answer
-        yield _unique(_name(call, when), names, ""), _example(call, when)
+        name = free_name(_name(call, when), names)
+        names.add(name)
+        yield name, _example(call, when)
 
 
 def _name(call: RecordedCall, when: When) -> str:
@@ -180,7 +170,7 @@ def _base(call: RecordedCall) -> When:
 
 def _body_values(call: RecordedCall) -> Mapping[str, str]:
     text = call.request_body
-    value = _json(text)  # whatever its type says: `curl -d` names every body a form
+    value = json_value(text)  # whatever its type says: `curl -d` names every body a form
     is_form = value is None and header(call.request_headers, "content-type").startswith(_FORM)
     found: Iterable[tuple[str, str]]
     found = parse_qsl(text, max_num_fields=200) if text and is_form else leaves(value)
@@ -193,45 +183,52 @@ def _differing(bodies: Sequence[Mapping[str, str]]) -> list[str]:
     return [name for name in names if len({body.get(name) for body in bodies}) > 1]
 
 
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _example(call: RecordedCall, when: When) -> dict[str, object]:
-    response: dict[str, object] = {"status": str(call.status)}
-    if media_type := header(call.response_headers, "content-type").partition(";")[0].strip():
-        response["mediaType"] = media_type
-    headers = {
-        name: _literal(value)
-        for name, value in call.response_headers
-        if name.lower() not in LEFT_OUT and not name.startswith(":")
-    }
-    if headers:
-        response["headers"] = headers
+def _example(call: RecordedCall, when: When) -> Document:
+    headers = {name: literal(value) for name, value in call.response_headers}
+    response = response_of(call.status, headers)
     if call.response_body:
         response["body"] = _body(call.response_body)
-    made: dict[str, object] = {}
-    if when:
-        made["when"] = [
-            {"from": source, "param": param, "value": value} for source, param, value in when
-        ]
+    made: Document = {"when": [condition(*each) for each in when]} if when else {}
     if call.request_body:
         made["request"] = {"body": _body(call.request_body)}
     return {**made, "response": response}
 
 
-def _literal(text: str) -> str:
-    """Return a text that is no template."""
-    return text.replace("{{", "{{'{{'}}")
-
-
 def _body(text: str) -> Any:
     """Return a body as it is written in a file: JSON as its values, anything else as a text."""
-    made = _json(_literal(text))
-    return _literal(text) if made is None else made
+    made = json_value(literal(text))
+    return literal(text) if made is None else made
+
+
+def condition(source: str, param: str, value: object, operator: str = "value") -> Document:
+    """Return a condition as an example file has it."""
+    return {"from": source, "param": param, operator: value}
+
+
+def response_of(
+    status: object, headers: Mapping[str, str], *, media_type: str = "",
+    behavior: Mapping[str, object] = MappingProxyType({}),
+) -> Document:  # fmt: skip
+    """Return a response without a body; of its headers, those that say something of the API."""
+    named = next((each for name, each in headers.items() if name.lower() == "content-type"), "")
+    kind = media_type or named.partition(";")[0].strip()
+    kept = {name: each for name, each in headers.items()
+            if name.lower() not in LEFT_OUT and not name.startswith(":")}  # fmt: skip
+    shown = {"mediaType": kind, "headers": kept}
+    return {
+        "status": str(status),
+        **behavior,
+        **{name: each for name, each in shown.items() if each},
+    }
+
+
+def literal(value: Any) -> Any:
+    """Return a body or text none of which is a template."""
+    if isinstance(value, str):
+        return value.replace("{{", OPENING)
+    if isinstance(value, dict):
+        return {literal(key): literal(each) for key, each in value.items()}
+    return [literal(each) for each in value] if isinstance(value, list) else value
 
 
 class _Dumper(yaml.SafeDumper):

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from kernel.redaction import MASK
-from surfaces.recordings.calls import Pairs, decode_segment
+from surfaces.recordings.calls import Pairs, decode_segment, free_name
 
 _IDENTIFIER: Final = re.compile(
     r"\d{1,40}"
@@ -33,7 +33,7 @@ def guess_template(path: str) -> tuple[str, Pairs]:
             made.append(segment.replace("{", "%7B").replace("}", "%7D"))
             before = text
             continue
-        name = _free_name(_parameter_name(before), params)
+        name = free_name(_parameter_name(before), params, joint="")
         params[name] = text
         made.append(f"{{{name}}}")
     known = tuple((name, value) for name, value in params.items() if MASK not in value)
@@ -48,12 +48,3 @@ def _parameter_name(before: str) -> str:
             word = word[: -len(plural)] + singular
             break
     return f"{word[0].lower()}{word[1:40]}Id" if word[:1].isalpha() else "id"
-
-
-def _free_name(name: str, taken: dict[str, str]) -> str:
-    number = 2
-    made = name
-    while made in taken:
-        made = f"{name}{number}"
-        number += 1
-    return made

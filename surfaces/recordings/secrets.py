@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from kernel.redaction import MASK, Redactor
-from surfaces.recordings.calls import Pairs, RecordedCall
+from surfaces.recordings.calls import Pairs, RecordedCall, json_value
 
 MIN_SECRET: Final = 4  # characters; shorter values are masked only where they stand
 NAME: Final = re.compile(
@@ -48,14 +47,7 @@ def _secrets(call: RecordedCall) -> Iterator[str]:
             yield value.rpartition(" ")[2]
     yield from (value for name, value in (*call.query, *call.params) if is_secret_name(name))
     for body in (call.request_body, call.response_body):
-        yield from _in_body(_parse(body))
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text) if text[:1] in ("{", "[") else None
-    except (ValueError, RecursionError):
-        return None
+        yield from _in_body(json_value(body))
 
 
 def _in_body(value: Any, depth: int = 0) -> Iterator[str]:

@@ -17,14 +17,13 @@ from kernel.ids import slug
 from readers import Unreadable
 from readers.json import is_text, read_json
 from surfaces.contracts import identifier
-from surfaces.recordings.mock_files import MockFiles
+from surfaces.recordings.calls import free_name
+from surfaces.recordings.mock_files import OPENING, Document, MockFiles
 from surfaces.template_expressions import NoExpression, parse_expression, template_problems
 from surfaces.template_paths import EXPRESSION
 
 MAX_STUBS: Final = 5_000
 MAX_SAID: Final = 200  # reasons that name their stub
-Document = dict[str, object]
-_OPENING: Final = "{{'{{'}}"  # a template of two braces
 
 
 class StubUnsupported(Exception):
@@ -73,10 +72,7 @@ class Stubs:
     def _examples(self, group: Iterable[Stub]) -> Document:
         made: Document = {}
         for stub in group:
-            name, number = stub.name.strip()[:80] or "example", 2
-            while name in made:
-                name, number = f"{stub.name.strip()[:80]}-{number}", number + 1
-            made[name] = stub.example
+            made[free_name(stub.name.strip()[:80] or "example", made)] = stub.example
         return made
 
     def _spec(self, where: str, group: Iterable[Stub]) -> Document:
@@ -101,20 +97,6 @@ def _merge_states(made: Document, value: Any, say: Callable[[str], None]) -> Non
 
 def _short(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)[:80]
-
-
-def condition(source: str, param: str, operator: str, value: object) -> Document:
-    """Return a condition as an example file has it."""
-    return {"from": source, "param": param, operator: value}
-
-
-def literal(value: Any) -> Any:
-    """Return a body or text none of which is a template."""
-    if isinstance(value, str):
-        return value.replace("{{", _OPENING)
-    if isinstance(value, dict):
-        return {literal(key): literal(each) for key, each in value.items()}
-    return [literal(each) for each in value] if isinstance(value, list) else value
 
 
 def translate(value: Any, expression: Callable[[str], str], say: Callable[[str], None]) -> Any:
@@ -142,7 +124,7 @@ def _translate_expression(
     if _is_template(made, inner):
         return made
     say(f"the template {found[0][:80]} has no equal and stays as text")
-    return found[0].replace("{{", _OPENING)
+    return found[0].replace("{{", OPENING)
 
 
 def _is_template(text: str, inner: str) -> bool:
@@ -160,6 +142,12 @@ def parse_json(text: str) -> Any:
         return read_json(text.encode()) if text.lstrip()[:1] in ("{", "[") else None
     except (Unreadable, UnicodeEncodeError):
         return None
+
+
+def body_value(text: str) -> Any:
+    """Return a body as it is written in a file: JSON as its value, anything else as a text."""
+    parsed = parse_json(text)
+    return text if parsed is None else parsed
 
 
 def decode_text(content: bytes | None) -> str | None:

@@ -9,19 +9,16 @@ from typing import Any, Final
 from readers import Unreadable
 from readers.json import refuse_bad_strings
 from surfaces.recordings.calls import text_at
-from surfaces.recordings.mock_files import LEFT_OUT
+from surfaces.recordings.mock_files import Document, condition, literal, response_of
 from surfaces.recordings.stubs import (
     MAX_STUBS,
-    Document,
     Stub,
     Stubs,
     StubUnsupported,
     base64_text,
-    condition,
+    body_value,
     decode_text,
-    literal,
     mapping_at,
-    parse_json,
     translate,
 )
 from surfaces.recordings.wiremock_behaviors import (
@@ -129,7 +126,7 @@ class _Mapping:
         scenario = text_at(self.mapping, "scenarioName")
         name = text_at(self.mapping, "name") or text_at(self.mapping, "id") or template
         if scenario and (state := text_at(self.mapping, "requiredScenarioState")):
-            when.append(condition("state", "state", "value", state))
+            when.append(condition("state", "state", state))
         if scenario:
             spec["state"] = self._state(scenario, name.strip()[:80])
         for key in self.mapping.keys() - _OF_MAPPING:
@@ -166,20 +163,12 @@ class _Mapping:
             spec["fallback"] = {"mode": "proxy", "proxyUrl": f"{base.rstrip('/')}/"}
             return None
         render = self._renderer(template)
-        made: Document = {
-            "status": str(response.get("status", 200)),
-            **behavior_of(response, self.say),
-        }
+        behavior = behavior_of(response, self.say)
         headers = {
             name: render(", ".join(map(str, value)) if isinstance(value, list) else str(value))
             for name, value in mapping_at(response, "headers").items()
         }
-        kind = next((each for name, each in headers.items() if name.lower() == "content-type"), "")
-        if kind:
-            made["mediaType"] = kind.partition(";")[0].strip()
-        kept = {name: each for name, each in headers.items() if name.lower() not in LEFT_OUT}
-        if kept:
-            made["headers"] = kept
+        made = response_of(response.get("status", 200), headers, behavior=behavior)
         body = self._body()
         if body is not None:
             made["body"] = render(body)
@@ -197,8 +186,7 @@ class _Mapping:
                 self.say("response.base64Body is no text and left out")
         else:
             return response["body"] if isinstance(response.get("body"), str) else None
-        parsed = parse_json(text or "")
-        return text if parsed is None else parsed
+        return None if text is None else body_value(text)
 
     def _file(self, name: str) -> str | None:
         content = self.file_at(name.lstrip("/"))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from readers import Unreadable
-from surfaces.behaviors import MAX_DELAY_MS
-from surfaces.mock_files.behaviors import read_callbacks, read_delay, read_fault
+from surfaces.behaviors import MAX_DELAY_MS, read_callbacks, read_delay, read_fault
 from surfaces.recordings.calls import text_at
-from surfaces.recordings.stubs import Document, mapping_at, parse_json
+from surfaces.recordings.mock_files import Document
+from surfaces.recordings.stubs import body_value, mapping_at
 from surfaces.recordings.wiremock_requests import Say
 from surfaces.trees import tree_of
 
@@ -75,8 +75,7 @@ def _callback(given: Mapping[str, Any], render: Callable[[Any], Any], say: Say) 
     if headers := mapping_at(given, "headers"):
         made["headers"] = {key: render(str(each)) for key, each in headers.items()}
     if body := text_at(given, "body"):
-        parsed = parse_json(body)
-        made["body"] = render(body if parsed is None else parsed)
+        made["body"] = render(body_value(body))
     if delay := mapping_at(given, "delay"):
         made["delay"] = _delay(delay)
     return made

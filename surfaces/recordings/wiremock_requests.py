@@ -11,8 +11,9 @@ from urllib.parse import parse_qsl
 
 from surfaces.contract_examples.request_examples import leaves
 from surfaces.recordings.calls import list_at, text_at
+from surfaces.recordings.mock_files import Document, condition
 from surfaces.recordings.secrets import is_secret_name
-from surfaces.recordings.stubs import Document, StubUnsupported, condition, mapping_at, parse_json
+from surfaces.recordings.stubs import StubUnsupported, mapping_at, parse_json
 
 Say = Callable[[str], None]
 _URLS: Final = ("url", "urlPath", "urlPathTemplate", "urlPathPattern", "urlPattern")
@@ -38,7 +39,7 @@ def route_of_request(request: Mapping[str, Any]) -> tuple[str, list[Document]]:
     if kind in ("url", "urlPath"):
         path, _, query = url.partition("?")
         pairs = parse_qsl(query, keep_blank_values=True)[:50]
-        when = [condition("query", name, "value", value) for name, value in pairs]
+        when = [condition("query", name, value) for name, value in pairs]
         return path.replace("{", "%7B").replace("}", "%7D"), when
     return _route_of_pattern(url)
 
@@ -65,15 +66,12 @@ def conditions_of_request(request: Mapping[str, Any], say: Say) -> list[Document
 def _of_fields(fields: Mapping[str, Any], source: str, say: Say) -> Iterator[Document]:
     for name, matcher in fields.items():
         target: Document = {"from": source, "param": name}
-        if source == "header" and is_secret_name(name) and not _is_absence(matcher):
+        is_absence = isinstance(matcher, dict) and matcher.get("absent") is True
+        if source == "header" and is_secret_name(name) and not is_absence:
             say(f"the value of the header {name} is not kept; any is taken")
             yield {**target, **_IS_THERE}
         else:
             yield from _conditions_of(target, matcher, name)
-
-
-def _is_absence(matcher: Any) -> bool:
-    return isinstance(matcher, dict) and matcher.get("absent") is True
 
 
 def _of_body(pattern: Mapping[str, Any], say: Say) -> Iterator[Document]:
@@ -106,7 +104,7 @@ def _route_of_pattern(pattern: str) -> tuple[str, list[Document]]:
             continue
         made.append(f"{{p{number}}}")
         if segment.strip("()") not in (".*", ".+", "[^/]+", "[^/]*"):
-            when.append(condition("path", f"p{number}", "matches", f"^(?:{segment})$"))
+            when.append(condition("path", f"p{number}", f"^(?:{segment})$", "matches"))
     if not path.startswith("/") or made == ["{p1}"] or path.endswith("/.*"):
         raise StubUnsupported(f"the URL pattern {pattern[:80]} is for paths of any length")
     for part in query.split("&") if mark else ():
@@ -117,7 +115,7 @@ def _route_of_pattern(pattern: str) -> tuple[str, list[Document]]:
             )
         when.append(
             {"from": "query", "param": name, **_IS_THERE} if value in (".*", ".+")
-            else condition("query", name, "matches", f"^(?:{value})$")
+            else condition("query", name, f"^(?:{value})$", "matches")
         )  # fmt: skip
     return "/" + "/".join(made), when
 
@@ -189,10 +187,10 @@ def _of_json(wanted: Mapping[str, Any] | list[Any]) -> Iterator[Document]:
         return
     for param, value in leaves(wanted):
         if not value.startswith(_PLACEHOLDER):
-            yield condition("body", param, "value", value)
+            yield condition("body", param, value)
     for name, each in wanted.items():
         if isinstance(each, list) and re.fullmatch(r"[\w-]+", name):
-            yield condition("body", name, "value", _compact(each))
+            yield condition("body", name, _compact(each))
 
 
 def _compact(value: Any) -> str:
@@ -202,7 +200,7 @@ def _compact(value: Any) -> str:
 def _of_path(wanted: Any, syntax: str) -> Iterator[Document]:
     if isinstance(wanted, str):
         if found := _SIMPLE_FILTER.fullmatch(wanted):  # Jayway tests an object itself
-            yield condition("body", found[1], "value", found[2])
+            yield condition("body", found[1], found[2])
         else:
             yield {"from": "body", syntax: wanted, **_IS_THERE}
         return

@@ -13,7 +13,9 @@ from tests.apps.workers import test_background_loops as of_control_plane
 from tests.architecture.sources import ROOT, lines_matching, modules, trees
 from tests.sync import test_background_loops as of_sync
 
-OURS = ("apps", "cue", "kernel", "mocks", "readers", "surfaces", "sync_stack", "worker")
+OURS = (
+    "apps", "cue", "kernel", "mocks", "partita_mock", "readers", "surfaces", "sync_stack", "worker",
+)  # fmt: skip
 EDGES = ("/rest/", "/views/", "/views.py", "/pipeline/", "/http/", "/management/", "/asgi.py")
 
 

@@ -58,7 +58,7 @@ class Servers:
         command = [
             *(sys.executable, "-m", "uvicorn", "platform_site.asgi:application"),
             *("--host", "127.0.0.1", "--port", str(port), "--no-proxy-headers"),
-            *("--http", "apps.http.protocol:ProblemProtocol", "--no-access-log"),
+            *("--http", "kernel.http_protocol:ProblemProtocol", "--no-access-log"),
         ]
         process = Process(name, command, self.environment, self.folder / f"{name}.log")
         process.start()

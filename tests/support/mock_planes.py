@@ -21,6 +21,7 @@ from mocks.spaces import Spaces, SpacesSetup
 from mocks.state.memory import MemoryState
 from surfaces import surfaces_of
 from tests.support.early_first import EarlyFirst
+from tests.support.raw_calls import serve
 from tests.support.served_mocks import NoProxy, NoScripts
 
 OPENAPI = """
@@ -203,21 +204,35 @@ class Planes:
 
         self.early = EarlyFirst(self.plane)
         self.application = self.early if asks_early else self.plane
+        self.port = 0  # of a server that speaks HTTP/2, which is asked then
 
     def _meter(self, adapter: str, dispatcher: str, outcome: str) -> Callable[[float], object]:
         return lambda _ms: self.counted.append((adapter, dispatcher, outcome))
 
     async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self.application)
-        async with httpx.AsyncClient(transport=transport, base_url="http://mocks.test") as client:
+        transport: httpx.AsyncBaseTransport = httpx.ASGITransport(app=self.application)
+        base = "http://mocks.test"
+        if self.port:
+            transport = httpx.AsyncHTTPTransport(http1=False, http2=True)
+            base = f"http://127.0.0.1:{self.port}"
+            more["headers"] = {"host": "mocks.test"} | dict(more.get("headers") or {})
+        async with httpx.AsyncClient(transport=transport, base_url=base) as client:
             client.headers.pop("user-agent")
             return await client.request(method, path, **more)
 
 
 @asynccontextmanager
 async def planes(
-    source: ChangingSource | None = None, *, asks_early: bool = False, **setup: Any
+    source: ChangingSource | None = None,
+    *,
+    asks_early: bool = False,
+    by_http2: bool = False,
+    **setup: Any,
 ) -> AsyncIterator[Planes]:
     made = Planes(source, asks_early=asks_early, **setup)
-    yield made
+    if by_http2:
+        async with serve(made.plane) as made.port:
+            yield made
+    else:
+        yield made
     await asyncio.to_thread(made.spaces.stop)

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 
 from mocks.engine.documents import Explanation
 from mocks.engine.engine import Engine
-from mocks.engine.explanation import explain
 from mocks.engine.tables import CompiledOperation, CompiledSpace, CompiledSurface, compile_space
+from mocks.inspection.explanation import explain
 from mocks.model.calls import MockAnswer, MockRequest
 from mocks.model.ports import Counter, ProxyAnswer, SpaceContent, StateRecord
 from mocks.model.spaces import SpaceName

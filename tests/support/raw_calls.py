@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import uvicorn
 
-from apps.http.protocol import ProblemProtocol
+from kernel.http_protocol import ProblemProtocol
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
@@ -75,8 +75,8 @@ async def call(application: Any, asked: RawCall) -> RawAnswer:
 
 
 @asynccontextmanager
-async def served(application: Any) -> AsyncIterator[Callable[[bytes], Any]]:
-    """Serve by uvicorn; yield what sends raw bytes and returns all that comes back."""
+async def serve(application: Any) -> AsyncIterator[int]:
+    """Serve by uvicorn; yield the port."""
     config = uvicorn.Config(
         application, port=0, log_level="warning", lifespan="off", http=ProblemProtocol,
         timeout_keep_alive=1,
@@ -85,21 +85,27 @@ async def served(application: Any) -> AsyncIterator[Callable[[bytes], Any]]:
     task = asyncio.create_task(server._serve())
     while not server.started:  # noqa: ASYNC110 - it has no event
         await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-
-    async def talk(sent: bytes) -> bytes:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            writer.write(sent)
-            async with asyncio.timeout(20):
-                return await reader.read()
-        except ConnectionError:
-            return b""
-        finally:
-            writer.transport.abort()
-
     try:
-        yield talk
+        yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True
         await task
+
+
+@asynccontextmanager
+async def served(application: Any) -> AsyncIterator[Callable[[bytes], Any]]:
+    """Serve by uvicorn; yield what sends raw bytes and returns all that comes back."""
+    async with serve(application) as port:
+
+        async def talk(sent: bytes) -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(sent)
+                async with asyncio.timeout(20):
+                    return await reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                writer.transport.abort()
+
+        yield talk

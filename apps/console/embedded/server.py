@@ -85,7 +85,7 @@ class EmbeddedServer(uvicorn.Server):
     def __init__(self, *, on_started: Callable[[], None]) -> None:
         self._own_config = _Config(
             "platform_site.asgi:application",
-            http="apps.http.protocol:ProblemProtocol",
+            http="kernel.http_protocol:ProblemProtocol",
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=GRACE_S,

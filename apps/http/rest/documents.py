@@ -40,6 +40,10 @@ from rest_framework import serializers
 Schema = dict[str, Any]  # or the whole description, which has such
 Reference = Callable[[type], Schema]  # the schema that refers to a document's component
 Member = tuple[str, Any, bool]  # name, type, whether it is always there
+_LIMITS: Final = {  # of msgspec, which checks them
+    "ge": "minimum", "le": "maximum", "min_length": "minLength", "max_length": "maxLength",
+    "pattern": "pattern",
+}  # fmt: skip
 _NULL: Final[Schema] = {"type": "null"}
 _PLAIN: Final[Mapping[Any, Schema]] = {
     Any: {},
@@ -135,9 +139,12 @@ def _composite_schema(hint: Any, reference: Reference) -> Schema:
 
 
 def _keywords(metadata: Any) -> Schema:
-    """Return what `Annotated` adds: a description, or keywords of `kernel.wire_types`."""
+    """Return what `Annotated` adds: a description, keywords of `kernel.wire_types`, or limits."""
     if isinstance(metadata, str):
         return {"description": metadata}
+    if isinstance(metadata, msgspec.Meta):
+        limits = {name: getattr(metadata, limit) for limit, name in _LIMITS.items()}
+        return {name: limit for name, limit in limits.items() if limit is not None}
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in dict(metadata).items()

@@ -33,13 +33,10 @@ def add_server(parser: Any) -> None:
 class MockServer:
     """`/api/v1/mocks` of a control plane on the same store, asked as its first administrator."""
 
-    def __init__(self, url: str = "", *, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, url: str = "") -> None:
         self.url = (url or public_url()).rstrip("/")
         self._client = httpx.Client(
-            base_url=f"{self.url}/api/v1/mocks/",
-            timeout=TIMEOUT_S,
-            trust_env=False,
-            transport=transport,
+            base_url=f"{self.url}/api/v1/mocks/", timeout=TIMEOUT_S, trust_env=False
         )
         self._token, self._renew_at = "", 0.0
 

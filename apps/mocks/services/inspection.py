@@ -7,8 +7,8 @@ Without Redis they are those of this process. Called from threads, never from th
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,17 +17,18 @@ from apps.operations.api import living_servers
 from kernel import clock
 from kernel.clock import rfc3339
 from kernel.errors import FieldError, InvalidInput, NotFound, PlatformError
-from mocks.engine.call_filters import CallFilter
 from mocks.engine.documents import Explanation
-from mocks.engine.explanation import explain
-from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.engine.tables import CompiledSpace
-from mocks.engine.verification import Question, Verification, verify, why_some_are_lost
-from mocks.errors import SpaceNotActive, SuiteNotFound, SurfaceNotFound
+from mocks.inspection.call_filters import CallFilter
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
+from mocks.inspection.explanation import explain
+from mocks.inspection.questions import PatchInput
+from mocks.inspection.verification import Question, Verification, verify, why_some_are_lost
 from mocks.journal.redis import GATHER_S
 from mocks.model.calls import JournalEntry
 from mocks.model.ports import Counter, StateRecord
 from mocks.model.spaces import SpaceName
+from mocks.spaces import require_space
 
 MAX_RECORD_BYTES: Final = 64 * 2**10
 _SETTLED: Final = timedelta(seconds=20)  # then the server before this one is counted no more
@@ -86,9 +87,8 @@ def explain_call(name: SpaceName, call: ExplainedCall, *, defaults_only: bool) -
     """
 
     async def explain_in_space() -> Explanation:
-        operation, request = locate_call(await _load_space(name), call)
-        engine = components.mock_parts().engine
-        return await explain(engine, operation, request, defaults_only=defaults_only)
+        located = locate_call(await _load_space(name), call)
+        return await explain(components.mock_parts().engine, *located, defaults_only=defaults_only)
 
     return components.wait_for(explain_in_space)
 
@@ -129,21 +129,7 @@ def verify_calls(name: SpaceName, asked: Question) -> Verification:
         time.sleep(_LOOKS_EVERY_S)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePatch:
-    """`version` is the one that must be stored, None for any; 0 stands for no record.
-
-    `surface_id` is the owner of a record that the patch makes.
-    """
-
-    key: str
-    set: Mapping[str, str] = field(default_factory=dict)
-    delete: Collection[str] = ()
-    version: int | None = None
-    surface_id: str = ""
-
-
-def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
+def patch_state(name: SpaceName, patch: PatchInput) -> StateRecord:
     """Set and delete fields of a record at once; make it if `surface_id` says whose it is.
 
     Raise RecordNotFound, RecordChanged (another `version` is stored), InvalidInput, and
@@ -168,17 +154,15 @@ def patch_state(name: SpaceName, patch: StatePatch) -> StateRecord:
     return components.wait_for(apply_patch)
 
 
-async def _owner(name: SpaceName, patch: StatePatch) -> str:
+async def _owner(name: SpaceName, patch: PatchInput) -> str:
     if not patch.surface_id:
         detail = f"no record has the key {patch.key!r}; with surfaceId the patch would make it"
         raise RecordNotFound(detail)
     space = await _load_space(name)
-    if patch.surface_id not in space.surfaces:
-        raise SurfaceNotFound(patch.surface_id)
-    return patch.surface_id
+    return space.find_surface(patch.surface_id).surface.surface_id
 
 
-def _fields(before: StateRecord | None, patch: StatePatch) -> dict[str, str]:
+def _fields(before: StateRecord | None, patch: PatchInput) -> dict[str, str]:
     kept = dict(before.fields) if before else {}
     for name in patch.delete:
         kept.pop(name, None)
@@ -210,6 +194,4 @@ def clear_journal(
 
 async def _load_space(name: SpaceName) -> CompiledSpace:
     space = await components.mock_parts().spaces.load_now(str(name))
-    if space is not None:
-        return space.compiled
-    raise SuiteNotFound(name.suite_id) if name.is_shared else SpaceNotActive(name.execution_id)
+    return require_space(name, space).compiled

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from apps.http.protocol import ProblemProtocol
+from kernel.http_protocol import ProblemProtocol
 
 PROXY_S = 60  # nginx, the load balancers of the clouds
 
@@ -86,3 +86,50 @@ async def use_again_and_again() -> None:
                 loop.ahead_s += passes_s
         loop.ahead_s += 30
         assert await loop.sock_recv(ours, 4096) == b"", "it has been idle for 80 s"
+
+
+async def ask_in_parts(*parts: bytes, passes_s: float) -> bytes:
+    """Return the answer to a head that comes in these parts, with so much time after each."""
+    config = uvicorn.Config(application, lifespan="off", http=ProblemProtocol)
+    config.load()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, MovedClock)
+    ours, its = socket.socketpair()
+    await loop.connect_accepted_socket(
+        lambda: ProblemProtocol(config=config, server_state=ServerState(), app_state={}), its
+    )
+    ours.setblocking(False)
+    with ours:
+        for part in parts:
+            await loop.sock_sendall(ours, part)
+            await asyncio.sleep(0.05)
+            loop.ahead_s += passes_s
+        return await asyncio.wait_for(loop.sock_recv(ours, 4096), 200)
+
+
+def answer_to(*parts: bytes, passes_s: float) -> bytes:
+    with asyncio.Runner(loop_factory=MovedClock) as runner:
+        return runner.run(ask_in_parts(*parts, passes_s=passes_s))
+
+
+def test_a_head_may_come_in_parts():
+    parts = (b"GET / HTTP/1.1\r\n", b"Host: a\r\n", b"\r\n")
+
+    assert answer_to(*parts, passes_s=14).startswith(b"HTTP/1.1 204")
+
+
+def test_a_head_that_does_not_come_to_its_end_is_given_up_after_half_a_minute():
+    answer = answer_to(b"GET / HTTP/1.1\r\n", b"Host: a\r\n", passes_s=16)
+
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"Connection: close" in answer
+
+
+def test_a_head_without_end_is_refused_when_it_is_too_large():
+    parts = [b"GET / HTTP/1.1\r\n", *[b"X-A: " + b"a" * 20_000 + b"\r\n"] * 4]
+
+    assert answer_to(*parts, passes_s=0).startswith(b"HTTP/1.1 413")
+
+
+def test_a_connection_without_a_request_ends():
+    assert answer_to(b"", passes_s=76) == b""

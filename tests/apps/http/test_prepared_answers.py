@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from apps.http.protocol import ProblemProtocol
+from kernel.http_protocol import ProblemProtocol
 from kernel.prepared_answers import EXTENSION, STATUS_LINES
 
 HEAD = STATUS_LINES[200] + b"content-length: 4\r\nx-of: app\r\n"

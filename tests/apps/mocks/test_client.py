@@ -1,4 +1,4 @@
-"""`mocks.client`: what tests of other projects ask of `mock serve` and of a control plane."""
+"""`partita_mock.client`: what tests of other projects ask `mock serve` and a control plane."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 import uvicorn
 
 from kernel.listeners import bound_socket
-from mocks import client as client_module
-from mocks.client import MockClient, MockError, UnexpectedCalls
 from mocks.standalone.plane import StandalonePlane
 from mocks.standalone.served_files import ServedFiles
 from mocks.standalone.served_suite import ServedSuite
+from partita_mock import client as client_module
+from partita_mock.client import MockClient, MockError, UnexpectedCalls
 from tests.support.files import write_files
 
 OPENAPI = """\

@@ -10,8 +10,8 @@ import pytest
 
 from mocks.engine.documents import call_document
 from mocks.engine.engine import Engine
-from mocks.engine.explanation import explain
-from mocks.engine.inspection import ExplainedCall, locate_call
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
+from mocks.inspection.explanation import explain
 from mocks.model.ports import ProxyAnswer, SpaceContent
 from surfaces import surfaces_of
 from tests.support.mock_planes import ChangingSource, Planes, planes

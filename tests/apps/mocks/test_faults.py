@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 import uvicorn
 
-from apps.http.protocol import ProblemProtocol
+from kernel.http_protocol import ProblemProtocol
 from mocks.model.calls import JournalEntry
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
 
@@ -136,12 +137,31 @@ def test_other_answers_are_whole(site: Site):
     assert site.latest().fault == ""
 
 
+@pytest.mark.parametrize(
+    ("fault", "received"),
+    [
+        ("reset", b""),
+        ("empty", b""),
+        ("half", b"01234"),
+        ("dribble", b"0123456789"),
+    ],
+)
+def test_faults_end_a_connection_of_http_2_as_well(site: Site, fault: str, received: bytes):
+    asked = ["curl", "-s", "--http2-prior-knowledge", "-w", " %{http_code} %{exitcode}"]
+    url = f"http://127.0.0.1:{site.port}/mocks/rest/orders/orders/orders?f={fault}"
+    told = subprocess.run([*asked, url], capture_output=True, check=False, timeout=20).stdout
+    body, code, exit_code = told.rsplit(b" ", 2)
+    assert (body, code) == (received, b"200" if received else b"000")
+    assert (exit_code == b"0") == (fault == "dribble")
+    assert site.latest().fault == fault
+
+
 async def test_a_server_that_gives_no_connection_away_says_so():
     async with planes(source()) as made:
         answer = await made.ask("GET", "/mocks/rest/orders/orders/orders?f=reset")
         assert answer.status_code == 503
         assert answer.headers["x-partita-mock-error"] == "mock_fault_unavailable"
-        assert "the fault reset needs HTTP/1.1" in answer.json()["detail"]
+        assert "the fault reset needs Partita's own server" in answer.json()["detail"]
         pieces = await made.ask("GET", "/mocks/rest/orders/orders/orders?f=dribble")
         assert pieces.text == "0123456789"
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from apps.mocks import conf
-from mocks.engine.inspection import ExplainedCall, locate_call
 from mocks.engine.tables import compile_space
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
 from mocks.model.calls import CallOutcome
 from mocks.model.spaces import SpaceName
 from tests.support.mock_planes import ChangingSource, Planes, content_of, files, planes
@@ -22,9 +22,10 @@ REST = "/mocks/rest/orders/orders"
 PROBLEM = "application/problem+json"
 
 
-@pytest.fixture(params=["by ASGI", "early"])
+@pytest.fixture(params=["by ASGI", "early", "by HTTP/2"])
 async def mocks(request: pytest.FixtureRequest) -> AsyncIterator[Planes]:
-    async with planes(asks_early=request.param == "early") as made:
+    way = request.param
+    async with planes(asks_early=way == "early", by_http2=way == "by HTTP/2") as made:
         yield made
 
 

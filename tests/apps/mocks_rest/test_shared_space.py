@@ -76,6 +76,16 @@ def test_what_cannot_be_explained_is_refused(served, member, body, expected):
     assert problem(explain(member, **body)) == expected
 
 
+def test_a_misspelled_key_is_named_with_what_was_meant(served, member, admin):
+    for refused, misspelled, meant in (
+        (explain(member, pth="/orders"), "pth", "path"),
+        (patch(admin, surfaceid="shop"), "surfaceid", "surfaceId"),
+    ):
+        [error] = refused.json()["errors"]
+        assert (error["pointer"], error["code"]) == (f"/{misspelled}", "unknown_field")
+        assert f"did you mean {meant}?" in error["detail"]
+
+
 def test_others_than_administrators_see_the_defaults_of_the_state_only(served, member, admin):
     order(served)
 

@@ -159,6 +159,13 @@ def test_import_says_where_a_contract_cannot_be_read(tmp_path, capsys):
     assert "x.yaml:3:6: did not find expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("kind", "key"), [("metadata", "fallback"), ("examples", "callbacks")])
+def test_the_schema_of_a_mock_file_is_printed(kind, key, capsys):
+    assert typed("schema", kind) == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert any(key in each["properties"] for each in schema["$defs"].values())
+
+
 def test_lint_takes_the_name_of_a_folder(workspace, tmp_path, monkeypatch, capsys):
     (tmp_path / "clinic").mkdir()
     (tmp_path / "clinic/orders.yaml").write_text(CONTRACT)

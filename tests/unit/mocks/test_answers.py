@@ -71,12 +71,17 @@ async def test_the_media_type_is_that_of_the_body_unless_it_is_named(response, m
 
 
 async def test_headers_are_templates_without_line_breaks():
-    mocks = mock_of(
-        REST,
-        "a: {response: {headers: {X-Q: 'q={{request.query.q}}', X-Fixed: y, 'bad name': z}}}",
-    )
+    mocks = mock_of(REST, "a: {response: {headers: {X-Q: 'q={{request.query.q}}', X-Fixed: y}}}")
     answer = await mocks.call("/pay?q=a%0d%0aSet-Cookie:%20b%00%09%C3%A4")
     assert answer.headers == (("X-Q", "q=aSet-Cookie: b\tä"), ("X-Fixed", "y"))
+
+
+async def test_a_header_whose_name_is_none_is_told_and_left_out():
+    text = "operationId: pay\nexamples: {a: {response: {headers: {'bad name': z, X-Fixed: y}}}}"
+    mocks = mocks_of({"mock/payments/pay.yaml": text})
+    answer = await mocks.call("/pay")
+    assert answer.headers == (("X-Fixed", "y"),)
+    assert mocks.warnings == ['the example "a": "bad name" is not the name of a header']
 
 
 async def test_what_no_request_decides_is_made_once():

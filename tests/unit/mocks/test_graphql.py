@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mocks.engine.inspection import ExplainedCall, locate_call
+from mocks.inspection.explained_calls import ExplainedCall, locate_call
 from mocks.model.ports import SpaceContent
 from tests.support.mock_planes import ChangingSource, planes
 from tests.support.mocks import Mocks, mocks_of
@@ -104,6 +104,25 @@ async def test_introspection_is_answered_by_the_schema():
     assert {"name": "Film"} in body["data"]["__schema"]["types"]
 
 
+@pytest.mark.parametrize(
+    ("errors", "kept"), [("[{message: old}]", [{"message": "old"}]), ("7", []), ("{a: 1}", [])]
+)
+async def test_the_errors_of_all_examples_are_those_of_the_answer(errors, kept):
+    one = "examples: {a: {response: {body: {data: {%s: null}, errors: %s}}}}"
+    mocks = mocks_of(
+        {
+            "api/films.graphql": SDL,
+            "mock/films/film.yaml": one % ("film", "[{message: other}]"),
+            "mock/films/search.yaml": one % ("search", errors),
+        }
+    )
+    query = "{ search { __typename } film(id: 1) { name } }"
+    status, body = await ask(query, mocks)
+    assert status == 200
+    assert isinstance(body, dict)
+    assert body["errors"] == [*kept, {"message": "other"}]
+
+
 async def test_an_example_that_is_no_data_is_answered_as_it_is():
     answered = await ask('mutation { rate(id: "1", stars: 5) { name } }')
     assert answered == (503, {"errors": [{"message": "down"}]})
@@ -180,16 +199,25 @@ async def test_the_plane_names_the_operation_that_the_query_chose():
     )  # fmt: skip
     source = ChangingSource()
     source.contents = {"orders": content}
+    found = {"search": [{"__typename": "Person"}, {"__typename": "Film"}]}
     async with planes(source) as mocks:
         for method, more in (
             ("POST", {"json": {"query": "{ search { __typename } }"}}),
             ("GET", {"params": {"query": "{ search { __typename } }"}}),
         ):
             answer = await mocks.ask(method, "/mocks/rest/orders/films/graphql", **more)
-            found = {"search": [{"__typename": "Person"}, {"__typename": "Film"}]}
             assert (answer.status_code, answer.json()) == (200, {"data": found})
             assert answer.headers["x-partita-mock-resolver-url"].endswith("/films/search")
             assert answer.headers["x-partita-mock-example"] == "all"
+        named = await mocks.ask(  # a gateway knows the address, not the query
+            "POST",
+            "/internal/mock-data/orders/films/film",
+            json={"query": "{ search { __typename } }"},
+        )
+        resolved = named.json()
+        assert json.loads(resolved["body"]) == {"data": found}
+        assert resolved["resolverUrl"].endswith("/films/search")
+        assert mocks.journal.newest("orders")[0].operation_id == "search"
 
 
 WORDS = st.sampled_from(

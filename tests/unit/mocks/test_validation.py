@@ -10,7 +10,7 @@ import pytest
 
 from mocks.engine.validation import MAX_ERRORS, PatternInvalid, matcher
 from mocks.model.calls import CallOutcome
-from surfaces.model import ParameterConstraint
+from surfaces.operation_rules import ParameterConstraint
 from tests.support.mocks import mock_of
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kernel.errors import InvalidInput
-from mocks.engine.verification import Verification, read_question, verify
+from mocks.inspection.verification import Verification, read_question, verify
 from mocks.journal.entries import MAX_BODY_BYTES, NotedCall, entry_of
 from mocks.model.calls import CallOutcome, JournalEntry
 

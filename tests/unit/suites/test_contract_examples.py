@@ -20,6 +20,7 @@ from surfaces.contract_examples.schema_samples import SchemaSampler
 from surfaces.json_documents import JsonDocuments, Located
 from surfaces.mock_lint import lint_mocks
 from surfaces.model import Exchange
+from surfaces.xml_bodies import quote_attribute, read_xml
 from tests.support.surfaces import BASE, hydrated
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer", "minimum": 5}}}
@@ -666,3 +667,8 @@ def test_the_lowest_2xx_response_answers_whatever_stands_first():
     assert [_asked(each) is None for each in found] == [True, False, False, False]
     upgrade = _examples(_document(_get(_101=empty, _400=empty)))
     assert [each.status for each in upgrade] == ["400", "101"]  # a 101 cannot be answered
+
+
+@pytest.mark.parametrize("text", ["", "a<b>&\"'", "two\nlines\tand\rmore", "é ]]> &amp;"])
+def test_an_attribute_of_xml_is_read_as_it_was(text: str):
+    assert read_xml(f"<a b={quote_attribute(text)}/>".encode()).get("b") == text

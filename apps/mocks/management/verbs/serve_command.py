@@ -12,7 +12,7 @@ import sys
 from typing import Any, Final
 
 from apps.operations.api import CommandOptions, VerbCommand
-from mocks.standalone.arguments import EPILOG, HELP, add_arguments
+from mocks.standalone.arguments import HELP, add_arguments, epilog_of
 
 EXAMPLES: Final = """\
   partita mock serve openapi.yaml
@@ -24,7 +24,7 @@ def add_verbs(_command: VerbCommand, verbs: Any) -> None:
         "serve",
         help="serve the mocks of one suite or contract; needs no store",
         description=HELP,
-        epilog=EPILOG,
+        epilog=epilog_of("partita mock serve"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_arguments(parser)

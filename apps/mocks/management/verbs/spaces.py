@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from apps.mocks.management.server import MockServer, add_space, space_query
@@ -18,6 +18,7 @@ from apps.operations.api import (
     printable,
 )
 from kernel.errors import InvalidInput
+from mocks.engine.documents import contract_words
 from mocks.model.calls import CallOutcome
 
 EXAMPLES: Final = """\
@@ -149,7 +150,8 @@ def _follow(
     while True:
         for call in calls:
             as_json = output == "json"
-            text = json.dumps(call, ensure_ascii=False) if as_json else _line(call)
+            line = "  ".join(cell for cell in _row(call) if cell)
+            text = json.dumps(call, ensure_ascii=False) if as_json else printable(line)
             sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
         seen = seen | {call["id"] for call in calls}
@@ -210,16 +212,4 @@ def _row(call: Mapping[str, Any]) -> tuple[str, ...]:
 def _remark(call: Mapping[str, Any]) -> str:
     if "fault" in call:
         return f"fault {call['fault']}"
-    return call.get("detail") or _contract(call.get("contractErrors", ()))
-
-
-def _contract(errors: Sequence[Mapping[str, str]]) -> str:
-    """Return how a call breaks its contract, "" if it does not."""
-    if not errors:
-        return ""
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{errors[0]['pointer']}: {errors[0]['detail']}{more}"
-
-
-def _line(call: Mapping[str, Any]) -> str:
-    return printable("  ".join(cell for cell in _row(call) if cell))
+    return call.get("detail") or contract_words(call.get("contractErrors", ()))

@@ -1,6 +1,6 @@
 """What a test asks the mocks of Partita: a client of `/api/v1/mocks`, of one file.
 
-    from mocks.client import MockClient
+    from partita_mock.client import MockClient
 
     mocks = MockClient("http://127.0.0.1:8095")      # of `partita mock serve`
     mocks.verify("POST", "/orders", count=2)         # an AssertionError that says what came instead

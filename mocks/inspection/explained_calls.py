@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
+from msgspec import Meta
 
 from kernel.errors import InvalidInput
 from mocks.engine.soap import find_soap_operation
@@ -17,26 +17,27 @@ from mocks.engine.tables import (
     CompiledSurface,
     graphql_calls,
 )
-from mocks.errors import OperationNotFound, SurfaceNotFound
+from mocks.errors import OperationNotFound
 from mocks.model.calls import MockAnswer, MockRequest
 
 MAX_QUERY_FIELDS: Final = 1_000
 _JSON: Final = "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedCall:
+class ExplainedCall(
+    msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
     """An operation by its id or name, or a method and a path below the surface.
 
     `path` may have a query. A `body` that is no text is sent as JSON.
     """
 
-    surface_id: str
-    operation_id: str = ""
-    method: str = ""
-    path: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    query: Mapping[str, str] = field(default_factory=dict)
+    surface_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    operation_id: Annotated[str, Meta(max_length=1_024)] = ""
+    method: Annotated[str, Meta(max_length=32)] = ""
+    path: Annotated[str, Meta(max_length=8_192)] = ""
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
     body: Any = ""
 
     def request(self, method: str, path: str, params: Mapping[str, str]) -> MockRequest:
@@ -79,9 +80,7 @@ def locate_call(space: CompiledSpace, call: ExplainedCall) -> tuple[CompiledOper
 
     Raise SurfaceNotFound, OperationNotFound, and InvalidInput if neither names an operation.
     """
-    surface = space.surfaces.get(call.surface_id)
-    if surface is None:
-        raise SurfaceNotFound(call.surface_id)
+    surface = space.find_surface(call.surface_id)
     if call.operation_id:
         return _by_id(surface, call)
     if not (call.method and call.path):

@@ -7,74 +7,29 @@ verify(asked, journal.newest(space))      # {"count": 1, "verified": False, "det
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, NotRequired, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 import msgspec
 
 from kernel import clock
-from kernel.errors import FieldError, InvalidInput
-from kernel.wire_types import Count, Instant, keywords
-from mocks.engine.call_filters import CallComparison, CallFilter, describe_call, path_names
+from kernel.wire_types import Count
 from mocks.engine.documents import CallDocument, call_document
-from mocks.journal.entries import MAX_ENTRIES, TAG, is_secret
-from mocks.model.calls import CallOutcome, JournalEntry
+from mocks.inspection.call_filters import CallComparison, CallFilter, describe_call, path_names
+from mocks.inspection.questions import VerifyInput, invalid, read_body
+from mocks.journal.entries import MAX_ENTRIES, is_secret
+from mocks.model.calls import JournalEntry
 from readers import Unreadable
-from readers.diagnostics import nearest_advice
-from readers.json import escape_pointer
 from readers.tree import Kind, Tree
 from surfaces.mock_files.conditions import read_conditions
 from surfaces.model import Condition
 from surfaces.trees import tree_of
 
-MAX_CALLS: Final = 200  # that are listed
-MAX_TEXT: Final = 8_192
 MAX_PARAMETERS: Final = 50  # of a path
 BUSY_S: Final = 3.0
 _SHOWN: Final = 5
-_UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
-_MISSING: Final = re.compile(r"missing required field `(.*?)`")
-_AT: Final = re.compile(r" - at `\$(.*)`$")
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
-
-
-class VerifyInput(
-    msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
-):
-    """Which calls are meant, and how many there should be; what is missing means any.
-
-    The shared space of a suite or, with `executionId`, that of a run; `import` is the path of the
-    import of the suite in the run. A `{x}` of `path` stands for one segment, `when` has conditions
-    as example files have them. `unmatched` means calls without an operation or an example. `count`
-    alone, `atLeast` and `atMost` say how many; the newest `limit` (50, at most 200) are listed.
-    """
-
-    suite_id: str
-    execution_id: str = ""
-    import_path: str = msgspec.field(default="", name="import")
-    surface_id: str = ""
-    operation_id: str = ""
-    method: str = ""
-    path: str = ""
-    example: str = ""
-    outcome: CallOutcome | None = None
-    valid: bool | None = None
-    tag: Annotated[str, keywords(pattern=f"^({TAG.pattern})?$")] = ""
-    unmatched: bool = False
-    since: Instant = ""
-    when: list[dict[str, object]] = []
-    count: Count | None = None
-    at_least: Count | None = None
-    at_most: Count | None = None
-    limit: Annotated[int, keywords(minimum=0, maximum=MAX_CALLS)] = 50
-
-
-_WIRE: Final = dict(
-    zip(VerifyInput.__struct_fields__, VerifyInput.__struct_encode_fields__, strict=True)
-)
 
 
 class NearestCall(TypedDict):
@@ -116,21 +71,15 @@ def read_question(document: Any) -> Question:
 
     `null` counts as absent.
     """
-    given = _convert(document)
-    for name in ("method", "path", "example", "surface_id", "operation_id", "tag", "since"):
-        if len(getattr(given, name)) > MAX_TEXT:
-            raise _invalid(_WIRE[name], "is too long")
-    check_tag(given.tag)
-    if given.limit > MAX_CALLS or given.limit < 0:
-        raise _invalid("limit", f"must be from 0 to {MAX_CALLS}")
+    given = read_body(VerifyInput, document)
     least, most = _times(given)
     try:
         since = clock.parse_rfc3339(given.since) if given.since else None
     except ValueError:
-        raise _invalid("since", "must be a time such as 2026-01-02T03:04:05Z") from None
+        raise invalid("since", "must be a time such as 2026-01-02T03:04:05Z") from None
     path = given.path if not given.path or given.path.startswith("/") else f"/{given.path}"
     if len(path_names(path)) > MAX_PARAMETERS:
-        raise _invalid("path", f"has at most {MAX_PARAMETERS} parameters")
+        raise invalid("path", f"has at most {MAX_PARAMETERS} parameters")
     wanted = CallFilter(
         surface_id=given.surface_id,
         operation_id=given.operation_id,
@@ -145,13 +94,6 @@ def read_question(document: Any) -> Question:
         when=_conditions(given.when, path),
     )
     return Question(given=given, filter=wanted, least=least, most=most)
-
-
-def check_tag(text: str) -> str:
-    """Return the tag of a question, which may be empty; raise InvalidInput for one that is none."""
-    if text and not TAG.fullmatch(text):
-        raise _invalid("tag", "is not 1 to 128 letters, digits or . _ - /")
-    return text
 
 
 def why_some_are_lost(entries: Sequence[JournalEntry], since: datetime | None) -> str:
@@ -223,7 +165,7 @@ def _compare(
     compared = []
     for entry in filter(wanted.concerns, entries):
         if time.monotonic() > until:
-            raise _invalid("when", "takes too long to compare; narrow it by path, tag or since")
+            raise invalid("when", "takes too long to compare; narrow it by path, tag or since")
         compared.append((entry, wanted.compare(entry)))
     return compared
 
@@ -240,16 +182,13 @@ def _why_open(open_calls: Sequence[CallComparison], gap: str) -> str:
 
 
 def _times(given: VerifyInput) -> tuple[int, int | None]:
-    for name in ("count", "at_least", "at_most"):
-        if (number := getattr(given, name)) is not None and number < 0:
-            raise _invalid(_WIRE[name], "must be 0 or more")
     if given.count is None:
         if given.at_least and given.at_most is not None and given.at_least > given.at_most:
-            raise _invalid("atLeast", "is more than atMost")
+            raise invalid("atLeast", "is more than atMost")
         return given.at_least or 0, given.at_most
-    for name in ("at_least", "at_most"):
-        if getattr(given, name) is not None:
-            raise _invalid(_WIRE[name], "says otherwise than count; write one of them")
+    for name, other in (("atLeast", given.at_least), ("atMost", given.at_most)):
+        if other is not None:
+            raise invalid(name, "says otherwise than count; write one of them")
     return given.count, given.count
 
 
@@ -263,12 +202,12 @@ def _conditions(when: Sequence[Mapping[str, Any]], path: str) -> tuple[Condition
         for number, entry in enumerate(entries):
             for condition in _read(entry):
                 if reason := _why_not_kept(condition, path):
-                    raise _invalid(f"when/{number}", reason)
+                    raise invalid(f"when/{number}", reason)
         return _read(*entries)
     except Unreadable as error:
-        raise _invalid(f"when/{error.line - 1}" if error.line else "when", error.reason) from None
+        raise invalid(f"when/{error.line - 1}" if error.line else "when", error.reason) from None
     except (RecursionError, TypeError):
-        raise _invalid("when", "is nested too deep") from None
+        raise invalid("when", "is nested too deep") from None
 
 
 def _read(*entries: Tree) -> tuple[Condition, ...]:
@@ -292,37 +231,6 @@ def _why_not_kept(condition: Condition, path: str) -> str:
     ):
         return f"the journal masks the {source} {param}; only absent can be asked"
     return ""
-
-
-def _convert(document: Any) -> VerifyInput:
-    if isinstance(document, dict):
-        document = {name: value for name, value in document.items() if value is not None}
-    try:
-        return msgspec.convert(document, VerifyInput)
-    except msgspec.ValidationError as error:
-        raise _translate(str(error)) from None
-
-
-def _translate(text: str) -> InvalidInput:
-    """Return the error of msgspec with a pointer, and what was probably meant."""
-    at = _AT.search(text)
-    steps = _STEP.findall(at[1]) if at else []
-    pointer = "/".join(escape_pointer(name or number) for name, number in steps)
-    if unknown := _UNKNOWN.search(text):
-        known = VerifyInput.__struct_encode_fields__
-        advice = nearest_advice(unknown[1], known)
-        return _invalid(unknown[1][:80], f"is not a known key; {advice}", "unknown_field")
-    if missing := _MISSING.search(text):
-        return _invalid(missing[1], "is required", "required")
-    if "enum value" in text:
-        return _invalid(pointer, f"must be one of {', '.join(CallOutcome)}")
-    return _invalid(pointer, text[: at.start()] if at else text, "wrong_type")
-
-
-def _invalid(at: str, detail: str, code: str = "invalid_value") -> InvalidInput:
-    """Return the error of a member: a key, a pointer without its slash, "" for the body."""
-    error = FieldError(pointer=f"/{at}" if at else "", code=code, detail=detail)
-    return InvalidInput(f"{at or 'the body'}: {detail}", errors=[error])
 
 
 def _calls(number: int) -> str:
