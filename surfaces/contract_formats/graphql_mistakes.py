@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
 
 from graphql import (
     DirectiveLocation,
     GraphQLError,
+    ParallelVisitor,
     build_ast_schema,
     specified_directives,
     validate_schema,
+    visit,
 )
 from graphql.language import ast
-from graphql.validation.validate import validate_sdl
+from graphql.validation import SDLValidationContext
+from graphql.validation.specified_rules import specified_sdl_rules
 
 from readers.diagnostics import nearest_name
 
 MAX_PROBLEMS: Final = 50
+MAX_ERRORS: Final = 500  # of a file, of which some are none
+MAX_COMPARED: Final = 50_000  # names, to find those that are like unknown ones
 _KEYWORDS: Final = tuple(
     """type input enum interface union scalar schema directive extend implements query mutation
     subscription repeatable on""".split()  # noqa: SIM905
@@ -75,7 +81,7 @@ def schema_problems(document: ast.DocumentNode, files: Iterable[bytes]) -> Itera
 
 def _sdl_errors(document: ast.DocumentNode, declared: set[str]) -> Iterator[Problem]:
     try:
-        errors = validate_sdl(document)
+        errors = _validation_errors(document)
         if not errors:
             errors = validate_schema(build_ast_schema(document, assume_valid_sdl=True))
     except GraphQLError as refused:  # an argument of a directive
@@ -89,6 +95,26 @@ def _sdl_errors(document: ast.DocumentNode, declared: set[str]) -> Iterator[Prob
                 yield detail, place.line, place.column
             elif found := _PLACE.search(error.message):
                 yield detail, int(found[1]), int(found[2])
+
+
+def _validation_errors(document: ast.DocumentNode) -> list[GraphQLError]:
+    """Return the first errors; each is compared with all names of the document."""
+    left = min(MAX_ERRORS, MAX_COMPARED // max(len(document.definitions), 1)) or 1
+    errors: list[GraphQLError] = []
+
+    def keep(error: GraphQLError) -> None:
+        errors.append(error)
+        if len(errors) >= left:
+            raise _Enough
+
+    context = SDLValidationContext(document, None, keep)
+    with suppress(_Enough):
+        visit(document, ParallelVisitor([rule(context) for rule in specified_sdl_rules]))
+    return errors
+
+
+class _Enough(Exception):
+    """There are as many errors as are listed."""
 
 
 def _detail(error: GraphQLError, declared: set[str]) -> str:

@@ -15,6 +15,7 @@ WSDL: Final = "http://schemas.xmlsoap.org/wsdl/"
 _XSD: Final = "http://www.w3.org/2001/XMLSchema"
 _SOAP: Final = ("http://schemas.xmlsoap.org/wsdl/soap/", "http://schemas.xmlsoap.org/wsdl/soap12/")
 _LIKE: Final = 0.75
+_MAX_COMPARED: Final = 500  # names that may be meant
 _OF_SOAP: Final = (
     "binding operation body fault header headerfault address",
     """transport style soapAction soapActionRequired use location namespace encodingStyle parts part
@@ -65,6 +66,9 @@ class _Wsdl:
         self.prefixes = prefixes
         self.imports = any(_split(each)[1] in ("import", "include") for each in root.iter())
         self.said: set[str] = set()
+        self.declared: dict[tuple[str, ...], frozenset[str]] = {}
+        operations = root.iterfind(f"{{{WSDL}}}portType/{{{WSDL}}}operation")
+        self.of_ports = {each for operation in operations for each in operation}
 
     def problems(self) -> Iterator[Problem]:
         for element in self.root.iter():
@@ -98,14 +102,12 @@ class _Wsdl:
             }  # fmt: skip
             for (owner, attribute), kind in wanted.items():
                 if owner == name and (written := element.get(attribute)):
-                    known = [
-                        each.get("name", "") for each in self.root.iterfind(f"{{{WSDL}}}{kind}")
-                    ]
+                    known = self._names(f"{{{WSDL}}}{kind}")
                     yield from self._reference(written, known, kind, element)
             if (
                 name in ("input", "output")
                 and not element.get("message")
-                and self._is_port(element)
+                and element in self.of_ports
             ):
                 yield f"{name} must have message", element
             if name == "operation" and not element.get("name"):
@@ -115,11 +117,12 @@ class _Wsdl:
                 continue
             yield from self._schema_reference(written, attribute, element)
 
-    def _is_port(self, element: Element) -> bool:
-        return any(
-            element in list(operation)
-            for operation in self.root.iterfind(f"{{{WSDL}}}portType/{{{WSDL}}}operation")
-        )
+    def _names(self, *tags: str) -> frozenset[str]:
+        """Return the names that elements of some tags declare, looked up once."""
+        if tags not in self.declared:
+            found = (each.get("name", "") for tag in tags for each in self.root.iter(tag))
+            self.declared[tags] = frozenset(found)
+        return self.declared[tags]
 
     def _schema_reference(
         self, written: str, attribute: str, element: Element
@@ -135,13 +138,11 @@ class _Wsdl:
             "element": ("element",),
             "ref": ("element", "group", "attribute", "attributeGroup"),
         }.get(attribute, ("complexType", "simpleType"))
-        known = [
-            each.get("name", "") for kind in kinds for each in self.root.iter(f"{{{_XSD}}}{kind}")
-        ]
+        known = self._names(*(f"{{{_XSD}}}{kind}" for kind in kinds))
         yield from self._reference(written, known, attribute, element)
 
     def _reference(
-        self, written: str, known: list[str], kind: str, element: Element
+        self, written: str, known: frozenset[str], kind: str, element: Element
     ) -> Iterator[Problem]:
         prefix, _, local = written.rpartition(":")
         if prefix and prefix not in self.prefixes:
@@ -149,7 +150,7 @@ class _Wsdl:
             advice = f"; did you mean {near}?" if near else ""
             yield f'the prefix of "{written[:80]}" is not declared{advice}', element
         elif local not in known:
-            near = nearest_name(local, known)
+            near = nearest_name(local, islice(sorted(known), _MAX_COMPARED))
             advice = f"; did you mean {near}?" if near else ""
             if near or not self.imports:
                 yield f'no {kind} is called "{written[:80]}"{advice}', element
