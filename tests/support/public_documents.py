@@ -61,6 +61,21 @@ PACKAGES: Final = {
 NAMES: Final = tuple(name for files in PACKAGES.values() for name in files)
 
 
+# What the documents get wrong themselves.
+MISTAKES: Final = {
+    "github": [
+        "/components/schemas/package-version/properties/metadata/properties/docker: "
+        'it requires "tags", which is no property of it; did you mean tag?'
+    ],
+    "plaid": [
+        "/paths/~1transfer~1originator~1get/post/requestBody/content: "
+        '"examples" must be a media type such as text/plain',
+        "/components/schemas/Activity/properties/initiated_date/format: "
+        'the format "datetime" is not known; did you mean date-time?',
+    ],
+}
+
+
 def public_contract(name: str) -> PublicContract:
     """Return a document, fetched once with the others of its package; skip without npm."""
     (package, version), files = next(each for each in PACKAGES.items() if name in each[1])
@@ -90,7 +105,7 @@ class PublicContract:
         start = time.process_time()
         found = hydrate({"api/openapi.json": self.text}, suite_id="public", base_url="http://m")
         self.seconds = time.process_time() - start
-        assert [(each.code, each.detail) for each in found.warnings] == []
+        assert [each.detail for each in found.warnings] == MISTAKES.get(self.name, [])
         (surface,) = found.surfaces
         return surface
 
