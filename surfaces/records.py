@@ -191,7 +191,8 @@ def _value(
     key, form = each.keys[0]
     made = form.read(tree_of("", at=tree), key, notes)
     if made == "":
-        raise unreadable_at(tree, f"{kind.label} requires {key}")
+        shown = f", as in {kind.form}" if kind.form else ""
+        raise unreadable_at(tree, f"{kind.label} requires {key}{shown}")
     return {each.attribute: made}
 
 

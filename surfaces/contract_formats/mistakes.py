@@ -154,13 +154,16 @@ class _Rules:
     def _template(
         self, template: str, declared: list[tuple[str, Tree]], at: Tree, place: Place
     ) -> Iterator[KeywordProblem]:
-        """Yield which parameters of a path are not declared, and the other way round."""
+        """Yield which parameters of a path are not declared, and the other way round.
+
+        A short document that declares none for a path is as its author means it: any text suits.
+        """
         shown = template[:200]
         rest = _PARAMETER.sub("", template)
         if "{" in rest or "}" in rest:
             yield self._problem(place, f"a brace of {shown} has no other one", at)
             return
-        wanted = dict.fromkeys(_PARAMETER.findall(template))
+        wanted = dict.fromkeys(_PARAMETER.findall(template)) if declared else ()
         spare = {name: each for name, each in declared if name not in wanted}
         missing = [name for name in wanted if name not in dict(declared)]
         for name, each in spare.items():

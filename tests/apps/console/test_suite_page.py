@@ -193,7 +193,7 @@ def test_an_operation_shows_its_command_mock_and_examples(reader: Client, shop: 
     assert "curl -i http://localhost:8090/mocks/rest/shop/goods/goods" in page
     assert 'data-copy="previous"' in page
     assert "5 ms" in page
-    assert "is not known; use one of static, example, proxy" in page
+    assert "is not a fallback mode; use one of static, example, proxy" in page
     assert "always matches" in page
 
     bare = reader.get("/suites/shop/surfaces/goods/operations/get-x").content.decode()

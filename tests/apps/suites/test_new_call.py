@@ -23,7 +23,7 @@ MODULE = "apps/suites/calls/sql.py"
 def sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The guide's file in a copy of what the evaluator process imports, and in this process."""
     copy = tmp_path / "tree"
-    for package in ("apps/suites", "kernel"):
+    for package in ("apps/suites", "kernel", "readers"):
         shutil.copytree(ROOT / package, copy / package)
     shutil.copy(ROOT / "apps" / "__init__.py", copy / "apps")
     (copy / MODULE).write_text(guides.file_of("adding-a-suite-call.md", MODULE))
