@@ -34,8 +34,6 @@ METHODS: Final = "GET, HEAD, POST, PUT, DELETE, OPTIONS"
 _REQUEST_LINE: Final = re.compile(
     rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} (\S{1,8192}) HTTP/1\.[01]\r?\n"
 )
-
-
 _OFFER: Final = (b"upgrade", b"http2-settings")
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n"
 

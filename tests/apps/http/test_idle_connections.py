@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -31,23 +33,30 @@ async def application(scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def pause_before_close_s(**options: Any) -> float:
-    """Return when the server will close a connection that has had its answer, in seconds."""
+@asynccontextmanager
+async def connected(**options: Any) -> AsyncIterator[tuple[socket.socket, ProblemProtocol]]:
+    """A client's socket, and the server's protocol at its other end."""
     config = uvicorn.Config(application, lifespan="off", http=ProblemProtocol, **options)
     config.load()
     ours, its = socket.socketpair()
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_accepted_socket(
+    _, protocol = await asyncio.get_running_loop().connect_accepted_socket(
         lambda: ProblemProtocol(config=config, server_state=ServerState(), app_state={}), its
     )
     ours.setblocking(False)
     with ours:
+        yield ours, protocol
+
+
+async def pause_before_close_s(**options: Any) -> float:
+    """Return when the server will close a connection that has had its answer, in seconds."""
+    loop = asyncio.get_running_loop()
+    async with connected(**options) as (ours, protocol):
         await loop.sock_sendall(ours, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         assert (await loop.sock_recv(ours, 4096)).startswith(b"HTTP/1.1 204")
         timer = protocol.timeout_keep_alive_task
         assert timer is not None
         pause_s = timer.when() - loop.time()
-        transport.close()
+        protocol.transport.close()
     return pause_s
 
 
@@ -66,16 +75,9 @@ def test_the_time_of_a_connection_begins_anew_with_each_answer():
 
 
 async def use_again_and_again() -> None:
-    config = uvicorn.Config(application, lifespan="off", http=ProblemProtocol)
-    config.load()
     loop = asyncio.get_running_loop()
     assert isinstance(loop, MovedClock)
-    ours, its = socket.socketpair()
-    await loop.connect_accepted_socket(
-        lambda: ProblemProtocol(config=config, server_state=ServerState(), app_state={}), its
-    )
-    ours.setblocking(False)
-    with ours:
+    async with connected() as (ours, _):
         for path, passes_s in (("/", 50), ("/", 50), ("/slow", 101), ("/", 50)):
             await loop.sock_sendall(ours, f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             if path == "/slow":
@@ -90,16 +92,9 @@ async def use_again_and_again() -> None:
 
 async def ask_in_parts(*parts: bytes, passes_s: float) -> bytes:
     """Return the answer to a head that comes in these parts, with so much time after each."""
-    config = uvicorn.Config(application, lifespan="off", http=ProblemProtocol)
-    config.load()
     loop = asyncio.get_running_loop()
     assert isinstance(loop, MovedClock)
-    ours, its = socket.socketpair()
-    await loop.connect_accepted_socket(
-        lambda: ProblemProtocol(config=config, server_state=ServerState(), app_state={}), its
-    )
-    ours.setblocking(False)
-    with ours:
+    async with connected() as (ours, _):
         for part in parts:
             await loop.sock_sendall(ours, part)
             await asyncio.sleep(0.05)
