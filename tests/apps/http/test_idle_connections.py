@@ -86,6 +86,7 @@ async def use_again_and_again() -> None:
             assert (await loop.sock_recv(ours, 4096)).startswith(b"HTTP/1.1 204"), path
             if path != "/slow":
                 loop.ahead_s += passes_s
+                await asyncio.sleep(0.05)  # the timer is looked at while nothing is asked
         loop.ahead_s += 30
         assert await loop.sock_recv(ours, 4096) == b"", "it has been idle for 80 s"
 
