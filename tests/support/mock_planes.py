@@ -71,7 +71,7 @@ examples:
       body: {gone: true}
 """,
     "slowOrder": """
-spec: {delayMillis: 400}
+spec: {delayMillis: 1000}
 examples: {late: {response: {body: {late: true}}}}
 """,
     "emptyAnswer": 'examples: {none: {response: {status: "204"}}}',
@@ -213,7 +213,7 @@ class Planes:
         transport: httpx.AsyncBaseTransport = httpx.ASGITransport(app=self.application)
         base = "http://mocks.test"
         if self.port:
-            transport = httpx.AsyncHTTPTransport(http1=False, http2=True)
+            transport = httpx.AsyncHTTPTransport(verify=False, http1=False, http2=True)
             base = f"http://127.0.0.1:{self.port}"
             more["headers"] = {"host": "mocks.test"} | dict(more.get("headers") or {})
         async with httpx.AsyncClient(transport=transport, base_url=base) as client:

@@ -37,7 +37,7 @@ spec: {state: {mutationKeyTemplate: "pet:{{request.body.name}}", transitions: [{
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of `mock serve` with a suite `shop`, in this process."""
     folder = write_files(
         tmp_path_factory.mktemp("s") / "shop",
@@ -60,6 +60,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.should_exit = True
         thread.join(20)
         plane.stop()
+
+
+@pytest.fixture
+def served(mock_server: str) -> str:
+    """The address of the mocks, which nobody has called since their reset."""
+    MockClient(mock_server).reset(tag="", state=True)
+    return mock_server
 
 
 def call(url: str, mocks: MockClient, body: dict[str, Any] | None = None, query: str = "") -> None:

@@ -325,12 +325,12 @@ async def test_a_delay_holds_up_nobody_else(mocks: Planes) -> None:
     began = time.monotonic()
     slow = asyncio.create_task(mocks.ask("PUT", f"{REST}/orders/1", json={}))
     await asyncio.sleep(0)
-    quick = [await mocks.ask("GET", f"{REST}/orders") for _ in range(5)]
+    quick = [await mocks.ask("GET", f"{REST}/orders") for _ in range(2)]
 
     assert not slow.done()
     assert {each.status_code for each in quick} == {200}
     assert (await slow).json() == {"late": True}
-    assert time.monotonic() - began >= 0.4
+    assert time.monotonic() - began >= 1
 
 
 async def test_a_delay_ends_when_the_client_leaves(mocks: Planes) -> None:
