@@ -10,7 +10,8 @@ _BY_STATUS: Final[dict[int, str]] = {
     400: "malformed_json validation_failed invalid_parameter unknown_parameter invalid_cursor "
     "weak_password reset_token_invalid invitation_invalid topology_invalid profile_invalid "
     "profile_not_in_suite backend_unknown package_invalid mock_constraint_failed "
-    "mock_request_invalid oidc_state_invalid oidc_denied host_not_allowed",
+    "mock_request_invalid oidc_state_invalid oidc_denied host_not_allowed "
+    "authorization_pending slow_down access_denied expired_token",
     401: "unauthenticated token_invalid token_expired token_revoked invalid_credentials "
     "second_factor_required second_factor_invalid second_factor_unreadable "
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "

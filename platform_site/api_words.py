@@ -31,6 +31,8 @@ SUMMARIES: Final = {
     "api_tokens_list": "List your API tokens",
     "api_tokens_revoke": "Revoke an API token",
     "auth_config": "Show how one can sign in",
+    "auth_device": "Begin the sign-in of a program by a code",
+    "auth_device_token": "Fetch the token of a sign-in by a code",
     "auth_forgot_password": "Ask for a link to reset a password",
     "auth_me": "Show the signed-in account",
     "auth_oidc_callback": "Finish a single sign-on",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apps.accounts.conf import password_sign_in_enabled
 from apps.accounts.domain.api_tokens import TokenScope, is_api_token
+from apps.accounts.domain.device_codes import scopes_of, shown_user_code
 from apps.accounts.domain.errors import ExternalSignInRefused, Forbidden, Unauthenticated
 from apps.accounts.domain.external_identity import (
     ExternalIdentity,
@@ -40,6 +41,11 @@ from apps.accounts.services.authentication import (
     principal_of,
     recheck,
     require_principal,
+)
+from apps.accounts.services.device_authorization import (
+    approve_device,
+    deny_device,
+    find_device_authorization,
 )
 from apps.accounts.services.external_accounts import (
     complete_sign_in,

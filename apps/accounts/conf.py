@@ -14,6 +14,7 @@ LEEWAY = timedelta(seconds=30)
 EXCHANGE_CODE_LIFE = timedelta(seconds=90)
 OIDC_STATE_LIFE = timedelta(minutes=10)
 RESET_LINK_LIFE = timedelta(minutes=15)
+DEVICE_CODE_LIFE = timedelta(minutes=10)
 INVITATION_LIFE = timedelta(days=7)
 ACCOUNT_CACHE_S = 10.0  # 30 are allowed (reference: control-plane 3)
 

@@ -13,6 +13,7 @@ from django.db import DatabaseError, close_old_connections
 
 from apps.accounts.models import (
     ApiToken,
+    DeviceAuthorization,
     ExchangeCode,
     Invitation,
     LimitHit,
@@ -46,6 +47,7 @@ def purge_expired() -> int:
             model.objects.filter(expires_at__lt=moment)
             for model in (
                 ApiToken,
+                DeviceAuthorization,
                 ExchangeCode,
                 Invitation,
                 LimitHit,

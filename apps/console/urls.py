@@ -5,6 +5,7 @@ from django.urls import path
 from apps.console import (
     account,
     catalog,
+    device,
     environments,
     mocks,
     profiles,
@@ -28,6 +29,11 @@ urlpatterns = [
     *(
         path(f"account/{at}", account.change, {"action": action}, name=action)
         for action, at in account.ACTIONS.items()
+    ),
+    path("device", device.device, name="device"),
+    *(
+        path(f"device/{decision}", device.decide, {"decision": decision}, name=f"device-{decision}")
+        for decision in device.DECISIONS
     ),
     path("suites", suite_list.suite_list, name="suites"),
     path("suites/<str:suite_id>", views.suite, name="suite"),

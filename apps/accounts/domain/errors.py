@@ -7,6 +7,7 @@ PlatformError
 ├── EmailTaken           409
 ├── InvitationInvalid    400
 ├── ResetTokenInvalid    400
+├── DeviceCodeRefused    400 authorization_pending, slow_down, access_denied, expired_token
 ├── LastWorkspaceAdmin   409
 ├── ExternalSignInRefused    the code of the redirect, see `SIGN_IN_FAILURES`
 └── TooManyAttempts      429 rate_limited, account_locked; carries Retry-After
@@ -56,6 +57,12 @@ class ResetTokenInvalid(PlatformError):
     """No reset link has this token, or it was used, replaced, or has expired."""
 
     code = "reset_token_invalid"
+
+
+class DeviceCodeRefused(PlatformError):
+    """A device code brings no token, not yet or not any more (RFC 8628, 3.5)."""
+
+    code = "expired_token"
 
 
 class LastWorkspaceAdmin(PlatformError):

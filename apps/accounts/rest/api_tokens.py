@@ -11,28 +11,18 @@ from rest_framework.response import Response
 
 from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.rest import PrincipalMixin
-from apps.accounts.rest.serializers import Instant, SparseSerializer
+from apps.accounts.rest.serializers import SCOPES, ApiTokenSerializer
 from apps.accounts.rest.workspaces import as_uuid
 from apps.accounts.services.api_tokens import api_tokens_of, create_api_token, revoke_api_token
 from apps.http.rest import StrictSerializer, StrictViewSet
 
-_SCOPES = [scope.value for scope in TokenScope]
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class ApiTokenInput(StrictSerializer):
     name = serializers.CharField()
-    scope = serializers.ChoiceField(choices=_SCOPES)
+    scope = serializers.ChoiceField(choices=SCOPES)
     expiresInDays = serializers.IntegerField(min_value=1, max_value=365, default=90)
-
-
-class ApiTokenSerializer(SparseSerializer):
-    tokenId = serializers.UUIDField(source="id")
-    name = serializers.CharField()
-    scope = serializers.ChoiceField(choices=_SCOPES)
-    createdAt = Instant(source="created_at")
-    expiresAt = Instant(source="expires_at")
-    lastUsedAt = Instant(source="last_used_at", required=False)
 
 
 class ApiTokenCreated(ApiTokenSerializer):

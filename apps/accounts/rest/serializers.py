@@ -7,9 +7,12 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.roles import Role
 from apps.http.rest import StrictSerializer
 from kernel.clock import rfc3339
+
+SCOPES = [scope.value for scope in TokenScope]
 
 
 class Instant(serializers.DateTimeField):
@@ -99,11 +102,21 @@ class AuthResponse(serializers.Serializer[Any]):
     workspace = WorkspaceSerializer(source="user.workspace")
 
 
-class MeResponse(serializers.Serializer[Any]):
+class ApiTokenSerializer(SparseSerializer):
+    tokenId = serializers.UUIDField(source="id")
+    name = serializers.CharField()
+    scope = serializers.ChoiceField(choices=SCOPES)
+    createdAt = Instant(source="created_at")
+    expiresAt = Instant(source="expires_at")
+    lastUsedAt = Instant(source="last_used_at", required=False)
+
+
+class MeResponse(SparseSerializer):
     user = UserSerializer()
     workspace = WorkspaceSerializer(source="user.workspace")
     role = serializers.ChoiceField(choices=[role.value for role in Role])
     expiresAt = Instant(source="expires_at")
+    token = ApiTokenSerializer(required=False, help_text="of a call by an API token")
 
 
 class StreamTicketResponse(serializers.Serializer[Any]):

@@ -15,6 +15,7 @@ from apps.accounts import conf
 from apps.accounts.rest import PrincipalMixin
 from apps.accounts.rest import serializers as wire
 from apps.accounts.selectors import get_user, offers_sign_up, sign_in_providers
+from apps.accounts.services.api_tokens import api_token_of
 from apps.accounts.services.authentication import record_actor
 from apps.accounts.services.password_reset import offers_reset, request_reset, reset_password
 from apps.accounts.services.rate_limits import (
@@ -122,6 +123,7 @@ class MeView(AccountView):
                 "user": user,
                 "role": self.principal.role,
                 "expires_at": self.principal.expires_at,
+                "token": api_token_of(self.principal),
             }
         )
         return Response(shown.data, headers=_NO_STORE)

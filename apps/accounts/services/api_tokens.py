@@ -47,18 +47,37 @@ def create_api_token(
     name = name.strip()
     if errors := name_errors(name):
         raise InvalidInput(f"name {errors[0].detail}", errors=errors)
-    own = ApiToken.objects.alive().filter(user_id=principal.user_id)
-    if own.count() >= _MAX_TOKENS:
-        raise InvalidInput(f"you have {_MAX_TOKENS} API tokens already; revoke some first")
+    return issue_api_token(principal.user_id, name=name, scope=scope, days=days)
+
+
+def issue_api_token(user_id: UUID, *, name: str, scope: TokenScope, days: int) -> NewApiToken:
+    """Store a token of a user, in the caller's unit of work; raise InvalidInput for one too many.
+
+    The caller has checked who wants it, and the name.
+    """
+    require_room_for_token(user_id)
     token = API_TOKEN_PREFIX + new_opaque_token()
     row = ApiToken.objects.create(
-        user_id=principal.user_id,
+        user_id=user_id,
         name=name,
         token_hash=hash_token(token),
         scope=scope,
         expires_at=now() + timedelta(days=days),
     )
     return NewApiToken(row=row, token=token)
+
+
+def require_room_for_token(user_id: UUID) -> None:
+    """Raise InvalidInput if the user has as many tokens as one may have."""
+    if ApiToken.objects.alive().filter(user_id=user_id).count() >= _MAX_TOKENS:
+        raise InvalidInput(f"you have {_MAX_TOKENS} API tokens already; revoke some first")
+
+
+def api_token_of(principal: Principal) -> ApiToken | None:
+    """Return the API token that the caller uses; None for one with another credential."""
+    if not principal.api_token_hash:
+        return None
+    return ApiToken.objects.filter(token_hash=principal.api_token_hash).first()
 
 
 def api_tokens_of(principal: Principal) -> Sequence[ApiToken]:

@@ -40,6 +40,7 @@ SIGN_UP: Final = RateLimit("auth.sign-up", 5)
 SIGN_IN: Final = RateLimit("auth.sign-in", 10)  # also refresh and the exchange of one-time codes
 OIDC: Final = RateLimit("auth.oidc", 60)  # a whole office has one address
 RESET: Final = RateLimit("auth.reset", 5)
+DEVICE_TOKEN: Final = RateLimit("auth.device-token", 120)  # programs that wait in one office
 INVITATIONS: Final = RateLimit("auth.invitations", 20)
 INVITATION_MAILS: Final = RateLimit("auth.invitation-mails", 10)  # of one sender
 STREAM_TICKETS: Final = RateLimit("auth.stream-tickets", 60)

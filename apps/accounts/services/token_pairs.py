@@ -14,6 +14,7 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign_access_token
 from apps.accounts.models import (
     ApiToken,
+    DeviceAuthorization,
     ExchangeCode,
     PasswordReset,
     RefreshFamily,
@@ -106,7 +107,7 @@ def end_every_sign_in() -> None:
     """
     for family in RefreshFamily.objects.alive().filter(revoked_at=None):
         _revoke_family(family)
-    for model in (UiSession, StreamTicket, ExchangeCode, PasswordReset):
+    for model in (UiSession, StreamTicket, ExchangeCode, PasswordReset, DeviceAuthorization):
         model.objects.all().delete()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, cast
 
 from django import forms
 
@@ -27,6 +28,26 @@ def role_field() -> forms.TypedChoiceField:
     return forms.TypedChoiceField(
         coerce=Role,
         choices=[(role, f"{name}: {meaning}") for role, name, meaning in ROLES],
+        error_messages={"required": error, "invalid_choice": error},
+    )
+
+
+def scope_field() -> forms.TypedChoiceField:
+    error = f"scope must be one of {', '.join(TokenScope)}"
+    return forms.TypedChoiceField(
+        coerce=TokenScope,
+        choices=SCOPES,
+        initial=TokenScope.RUN,
+        error_messages={"required": error, "invalid_choice": error},
+    )
+
+
+def days_field(initial: str) -> forms.TypedChoiceField:
+    error = f"the number of days must be one of {', '.join(DAYS)}"
+    return forms.TypedChoiceField(
+        coerce=int,
+        choices=[(days, f"{days} days") for days in DAYS],
+        initial=initial,
         error_messages={"required": error, "invalid_choice": error},
     )
 
@@ -72,21 +93,21 @@ class ChangePasswordForm(PageForm):
 
 
 class ApiTokenForm(PageForm):
-    _SCOPE_ERROR: Final = f"scope must be one of {', '.join(TokenScope)}"
-    _DAYS_ERROR: Final = f"the number of days must be one of {', '.join(DAYS)}"
     name = text_field()
-    scope = forms.TypedChoiceField(
-        coerce=TokenScope,
-        choices=SCOPES,
-        initial=TokenScope.RUN,
-        error_messages={"required": _SCOPE_ERROR, "invalid_choice": _SCOPE_ERROR},
-    )
-    days = forms.TypedChoiceField(
-        coerce=int,
-        choices=[(days, f"{days} days") for days in DAYS],
-        initial="90",
-        error_messages={"required": _DAYS_ERROR, "invalid_choice": _DAYS_ERROR},
-    )
+    scope = scope_field()
+    days = days_field("90")
+
+
+class DeviceForm(PageForm):
+    """What the token of a program that signs in by a code may do, and how long."""
+
+    scope = scope_field()
+    days = days_field("30")
+
+    def offer(self, scopes: Collection[TokenScope]) -> None:
+        """Show only these scopes."""
+        scope = cast("forms.ChoiceField", self.fields["scope"])
+        scope.choices = [(each, label) for each, label in SCOPES if each in scopes]
 
 
 class RevokeTokenForm(PageForm):

@@ -44,6 +44,8 @@ _FORMS: Final = frozenset(
         "/account/sign-ins/end",
         "/account/tokens",
         "/account/tokens/revoke",
+        "/device/approve",
+        "/device/deny",
         "/environments/reap",
         "/environments/reap-all",
         "/settings/backends",
