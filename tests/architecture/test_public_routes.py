@@ -30,6 +30,8 @@ PUBLIC = {
             "sign-up",
             "sign-in",
             "refresh",
+            "device",
+            "device/token",
             "sso/providers",
             "oidc/login",
             "oidc/callback",

@@ -123,7 +123,10 @@ def test_no_unsafe_method_acts_by_the_cookie_alone(world: World):
 
 def by_body_alone() -> set[str]:
     """Routes that look at no cookie: what their body holds is the credential."""
-    names = ("sign-up", "sign-in", "refresh", "oidc/exchange", "forgot-password", "reset-password")
+    names = (
+        *("sign-up", "sign-in", "refresh", "oidc/exchange", "forgot-password", "reset-password"),
+        *("device", "device/token"),
+    )
     return {*(f"/api/v1/auth/{name}" for name in names), "/api/v1/invitations/preview"}
 
 

@@ -64,7 +64,7 @@ class DeviceInput(StrictSerializer):
 
 
 class DeviceTokenInput(StrictSerializer):
-    deviceCode = serializers.CharField()
+    deviceCode = serializers.CharField(max_length=128)
 
 
 class DeviceCodeDocument(TypedDict):
@@ -84,7 +84,7 @@ class DeviceToken(ApiTokenCreated):
     email = serializers.CharField()
     workspace = WorkspaceSerializer()
 
-    def to_representation(self, instance: Any) -> dict[str, Any]:
+    def to_representation(self, instance: Any) -> Any:
         user = instance.row.user
         workspace = WorkspaceSerializer(user.workspace).data
         return super().to_representation(instance) | {"email": user.email, "workspace": workspace}

@@ -189,11 +189,11 @@ def _redeem(device_code_hash: str) -> NewApiToken | DeviceCodeRefused:
     rows = DeviceAuthorization.objects.filter(device_code_hash=device_code_hash)
     row = rows.filter(expires_at__gt=now()).first()
     if row is None:
-        return _ended()
+        return _expired_token()
     if row.decision != DeviceDecision.APPROVED or row.user_id is None:
         return _refuse_poll(row)
     if not rows.delete()[0]:  # decides between two concurrent calls
-        return _ended()
+        return _expired_token()
     is_active = active_account(row.user_id, fresh=True) is not None
     if not is_active or not is_credential_alive(row.token_jti, row.session_hash):
         return DeviceCodeRefused(
@@ -215,7 +215,7 @@ def _refuse_poll(row: DeviceAuthorization) -> DeviceCodeRefused:
     return refusal
 
 
-def _ended() -> DeviceCodeRefused:
+def _expired_token() -> DeviceCodeRefused:
     return DeviceCodeRefused("the code was used or has expired; sign in again")
 
 

@@ -154,3 +154,16 @@ def test_a_token_of_someone_else_is_not_there(ada, admin):
     assert problem(revoke(ada, made["tokenId"])) == (404, "not_found")
     assert problem(revoke(ada, "x")) == (404, "not_found")
     assert ada.get("/api/v1/auth/tokens").json()["tokens"] == []
+
+
+def test_me_says_which_token_asks_and_until_when(ada):
+    made = created(ada, scope="read")
+
+    told = Api(token=made["token"]).me().json()
+
+    assert {name: told["token"][name] for name in made if name != "token"} == {
+        name: value for name, value in made.items() if name != "token"
+    }
+    assert told["expiresAt"] == made["expiresAt"]
+    assert made["token"] not in str(told)
+    assert "token" not in ada.me().json()

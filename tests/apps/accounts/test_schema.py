@@ -28,6 +28,8 @@ def test_each_route_is_described_with_its_bodies(schema):
         "sign-up": {"post"},
         "sign-in": {"post"},
         "refresh": {"post"},
+        "device": {"post"},
+        "device/token": {"post"},
         "me": {"get"},
         "sign-out": {"post"},
         "sign-out-everywhere": {"post"},
@@ -56,3 +58,15 @@ def test_public_routes_ask_for_no_credential(schema):
 
     assert {} in paths["/api/v1/auth/sign-in"]["post"].get("security", [{}])
     assert paths["/api/v1/auth/me"]["get"]["security"]
+
+
+def test_the_sign_in_by_a_code_is_described_with_examples_that_fit(schema):
+    components = schema["components"]["schemas"]
+
+    for path, name in (("device", "DeviceCodeDocument"), ("device/token", "DeviceToken")):
+        operation = schema["paths"][f"/api/v1/auth/{path}"]["post"]
+        content = operation["responses"]["200"]["content"]["application/json"]
+        (example,) = content["examples"].values()
+        assert set(example["value"]) == set(components[name]["properties"]) - {"lastUsedAt"}
+        assert set(example["value"]) >= set(components[name]["required"])
+    assert "token" not in components["MeResponse"]["required"]
