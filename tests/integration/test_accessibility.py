@@ -26,8 +26,6 @@ FOR_ADA = [
     "/suites/hello",
     *(f"/suites/hello?tab={name}" for name in ("readme", "topology", "api", "source")),
     "/account",
-    "/device",
-    "/device?code=nothing",
     "/team",
 ]
 FOR_EVERY_ROLE = [

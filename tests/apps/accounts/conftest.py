@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,15 @@ class Api:
 def api() -> Api:
     """Nobody yet."""
     return Api()
+
+
+@pytest.fixture
+def audit(caplog):
+    """A function that returns the lines of the audit so far."""
+    logger = logging.getLogger("partita.audit")
+    logger.addHandler(caplog.handler)
+    yield lambda: [record.getMessage() for record in caplog.records if record.name == logger.name]
+    logger.removeHandler(caplog.handler)
 
 
 @pytest.fixture

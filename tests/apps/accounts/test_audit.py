@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 
-import pytest
 from django.test import RequestFactory
 
 from apps.accounts.api import sign_out_session
@@ -13,14 +11,6 @@ from apps.accounts.sessions import SessionStore
 from apps.observability.api import RequestContext
 from apps.observability.domain.request_context import enter_request
 from tests.apps.accounts.conftest import PASSWORD
-
-
-@pytest.fixture
-def audit(caplog):
-    logger = logging.getLogger("partita.audit")
-    logger.addHandler(caplog.handler)
-    yield lambda: [record.getMessage() for record in caplog.records if record.name == logger.name]
-    logger.removeHandler(caplog.handler)
 
 
 def test_a_request_is_audited_with_its_user(ada, signed_up, audit):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -270,6 +271,23 @@ def test_an_api_token_confirms_nothing(ada):
 
     assert (answer.status_code, answer["Location"][:8]) == (302, "/sign-in")
     assert problem(fetch(codes)) == (400, "authorization_pending")
+
+
+def test_each_step_is_audited_with_who_decided_and_without_a_code(browser, signed_up, audit):
+    """Invariant 19."""
+    codes, refused = begun(), begun()
+    decide(browser, codes)
+    decide(browser, refused, "deny")
+    token = fetch(codes).json()["token"]
+
+    lines = [json.loads(line) for line in audit()]
+    by_path = {line["path"]: line.get("userId") for line in lines}
+    ada = signed_up["user"]["userId"]
+    assert by_path["/device/approve"] == by_path["/device/deny"] == ada
+    assert by_path["/api/v1/auth/device/token"] == ada
+    assert by_path["/api/v1/auth/device"] is None
+    for secret in (codes["deviceCode"], codes["userCode"], token, WORDS):
+        assert secret not in str(lines)
 
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
