@@ -13,7 +13,13 @@ from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.rest import PrincipalMixin
 from apps.accounts.rest.serializers import SCOPES, ApiTokenSerializer
 from apps.accounts.rest.workspaces import as_uuid
-from apps.accounts.services.api_tokens import api_tokens_of, create_api_token, revoke_api_token
+from apps.accounts.services.api_tokens import (
+    api_token_of,
+    api_tokens_of,
+    create_api_token,
+    revoke_api_token,
+    revoke_used_token,
+)
 from apps.http.rest import StrictSerializer, StrictViewSet
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -37,7 +43,7 @@ class ApiTokenList(serializers.Serializer[Any]):
 
 
 class ApiTokenViewSet(PrincipalMixin, StrictViewSet):
-    """The caller's credentials for programs; an API token may not use these routes."""
+    """The caller's credentials for programs; an API token may only revoke itself here."""
 
     lookup_url_kwarg = "token_id"
     lookup_value_converter = "str"
@@ -62,6 +68,10 @@ class ApiTokenViewSet(PrincipalMixin, StrictViewSet):
 
     @extend_schema(operation_id="api_tokens_revoke", responses={204: None})
     def destroy(self, request: Request, token_id: str) -> Response:
-        self.principal.require_session()  # before anything is said of the token
-        revoke_api_token(self.principal, as_uuid(token_id))
+        used = api_token_of(self.principal)
+        if used is not None and str(used.pk) == token_id:
+            revoke_used_token(self.principal)
+        else:
+            self.principal.require_session()  # before anything is said of the token
+            revoke_api_token(self.principal, as_uuid(token_id))
         return Response(status=204)

@@ -95,6 +95,12 @@ def revoke_api_token(principal: Principal, token_id: UUID) -> None:
         raise NotFound("there is no such API token")
 
 
+@unit_of_work
+def revoke_used_token(principal: Principal) -> None:
+    """End the API token that the caller uses, at once: a program signs itself out."""
+    ApiToken.objects.filter(token_hash=principal.api_token_hash).delete()
+
+
 def api_token_row(token: str) -> ApiToken:
     """Return the row of a presented token, and note its use; raise Unauthenticated."""
     row = ApiToken.objects.filter(token_hash=hash_token(token)).first()

@@ -97,12 +97,13 @@ def test_an_unknown_token_is_refused(db):
 
 def test_it_makes_no_credentials_and_moves_nobody(ada):
     program = Api(token=created(ada, scope="admin")["token"])
+    other = created(ada)
     home = ada.me().json()["workspace"]["workspaceId"]
 
     answers = [
         program.auth("tokens", {"name": "x", "scope": "read"}),
         program.get("/api/v1/auth/tokens"),
-        revoke(program, str(ApiToken.objects.get().pk)),
+        revoke(program, other["tokenId"]),
         program.auth("stream-tickets", {}),
         program.auth("sign-out"),
         program.client.put(
@@ -115,6 +116,16 @@ def test_it_makes_no_credentials_and_moves_nobody(ada):
     ]
 
     assert [problem(one) for one in answers] == [(403, "session_required")] * len(answers)
+
+
+def test_it_may_end_itself(ada):
+    made, other = created(ada), created(ada)
+    program = Api(token=made["token"])
+
+    assert revoke(program, made["tokenId"]).status_code == 204
+
+    assert problem(program.me()) == (401, "token_revoked")
+    assert Api(token=other["token"]).me().status_code == 200
 
 
 def test_its_last_use_is_noted_at_most_once_a_minute(ada):
