@@ -72,10 +72,11 @@ class OwnFolder:
 
     def stop_up(self) -> int:
         """Stop it as Ctrl-C does; return its exit code."""
-        assert self._up is not None
-        self._up.send(signal.SIGINT)
-        until(lambda: not self._up.running, within_s=60, what=self.log.read_text)
-        return self._up.stop()
+        up = self._up
+        assert up is not None
+        up.send(signal.SIGINT)
+        until(lambda: not up.running, within_s=60, what=self.log.read_text)
+        return up.stop()
 
     def end(self) -> None:
         if self._up is not None:

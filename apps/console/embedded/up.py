@@ -118,7 +118,8 @@ class Up:
         if why:
             self._warn(why)
         conf.use_runtime(chosen)
-        if workers.runtimes[chosen].runs_images:
+        # the image of Partita has no builder: its engine pulls what a run needs
+        if workers.runtimes[chosen].runs_images and conf.image_builder().exists():
             try:
                 demo.ensure_images(demo.images(), conf.image_builder(), self._say)
             except demo.ExampleImageMissing as missing:
