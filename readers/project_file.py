@@ -61,11 +61,9 @@ def find_project_file(start: Path, home: Path | None = None) -> Path | None:
     start = start.absolute()
     for folder in _searched_folders(start, home):
         path = folder / FILE_NAME
-        try:
-            owner = path.stat().st_uid
-        except OSError:
+        if (owner := _owner(path)) is None:
             continue
-        if folder != start and owner != folder.stat().st_uid:
+        if folder != start and owner != _owner(folder):
             raise ProjectFileInvalid(
                 f"{path}: the file and its folder belong to different users; run the command in "
                 f"{folder}, or name the folder of the suites by SUITES_DIR"
@@ -75,13 +73,21 @@ def find_project_file(start: Path, home: Path | None = None) -> Path | None:
 
 
 def _searched_folders(start: Path, home: Path | None) -> Iterator[Path]:
-    owner = start.stat().st_uid
+    owner = _owner(start)
     for folder in (start, *start.parents):
-        if folder.stat().st_uid != owner:
+        if owner is None or _owner(folder) != owner:
             return
         yield folder
         if folder == home or (folder / ".git").exists():
             return
+
+
+def _owner(path: Path) -> int | None:
+    """Return who owns a file or folder, None of one that is not there or not to be seen."""
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
 
 
 def read_project_file(path: Path) -> ProjectFile:

@@ -29,7 +29,7 @@ def project_file() -> ProjectFile | None:
     Raise ProjectFileInvalid.
     """
     try:
-        home = Path.home()
+        home = Path.home().resolve()
     except RuntimeError:  # nobody knows it
         home = None
     try:
