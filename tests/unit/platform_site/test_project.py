@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from manage import suites_folder
 from platform_site.settings import project
 from readers.project_file import ProjectFileInvalid
 
@@ -42,6 +43,10 @@ def test_paths_are_below_the_folder_of_the_file_in_each_folder(repository: Path)
         "PLATFORM_SETTINGS_FILE": f"{repository}/configuration.yaml",
         "PROFILES_FILE": f"{repository}/svc-profiles.yaml",
     }
+
+
+def test_mock_serve_looks_for_ids_there_without_the_settings(repository: Path):
+    assert suites_folder() == repository / "suites"
 
 
 @pytest.mark.usefixtures("repository")
