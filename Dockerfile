@@ -1,4 +1,5 @@
-# The image of Partita's processes; which one runs is the command's choice (docker-compose.yml, examples/deploy/kubernetes).
+# The image of Partita's processes; which one runs is the command's choice (docs/operations.md, docker-compose.yml, examples/deploy/kubernetes).
+# All of them run as user 10001 with a read-only root file system: --read-only --tmpfs /tmp. `make image` builds it.
 # --build-arg BASE=IMAGE names another base with Python 3.11 or newer, libstdc++ and tzdata: of Debian, or with git and OpenSSH in it.
 # --build-arg CUE=program puts the official cue program at /opt/cue/cue (docs/sync-deploy.md). A builder without BuildKit makes
 # every stage, for which it would pull the image of Go: with --target control-plane it does not, and the image has no cue program.
@@ -11,7 +12,12 @@ ARG PIP_CERT
 RUN python3 -m venv /opt/partita
 COPY requirements.txt .
 RUN /opt/partita/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.txt \
+ && /opt/partita/bin/python -m pip uninstall --quiet --yes pip \
  && /opt/partita/bin/python -c "import celery.app.base, grpc, psycopg, re2, uvloop"  # what the base lacks fails here
+# what is in that folder; of the base, its own distribution knows
+COPY release release
+COPY kernel kernel
+RUN /opt/partita/bin/python -m release.bill_of_materials /opt/partita/sbom.cdx.json --requirements requirements.txt
 
 FROM ${BASE} AS control-plane
 # A volume takes its owner from the folder that it is first mounted on.
@@ -25,9 +31,14 @@ RUN if ! command -v git >/dev/null || ! command -v ssh >/dev/null; then \
  && mkdir -p /data /inbox /state/gateway /state/watcher /state/orchestrator-worker /cache/git /cache/schemas \
  && chown -R 10001:10001 /data /inbox /state /cache \
  && chmod 0700 /data /inbox /state /state/* && chmod 0750 /cache /cache/*
+# HOST: an address inside the container; which addresses of its host are published says `docker run -p`.
 ENV PATH=/opt/partita/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1
+    PYTHONDONTWRITEBYTECODE=1 \
+    HOST=0.0.0.0 \
+    DATA_DIR=/data \
+    PLATFORM_SETTINGS_FILE=/data/configuration.yaml \
+    PROFILES_FILE=/data/svc-profiles.yaml
 WORKDIR /app
 COPY --from=libraries /opt/partita /opt/partita
 COPY manage.py partita ./
@@ -48,6 +59,14 @@ RUN python -m compileall -q -j 0 /app
 # after that: nothing runs the modules of suites here
 COPY examples/oci-suites examples/oci-suites
 COPY examples/oci-modules examples/oci-modules
+COPY examples/starters examples/starters
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Partita" \
+      org.opencontainers.image.description="Launches packaged test environments, and keeps configuration equal to Git" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 USER 10001:10001
 # What the container's command serves is asked; one that serves nothing is healthy while it runs. Kubernetes has probes instead.
 HEALTHCHECK --interval=15s --timeout=10s --start-period=2m --retries=5 CMD ["python", "-m", "kernel.container_health"]

@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Without bytecode each start of a process compiles some 1,500 modules: 2.5 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
-CODE := apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker tests bench examples/sync manage.py
+CODE := apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests bench examples/sync manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements package clean
+.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements dist package sbom image clean
 
 # Install a file of requirements, each by its hash, without uv's list of packages; in a terminal, dots say it goes on.
 define install
@@ -87,7 +87,7 @@ lint: $(VENV)/.development
 	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
 
 types: $(VENV)/.development
-	@$(BIN)/mypy apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker tests examples/sync
+	@$(BIN)/mypy apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests examples/sync
 
 imports: $(VENV)/.development
 	@$(BIN)/lint-imports
@@ -113,9 +113,21 @@ requirements: $(VENV)/.uv  ## pin anew, with hashes, what pyproject.toml names
 	@$(PIN) pyproject.toml --group dev -o requirements-dev.txt
 	@echo uv | $(PIN) - -o requirements-uv.txt
 
-package: $(VENV)/.uv  ## build the wheels and the source archive of a release into dist/
+dist: $(VENV)/.uv  ## build the wheels and the source archive of a release into dist/
 	@$(BIN)/uv build -q --out-dir dist
 	@$(BIN)/uv build -q --wheel --out-dir dist partita_mock
+
+package: dist
+
+VERSION = $$($(PY) -c 'from kernel.version import VERSION; print(VERSION)')
+sbom: $(VENV)/.runtime  ## write the bill of materials of a release into dist/, as CycloneDX
+	@$(PY) -m release.bill_of_materials dist/partita-$(VERSION).cdx.json
+
+# BASE=IMAGE names another base; the index of packages, if it is another one, is in PIP_INDEX_URL.
+image: $(PY)  ## build the image partita:VERSION from this checkout
+	@docker build --target control-plane --tag partita:$(VERSION) --build-arg VERSION=$(VERSION) \
+	  --build-arg REVISION=$$(git rev-parse HEAD) $(if $(BASE),--build-arg BASE=$(BASE)) \
+	  $(if $(PIP_INDEX_URL),--build-arg PIP_INDEX_URL) $(if $(PIP_CERT),--build-arg PIP_CERT) .
 
 clean:  ## remove what the commands made, but not the data folder
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

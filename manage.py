@@ -46,11 +46,13 @@ def _own_settings(command: str) -> str:
 
 
 def suites_folder() -> Path:
-    """SUITES_DIR, for a command that runs without the settings."""
-    from platform_site.settings import env
+    """SUITES_DIR, for a command that runs without the settings; raise ProjectFileInvalid."""
+    from platform_site.settings import env, project
 
     here = Path(__file__).resolve().parent
     env.load_dotenv_files(here / ".env", here.parent / ".env")
+    if found := project.project_file():
+        project.fill_environment(found)
     return Path(env.text("SUITES_DIR", str(here / "examples" / "oci-suites")))
 
 
@@ -59,8 +61,13 @@ def serve_mocks(arguments: list[str]) -> int:
     began = time.monotonic()
     gc.disable()  # until it serves
     from mocks.standalone.command import Command
+    from readers.project_file import ProjectFileInvalid
 
-    return Command("partita mock serve", suites_folder, began=began).run(arguments)
+    try:
+        return Command("partita mock serve", suites_folder, began=began).run(arguments)
+    except ProjectFileInvalid as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ HELP_WORDS: Final = ("help", "--help", "-h")
 # heading → command → what it does; a test holds the names against the commands that exist
 COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "Start": {
+        "init": "write a first suite into your own repository",
         "up": "start Partita on this machine and launch the suite hello",
     },
     "Suites and runs": {

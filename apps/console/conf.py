@@ -10,6 +10,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from readers.project_file import ProjectFile
+
 EXAMPLES = Path(settings.BASE_DIR) / "examples"
 
 
@@ -24,6 +26,16 @@ def port() -> int:
 
 def data_dir() -> Path:
     return Path(settings.DATA_DIR)
+
+
+def project() -> ProjectFile | None:
+    """Return the partita.toml that this command found, None without one."""
+    found: ProjectFile | None = getattr(settings, "PROJECT", None)  # of platform_site's `local`
+    return found
+
+
+def suites_dir() -> Path:
+    return Path(settings.SUITES_DIR)
 
 
 def environment() -> dict[str, str]:
@@ -47,9 +59,15 @@ def listener_file() -> Path:
 
 def command_line() -> str:
     """Return `partita` on these data and suites as one types it in the current folder."""
+    own = project()
+    data, suites = (
+        (Path("var").absolute(), EXAMPLES / "oci-suites")
+        if own is None
+        else (own.folder / "var", own.suites)
+    )
     places = {
-        "DATA_DIR": (data_dir(), Path("var").absolute()),
-        "SUITES_DIR": (Path(settings.SUITES_DIR).absolute(), EXAMPLES / "oci-suites"),
+        "DATA_DIR": (data_dir(), data),
+        "SUITES_DIR": (Path(settings.SUITES_DIR).absolute(), suites),
     }
     words = [
         f"{name}={shlex.quote(_short_path(path))}"

@@ -55,7 +55,7 @@ class PlatformCommand(CommandHelp, BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
-            code = self.execute_command(options)
+            code = self._execute_as_asked(options)
             sys.stdout.flush()
         except PlatformError as error:
             code = report_error(error)
@@ -67,6 +67,12 @@ class PlatformCommand(CommandHelp, BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 141
         sys.exit(code)
+
+    def _execute_as_asked(self, options: CommandOptions) -> int:
+        if options.get("output") == "yaml":  # commands know programs and people
+            with _as_yaml():
+                return self.execute_command({**options, "output": "json"})
+        return self.execute_command(options)
 
 
 class VerbCommand(PlatformCommand):
@@ -106,9 +112,6 @@ class VerbCommand(PlatformCommand):
 
     def execute_command(self, options: CommandOptions) -> int:
         verb: Verb = options["verb"]
-        if options.get("output") == "yaml":  # verbs know programs and people
-            with _as_yaml():
-                return verb({**options, "output": "json"})
         return verb(options)
 
 

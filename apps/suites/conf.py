@@ -29,8 +29,10 @@ def mock_base_url() -> str:
     return str(settings.MOCK_BASE_URL)
 
 
-def modules_dir() -> Path:
-    return Path(settings.MODULES_DIR)
+def module_folders() -> Sequence[Path]:
+    """Return the folders of modules, the first one that has a module first: own, examples."""
+    examples = Path(settings.BASE_DIR) / "examples" / "oci-modules"
+    return tuple(dict.fromkeys((Path(settings.MODULES_DIR), examples)))
 
 
 def max_nodes() -> int:

@@ -1,4 +1,4 @@
-"""One machine: what `up` wrote into the data folder fills in what the environment leaves open.
+"""One machine: partita.toml, then the data folder of `up`, name what the environment leaves open.
 
 `up` keeps `<DATA_DIR>/up.env` (mode 0600: store, generated secrets), so that the other commands
 work on the same store. Without that file the defaults are the ones of production.
@@ -9,10 +9,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from platform_site.settings import embedded, env
+from django.core.exceptions import ImproperlyConfigured
+
+from platform_site.settings import embedded, env, project
+from readers.project_file import ProjectFileInvalid
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
+try:
+    _PROJECT = project.project_file()
+    if _PROJECT is not None:
+        project.fill_environment(_PROJECT)
+except ProjectFileInvalid as error:
+    raise ImproperlyConfigured(str(error)) from None
 _DATA_DIR = Path(env.text("DATA_DIR", "var")).absolute()
 _PASSWORD_ORIGIN = "kept"
 if sys.argv[1:2] == ["up"]:
@@ -24,6 +33,8 @@ elif sys.argv[1:2] in (["run"], ["suite"], ["worker"]):  # not the runner: it as
 if sys.argv[1:2] in (["run"], ["artifacts"], ["worker"], ["settings"], ["profile"], ["keys"]):
     embedded.refuse_other_folder(_DATA_DIR)
 env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
+if _PROJECT is not None:
+    project.name_own_store()
 
 from platform_site.settings.base import *  # noqa: E402 - reads the environment filled above
 from platform_site.settings.base import (  # noqa: E402
@@ -38,6 +49,7 @@ from platform_site.settings.base import (  # noqa: E402
 
 _ONE_THREAD = ("run", "artifacts", "suite", "worker", "migrate", "store", "keys")
 UP_PASSWORD_ORIGIN = _PASSWORD_ORIGIN
+PROJECT = _PROJECT
 if sys.argv[1:2] == ["up"]:  # its terminal shows the run; log and audit lines go to a file
     LOGGING["handlers"] = embedded.log_handlers(_DATA_DIR)
     SERVED_HOSTS, SERVE_ANY_ADDRESS = embedded.served_hosts(

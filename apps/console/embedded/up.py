@@ -118,7 +118,8 @@ class Up:
         if why:
             self._warn(why)
         conf.use_runtime(chosen)
-        if workers.runtimes[chosen].runs_images:
+        # the image of Partita has no builder: its engine pulls what a run needs
+        if workers.runtimes[chosen].runs_images and conf.image_builder().exists():
             try:
                 demo.ensure_images(demo.images(), conf.image_builder(), self._say)
             except demo.ExampleImageMissing as missing:
@@ -152,7 +153,7 @@ class Up:
 
     def _hint_without_demo(self) -> str:
         """Return what to launch if the example suite is not, else ""."""
-        if not conf.launches_demo():
+        if not conf.launches_demo() or (conf.project() and not demo.is_installed()):
             return f"launch a suite: {demo.launch_command()}"
         if demo.is_installed():
             return ""
@@ -163,6 +164,8 @@ class Up:
         self._say(f"listening on {' and '.join(self.addresses)}")
         if conf.host() in ANY_ADDRESS:
             self._warn(f"HOST={conf.host()}: every network of this machine reaches this server")
+        if own := conf.project():
+            self._say(f"suites of {own.name} in {conf.suites_dir()}, by {own.path.name}")
         self._show_administrator()
         self._say(
             f"data and log (up.log) in {conf.data_dir()}; Ctrl-C stops it, the next start continues"

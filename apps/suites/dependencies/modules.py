@@ -1,7 +1,7 @@
 """Modules that suites load besides the built-in ones (reference: control-plane 7.6).
 
-A module of the workspace is a folder `<scope>/<name>` of MODULES_DIR. A module of a registry is a
-package that the lock of the suite pins by its digest.
+A module of the workspace is a folder `<scope>/<name>` of MODULES_DIR, or of the examples. A module
+of a registry is a package that the lock of the suite pins by its digest.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def workspace_module(label: str) -> tuple[Mapping[str, bytes], TopologyProblem |
             f"{label[:200]!r} is not @scope/name of a module of the workspace"
         )
     if not is_in_workspace(label):
-        raise oci.PackageNotFound(f"there is no module {label} in {conf.modules_dir()}")
+        places = " or ".join(map(str, conf.module_folders()))
+        raise oci.PackageNotFound(f"there is no module {label} in {places}")
     scope, _, name = label.removeprefix("@").partition("/")
     package = folders.read_package(name, _folder(scope, name))
     module = module_of(package.files, package.problem)
@@ -184,4 +185,6 @@ def _mark(suite: Suite, scope: str, name: str) -> tuple[str, str]:
 
 
 def _folder(scope: str, name: str) -> Path:
-    return conf.modules_dir() / scope / name
+    """Return the folder of a module, of the first place if none has it."""
+    places = [folder / scope / name for folder in conf.module_folders()]
+    return next((each for each in places if each.is_dir()), places[0])

@@ -17,6 +17,7 @@ from apps.console.embedded import demo as demos
 from apps.console.embedded.server import MocksAlone
 from apps.console.embedded.up import Up
 from apps.workers import api as workers
+from readers.project_file import ProjectFile
 from tests.support.processes import ROOT
 from worker.host import container_bridge
 
@@ -54,6 +55,27 @@ def test_the_next_command_names_the_data_and_suites_that_up_was_given(
     monkeypatch, settings, data: str, suites: str, shown: str
 ):
     monkeypatch.chdir(ROOT)
+    settings.DATA_DIR, settings.SUITES_DIR = ROOT / data, ROOT / suites
+
+    assert conf.command_line() == shown
+
+
+@pytest.mark.parametrize(
+    ("data", "suites", "shown"),
+    [
+        ("shop/var", "shop/suites", "./partita"),
+        ("var", "shop/suites", "DATA_DIR=var ./partita"),
+        ("shop/var", "other", "SUITES_DIR=other ./partita"),
+    ],
+)
+def test_the_next_command_leaves_out_what_partita_toml_says(
+    monkeypatch, settings, data: str, suites: str, shown: str
+):
+    monkeypatch.chdir(ROOT)
+    folder = ROOT / "shop"
+    settings.PROJECT = ProjectFile(
+        path=folder / "partita.toml", name="shop", suites=folder / "suites"
+    )
     settings.DATA_DIR, settings.SUITES_DIR = ROOT / data, ROOT / suites
 
     assert conf.command_line() == shown

@@ -37,6 +37,15 @@ def test_a_folder_with_files_is_left_alone(workspace, capsys):
     assert not (workspace.root / "not an id").exists()
 
 
+def test_a_new_suite_where_no_command_finds_it_is_to_be_moved(workspace, tmp_path, capsys):
+    assert typed("new", str(tmp_path / "a b")) != 0
+    assert typed("new", str(tmp_path / "astray")) == 0
+    assert f"  mv {tmp_path}/astray {workspace.root}/ " in capsys.readouterr().out
+
+    assert typed("new", str(workspace.root / "found")) == 0
+    assert "  mv " not in capsys.readouterr().out
+
+
 def test_a_new_suite_from_another(workspace, capsys):
     workspace.add("s", 'task.run("t", image = "a:1")')
 

@@ -39,6 +39,18 @@ def test_a_module_exports_the_public_names_of_its_files(workspace):
     assert node["command"] == ["echo", "hello 't3'"]
 
 
+def test_the_examples_modules_are_there_beside_own_ones_which_win(workspace):
+    write(GOOD)
+    own = {"make.star": "LIMIT = 3\n"}
+    of_examples = 'load("@partita/matrix", "LIMIT")\nprint(LIMIT)\n'
+    assert "symbol_not_found" in repr(workspace.definition(of_examples))
+    assert workspace.topology(USE)[0]["command"] == ["echo", "hello 't'"]
+
+    write(own, "partita/matrix")
+
+    assert "symbol_not_found" not in repr(workspace.definition(of_examples))
+
+
 def test_the_topology_follows_the_module(workspace):
     write(GOOD)
     assert workspace.topology(USE)[0]["command"] == ["echo", "hello 't'"]

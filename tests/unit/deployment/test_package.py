@@ -19,7 +19,9 @@ from tests.support.parts import give_up
 from tests.support.processes import ROOT
 
 # A new folder of the tree is installed, or named here.
-LEFT_OUT = (".ci/", "bench/", "docs/", "examples/deploy/", "examples/sync/", "proto/", "tests/")
+LEFT_OUT = (
+    ".ci/", "bench/", "docs/", "examples/deploy/", "examples/sync/", "proto/", "release/", "tests/",
+)  # fmt: skip
 INFO = f"partita-{VERSION}.dist-info"
 START = "import site, sys; site.addsitedir(sys.argv.pop(1)); from manage import main; main()"
 pytestmark = pytest.mark.slow
@@ -104,3 +106,7 @@ def test_an_installed_partita_makes_suites_from_its_templates(installed: Path, t
 @pytest.mark.parametrize("path", ["docker-compose.yml", "examples/deploy/worker/compose.yaml"])
 def test_the_image_is_named_by_the_version(path: str):
     assert f"partita:{VERSION}" in (ROOT / path).read_text()
+
+
+def test_the_image_says_its_version():
+    assert f"\nARG VERSION={VERSION}\n" in (ROOT / "Dockerfile").read_text()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 from apps.operations.api import CommandOptions, ExitCode, VerbCommand, escape, print_json, printable
 from apps.suites import api as suites
+from apps.suites import conf
 from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
 
@@ -43,6 +45,9 @@ def new_suite(options: CommandOptions) -> int:
         return ExitCode.OK
     suite_id = folder.resolve().name
     output.print_sentence(f"wrote {len(files)} files to {folder}, from {origin}; next:")
+    if folder.resolve().parent != conf.suites_dir().resolve():
+        move = f"mv {shlex.quote(str(folder))} {shlex.quote(str(conf.suites_dir()))}/"
+        output.print_sentence(f"  {move}     # where commands look for suites")
     for words in ("suite lint", "run launch"):
         watch = " --watch" if words == "run launch" else ""
         output.print_sentence(f"  partita {words} {suite_id}{watch}")
