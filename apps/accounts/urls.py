@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.rest import api_tokens, single_sign_on, views, workspaces
+from apps.accounts.rest import api_tokens, ci, single_sign_on, views, workspaces
 
 _router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 _router.register("workspaces", workspaces.WorkspaceViewSet, "workspaces")
@@ -21,6 +21,7 @@ urlpatterns = [
     path("auth/config", views.AuthConfigView.as_view(), name="config"),
     path("auth/sign-up", views.SignUpView.as_view(), name="sign-up"),
     path("auth/sign-in", views.SignInView.as_view(), name="sign-in"),
+    path("auth/ci", ci.CiSessionView.as_view(), name="ci"),
     path("auth/refresh", views.RefreshView.as_view(), name="refresh"),
     path("auth/me", views.MeView.as_view(), name="me"),
     path("auth/sign-out", views.SignOutView.as_view(), name="sign-out"),

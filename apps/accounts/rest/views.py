@@ -38,7 +38,7 @@ from apps.accounts.services.token_pairs import (
 from apps.http.api import client_ip
 from apps.http.rest import StrictAPIView
 
-_NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
+NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
 
 
 class StatusDocument(TypedDict):
@@ -124,7 +124,7 @@ class MeView(AccountView):
                 "expires_at": self.principal.expires_at,
             }
         )
-        return Response(shown.data, headers=_NO_STORE)
+        return Response(shown.data, headers=NO_STORE)
 
 
 class SignOutView(AccountView):
@@ -161,7 +161,7 @@ class StreamTicketsView(AccountView):
         path = self.body(wire.StreamTicketInput).get("path", "")
         ticket, expires_at = issue_ticket(self.principal, path)
         shown = wire.StreamTicketResponse({"ticket": ticket, "expires_at": expires_at})
-        return Response(shown.data, status=201, headers=_NO_STORE)
+        return Response(shown.data, status=201, headers=NO_STORE)
 
 
 class ForgotPasswordView(PublicView):
@@ -196,4 +196,4 @@ def _status_response(status: str) -> Response:
 
 def signed_in_response(pair: TokenPair, *, status: int = 200) -> Response:
     record_actor(pair.user.id, pair.user.workspace_id, is_admin=pair.user.is_admin)
-    return Response(wire.AuthResponse(pair).data, status=status, headers=_NO_STORE)
+    return Response(wire.AuthResponse(pair).data, status=status, headers=NO_STORE)
