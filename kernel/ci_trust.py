@@ -173,7 +173,7 @@ def read_job(claims: Mapping[str, Any]) -> JobClaims:
     return JobClaims(
         issuer=texts.get("iss", ""),
         subject=texts.get("sub", ""),
-        audiences=tuple(str(each) for each in audiences),
+        audiences=tuple(_text(each) for each in audiences),
         repository=repository,
         branch=branch,
         tag=tag,
@@ -185,45 +185,45 @@ def read_job(claims: Mapping[str, Any]) -> JobClaims:
 
 
 def find_rule(rules: Sequence[TrustRule], job: JobClaims) -> TrustRule | TrustMiss:
-    """Return the first rule that lets the job in, else the nearest: the one that most of it fits.
+    """Return the first rule that lets the job in, else the nearest: which it failed last.
 
     The rules are those of the token's issuer.
     """
-    nearest: tuple[int, TrustMiss] | None = None
+    nearest = -1, TrustMiss(rule="", claim="iss", detail="no rule trusts this issuer")
     for rule in rules:
-        misses = list(_misses(rule, job))
-        if not misses:
+        checks = list(_checks(rule, job))
+        failed = next((at for at, (_, detail) in enumerate(checks) if detail), None)
+        if failed is None:
             return rule
-        if nearest is None or len(misses) < nearest[0]:
-            claim, detail = misses[0]
-            nearest = len(misses), TrustMiss(rule=rule.name, claim=claim, detail=detail)
-    if nearest is None:
-        return TrustMiss(rule="", claim="iss", detail="no rule trusts this issuer")
+        if failed > nearest[0]:
+            claim, detail = checks[failed]
+            nearest = failed, TrustMiss(rule=rule.name, claim=claim, detail=detail)
     return nearest[1]
 
 
-def _misses(rule: TrustRule, job: JobClaims) -> Iterator[tuple[str, str]]:
-    """Yield each claim that does not fit, with a sentence that says what it is instead."""
-    if job.audiences != (rule.audience,):
-        yield (
-            "aud",
-            f"the audience is {_shown(', '.join(job.audiences))}, not {rule.audience} alone",
-        )
-    for claim, text, patterns in (
-        ("repository", job.repository, rule.repositories),
-        ("environment", job.environment, rule.environments),
-        *((name, job.texts.get(name, ""), each) for name, each in _claims_by_name(rule).items()),
-    ):
-        if patterns and not _fits_any(patterns, text):
-            yield claim, f"{claim} {_shown(text)} is none of {', '.join(patterns)}"
-    if job.is_of_others and not rule.allow_forks:
-        event = job.texts.get("event_name") or job.texts.get("pipeline_source", "")
-        yield "fork", f"{_shown(event)} may run the code of a fork, and allowForks is false"
-    wants_ref = rule.branches or rule.tags
-    if wants_ref and not (_fits_any(rule.branches, job.branch) or _fits_any(rule.tags, job.tag)):
-        ref = _shown(job.texts.get("ref", ""))
-        wanted = ", ".join((*rule.branches, *(f"tag {each}" for each in rule.tags)))
-        yield "ref", f"ref {ref} is none of {wanted}"
+def _checks(rule: TrustRule, job: JobClaims) -> Iterator[tuple[str, str]]:
+    """Yield each claim that a rule looks at, with a sentence where it does not fit, else ""."""
+    audience = _shown(", ".join(job.audiences))
+    is_for_us = job.audiences == (rule.audience,)
+    yield "aud", "" if is_for_us else f"the audience is {audience}, not {rule.audience} alone"
+    yield "repository", _miss("repository", job.repository, rule.repositories)
+    event = job.texts.get("event_name") or job.texts.get("pipeline_source", "")
+    is_kept_out = job.is_of_others and not rule.allow_forks
+    of_fork = f"{_shown(event)} may run the code of a fork, and allowForks is false"
+    yield "fork", of_fork if is_kept_out else ""
+    is_on_ref = _fits_any(rule.branches, job.branch) or _fits_any(rule.tags, job.tag)
+    wanted = (*rule.branches, *(f"tag {each}" for each in rule.tags))
+    yield "ref", "" if is_on_ref else _miss("ref", job.texts.get("ref", ""), wanted, fits=False)
+    yield "environment", _miss("environment", job.environment, rule.environments)
+    for name, patterns in _claims_by_name(rule).items():
+        yield name, _miss(name, job.texts.get(name, ""), patterns)
+
+
+def _miss(claim: str, text: str, patterns: Sequence[str], *, fits: bool | None = None) -> str:
+    """Return what is wrong with a claim, "" where it fits a pattern or there are none."""
+    if not patterns or (_fits_any(patterns, text) if fits is None else fits):
+        return ""
+    return f"{claim} {_shown(text)} is none of {', '.join(patterns)}"
 
 
 def _claims_by_name(rule: TrustRule) -> dict[str, tuple[str, ...]]:

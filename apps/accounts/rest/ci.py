@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from apps.accounts.domain.roles import Role
 from apps.accounts.rest.serializers import Instant
 from apps.accounts.rest.views import NO_STORE, PublicView
-from apps.accounts.services.ci_sessions import begin_ci_session
+from apps.accounts.services.ci_exchange import begin_ci_session
 from apps.accounts.services.rate_limits import CI, limit_by_ip
 from apps.http.rest import StrictSerializer
 

@@ -113,7 +113,7 @@ def end_every_sign_in() -> None:
     """
     for family in RefreshFamily.objects.alive().filter(revoked_at=None):
         _revoke_family(family)
-    CiSession.objects.filter(ended_at=None).update(ended_at=now())
+    CiSession.objects.filter(kept_until__gt=now()).update(ended_at=now())
     for model in (UiSession, StreamTicket, ExchangeCode, PasswordReset):
         model.objects.all().delete()
 
