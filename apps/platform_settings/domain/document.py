@@ -141,14 +141,17 @@ def _entries(fields: Fields, group: KeyGroup, kind: Callable[..., T]) -> tuple[T
 def _trust_rules(fields: Fields) -> Iterator[TrustRule]:
     """Yield the rules; one with an error lets nobody in, instead of whom its defaults would."""
     for entry in fields.entries(CI_TRUST):
-        rule = TrustRule(**entry.attributes)
+        rule, missing = TrustRule(**entry.attributes), {}
         if not is_bound(rule):
-            detail = "is required, or a claim: else every account of the issuer gets in"
-            fields.refuse_value(entry.node, entry.pointer, "repositories", detail, "required")
+            missing["repositories"] = "or a claim: else every account of the issuer gets in"
         if not rule.suites:
-            detail = "is required; * stands for all of them"
-            fields.refuse_value(entry.node, entry.pointer, "suites", detail, "required")
-        if not any(f"{each.pointer}/".startswith(f"{entry.pointer}/") for each in fields.faults):
+            missing["suites"] = "* stands for all of them"
+        if any(f"{each.pointer}/".startswith(f"{entry.pointer}/") for each in fields.faults):
+            continue
+        for key, why in missing.items():
+            detail = f"is required, {why}"
+            fields.refuse_value(entry.node, entry.pointer, key, detail, "required")
+        if not missing:
             yield rule
 
 

@@ -172,8 +172,10 @@ class Fields:
 
     def _item(self, key: Key, node: Node, pointer: str) -> str:
         """Return a text of a list, also where it breaks the key's rule, as an empty one may."""
+        before = len(self.faults)
         text = self._text(node, pointer)
-        if key.check_item and (rule := key.check_item(text)):
+        is_read = len(self.faults) == before
+        if is_read and key.check_item and (rule := key.check_item(text)):
             self.refuse(node, pointer, "invalid_value", f"{key.name} {rule}")
         return text
 

@@ -103,6 +103,7 @@ def test_a_job_gets_a_session_of_its_rule(ada, ada_row, issuer, trust, said):
 
 
 def test_neither_token_is_stored_or_written_anywhere(ada, issuer, trust, said):
+    """Invariant 19."""
     trust()
     token = issuer.token()
 
@@ -412,6 +413,7 @@ def test_an_issuer_that_is_away_keeps_its_keys_for_an_hour(ada, issuer, trust, m
 def test_a_plain_or_local_issuer_is_asked_only_where_that_is_allowed(
     ada, issuer, trust, settings, said
 ):
+    """Invariant 23."""
     trust({"allowLocalNetwork": False})
     assert problem(exchange(issuer.token())) == (503, "ci_issuer_unavailable")
 
@@ -463,6 +465,7 @@ def test_a_session_reaches_runs_and_nothing_else(ada, ada_row, issuer, trust):
 
 
 def test_a_session_ends_at_its_time_at_its_wish_and_with_its_rule(ada, issuer, trust):
+    """Invariant 18."""
     trust()
     late, gone, left = (session(issuer.token()) for _ in range(3))
     path = "/api/v1/executions/run-0123456789ab"

@@ -79,6 +79,7 @@ def test_it_launches_the_suites_of_its_rule_alone(job):
 
 
 def test_it_sees_runs_of_its_suites_in_its_workspace_alone(job, person):
+    """Invariant 16."""
     seen, hidden, foreign = launch(person), launch(person, "other"), launch(somebody())
 
     assert [run.run_id for run in matching_runs(job, RunFilter())] == [seen["id"]]
@@ -113,6 +114,8 @@ def test_it_cancels_by_a_group_only_runs_that_it_reaches(job, person, suite, sta
 
 
 def test_a_second_call_of_a_job_attaches_to_its_run(job):
+    """Invariant 32."""
+
     def key() -> Idempotency:
         return Idempotency(principal=job.key, method="POST", path="/", key="run-1-1", body=b"{}")
 
