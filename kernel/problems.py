@@ -15,10 +15,12 @@ _BY_STATUS: Final[dict[int, str]] = {
     401: "unauthenticated token_invalid token_expired token_revoked invalid_credentials "
     "second_factor_required second_factor_invalid second_factor_unreadable "
     "refresh_invalid refresh_reused ticket_invalid code_invalid agent_credential_invalid "
+    "ci_token_invalid ci_token_expired ci_token_used "
     "mock_secret_required",
     403: "admin_required csrf_failed origin_not_allowed sign_up_disabled password_auth_disabled "
     "account_disabled agent_mismatch role_required session_required "
-    "invitation_not_yours oidc_email_missing oidc_email_unverified shells_off",
+    "invitation_not_yours oidc_email_missing oidc_email_unverified shells_off "
+    "ci_refused ci_session_limited suite_refused",
     404: "not_found suite_not_found profile_not_found package_not_found execution_not_found "
     "artifact_not_found repeat_not_found sandbox_not_found agent_not_found job_not_found "
     "registry_not_found subsystem_not_found surface_not_found operation_not_found mock_no_match "
@@ -42,7 +44,7 @@ _BY_STATUS: Final[dict[int, str]] = {
     502: "registry_unreachable oidc_provider_error mock_proxy_refused mock_proxy_failed",
     503: "datastore_unavailable backend_unavailable queue_full container_runtime_unavailable "
     "agent_secret_unset mail_unavailable shutting_down artifact_unavailable "
-    "mock_fault_unavailable",
+    "mock_fault_unavailable ci_issuer_unavailable",
 }
 PROBLEMS: Final[dict[str, int]] = {
     code: status for status, codes in _BY_STATUS.items() for code in codes.split()

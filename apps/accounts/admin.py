@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from apps.accounts.domain.account_rules import account_errors, normalized_email
 from apps.accounts.models import (
     ApiToken,
+    CiSession,
     ExternalAccount,
     Invitation,
     Membership,
@@ -29,6 +30,7 @@ from apps.accounts.services.account_administration import (
 )
 from apps.accounts.services.administrators import disable, enable
 from apps.accounts.services.authentication import require_principal
+from apps.accounts.services.ci_sessions import end_ci_session
 from apps.accounts.services.second_factor import remove_second_factor_of
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.accounts.services.workspaces import remove_member
@@ -265,6 +267,29 @@ class ApiTokenAdmin(RowAdmin):
     search_fields = ("name", "user__email")
     hidden_fields = ("token_hash",)
     ordering = ("-created_at",)
+
+
+@admin.register(CiSession)
+class CiSessionAdmin(RowAdmin):
+    list_display = ("job", "rule_name", "workspace", "role", "created_at", "expires_at", "ended_at")
+    list_filter = ("rule_name", "role")
+    list_select_related = ("workspace",)
+    search_fields = ("job", "rule_name", "workspace__name")
+    hidden_fields = ("token_hash", "job_token_hash", "rule_digest")
+    ordering = ("-created_at",)
+    actions = ("end_sessions",)
+
+    def related_rows(self, row: CiSession) -> Iterable[str]:
+        yield list_link("executions.execution", "runs", owner_id=row.owner_id)
+
+    @admin.action(description="End", permissions=["view"])
+    def end_sessions(self, request: HttpRequest, rows: QuerySet[CiSession]) -> HttpResponse | None:
+        def do(row: Any) -> str:
+            end_ci_session(row.token_hash)
+            return "ended"
+
+        question = "End these sessions of CI jobs? Their runs go on."
+        return confirm_action(self, request, rows, question=question, action="end_sessions", do=do)
 
 
 @admin.register(ExternalAccount)

@@ -60,6 +60,11 @@ def session_cookie_name() -> str:
     return str(settings.SESSION_COOKIE_NAME)
 
 
+def is_protected_site() -> bool:
+    """Return whether this site is served by https, as every site that is not for development."""
+    return bool(settings.SECURE_SITE)
+
+
 def return_origins() -> tuple[str, ...]:
     """Return the front ends that a sign-in elsewhere may return to, beside this site."""
     return tuple(settings.FRONTEND_URLS)

@@ -13,6 +13,7 @@ from django.db import DatabaseError, close_old_connections
 
 from apps.accounts.models import (
     ApiToken,
+    CiSession,
     DeviceAuthorization,
     ExchangeCode,
     Invitation,
@@ -43,6 +44,7 @@ def purge_expired() -> int:
     moment = now()
     expired = [
         RefreshFamily.objects.filter(expires_at__lt=moment - _DAY),
+        CiSession.objects.filter(kept_until__lt=moment),
         *(
             model.objects.filter(expires_at__lt=moment)
             for model in (

@@ -5,7 +5,14 @@ from __future__ import annotations
 from django.urls import path
 from rest_framework.routers import SimpleRouter
 
-from apps.accounts.rest import api_tokens, device_authorization, single_sign_on, views, workspaces
+from apps.accounts.rest import (
+    api_tokens,
+    ci,
+    device_authorization,
+    single_sign_on,
+    views,
+    workspaces,
+)
 
 _router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 _router.register("workspaces", workspaces.WorkspaceViewSet, "workspaces")
@@ -21,6 +28,7 @@ urlpatterns = [
     path("auth/config", views.AuthConfigView.as_view(), name="config"),
     path("auth/sign-up", views.SignUpView.as_view(), name="sign-up"),
     path("auth/sign-in", views.SignInView.as_view(), name="sign-in"),
+    path("auth/ci", ci.CiSessionView.as_view(), name="ci"),
     path("auth/refresh", views.RefreshView.as_view(), name="refresh"),
     path("auth/device", device_authorization.DeviceView.as_view(), name="device"),
     path("auth/device/token", device_authorization.DeviceTokenView.as_view(), name="device-token"),

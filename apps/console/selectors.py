@@ -254,9 +254,14 @@ def run_row(item: Mapping[str, Any], now: datetime) -> dict[str, object]:
         "isolated": display.is_isolated(item["backend"]),
         "reason": display.run_reason(item),
         "ago": display.ago(item["startedAt"], now),
-        "by": " · ".join(filter(None, (item.get("author", ""), item["trigger"]))),
+        "by": " · ".join(dict.fromkeys(filter(None, _launchers(item)))),
         "active": item["status"] not in FINAL_EXECUTION,
     }
+
+
+def _launchers(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return who launched a run: its author, the CI job, and what kind of launch it was."""
+    return item.get("author", ""), item.get("launchedBy", ""), item["trigger"]
 
 
 def graph(

@@ -75,7 +75,7 @@ def page(view: _View) -> _View:
             raise
         except PlatformError:  # an invalid credential counts as none
             principal = None
-        if principal is None or principal.api_token_hash:  # pages are for people
+        if principal is None or principal.is_program:  # pages are for people
             return _to_sign_in(request)
         try:
             return with_page_headers(view(request, principal, **parts))

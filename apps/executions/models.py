@@ -55,6 +55,8 @@ class Execution(models.Model):
     backend_kind = models.CharField(max_length=16)
     trigger = models.CharField(max_length=8)
     author = models.CharField(max_length=300, blank=True)
+    # the CI job that launched it, by its own token; empty: an account did
+    launched_by = models.CharField(max_length=300, blank=True, default="", db_default="")
     commit = models.CharField(max_length=300, blank=True)
     branch = models.CharField(max_length=300, blank=True)
     message = models.TextField(blank=True)

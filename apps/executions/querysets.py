@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Self, TypeVar
 
 from django.db.models import Model, Q, QuerySet
@@ -16,6 +17,7 @@ _SEARCHED: Final = (
     "suite_title",
     "profile",
     "author",
+    "launched_by",
     "branch",
     "commit",
     "message",
@@ -29,11 +31,22 @@ class ExecutionQuerySet(QuerySet[Row]):
     def visible_to(self, principal: Principal, *, workspace_id: str | None = None) -> Self:
         """Return the runs of the caller's workspaces, for administrators of all workspaces.
 
-        `workspace_id` limits them to one; raise InvalidInput (invalid_parameter) if it is no UUID.
+        A CI session sees those of its suites. `workspace_id` limits them to one; raise InvalidInput
+        (invalid_parameter) if it is no UUID.
         """
         workspaces = visible_workspaces(principal, workspace_id)
         runs = self.not_deleted()
+        if principal.suites is not None:
+            runs = runs.of_suites(principal.suites)
         return runs if workspaces is None else runs.filter(workspace_id__in=list(workspaces))
+
+    def of_suites(self, suites: Iterable[str]) -> Self:
+        """Return the runs of these suites; a `*` at the end stands for any rest of an id."""
+        reached = Q(pk__in=[])
+        for each in suites:
+            is_prefix = each.endswith("*")
+            reached |= Q(suite_id__startswith=each[:-1]) if is_prefix else Q(suite_id=each)
+        return self.filter(reached)
 
     def matching(self, wanted: RunFilter) -> Self:
         equal = {

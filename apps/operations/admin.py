@@ -116,7 +116,7 @@ def confirm_action(
 class AuditRecordAdmin(RowAdmin):
     list_display = ("time", "method", "path", "status", "user_id", "remote_addr", "duration_ms")
     list_filter = ("method", "status")
-    search_fields = ("path", "user_id", "workspace_id", "request_id", "remote_addr")
+    search_fields = ("path", "user_id", "workspace_id", "request_id", "remote_addr", "note")
     ordering = ("-time",)
 
     def related_rows(self, row: AuditRecord) -> Iterable[str]:

@@ -53,6 +53,8 @@ class AuditRecord(models.Model):
     user_id = models.CharField(max_length=64, blank=True)
     workspace_id = models.CharField(max_length=64, blank=True)
     agent_id = models.CharField(max_length=128, blank=True)
+    # which CI job it was, or why one was refused; the store knows a default for older processes
+    note = models.TextField(blank=True, default="", db_default="")
 
     def __str__(self) -> str:
         return f"{self.method} {self.path} {self.status}"

@@ -13,6 +13,7 @@ class PlatformSettingsConfig(AppConfig):
     name = "apps.platform_settings"
     label = "platform_settings"
     mail_server = "apps.platform_settings.services.effective.mail_server"
+    ci_trust = "apps.platform_settings.services.effective.ci_trust"
     probes: ClassVar = {"platform-settings": "apps.platform_settings.services.effective.PROBE"}
     encrypted_rows: ClassVar = {
         "settings": "apps.platform_settings.services.encrypted_settings.STORED",

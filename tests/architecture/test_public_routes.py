@@ -29,6 +29,7 @@ PUBLIC = {
             "config",
             "sign-up",
             "sign-in",
+            "ci",
             "refresh",
             "device",
             "device/token",

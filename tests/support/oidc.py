@@ -34,11 +34,24 @@ CLIENT_SECRET: Final = "the-secret-of-the-client-0123456789"
 @contextmanager
 def certified_provider(log: Path, *redirects: str) -> Iterator[str]:
     """The issuer of a running provider; `grace`, `eve` and `mallory` sign in, with any password."""
+    with _running_provider("oidc_provider.mjs", log, *redirects) as issuer:
+        yield issuer
+
+
+@contextmanager
+def ci_provider(log: Path, secret: str, claims: dict[str, Any]) -> Iterator[str]:
+    """The issuer of a CI system, which gives who has `secret` a token at `/ci-token`."""
+    with _running_provider("ci_provider.mjs", log, secret, json.dumps(claims)) as issuer:
+        yield issuer
+
+
+@contextmanager
+def _running_provider(name: str, log: Path, *words: str) -> Iterator[str]:
     folder, port = npm_package(PACKAGE, VERSION), free_port()
-    script = ROOT / "tests" / "support" / "oidc_provider.mjs"
+    script = ROOT / "tests" / "support" / name
     issuer = f"http://localhost:{port}"
     with log.open("wb") as output:
-        command = ["node", str(script), str(folder), str(port), *redirects]
+        command = ["node", str(script), str(folder), str(port), *words]
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         until(lambda: _answers(issuer, process, log), within_s=30, what="the provider answers")

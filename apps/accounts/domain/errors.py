@@ -1,14 +1,15 @@
 """Errors of credentials and accounts.
 
 PlatformError
-├── Unauthenticated      401 unauthenticated, token_*, ticket_invalid, refresh_*, …
-├── Forbidden            403 admin_required, role_required, csrf_failed, sign_up_disabled, …
+├── Unauthenticated      401 unauthenticated, token_*, ticket_invalid, refresh_*, ci_token_*, …
+├── Forbidden            403 admin_required, role_required, csrf_failed, ci_refused, …
 ├── WeakPassword         400
 ├── EmailTaken           409
 ├── InvitationInvalid    400
 ├── ResetTokenInvalid    400
 ├── DeviceCodeRefused    400 authorization_pending, slow_down, access_denied, expired_token
 ├── LastWorkspaceAdmin   409
+├── CiIssuerUnavailable  503
 ├── ExternalSignInRefused    the code of the redirect, see `SIGN_IN_FAILURES`
 └── TooManyAttempts      429 rate_limited, account_locked; carries Retry-After
 """
@@ -69,6 +70,12 @@ class LastWorkspaceAdmin(PlatformError):
     """A workspace keeps at least one member with the role admin."""
 
     code = "last_workspace_admin"
+
+
+class CiIssuerUnavailable(PlatformError):
+    """The keys of a CI token's issuer cannot be read now."""
+
+    code = "ci_issuer_unavailable"
 
 
 class ExternalSignInRefused(PlatformError):

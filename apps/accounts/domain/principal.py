@@ -8,6 +8,7 @@ from uuid import UUID
 
 from apps.accounts.domain.errors import Forbidden
 from apps.accounts.domain.roles import Role
+from kernel.ci_trust import reaches_suite
 from kernel.errors import FieldError, InvalidInput
 
 
@@ -17,9 +18,12 @@ class Principal:
 
     `is_admin`, `workspace_id`, `role` (in that workspace) and the names come from the store, never
     from the token. Administrators of the installation have every role everywhere. Exactly one
-    of `token_jti` (access token), `session_hash` (UI session) and `api_token_hash` is set;
-    `expires_at` is the end of that credential. A stream ticket yields the principal that requested
-    it.
+    of `token_jti` (access token), `session_hash` (UI session), `api_token_hash` and
+    `ci_session_hash` is set; `expires_at` is the end of that credential. A stream ticket yields the
+    principal that requested it.
+
+    A CI session belongs to no account: `user_id` is that of the jobs of its rule and repository,
+    `full_name` says which job it is, and `suites` limits it; None is no limit.
     """
 
     user_id: UUID
@@ -33,6 +37,8 @@ class Principal:
     token_jti: str = ""
     session_hash: str = ""
     api_token_hash: str = ""
+    ci_session_hash: str = ""
+    suites: tuple[str, ...] | None = None
 
     @property
     def key(self) -> str:
@@ -42,7 +48,28 @@ class Principal:
     @property
     def label(self) -> str:
         """Return the name with the address: `Ada Lovelace (ada@example.org)`."""
+        if not self.email:
+            return self.full_name
         return f"{self.full_name} ({self.email})" if self.full_name else self.email
+
+    @property
+    def ci_job(self) -> str:
+        """Return the CI job whose session this is, in words; "" for anybody else."""
+        return self.full_name if self.ci_session_hash else ""
+
+    @property
+    def is_program(self) -> bool:
+        """Return whether the credential is made for programs, which no page lets in."""
+        return bool(self.api_token_hash or self.ci_session_hash)
+
+    def require_suite(self, suite_id: str) -> None:
+        """Raise Forbidden (suite_refused) for a suite that the credential does not reach."""
+        if self.suites is not None and not reaches_suite(self.suites, suite_id):
+            raise Forbidden(
+                "the trust rule of this CI session does not name this suite; an administrator can "
+                "add it to the rule's suites on /settings/ci",
+                code="suite_refused",
+            )
 
     def has_role(self, role: Role) -> bool:
         return self.is_admin or self.role.includes(role)
@@ -56,9 +83,10 @@ class Principal:
             )
 
     def require_session(self) -> None:
-        """Raise Forbidden (session_required) for an API token."""
-        if self.api_token_hash:
-            raise Forbidden("an API token may not do this; sign in", code="session_required")
+        """Raise Forbidden (session_required) for an API token or a CI session."""
+        if self.is_program:
+            what = "an API token" if self.api_token_hash else "a CI session"
+            raise Forbidden(f"{what} may not do this; sign in", code="session_required")
 
     def with_role(self, role: Role) -> Principal:
         """Return the same caller with this role, that of another workspace, below the ceiling."""

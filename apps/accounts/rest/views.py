@@ -39,7 +39,7 @@ from apps.accounts.services.token_pairs import (
 from apps.http.api import client_ip
 from apps.http.rest import StrictAPIView
 
-_NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
+NO_STORE: Final = {"Cache-Control": "no-store"}  # RFC 6749, 5.1
 
 
 class StatusDocument(TypedDict):
@@ -126,7 +126,7 @@ class MeView(AccountView):
                 "token": api_token_of(self.principal),
             }
         )
-        return Response(shown.data, headers=_NO_STORE)
+        return Response(shown.data, headers=NO_STORE)
 
 
 class SignOutView(AccountView):
@@ -163,7 +163,7 @@ class StreamTicketsView(AccountView):
         path = self.body(wire.StreamTicketInput).get("path", "")
         ticket, expires_at = issue_ticket(self.principal, path)
         shown = wire.StreamTicketResponse({"ticket": ticket, "expires_at": expires_at})
-        return Response(shown.data, status=201, headers=_NO_STORE)
+        return Response(shown.data, status=201, headers=NO_STORE)
 
 
 class ForgotPasswordView(PublicView):
@@ -198,4 +198,4 @@ def _status_response(status: str) -> Response:
 
 def signed_in_response(pair: TokenPair, *, status: int = 200) -> Response:
     record_actor(pair.user.id, pair.user.workspace_id, is_admin=pair.user.is_admin)
-    return Response(wire.AuthResponse(pair).data, status=status, headers=_NO_STORE)
+    return Response(wire.AuthResponse(pair).data, status=status, headers=NO_STORE)

@@ -15,11 +15,18 @@ from django.utils.crypto import constant_time_compare
 
 from apps.accounts import conf
 from apps.accounts.domain.api_tokens import TokenScope, is_api_token
+from apps.accounts.domain.ci_sessions import is_ci_token, is_in_reach
 from apps.accounts.domain.errors import Forbidden, Unauthenticated
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import verify_access_token
 from apps.accounts.selectors import active_account, is_credential_alive, is_issued, is_revoked
 from apps.accounts.services.api_tokens import api_token_row
+from apps.accounts.services.ci_sessions import (
+    ci_principal,
+    ci_session_row,
+    is_ci_session_alive,
+    session_note,
+)
 from apps.accounts.services.tickets import redeem_ticket
 from apps.accounts.sessions import SessionStore
 from apps.observability.api import request_context
@@ -32,18 +39,24 @@ def authenticate_request(request: HttpRequest) -> Principal | None:
     """Authenticate by `Authorization: Bearer` or, without that header, by the session cookie.
 
     Return None without a credential. Raise Unauthenticated for an invalid one, and Forbidden
-    (csrf_failed) for an unsafe method with the cookie but without its CSRF token.
+    for an unsafe method with the cookie but without its CSRF token (csrf_failed), and for a CI
+    session on a route that it does not reach (ci_session_limited).
     """
     principal: Principal | None = request.META.get(_META_KEY)
     if principal is None and (principal := _identify(request)) is not None:
         _remember(request, principal)
     if principal is not None and principal.session_hash:
         _enforce_csrf(request)
+    if principal is not None and principal.ci_session_hash:
+        _enforce_reach(request)
     return principal
 
 
 def principal_of(request: HttpRequest) -> Principal | None:
-    """Return the principal or None, without a CSRF check; never raise Unauthenticated."""
+    """Return the principal or None, without a CSRF check; never raise Unauthenticated.
+
+    A CI session counts as none: the routes that it reaches require a principal.
+    """
     known: Principal | None = request.META.get(_META_KEY)
     if known is not None:
         return known
@@ -51,9 +64,10 @@ def principal_of(request: HttpRequest) -> Principal | None:
         principal = _identify(request)
     except Unauthenticated:
         return None
-    if principal is not None:
+    if principal is not None and not principal.ci_session_hash:
         _remember(request, principal)
-    return principal
+        return principal
+    return None
 
 
 def require_principal(request: HttpRequest) -> Principal:
@@ -99,6 +113,8 @@ def recheck(principal: Principal) -> bool:
     """
     if not connection.in_atomic_block:
         close_old_connections()  # no request does it on this thread
+    if principal.ci_session_hash:
+        return is_ci_session_alive(principal)
     account = active_account(principal.user_id, fresh=True)
     return (
         account is not None
@@ -114,6 +130,9 @@ def recheck(principal: Principal) -> bool:
 
 def _remember(request: HttpRequest, principal: Principal) -> None:
     request.META[_META_KEY] = principal
+    if principal.ci_session_hash:  # nobody's account; its note stands already
+        request_context().workspace_id = str(principal.workspace_id)
+        return
     record_actor(principal.user_id, principal.workspace_id, is_admin=principal.is_admin)
 
 
@@ -129,7 +148,23 @@ def _identify(request: HttpRequest) -> Principal | None:
     token = _bearer_token(request)
     if token is None:
         return _by_session(request)
+    if is_ci_token(token):
+        return _by_ci_token(token)
     return _by_api_token(token) if is_api_token(token) else _by_access_token(token)
+
+
+def _by_ci_token(token: str) -> Principal:
+    row = ci_session_row(token)
+    request_context().note = session_note(row)
+    return ci_principal(row)
+
+
+def _enforce_reach(request: HttpRequest) -> None:
+    if not is_in_reach(request.method or "", request.path):
+        raise Forbidden(
+            "a CI session launches, reads, cancels and reruns runs of its suites, nothing else",
+            code="ci_session_limited",
+        )
 
 
 def _by_api_token(token: str) -> Principal:

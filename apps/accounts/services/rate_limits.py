@@ -39,6 +39,7 @@ class RateLimit:
 SIGN_UP: Final = RateLimit("auth.sign-up", 5)
 SIGN_IN: Final = RateLimit("auth.sign-in", 10)  # also refresh and the exchange of one-time codes
 OIDC: Final = RateLimit("auth.oidc", 60)  # a whole office has one address
+CI: Final = RateLimit("auth.ci", 60)  # all jobs of a company may have one address
 RESET: Final = RateLimit("auth.reset", 5)
 DEVICE_TOKEN: Final = RateLimit("auth.device-token", 120)  # programs that wait in one office
 INVITATIONS: Final = RateLimit("auth.invitations", 20)

@@ -14,6 +14,7 @@ from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.tokens import hash_token, new_opaque_token, sign_access_token
 from apps.accounts.models import (
     ApiToken,
+    CiSession,
     DeviceAuthorization,
     ExchangeCode,
     PasswordReset,
@@ -25,6 +26,7 @@ from apps.accounts.models import (
     User,
 )
 from apps.accounts.selectors import clear_cached
+from apps.accounts.services.ci_sessions import end_ci_session
 from apps.streams.api import LostRace, unit_of_work
 from kernel.clock import now
 
@@ -78,10 +80,13 @@ def refresh_tokens(refresh_token: str) -> TokenPair:
 
 
 def revoke_credential(principal: Principal) -> None:
-    """Sign out: revoke this access token and its family, or delete this UI session.
+    """Sign out: revoke this access token and its family, or end this UI or CI session.
 
     Raise Forbidden (session_required) for an API token, which is revoked by its id.
     """
+    if principal.ci_session_hash:
+        end_ci_session(principal.ci_session_hash)
+        return
     principal.require_session()
     if principal.session_hash:
         UiSession.objects.filter(key_hash=principal.session_hash).delete()
@@ -103,10 +108,13 @@ def revoke_everything(user_id: UUID) -> None:
 def end_every_sign_in() -> None:
     """Sign everybody out, and void what was sent or handed out to sign in; API tokens stay.
 
+    CI sessions stay as rows, so that no job's token is used twice, and end.
+
     For a store that came back older: what was revoked since is not known to it.
     """
     for family in RefreshFamily.objects.alive().filter(revoked_at=None):
         _revoke_family(family)
+    CiSession.objects.filter(kept_until__gt=now()).update(ended_at=now())
     for model in (UiSession, StreamTicket, ExchangeCode, PasswordReset, DeviceAuthorization):
         model.objects.all().delete()
 

@@ -213,6 +213,66 @@ REGISTRIES: Final = Section(
         ),
     ),
 )
+CI: Final = Section(
+    name="ci",
+    title="CI",
+    lead=(
+        "Which CI jobs may sign in with their own OIDC token, without a stored key, and what they "
+        "may do then."
+    ),
+    groups=(
+        Group(
+            keys=key_group("ciTrust"),
+            title="Trusted jobs",
+            noun="rule",
+            empty=(
+                "No CI job is trusted. Add a rule for a repository: its jobs then get a short "
+                "session in one workspace, for the suites that the rule names."
+            ),
+            fields={
+                "name": FieldWords("Name"),
+                "issuer": FieldWords(
+                    "Issuer",
+                    "GitHub: https://token.actions.githubusercontent.com. GitLab: its own address.",
+                ),
+                "audience": FieldWords(
+                    "Audience", "What the job asks its token for, best this server's address."
+                ),
+                "repositories": FieldWords(
+                    "Repositories", "By commas: acme/shop, acme/*. A * is any name, ** any path."
+                ),
+                "branches": FieldWords("Branches", "main, release/*. Empty: any branch or tag."),
+                "tags": FieldWords("Tags", "v*. With branches, either is enough."),
+                "environments": FieldWords(
+                    "Environments", "Of the CI system, which may want an approval. Empty: any."
+                ),
+                "claims": FieldWords(
+                    "Other claims", "name=pattern by commas: runner_environment=self-hosted"
+                ),
+                "workspace": FieldWords("Workspace", "Its slug or its id, as on its team page."),
+                "role": FieldWords(
+                    "Role",
+                    options=(
+                        ("runner", "runner: launches and cancels"),
+                        ("viewer", "viewer: reads"),
+                    ),
+                ),
+                "suites": FieldWords(
+                    "Suites", "Ids by commas, with * at the end for any rest; * alone: all suites."
+                ),
+                "allowForks": FieldWords(
+                    "Pull requests of forks",
+                    "Also lets in every pull request event: tokens do not say whose code it is.",
+                ),
+                "expiresMinutes": FieldWords("Minutes", "How long a session lasts, 60 at most."),
+                "allowLocalNetwork": FieldWords(
+                    "May be on the local network",
+                    "Otherwise an issuer at a private or loopback address is refused.",
+                ),
+            },
+        ),
+    ),
+)
 SECRETS: Final = Section(
     name="secrets",
     title="Secrets",
@@ -256,4 +316,6 @@ SECRETS: Final = Section(
         ),
     ),
 )
-SECTIONS: Final = {each.name: each for each in (GENERAL, BACKENDS, WORKSPACES, REGISTRIES, SECRETS)}
+SECTIONS: Final = {
+    each.name: each for each in (GENERAL, BACKENDS, WORKSPACES, REGISTRIES, CI, SECRETS)
+}

@@ -117,6 +117,7 @@ class RunSummary(TypedDict):
     backendKind: Annotated[str, one_of(BACKEND_KINDS)]
     trigger: Annotated[str, one_of(TRIGGERS)]
     author: Annotated[str, "as given, otherwise the full name of who launched it"]
+    launchedBy: NotRequired[Annotated[str, "the CI job that launched it by its own token"]]
     workspaceId: Uuid
     rerunOf: NotRequired[str]
     attempt: NotRequired[Annotated[int, keywords(minimum=2), "of a rerun, among all of its run"]]
@@ -148,7 +149,7 @@ class RunFilter:
 
     `since` (inclusive) and `until` (exclusive) apply to the time of acceptance. `live_since` takes
     the active runs and those that ended since. `words` is searched in ids, titles, profile, author,
-    branch, commit and message, `author` in the author.
+    CI job, branch, commit and message, `author` in the author.
     """
 
     statuses: frozenset[str] = frozenset()

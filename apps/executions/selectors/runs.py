@@ -126,9 +126,7 @@ def _summary(row: Execution, turn: QueueTurn | None, now: datetime) -> RunSummar
         "durationMs": clock.milliseconds(took),
         "startedAt": clock.rfc3339(row.started_at),
     }
-    if row.rerun_of:
-        document["rerunOf"] = row.rerun_of
-        document["attempt"] = row.attempt
+    _add_origin(document, row)
     if row.reason:
         document["reason"] = row.reason
     if row.reason_detail:
@@ -145,6 +143,15 @@ def _summary(row: Execution, turn: QueueTurn | None, now: datetime) -> RunSummar
     if row.finished_at:
         document["finishedAt"] = clock.rfc3339(row.finished_at)
     return document
+
+
+def _add_origin(document: RunSummary, row: Execution) -> None:
+    """Add the CI job that launched it, and the run that it repeats."""
+    if row.launched_by:
+        document["launchedBy"] = row.launched_by
+    if row.rerun_of:
+        document["rerunOf"] = row.rerun_of
+        document["attempt"] = row.attempt
 
 
 def _sentence(row: Execution, turn: QueueTurn | None) -> str:

@@ -106,8 +106,8 @@ def launch_once(
     """Accept a run, at most one per idempotency key, which is stored with it.
 
     Raise, in this order: Forbidden (role_required), IdempotencyKeyReused, SuiteNotFound,
-    ProfileNotInSuite, ProfileInvalid, TopologyInvalid, BackendUnknown, BackendUnavailable,
-    QueueFull. Nothing is stored unless all checks pass. The dispatch
+    Forbidden (suite_refused), ProfileNotInSuite, ProfileInvalid, TopologyInvalid, BackendUnknown,
+    BackendUnavailable, QueueFull. Nothing is stored unless all checks pass. The dispatch
     task is sent after the commit by another thread: a broker that does not respond neither blocks
     nor fails a launch.
     """
@@ -132,6 +132,7 @@ def launch_accepted(accepted: Accepted, idempotency: Idempotency | None) -> Laun
 
 def _check_request(principal: Principal, request: LaunchRequest) -> Accepted:
     found = find_suite(request.suite_id)
+    principal.require_suite(found.suite_id)
     profile = select_profile(found.profiles, request.profile, suite_id=found.suite_id)
     refuse_unknown_providers(profile.secret_refs)
     suite = resolve_suite(found, profile_env=profile.env)
@@ -184,7 +185,7 @@ def store_run(
             why = Skip(StepReason.NOT_SELECTED)
             run.apply(skip(run.step_state(index), why, run.plan))
     save_runs([run])
-    _supersede_group(execution)
+    _supersede_group(execution, accepted.principal)
     answer = summary(run.execution, now=run.now)
     if idempotency is not None:
         remember(idempotency, execution.run_id, answer)
@@ -192,8 +193,11 @@ def store_run(
     return execution.pk, answer
 
 
-def _supersede_group(execution: Execution) -> None:
-    """Cancel the queued runs of the group of a new run, and the active ones if it says so."""
+def _supersede_group(execution: Execution, principal: Principal) -> None:
+    """Cancel the queued runs of the group of a new run, and the active ones if it says so.
+
+    A CI session cancels none that it does not reach.
+    """
     if not execution.concurrency_group:
         return
     statuses = {ExecutionStatus.QUEUED}
@@ -206,6 +210,8 @@ def _supersede_group(execution: Execution) -> None:
         verdict="",
         deleted_at=None,
     ).exclude(pk=execution.pk)
+    if principal.suites is not None:
+        older = older.of_suites(principal.suites)
     runs = load_runs(older.values_list("pk", flat=True))
     for run in runs.values():
         if run.execution.status in statuses and not run.execution.verdict:
@@ -231,6 +237,7 @@ def _execution(accepted: Accepted) -> Execution:
         backend_kind=accepted.backend.kind,
         trigger=request.trigger,
         author=request.author or accepted.principal.full_name,
+        launched_by=accepted.principal.ci_job,
         commit=request.commit,
         branch=request.branch,
         message=request.message,

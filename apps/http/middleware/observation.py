@@ -129,6 +129,7 @@ def record_request(
         user_id=context.user_id or "",
         workspace_id=context.workspace_id or "",
         agent_id=(context.agent_id or "")[:128],
+        note=context.note,
     )
     logger.info("%s", json.dumps(record.as_dict(), separators=(",", ":")))
     if conf.keeps_audit_rows():

@@ -15,7 +15,8 @@ class RequestContext:
     """Filled in stage by stage (reference: control-plane 2); `None` means not known, or nobody.
 
     `route` is the pattern `/api/v1/suites/{suiteId}`, or `unmatched`. `trace`: the span of this
-    request; without telemetry that of the caller, which what it starts may join.
+    request; without telemetry that of the caller, which what it starts may join. `note`: what the
+    audit record says beside.
     """
 
     request_id: str = ""
@@ -24,6 +25,7 @@ class RequestContext:
     workspace_id: str | None = None
     is_admin: bool | None = None
     agent_id: str | None = None
+    note: str = ""
     trace: TraceContext | None = None
 
 

@@ -50,6 +50,7 @@ _FORMS: Final = frozenset(
         "/environments/reap-all",
         "/settings/backends",
         "/settings/check",
+        "/settings/ci",
         "/settings/general",
         "/settings/registries",
         "/settings/secrets",
@@ -74,6 +75,7 @@ class Audited:
     user_id: str = ""
     workspace_id: str = ""
     agent_id: str = ""
+    note: str = ""
 
     def as_dict(self) -> dict[str, str | int]:
         """The wire form, `type` first; ids that are not known are left out."""
@@ -81,6 +83,7 @@ class Audited:
             "userId": self.user_id,
             "workspaceId": self.workspace_id,
             "agentId": self.agent_id,
+            "note": self.note,
         }
         known: dict[str, str | int] = {
             "type": "http.audit",

@@ -11,6 +11,7 @@ from apps.platform_settings.domain.backends import BUILT_IN, Backend, Mode
 from apps.platform_settings.domain.fields import DocumentEntry, Fields, SettingsContext
 from apps.platform_settings.domain.keys import (
     AGENTS,
+    CI_TRUST,
     INSTALLATION,
     OVERRIDES,
     REGISTRIES,
@@ -21,6 +22,7 @@ from apps.platform_settings.domain.keys import (
 )
 from apps.platform_settings.domain.registries import ImageRegistry
 from apps.platform_settings.domain.secrets import Override, SecretManagers
+from kernel.ci_trust import TrustRule, is_bound
 from kernel.errors import FieldError
 from readers import Unreadable
 from readers.yaml import Node, read_yaml
@@ -58,6 +60,7 @@ class Document:
     agents: tuple[Backend, ...] = ()
     workspaces: tuple[WorkspaceShare, ...] = ()
     registries: tuple[ImageRegistry, ...] = ()
+    ci_trust: tuple[TrustRule, ...] = ()
     overrides: tuple[Override, ...] = ()
     managers: SecretManagers = field(default_factory=SecretManagers)
     smtp: SmtpSettings | None = None
@@ -116,6 +119,7 @@ def _document(fields: Fields) -> Document:
     registries = _entries(fields, REGISTRIES, ImageRegistry)
     installation = fields.entry(INSTALLATION)
     workspaces = _entries(fields, WORKSPACES, WorkspaceShare)
+    ci_trust = tuple(_trust_rules(fields))
     overrides = _entries(fields, OVERRIDES, Override)
     managers, smtp = fields.entry(SECRETS), fields.entry(SMTP)
     return Document(
@@ -123,6 +127,7 @@ def _document(fields: Fields) -> Document:
         agents=agents,
         workspaces=workspaces,
         registries=registries,
+        ci_trust=ci_trust,
         overrides=overrides,
         managers=SecretManagers(**(managers.attributes if managers else {})),
         smtp=SmtpSettings(**smtp.attributes) if smtp and smtp.values["host"] else None,
@@ -131,6 +136,23 @@ def _document(fields: Fields) -> Document:
 
 def _entries(fields: Fields, group: KeyGroup, kind: Callable[..., T]) -> tuple[T, ...]:
     return tuple(kind(**entry.attributes) for entry in fields.entries(group))
+
+
+def _trust_rules(fields: Fields) -> Iterator[TrustRule]:
+    """Yield the rules; one with an error lets nobody in, instead of whom its defaults would."""
+    for entry in fields.entries(CI_TRUST):
+        rule, missing = TrustRule(**entry.attributes), {}
+        if not is_bound(rule):
+            missing["repositories"] = "or a claim: else every account of the issuer gets in"
+        if not rule.suites:
+            missing["suites"] = "* stands for all of them"
+        if any(f"{each.pointer}/".startswith(f"{entry.pointer}/") for each in fields.faults):
+            continue
+        for key, why in missing.items():
+            detail = f"is required, {why}"
+            fields.refuse_value(entry.node, entry.pointer, key, detail, "required")
+        if not missing:
+            yield rule
 
 
 def _agents(fields: Fields) -> Iterator[Backend]:

@@ -138,7 +138,7 @@ class Fields:
         node, pointer = entry.node, entry.pointer
         if isinstance(key.default, tuple):
             items = self._items(node, key.name, f"{pointer}/{key.name}")
-            return tuple(text for each, at in items if (text := self._text(each, at)))
+            return tuple(text for each, at in items if (text := self._item(key, each, at)))
         if isinstance(key.default, bool):
             return self._flag(key, node, pointer)
         if isinstance(key.default, int):
@@ -169,6 +169,15 @@ class Fields:
             return
         for index, entry in enumerate(node.items):
             yield entry, f"{pointer}/{index}"
+
+    def _item(self, key: Key, node: Node, pointer: str) -> str:
+        """Return a text of a list, also where it breaks the key's rule, as an empty one may."""
+        before = len(self.faults)
+        text = self._text(node, pointer)
+        is_read = len(self.faults) == before
+        if is_read and key.check_item and (rule := key.check_item(text)):
+            self.refuse(node, pointer, "invalid_value", f"{key.name} {rule}")
+        return text
 
     def _secret(self, key: Key, mapping: Node, pointer: str, text: str) -> str:
         """Return a text that may be encrypted."""

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, get_args
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from apps.platform_settings.domain.addresses import HOST, broken_address_rule, without_user
 from apps.platform_settings.domain.backends import KIND_OF_TYPE, Mode
+from kernel.ci_trust import claim_rule, pattern_rule, repository_rule, suite_rule
 from kernel.ids import is_env_name, is_identifier
 
 MASK: Final = "********"
@@ -25,6 +27,7 @@ _TYPE_ALIASES: Final = {
     "k8s": "kubernetes",
     "remote": "remote-agent",
 }
+_JOB_ROLES: Final = ("viewer", "runner")
 _MANAGERS: Final = ("none", "vault", "aws-secrets-manager")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
@@ -40,7 +43,8 @@ class Key:
     the bounds of a number, and `note` what the description says of the key.
     `secret`: a text that nobody reads back; `hidden_by` names a flag of the entry that makes it
     one. `private`: shown to administrators only. `address`: a URL, whose user and password, if an
-    older version let them in, nobody sees. `sent_to` names the keys of the same entry that say
+    older version let them in, nobody sees. `check_item` is the check of each text of a list.
+    `sent_to` names the keys of the same entry that say
     where a secret is sent: when one of them changes, it is entered again.
     `read_only`: filled in by the platform, and ignored in what comes from outside; `optional`: one
     that is left out where it is not known; `is_time`: one that is a moment.
@@ -51,6 +55,7 @@ class Key:
     _: KW_ONLY
     default: str | int | bool | tuple[str, ...] = ""
     check: Callable[[str], str] | None = None
+    check_item: Callable[[str], str] | None = None
     read: Callable[[str], object] = str
     aliases: Mapping[str, str] = field(default_factory=dict)
     required: bool = False
@@ -175,6 +180,20 @@ def _scope(text: str) -> tuple[str, ...]:
     return () if "*" in scope else scope
 
 
+def _issuer_rule(text: str) -> str:
+    """Refuse what no token may name; http is for loopback, in development."""
+    if rule := broken_address_rule(text):
+        return rule
+    parts = urlsplit(text)
+    if parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        return ""
+    return "must be an https address"
+
+
+def _job_role_rule(text: str) -> str:
+    return _rule_of_words(text, _JOB_ROLES)
+
+
 def _host_rule(text: str) -> str:
     rule = "must be the name or address of a host; user name and password have own keys"
     return "" if HOST.fullmatch(text) else rule
@@ -276,6 +295,27 @@ REGISTRIES: Final = KeyGroup(
     is_list=True,
     folds_case=True,
 )
+CI_TRUST: Final = KeyGroup(
+    ("ciTrust",),
+    (
+        Key("name", "name", check=_identifier_rule, required=True),
+        Key("issuer", "issuer", check=_issuer_rule, required=True, address=True),
+        Key("audience", "audience", required=True),
+        Key("repositories", "repositories", default=(), check_item=repository_rule),
+        Key("branches", "branches", default=(), check_item=pattern_rule),
+        Key("tags", "tags", default=(), check_item=pattern_rule),
+        Key("environments", "environments", default=(), check_item=pattern_rule),
+        Key("claims", "claims", default=(), check_item=claim_rule),
+        Key("workspace", "workspace", required=True, note="its slug or id"),
+        Key("role", "role", default="runner", check=_job_role_rule, choices=_JOB_ROLES),
+        Key("suites", "suites", default=(), check_item=suite_rule),
+        Key("allowForks", "allow_forks", default=False),
+        Key("expiresMinutes", "expires_minutes", default=60, low=1, high=60),
+        Key("allowLocalNetwork", "allow_local_network", default=False),
+    ),
+    is_list=True,
+    note="empty for others than administrators",
+)
 SECRETS: Final = KeyGroup(
     ("secrets",),
     (
@@ -314,7 +354,7 @@ SMTP: Final = KeyGroup(
         Key("from", "sender", check=_sender_rule),
     ),
 )
-GROUPS: Final = (INSTALLATION, AGENTS, WORKSPACES, REGISTRIES, SECRETS, OVERRIDES, SMTP)
+GROUPS: Final = (INSTALLATION, AGENTS, WORKSPACES, REGISTRIES, CI_TRUST, SECRETS, OVERRIDES, SMTP)
 
 
 def key_group(*path: str) -> KeyGroup:

@@ -15,6 +15,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from apps.platform_settings.domain.keys import (
     AGENTS,
+    CI_TRUST,
     INSTALLATION,
     OVERRIDES,
     REGISTRIES,
@@ -49,7 +50,7 @@ def _merge(root: CommentedMap, file: Version, new: Version) -> None:
     for key in INSTALLATION.settable:
         if file.meaning[key.name] != new.meaning[key.name]:
             set_key(root, key.name, new.written[key.name])
-    for group in (AGENTS, WORKSPACES, REGISTRIES):
+    for group in (AGENTS, WORKSPACES, REGISTRIES, CI_TRUST):
         _merge_list(root, group, file, new)
     inner = [Version(each.written["secrets"], each.meaning["secrets"]) for each in (file, new)]
     if inner[0].meaning != inner[1].meaning:

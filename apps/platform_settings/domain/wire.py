@@ -87,7 +87,7 @@ def complete_wire(stored: Wire) -> Wire:
     """Return a stored document with the keys that the version that stored it did not know."""
     defaults = _entry(AGENTS, None)
     agents = [defaults | agent for agent in stored["agents"]]
-    return {"workspaces": [], **stored, "agents": agents}
+    return {"workspaces": [], "ciTrust": [], **stored, "agents": agents}
 
 
 def node_of(value: object) -> Node:

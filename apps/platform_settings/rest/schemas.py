@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from apps.platform_settings.domain.keys import (
     AGENTS,
+    CI_TRUST,
     INSTALLATION,
     OVERRIDES,
     REGISTRIES,
@@ -73,6 +74,7 @@ def _document(suffix: str, *, required: bool) -> Schema:
         agents=list_of("SettingsAgent", AGENTS, needed=True),
         workspaces=list_of("SettingsWorkspace", WORKSPACES),
         registries=list_of("SettingsRegistry", REGISTRIES),
+        ciTrust=list_of("SettingsTrustRule", CI_TRUST),
         secrets=object_of(
             "SettingsSecrets", SECRETS, globalOverrides=list_of("SettingsOverride", OVERRIDES)
         )(required=required),

@@ -43,6 +43,7 @@ def settings_document(principal: Principal) -> Wire:
         document["workspaces"] = [
             each for each in document["workspaces"] if each["workspaceId"] == own
         ]
+        document["ciTrust"] = []
     states: dict[str, BackendState] = {}
     for source in backend_states:
         states |= backend_states[source](snapshot.document.agents)

@@ -22,6 +22,7 @@ from apps.platform_settings.domain.secrets import Override, SecretManagers
 from apps.platform_settings.services.changes import RegistryNotFound
 from apps.platform_settings.services.live_settings import SettingsSnapshot, live_settings
 from apps.platform_settings.services.settings_file import settings_file
+from kernel.ci_trust import TrustRule
 from kernel.errors import known_names
 from kernel.pull_credentials import PullCredentials
 
@@ -89,6 +90,11 @@ def pull_credentials(image: str) -> PullCredentials | None:
 def global_overrides() -> tuple[Override, ...]:
     """Return the variables of every step, in the order of the settings."""
     return _document().overrides
+
+
+def ci_trust() -> tuple[TrustRule, ...]:
+    """Return the rules by which CI jobs sign in, in the order of the settings."""
+    return _document().ci_trust
 
 
 def secret_managers() -> SecretManagers:

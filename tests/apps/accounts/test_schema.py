@@ -27,6 +27,7 @@ def test_each_route_is_described_with_its_bodies(schema):
         "config": {"get"},
         "sign-up": {"post"},
         "sign-in": {"post"},
+        "ci": {"post"},
         "refresh": {"post"},
         "device": {"post"},
         "device/token": {"post"},

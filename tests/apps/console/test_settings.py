@@ -217,6 +217,35 @@ def test_shares_of_a_workspace_are_added_on_the_page(admin: Client) -> None:
     assert (share["workspaceId"], share["weight"], share["maxConcurrentSteps"]) == (team, 3, 5)
 
 
+def test_a_trust_rule_is_added_on_the_page_and_its_faults_stand_at_its_fields(
+    admin: Client,
+) -> None:
+    form = {**form_of(admin, "ci"), "do": "add"}
+    given = fields_of(admin.post("/settings/ci", form).content.decode()) | {
+        "ciTrust-0-name": "shop-main",
+        "ciTrust-0-issuer": "https://token.actions.githubusercontent.com",
+        "ciTrust-0-audience": "https://partita.example",
+        "ciTrust-0-workspace": "acme",
+        "ciTrust-0-suites": "shop, team-*",
+        "ciTrust-0-branches": "main, release/*",
+        "do": "save",
+    }
+
+    refused = admin.post("/settings/ci", given)
+    stored = admin.post("/settings/ci", given | {"ciTrust-0-repositories": "acme/shop"})
+
+    assert refused.status_code == 400
+    assert "Repositories is required, or a claim" in refused.content.decode()
+    assert stored.status_code == 303
+    (rule,) = settings_document(operator())["ciTrust"]
+    assert (rule["repositories"], rule["branches"]) == (["acme/shop"], ["main", "release/*"])
+    assert (rule["suites"], rule["role"], rule["expiresMinutes"]) == (
+        ["shop", "team-*"],
+        "runner",
+        60,
+    )
+
+
 @pytest.mark.parametrize(
     ("section", "field", "value"),
     [

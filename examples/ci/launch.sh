@@ -1,0 +1,313 @@
+#!/bin/sh
+# Launch a run on a Partita server from a CI job, wait for it, and report. It needs sh, curl and jq.
+#
+# The job signs in with its own OIDC token: no key is stored anywhere. Set
+#   PARTITA_SERVER     https://partita.example
+#   PARTITA_SUITE      id of the suite
+# and, if the defaults do not fit,
+#   PARTITA_PROFILE    profile of the suite               (default: that of the suite)
+#   PARTITA_BACKEND    backend                            (default: that of the server)
+#   PARTITA_AUDIENCE   audience of the trust rule         (default: PARTITA_SERVER)
+#   PARTITA_ID_TOKEN   the job's token, where the CI system gives it in a variable (GitLab, Jenkins)
+#   PARTITA_TOKEN      a token of Partita to use instead
+#   PARTITA_KEY        a second call with this key attaches to the run of the first
+#                      (default: made of the job's id and attempt)
+#   PARTITA_JUNIT      file for the results               (default: junit.xml)
+#   PARTITA_ARTIFACTS  file for the artifacts, a zip      (default: partita-artifacts.zip; empty: none)
+#   PARTITA_TIMEOUT_S  how long to wait                   (default: 3600); the run goes on afterwards
+#   PARTITA_SUITE_FILE suite.star in this checkout        (default: looked for by the suite's id)
+#
+# Exit codes: 0 healthy; 1 your code failed; 2 wrong usage; 3 could not find out.
+set -eu
+umask 077
+
+server=${PARTITA_SERVER:-}
+server=${server%/}
+suite=${PARTITA_SUITE:-}
+junit=${PARTITA_JUNIT:-junit.xml}
+artifacts=${PARTITA_ARTIFACTS-partita-artifacts.zip}
+timeout_s=${PARTITA_TIMEOUT_S:-3600}
+pause_s=${PARTITA_PAUSE_S:-3}
+patience_s=${PARTITA_PATIENCE_S:-300} # of a server that does not answer
+token=
+run=
+has_results=
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'say_it_goes_on; exit 3' HUP INT TERM
+
+say() { printf '%s\n' "$*"; }
+is_github() { [ "${GITHUB_ACTIONS:-}" = true ]; }
+
+# escape TEXT of a workflow command of GitHub; escape_property TEXT of one of its properties
+escape() { jq -rn --arg text "$1" '$text | gsub("%"; "%25") | gsub("\r"; "%0D") | gsub("\n"; "%0A")'; }
+escape_property() { escape "$1" | sed 's/:/%3A/g; s/,/%2C/g'; }
+
+fail() { # CODE SENTENCE
+  if is_github; then say "::error title=Partita::$(escape "$2")" >&2; else say "partita: $2" >&2; fi
+  [ -n "$has_results" ] || write_junit "$2"
+  exit "$1"
+}
+
+say_it_goes_on() {
+  [ -z "$run" ] || say "The run goes on: $server/executions/$run. The same call attaches to it again."
+}
+
+mask() { # SECRET: GitHub replaces it in everything that it shows
+  if is_github; then say "::add-mask::$1"; fi
+}
+
+# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status, 000 without an answer.
+# The token goes through stdin: arguments of programs can be seen by everybody on the machine.
+ask() {
+  set -- "$1" "$2" "$3" "${4:-}"
+  printf 'header = "Authorization: Bearer %s"\n' "$token" >"$scratch/head"
+  [ -n "$token" ] || : >"$scratch/head"
+  [ -z "$4" ] || printf 'header = "Content-Type: application/json"\ndata-binary = "@%s"\n' "$4" >>"$scratch/head"
+  [ -z "${key:-}" ] || [ "$1" != POST ] || printf 'header = "Idempotency-Key: %s"\n' "$key" >>"$scratch/head"
+  curl -sS --config - --request "$1" --output "$3" --write-out '%{http_code}' --max-time 60 \
+    --proto '=https,http' "$server/api/v1$2" <"$scratch/head" 2>"$scratch/curl" || :
+}
+
+detail() { # FILE: why the server refuses, in its own words
+  jq -r '.detail // .title // empty' "$1" 2>/dev/null || :
+}
+
+# ---- who this job is ---------------------------------------------------------------------------
+
+github_token() {
+  [ -n "${ACTIONS_ID_TOKEN_REQUEST_URL:-}" ] || fail 2 \
+    "this job has no OIDC token; give it 'permissions: {id-token: write, contents: read}'"
+  audience=$(jq -rn --arg text "${PARTITA_AUDIENCE:-$server}" '$text | @uri')
+  printf 'header = "Authorization: Bearer %s"\n' "$ACTIONS_ID_TOKEN_REQUEST_TOKEN" |
+    curl -sS --fail --config - --max-time 30 --retry 3 --output "$scratch/id" \
+      "$ACTIONS_ID_TOKEN_REQUEST_URL&audience=$audience" 2>"$scratch/curl" ||
+    fail 3 "GitHub gave this job no OIDC token: $(cat "$scratch/curl")"
+  jq -r .value "$scratch/id"
+}
+
+sign_in() {
+  if [ -n "${PARTITA_TOKEN:-}" ]; then
+    token=$PARTITA_TOKEN
+    return
+  fi
+  if [ -n "${PARTITA_ID_TOKEN:-}" ]; then
+    id_token=$PARTITA_ID_TOKEN
+  elif is_github; then
+    id_token=$(github_token) || exit "$?"
+  else
+    fail 2 "PARTITA_ID_TOKEN is not set: the job's OIDC token (in GitLab by the keyword id_tokens)"
+  fi
+  mask "$id_token"
+  printf '%s' "$id_token" | jq -Rs '{token: .}' >"$scratch/exchange"
+  token=
+  status=$(ask POST /auth/ci "$scratch/session" "$scratch/exchange")
+  rm -f "$scratch/exchange"
+  case $status in
+    201) ;;
+    000) fail 3 "$server does not answer: $(cat "$scratch/curl")" ;;
+    *) fail 3 "$server does not let this job in ($status): $(detail "$scratch/session")" ;;
+  esac
+  token=$(jq -r .token "$scratch/session")
+  mask "$token"
+  say "Signed in as $(jq -r .launchedBy "$scratch/session"), by the rule $(jq -r .rule "$scratch/session")."
+  rm -f "$scratch/session"
+}
+
+# ---- the run -----------------------------------------------------------------------------------
+
+job_key() {
+  if is_github; then
+    printf 'github-%s-%s-%s-%s' "$GITHUB_RUN_ID" "${GITHUB_RUN_ATTEMPT:-1}" "${GITHUB_JOB:-job}" "$suite"
+  elif [ -n "${CI_JOB_ID:-}" ]; then
+    printf 'gitlab-%s-%s' "$CI_JOB_ID" "$suite"
+  else
+    printf '%s-%s' "${BUILD_TAG:-$(date +%s)-$$}" "$suite"
+  fi | tr -c '!-~' '-' | cut -c1-128
+}
+
+launch() {
+  jq -n --arg suiteId "$suite" --arg profile "${PARTITA_PROFILE:-}" --arg backend "${PARTITA_BACKEND:-}" \
+    --arg author "${GITHUB_ACTOR:-${GITLAB_USER_LOGIN:-}}" \
+    --arg commit "${GITHUB_SHA:-${CI_COMMIT_SHA:-${GIT_COMMIT:-}}}" \
+    --arg branch "${GITHUB_HEAD_REF:-${GITHUB_REF_NAME:-${CI_COMMIT_REF_NAME:-${GIT_BRANCH:-}}}}" \
+    '{trigger: "CI"} + ($ARGS.named | with_entries(select(.value != "")))' >"$scratch/body"
+  key=${PARTITA_KEY:-$(job_key)}
+  until_s=$(($(date +%s) + patience_s))
+  while :; do
+    status=$(ask POST /executions "$scratch/run" "$scratch/body")
+    case $status in
+      201) break ;;
+      000 | 429 | 502 | 503 | 504)
+        [ "$(date +%s)" -lt "$until_s" ] || fail 3 "$server launches nothing now ($status): $(detail "$scratch/run")"
+        sleep "$pause_s"
+        ;;
+      400 | 404 | 422) fail 2 "$server refuses the launch of $suite ($status): $(detail "$scratch/run")" ;;
+      *) fail 3 "$server refuses the launch of $suite ($status): $(detail "$scratch/run")" ;;
+    esac
+  done
+  key=
+  run=$(jq -r .id "$scratch/run")
+  say "Run $run of $suite: $server/executions/$run"
+  output run-id "$run"
+  output run-url "$server/executions/$run"
+}
+
+output() { # NAME VALUE
+  [ -z "${GITHUB_OUTPUT:-}" ] || printf '%s=%s\n' "$1" "$2" >>"$GITHUB_OUTPUT"
+}
+
+wait_for_end() {
+  began_s=$(date +%s)
+  heard_s=$began_s
+  told=
+  while :; do
+    status=$(ask GET "/executions/$run?omit=suite,events,steps,artifacts,verdict,attempts" "$scratch/run")
+    now_s=$(date +%s)
+    case $status in
+      200)
+        heard_s=$now_s
+        sentence=$(jq -r '"\(.status): \(.sentence)"' "$scratch/run")
+        [ "$sentence" = "$told" ] || say "$sentence"
+        told=$sentence
+        case $(jq -r .status "$scratch/run") in Healthy | Failed | Canceled) return ;; esac
+        ;;
+      401) renew ;;
+      000 | 429 | 5??) ;;
+      *) fail 3 "$server does not show the run ($status): $(detail "$scratch/run")" ;;
+    esac
+    if [ $((now_s - heard_s)) -ge "$patience_s" ]; then
+      say_it_goes_on
+      fail 3 "$server has not answered for $patience_s s"
+    fi
+    if [ $((now_s - began_s)) -ge "$timeout_s" ]; then
+      say_it_goes_on
+      fail 3 "the run has not ended within $timeout_s s"
+    fi
+    sleep "$pause_s"
+  done
+}
+
+renew() { # a session ends after its minutes, a job of GitHub may ask for another token
+  if is_github && [ -z "${PARTITA_TOKEN:-}${PARTITA_ID_TOKEN:-}" ]; then
+    sign_in
+    return
+  fi
+  say_it_goes_on
+  fail 3 "the session has ended: $(detail "$scratch/run")"
+}
+
+# ---- the report --------------------------------------------------------------------------------
+
+fetch_all() {
+  status=$(ask GET "/executions/$run/junit" "$scratch/junit")
+  if [ "$status" = 200 ]; then
+    mkdir -p "$(dirname "$junit")"
+    cat "$scratch/junit" >"$junit"
+    has_results=yes
+  else
+    write_junit "the results could not be fetched ($status)"
+  fi
+  status=$(ask GET "/executions/$run?omit=events,attempts" "$scratch/whole")
+  [ "$status" = 200 ] || cp "$scratch/run" "$scratch/whole"
+  [ -n "$artifacts" ] && [ "$(jq '.artifacts | length' "$scratch/whole")" -gt 0 ] || return 0
+  status=$(ask GET "/executions/$run/artifacts/archive" "$scratch/zip")
+  if [ "$status" = 200 ]; then
+    cat "$scratch/zip" >"$artifacts"
+    say "Artifacts: $artifacts"
+  else
+    say "The artifacts could not be fetched ($status): $(detail "$scratch/zip")"
+  fi
+}
+
+# A CI system shows a job without its report as one whose tests nobody knows: say so in the report.
+write_junit() {
+  mkdir -p "$(dirname "$junit")"
+  message=$(printf '%s' "$1" | sed 's/&/\&amp;/g; s/</\&lt;/g; s/"/\&quot;/g')
+  printf '%s\n' '<?xml version="1.0" encoding="UTF-8"?>' \
+    '<testsuites tests="1" errors="1"><testsuite name="partita" tests="1" errors="1">' \
+    "<testcase name=\"run\" classname=\"partita\"><error message=\"$message\"/></testcase>" \
+    '</testsuite></testsuites>' >"$junit"
+}
+
+suite_file() {
+  found=${PARTITA_SUITE_FILE:-}
+  [ -n "$found" ] || found=$(find . -path "*/$suite/suite.star" -not -path '*/.git/*' 2>/dev/null | head -n 1)
+  [ -n "$found" ] || found=suites/$suite/suite.star
+  printf '%s' "${found#./}"
+}
+
+# Each failed step that fails the run, with its first cause, at the line that names the step.
+annotate() {
+  is_github || return 0
+  file=$(suite_file)
+  jq -r '
+    (.suite.suiteStar // "" | split("\n")) as $lines
+    | .verdict.steps[]? | select(.mayFail | not) | . as $step
+    | (first(range($lines | length) as $at
+        | select($lines[$at] | contains("\"\($step.stepId)\"") or contains("\u0027\($step.stepId)\u0027"))
+        | $at + 1) // 1) as $line
+    | [$line, $step.stepId,
+       ([$step.sentence, $step.causes[0], ($step.cases[0] | select(.) | "\(.name): \(.message)")]
+        | map(select(. != null and . != "")) | join("\n"))]
+    | @base64 "\(.[0] | tostring) \(.[1]) \(.[2])"' "$scratch/whole" |
+    while read -r line step text; do
+      line=$(printf '%s' "$line" | base64 -d)
+      step=$(printf '%s' "$step" | base64 -d)
+      text=$(printf '%s' "$text" | base64 -d)
+      say "::error file=$(escape_property "$file"),line=$line,title=$(escape_property "$step")::$(escape "$text")"
+    done
+}
+
+summarize() {
+  [ -n "${GITHUB_STEP_SUMMARY:-}" ] || return 0
+  jq -r --arg url "$server/executions/$run" '
+    def cell: gsub("\\|"; "\\|") | gsub("[\r\n]+"; " ");
+    def code: "```\n" + (gsub("```"; "` ` `")) + "\n```";
+    "### \(if .status == "Healthy" then "✅" elif .status == "Failed" then "❌" else "⚪" end) " +
+    "\(.suiteTitle | cell): \(.status)\n",
+    "\(.sentence | cell)\n",
+    (.verdict.steps[]? | "**\(.sentence | cell)**\n", (.causes[]? | "- \(cell)"),
+      (.cases[]? | "- `\(.name | gsub("`"; ""))`: \(.message | cell)"),
+      (select(.lines | length > 0) | "", ([.lines[].text] | join("\n") | code)), ""),
+    "[Run \(.id)](\($url)), \(.duration), profile \(if .profile == "" then "none" else .profile end)"
+  ' "$scratch/whole" >>"$GITHUB_STEP_SUMMARY"
+}
+
+explain() {
+  jq -r '
+    .verdict.steps[]? | "", .sentence, (.causes[]? | "  " + .),
+      (.cases[]? | "  \(.name): \(.message)"), (.lines[]? | "  | " + .text)
+  ' "$scratch/whole"
+}
+
+finish() {
+  output status "$(jq -r .status "$scratch/run")"
+  annotate
+  summarize
+  explain
+  [ -n "${PARTITA_TOKEN:-}" ] || ask POST /auth/sign-out "$scratch/out" "$scratch/empty" >/dev/null
+  case $(jq -r '"\(.status) \(.reason // "")"' "$scratch/run") in
+    Healthy*) exit 0 ;;
+    "Failed step_failed" | "Failed ") exit 1 ;;
+    Canceled*) fail 3 "the run was canceled" ;;
+    *) fail 3 "the run ended without an answer about your code: $(jq -r .sentence "$scratch/run")" ;;
+  esac
+}
+
+for program in curl jq; do
+  command -v "$program" >/dev/null || { say "partita: this script needs $program" >&2; exit 2; }
+done
+[ -n "$server" ] || fail 2 "PARTITA_SERVER is not set: the address of the server"
+[ -n "$suite" ] || fail 2 "PARTITA_SUITE is not set: the id of the suite to run"
+case $server in
+  https://* | http://localhost* | http://127.0.0.1*) ;;
+  *) fail 2 "PARTITA_SERVER must be an https address: tokens are sent there" ;;
+esac
+printf '{}' >"$scratch/empty"
+write_junit "the run has not ended yet" # replaced by what comes of it
+sign_in
+launch
+wait_for_end
+fetch_all
+finish
