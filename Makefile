@@ -83,6 +83,10 @@ proto: $(VENV)/.development  ## generate sync_stack/rpc/gen from proto/
 docs: $(VENV)/.development  ## build the documentation site, which the server has under /docs/
 	@$(PY) -m documentation.site --out documentation/html
 
+reference: $(VENV)/.development  ## write the reference tables of docs/ anew, from the code
+	@for part in suite module bundle; do $(PY) -m tests.support.$${part}_reference || exit 1; done
+	@DJANGO_SETTINGS_MODULE=platform_site.settings.test $(PY) -m documentation.reference
+
 format: $(VENV)/.development  ## let ruff rewrite the code
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format -q $(CODE)
 

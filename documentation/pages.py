@@ -25,6 +25,8 @@ OUTSIDE: Final = {  # documents beside docs/ → their pages
 DECISIONS: Final = "decisions/index.md"
 _FENCE: Final = re.compile(r"(^ *```.*?^ *```[^\n]*$)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_LIST_ITEM: Final = re.compile(r"(\d+\.|[-*]) +")
+_LIST_INDENT: Final = 4  # of what belongs to a list item, for Python-Markdown; others take less
 _TITLE: Final = re.compile(r"^# +(.+?) *$", re.MULTILINE)
 
 
@@ -68,12 +70,30 @@ def write_pages(target: Path, root: Path = ROOT) -> list[str]:
 
 
 def page_text(document: str, text: str, root: Path = ROOT) -> str:
-    """Return the document's text with its links as the site needs them."""
-    parts = _FENCE.split(text)
+    """Return the document's text with its links and lists as the site needs them."""
+    parts = _FENCE.split(with_deep_lists(text))
     for number in range(0, len(parts), 2):  # the others are code blocks
         before = sum(part.count("\n") for part in parts[:number])
         parts[number] = _with_site_links(document, parts[number], before, root)
     return "".join(parts)
+
+
+def with_deep_lists(text: str) -> str:
+    """Return the text with what belongs to a list item indented by four spaces.
+
+    In the documents it stands below the text of its item, as CommonMark wants it.
+    """
+    lines, width, in_fence = [], 0, False
+    for line in text.split("\n"):
+        item = _LIST_ITEM.match(line)
+        is_fence = line.lstrip().startswith("```")
+        if width and line.startswith(" " * width):
+            line = " " * (_LIST_INDENT - width) + line  # noqa: PLW2901
+        elif line.strip() and not in_fence:
+            width = len(item[0]) if item else 0
+        in_fence ^= is_fence
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _with_site_links(document: str, text: str, lines_before: int, root: Path) -> str:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from documentation.pages import DeadLink, decision_list, page_of, page_text, write_pages
+from documentation.pages import (
+    DeadLink,
+    decision_list,
+    page_of,
+    page_text,
+    with_deep_lists,
+    write_pages,
+)
 
 
 @pytest.fixture
@@ -83,3 +90,18 @@ def test_decision_records_are_listed_newest_first(tree: Path) -> None:
     lines = [line for line in decision_list(tree).splitlines() if line.startswith("- ")]
 
     assert lines == ["- [0002: Second](0002-b.md)", "- [0001: First](0001-a.md)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"),
+    [
+        ("1. One\n   ```sh\n   ls\n   ```\n2. Two", "1. One\n    ```sh\n    ls\n    ```\n2. Two"),
+        ("- One\n  - Two\n    more\n", "- One\n    - Two\n      more\n"),
+        ("10. Ten\n    more", "10. Ten\n    more"),
+        ("Text\n  indented", "Text\n  indented"),
+        ("- One\n\nText\n  indented", "- One\n\nText\n  indented"),
+        ("```\n- code\n  - stays\n```", "```\n- code\n  - stays\n```"),
+    ],
+)
+def test_lists_are_as_deep_as_the_builder_wants_them(text: str, deep: str) -> None:
+    assert with_deep_lists(text) == deep
