@@ -74,7 +74,7 @@ def _find_documentation(folder: Path, path: str) -> StaticFile:
             "the documentation was not built: run `make docs` in the checkout that the server "
             "runs from; the wheel of a release has it built in"
         )
-    unknown = NotFound("there is no such page in the documentation; search it from /docs/")
+    unknown = NotFound("the documentation has no such page; search it from /docs/")
     try:
         found = Path(safe_join(folder, path))
         found = found / "index.html" if path.endswith("/") or not path else found
