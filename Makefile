@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Without bytecode each start of a process compiles some 1,500 modules: 2.5 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
-CODE := apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests bench examples/sync manage.py
+CODE := apps cue documentation kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests bench examples/sync manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements dist package sbom image clean
+.PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check site check docs reference pictures requirements dist package sbom image clean
 
 # Install a file of requirements, each by its hash, without uv's list of packages; in a terminal, dots say it goes on.
 define install
@@ -80,6 +80,13 @@ proto: $(VENV)/.development  ## generate sync_stack/rpc/gen from proto/
 	@find sync_stack/rpc/gen -name '*_pb2_grpc.py' -exec sed -i 's/^from partita\./from sync_stack.rpc.gen.partita./' {} +
 	@find sync_stack/rpc/gen -type d -exec touch {}/__init__.py \;
 
+docs: $(VENV)/.development  ## build the documentation site, which the server has under /docs/
+	@$(PY) -m documentation.site --out documentation/html
+
+reference: $(VENV)/.development  ## write the reference tables of docs/ anew, from the code
+	@for part in suite module bundle; do $(PY) -m tests.support.$${part}_reference || exit 1; done
+	@DJANGO_SETTINGS_MODULE=platform_site.settings.test $(PY) -m documentation.reference
+
 format: $(VENV)/.development  ## let ruff rewrite the code
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format -q $(CODE)
 
@@ -87,7 +94,7 @@ lint: $(VENV)/.development
 	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
 
 types: $(VENV)/.development
-	@$(BIN)/mypy apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests examples/sync
+	@$(BIN)/mypy apps cue documentation kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests examples/sync
 
 imports: $(VENV)/.development
 	@$(BIN)/lint-imports
@@ -103,7 +110,10 @@ deploy-check: $(VENV)/.development
 architecture: $(VENV)/.development
 	@$(BIN)/pytest -q tests/architecture
 
-check: lint types imports architecture migrations-check deploy-check  ## every check that needs no server
+site: $(VENV)/.development
+	@$(PY) -m documentation.site
+
+check: lint types imports architecture site migrations-check deploy-check  ## every check that needs no server
 
 # For all platforms and versions of Python: what a marker leaves out here must have its hash there.
 PIN := $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -113,7 +123,7 @@ requirements: $(VENV)/.uv  ## pin anew, with hashes, what pyproject.toml names
 	@$(PIN) pyproject.toml --group dev -o requirements-dev.txt
 	@echo uv | $(PIN) - -o requirements-uv.txt
 
-dist: $(VENV)/.uv  ## build the wheels and the source archive of a release into dist/
+dist: docs  ## build the wheels and the source archive of a release into dist/
 	@$(BIN)/uv build -q --out-dir dist
 	@$(BIN)/uv build -q --wheel --out-dir dist partita_mock
 

@@ -21,10 +21,10 @@ _STORE_ERRORS: Final = ("internal_error", "datastore_unavailable")
 _HEADLINES: Final = {
     "internal_error": "Something broke on our side",
     "csrf_failed": "This form is out of date",
-    "not_found": "There is no such page",
-    "execution_not_found": "There is no such run",
-    "suite_not_found": "There is no such suite",
-    "package_not_found": "There is no such package",
+    "not_found": "Page not found",
+    "execution_not_found": "Run not found",
+    "suite_not_found": "Suite not found",
+    "package_not_found": "Package not found",
 }
 
 

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -15,6 +16,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 def public_url() -> str:
     return str(settings.PUBLIC_API_URL)
+
+
+def documentation_folder() -> Path:
+    """Return the folder in which the documentation site is, if it was built."""
+    return Path(settings.BASE_DIR) / "documentation" / "html"
 
 
 def served_hosts() -> tuple[str, ...]:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from apps.suites.authoring.suite_files import starters
-from tests.support.guides import GUIDES
+from tests.support.guides import GUIDES, files_of
 from tests.support.parts import need
 from tests.support.up import Up
 
+GUIDE = "first-suite.md"
 EXIT_CODE = re.compile(r"# exit code (\d+)$")
 pytestmark = pytest.mark.slow
 
@@ -34,32 +35,58 @@ def up(tmp_path: Path, suites: Path) -> Iterator[Up]:
     up.end()
 
 
-def commands() -> list[tuple[str, int]]:
-    """The shell lines of the guide, and the exit code that each says."""
-    text = (GUIDES / "first-suite.md").read_text()
-    lines = "".join(re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M)).splitlines()
-    found = [(EXIT_CODE.sub("", line), EXIT_CODE.search(line)) for line in lines]
-    return [(line.strip(), int(match[1]) if match else 0) for line, match in found]
+def commands_and_files() -> list[tuple[str, int]]:
+    """The shell lines of the guide with the exit code that each says, and the files in between.
+
+    A file is a line "write PATH".
+    """
+    text = (GUIDES / GUIDE).read_text()
+    parts = re.findall(r"^```sh\n(.*?)^```$|This is `([^`]+)`:$", text, re.S | re.M)
+    found = []
+    for block, path in parts:
+        lines = block.splitlines() if block else [f"write {path}"]
+        codes = [EXIT_CODE.search(line) for line in lines]
+        found += [
+            (EXIT_CODE.sub("", line).strip(), int(code[1]) if code else 0)
+            for line, code in zip(lines, codes, strict=True)
+        ]
+    return found
 
 
 def test_the_guide_works_as_printed(up: Up, suites: Path, tmp_path: Path) -> None:
     up.start()
-    done = []
-    for line, wanted in commands():
+    files = files_of(GUIDE)
+    done: dict[tuple[int, str], str] = {}
+    for line, wanted in commands_and_files():
         here = line.replace("examples/oci-suites", str(suites))
+        if " RUN" in here:
+            here = here.replace(
+                " RUN", f" {up.json('run', 'list', '--limit', '1')['executions'][0]['id']}"
+            )
         words = shlex.split(here)
+        if words[0] == "write":
+            Path(words[1]).write_text(files[line.removeprefix("write ")])
+            continue
         if words[0] == "./partita":
             answer = up.manage(*words[1:])
         else:
             answer = subprocess.run(words, capture_output=True, text=True, check=False)
         assert answer.returncode == wanted, (line, answer.stdout, answer.stderr)
-        done.append((line, answer.stdout + answer.stderr))
+        done[len(done), line] = answer.stdout + answer.stderr
 
-    assert len(done) == 10
-    failed = next(said for line, said in done if line.endswith("--watch") and "all-done" in said
-                  and "all-done exited with code 1" in said)  # fmt: skip
+    said = {line: text for (_number, line), text in done.items()}
+    assert len(done) == 18
+    failed = next(
+        text
+        for (_number, line), text in done.items()
+        if line.endswith("--watch") and "all-done exited with code 1" in text
+    )
     assert 'got "JOB NUMBER' in failed
     assert "exit_nonzero" not in failed
+    assert "all-done exited with code 1" in said["./partita run why RUN"]
+    assert "all-done" in said["./partita run rerun RUN --failed --dry-run"]
+    assert "report.xml" in said["./partita run artifacts RUN"]
+    assert said["./partita run list --suite jobs"].count("Healthy") == 4
 
 
 @pytest.mark.docker

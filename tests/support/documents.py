@@ -14,11 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 _CODE_FOLDERS = (
-    "apps", "bench", "cue", "examples", "kernel", "mocks", "partita_mock", "platform_site", "proto",
+    "apps", "bench", "cue", "documentation", "examples", "kernel", "mocks", "partita_mock", "platform_site", "proto",
     "readers", "static", "surfaces", "sync_stack", "templates", "tests", "worker",
 )  # fmt: skip
 _CODE_SUFFIXES = {".cue", ".css", ".html", ".js", ".proto", ".py", ".star"}
-_NOT_OURS = {"cases", "gen", "vendor", "__pycache__"}  # generated, of others, or test data
+_NOT_OURS = {"cases", "gen", "html", "vendor", "__pycache__"}  # generated, of others, or test data
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(  # blocks, and lines of // or # that follow one another

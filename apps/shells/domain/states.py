@@ -51,7 +51,7 @@ class ShellNotFound(PlatformError):
     code = "shell_not_found"
 
     def __init__(self) -> None:
-        super().__init__("There is no such shell, or it is not yours")
+        super().__init__("This shell does not exist, or it is not yours")
 
 
 class ShellRefused(PlatformError):

@@ -224,7 +224,7 @@ function showLinks(which, name, seconds) {
   if (!away) return;
   const wait = seconds ? ` Next try in ${seconds} s.` : "";
   banner.textContent = away === "offline"
-    ? "You are offline. What happens meanwhile is shown when the connection is back."
+    ? "You are offline. Updates will appear when the connection is back."
     : `Connection lost. Reconnecting; no output will be missed.${wait}`;
 }
 

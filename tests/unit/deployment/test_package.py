@@ -20,8 +20,10 @@ from tests.support.processes import ROOT
 
 # A new folder of the tree is installed, or named here.
 LEFT_OUT = (
-    ".ci/", "bench/", "docs/", "examples/deploy/", "examples/sync/", "proto/", "release/", "tests/",
+    ".ci/", "bench/", "docs/", "documentation/", "examples/deploy/", "examples/sync/", "proto/",
+    "release/", "tests/",
 )  # fmt: skip
+BUILT = "partita/documentation/html/"  # by `make docs`, where that was done
 INFO = f"partita-{VERSION}.dist-info"
 START = "import site, sys; site.addsitedir(sys.argv.pop(1)); from manage import main; main()"
 pytestmark = pytest.mark.slow
@@ -64,9 +66,19 @@ def test_the_wheel_is_the_tree_without_what_only_a_checkout_needs(wheel: ZipFile
     tree = {path for path in said.splitlines() if (ROOT / path).is_file()}
     wanted = {path for path in tree if "/" in path and not path.startswith(LEFT_OUT)}
 
-    names = {name for name in wheel.namelist() if not name.startswith(f"{INFO}/")}
+    made = (f"{INFO}/", BUILT)
+    names = {name for name in wheel.namelist() if not name.startswith(made)}
 
     assert names == {"partita.pth", *(f"partita/{path}" for path in wanted | {"manage.py"})}
+
+
+def test_a_documentation_site_that_was_built_is_in_the_wheel(wheel: ZipFile):
+    site = ROOT / "documentation" / "html"
+    wanted = {
+        BUILT + path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()
+    }
+
+    assert {name for name in wheel.namelist() if name.startswith(BUILT)} == wanted
 
 
 def test_its_version_and_its_program_are_those_of_the_tree(wheel: ZipFile):

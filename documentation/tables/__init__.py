@@ -1,0 +1,1 @@
+"""The pages of docs/tables, each made from what the code declares."""
