@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models, transaction
@@ -15,21 +15,13 @@ from apps.accounts.domain.account_rules import (
     workspace_slug,
 )
 from apps.accounts.domain.api_tokens import TokenScope
-from apps.accounts.domain.device_codes import FIRST_INTERVAL_S, MAX_CLIENT
 from apps.accounts.domain.roles import Role
+from apps.accounts.models.ci_session import CiSession as CiSession
+from apps.accounts.models.device_authorization import DeviceAuthorization as DeviceAuthorization
+from apps.accounts.models.expiring_rows import HASH_LENGTH as _HASH_LENGTH
+from apps.accounts.models.expiring_rows import ExpiringManager
 from kernel.clock import now
 from kernel.ids import new_uuid
-
-_HASH_LENGTH = 64
-Row = TypeVar("Row", bound=models.Model)
-
-
-class ExpiringManager(models.Manager[Row]):
-    """Of rows that count until `expires_at`; a purge deletes them later."""
-
-    def alive(self) -> models.QuerySet[Row]:
-        """Return the rows that have not expired."""
-        return self.filter(expires_at__gt=now())
 
 
 class Workspace(models.Model):
@@ -305,63 +297,6 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class DeviceAuthorization(models.Model):
-    """A program that asks for an API token, and what a person decided. To delete the row ends it.
-
-    The token is made when the program fetches it, as long as the credential of who approved lives.
-    """
-
-    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
-    device_code_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
-    user_code = models.CharField(max_length=8, unique=True)
-    client = models.CharField(max_length=MAX_CLIENT)  # what the program says of itself
-    address = models.CharField(max_length=64)  # from where it asked
-    created_at = models.DateTimeField(default=now)
-    expires_at = models.DateTimeField(db_index=True)
-    polled_at = models.DateTimeField(null=True)
-    interval_s = models.PositiveSmallIntegerField(default=FIRST_INTERVAL_S)
-    decision = models.CharField(max_length=8)  # a DeviceDecision
-    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="+")
-    token_jti = models.CharField(max_length=64, default="")
-    session_hash = models.CharField(max_length=_HASH_LENGTH, default="")
-    scope = models.CharField(max_length=8, default="")
-    days = models.PositiveSmallIntegerField(default=0)
-
-    objects = ExpiringManager()
-
-    def __str__(self) -> str:
-        return str(self.id)
-
-
-class CiSession(models.Model):
-    """What a CI job got for its own token, once: `job_token_hash` is unique until `kept_until`.
-
-    `owner_id` is that of the runs, the same for all jobs of a rule and a repository. A session ends
-    when the rule that let it in (`rule_digest`) is changed or removed.
-    """
-
-    id = models.UUIDField(primary_key=True, default=new_uuid, editable=False)
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="ci_sessions")
-    owner_id = models.UUIDField(db_index=True)
-    token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
-    job_token_hash = models.CharField(max_length=_HASH_LENGTH, unique=True)
-    rule_name = models.CharField(max_length=128)
-    rule_digest = models.CharField(max_length=_HASH_LENGTH)
-    job = models.CharField(max_length=300)
-    role = models.CharField(max_length=16, choices=[(role, role) for role in Role])
-    suites = models.JSONField(default=list)
-    created_at = models.DateTimeField(default=now)
-    expires_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True)
-    kept_until = models.DateTimeField(db_index=True)  # its end, and that of the job's token
-
-    class Meta:
-        verbose_name = "CI session"
-
-    def __str__(self) -> str:
-        return self.job
 
 
 class StreamTicket(models.Model):
