@@ -203,13 +203,13 @@ def find_rule(rules: Sequence[TrustRule], job: JobClaims) -> TrustRule | TrustMi
 
 def _checks(rule: TrustRule, job: JobClaims) -> Iterator[tuple[str, str]]:
     """Yield each claim that a rule looks at, with a sentence where it does not fit, else ""."""
-    audience = _shown(", ".join(job.audiences))
+    audience = _quote(", ".join(job.audiences))
     is_for_us = job.audiences == (rule.audience,)
     yield "aud", "" if is_for_us else f"the audience is {audience}, not {rule.audience} alone"
     yield "repository", _miss("repository", job.repository, rule.repositories)
     event = job.texts.get("event_name") or job.texts.get("pipeline_source", "")
     is_kept_out = job.is_of_others and not rule.allow_forks
-    of_fork = f"{_shown(event)} may run the code of a fork, and allowForks is false"
+    of_fork = f"{_quote(event)} may run the code of a fork, and allowForks is false"
     yield "fork", of_fork if is_kept_out else ""
     is_on_ref = _fits_any(rule.branches, job.branch) or _fits_any(rule.tags, job.tag)
     wanted = (*rule.branches, *(f"tag {each}" for each in rule.tags))
@@ -223,7 +223,7 @@ def _miss(claim: str, text: str, patterns: Sequence[str], *, fits: bool | None =
     """Return what is wrong with a claim, "" where it fits a pattern or there are none."""
     if not patterns or (_fits_any(patterns, text) if fits is None else fits):
         return ""
-    return f"{claim} {_shown(text)} is none of {', '.join(patterns)}"
+    return f"{claim} {_quote(text)} is none of {', '.join(patterns)}"
 
 
 def _claims_by_name(rule: TrustRule) -> dict[str, tuple[str, ...]]:
@@ -287,7 +287,7 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str | int) else ""
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{_printable(text)[:_MAX_SHOWN]}"'
 
 

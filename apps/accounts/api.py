@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from apps.accounts.conf import password_sign_in_enabled
-from apps.accounts.domain.api_tokens import TokenScope, is_api_token
+from apps.accounts.domain.api_tokens import TokenScope
+from apps.accounts.domain.ci_sessions import is_program_token
 from apps.accounts.domain.device_codes import scopes_of, shown_user_code
 from apps.accounts.domain.errors import ExternalSignInRefused, Forbidden, Unauthenticated
 from apps.accounts.domain.external_identity import (

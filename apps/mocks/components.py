@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from django.db import connection
 
-from apps.accounts.api import is_access_token, is_api_token
+from apps.accounts.api import is_access_token, is_program_token
 from apps.mocks import conf
 from apps.mocks.selectors import resets_of
 from apps.observability.api import RequestContext, enter_request, mask_credentials
@@ -110,7 +110,7 @@ async def _then_disconnect(work: Callable[[], Awaitable[T]]) -> T:
 
 def is_own_secret(text: str) -> bool:
     """Return whether a text is, or holds, a secret or a token of this installation."""
-    if is_api_token(text) or is_access_token(text) or text in conf.own_secrets():
+    if is_program_token(text) or is_access_token(text) or text in conf.own_secrets():
         return True
     return known_secrets.mask(text) != text
 

@@ -31,7 +31,8 @@ _OPAQUE: Final = (
     r"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]{0,42}[A-Z])(?=[A-Za-z0-9_-]{0,42}[a-z])"
     r"[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"
 )
-_TOKENS: Final = re.compile(f"{_JWT}|{_OPAQUE}")
+_PROGRAMS: Final = r"(?<![A-Za-z0-9])p(?:at|ci)_[A-Za-z0-9_-]{43}"  # API tokens, CI sessions
+_TOKENS: Final = re.compile(f"{_JWT}|{_PROGRAMS}|{_OPAQUE}")
 _NAMED: Final = re.compile(rf"(?i)((?:^|[?&;'\"]\s?)(?:{_NAMES})=)[^&;\s'\"<>#]+")
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)[ +]+[^\s'\",;]+")
 

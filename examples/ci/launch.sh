@@ -167,7 +167,7 @@ wait_for_end() {
     case $status in
       200)
         heard_s=$now_s
-        sentence=$(jq -r '"\(.status): \(.sentence)"' "$scratch/run")
+        sentence=$(jq -r '"\(.status): \(.sentence | gsub("[\r\n]+"; " "))"' "$scratch/run")
         [ "$sentence" = "$told" ] || say "$sentence"
         told=$sentence
         case $(jq -r .status "$scratch/run") in Healthy | Failed | Canceled) return ;; esac
@@ -274,11 +274,14 @@ summarize() {
   ' "$scratch/whole" >>"$GITHUB_STEP_SUMMARY"
 }
 
-explain() {
+explain() { # lines of the run may look like commands to GitHub, which shall not read them
+  stop=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
+  if is_github; then say "::stop-commands::$stop"; fi
   jq -r '
     .verdict.steps[]? | "", .sentence, (.causes[]? | "  " + .),
       (.cases[]? | "  \(.name): \(.message)"), (.lines[]? | "  | " + .text)
   ' "$scratch/whole"
+  if is_github; then say "::$stop::"; fi
 }
 
 finish() {

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 from django.urls import reverse
 
-from apps.accounts.models import Membership, UiSession, User
+from apps.accounts.models import CiSession, Membership, UiSession, User
 from apps.accounts.services.administrators import ensure_seed_admin
 from apps.accounts.services.sign_up import sign_up
 from apps.agents import api as agents
@@ -27,6 +28,7 @@ from apps.agents.models import Agent
 from apps.executions.models import Execution, Step
 from apps.operations.models import AuditRecord
 from kernel import clock
+from kernel.ids import new_uuid
 from platform_site import admin_urls
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from tests.apps.executions.runs import booted_run, node
@@ -486,3 +488,29 @@ def test_every_list_opens_with_every_optional_app(tmp_path: Path):
     assert len(opened) > 15
     assert set(opened.values()) == {"200"}, opened
     assert not [name for name in opened if name.startswith(("account_", "socialaccount_"))]
+
+
+def test_the_session_of_a_ci_job_is_ended_and_shows_no_hash(root: Client, ada: User):
+    later = clock.now() + timedelta(hours=1)
+    row = CiSession.objects.create(
+        workspace=ada.workspace,
+        owner_id=new_uuid(),
+        token_hash="1" * 64,
+        job_token_hash="2" * 64,
+        rule_name="shop",
+        rule_digest="3" * 64,
+        job="github: acme/shop@refs/heads/main by workflow CI",
+        role="runner",
+        expires_at=later,
+        kept_until=later,
+    )
+    path = reverse("admin:accounts_cisession_changelist")
+
+    shown = root.get(reverse("admin:accounts_cisession_change", args=[row.pk])).content.decode()
+    act(root, path, "end_sessions", row.pk)
+    assert CiSession.objects.get().ended_at is None
+    act(root, path, "end_sessions", row.pk, confirmed="yes")
+
+    assert "github: acme/shop" in shown
+    assert not any(digit * 64 in shown for digit in "123")
+    assert CiSession.objects.get().ended_at is not None

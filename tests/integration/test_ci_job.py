@@ -28,20 +28,25 @@ SCRIPT = ROOT / "examples" / "ci" / "launch.sh"
 SECRET = "the-secret-of-the-job-0123456789"
 GREEN = """
 load("@partita/runtime", "task")
-task.run("build", command = ["sh", "-c", "echo built; echo kept > kept.txt"]).export("kept.txt")
+IMAGE = "busybox:1.36"
+made = task.run("build", image = IMAGE, command = ["sh", "-c", "echo built; echo kept > kept.txt"])
+made.export("kept.txt")
 """
 RED = """
 load("@partita/runtime", "task", "test")
-build = task.run("build", command = ["true"])
+IMAGE = "busybox:1.36"
+build = task.run("build", image = IMAGE, command = ["true"])
 test.run(
     "check-prices",
+    image = IMAGE,
     command = ["sh", "-c", "echo expected 100%, got 7; exit 4"],
     after = [build],
 )
 """
 SLOW = """
 load("@partita/runtime", "task")
-task.run("wait", command = ["sleep", "60"])
+IMAGE = "busybox:1.36"
+task.run("wait", image = IMAGE, command = ["sleep", "60"])
 """
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Final
 from uuid import UUID
 
+from apps.accounts.domain.api_tokens import is_api_token
 from kernel.ci_trust import JobClaims, TrustRule
 
 CI_TOKEN_PREFIX: Final = "pci_"  # noqa: S105 - not a secret
@@ -26,6 +27,11 @@ _WRITTEN: Final = re.compile(rf"/api/v1/auth/sign-out|/api/v1/executions|{_RUN}/
 def is_ci_token(token: str) -> bool:
     """Return whether a bearer token looks like that of a CI session."""
     return token.startswith(CI_TOKEN_PREFIX)
+
+
+def is_program_token(token: str) -> bool:
+    """Return whether a text looks like a credential of programs: an API token, a CI session."""
+    return is_api_token(token) or is_ci_token(token)
 
 
 def is_in_reach(method: str, path: str) -> bool:

@@ -80,7 +80,7 @@ def _verify(token: str, rules: Sequence[TrustRule]) -> _VerifiedToken:
     if len(token) > _MAX_LENGTH:
         _refuse_token(f"it has {len(token)} letters, more than {_MAX_LENGTH}")
     try:
-        header, claims = _unverified(token)
+        header, claims = _read_unverified(token)
         of_issuer = [each for each in rules if each.issuer == claims.get("iss")]
         if not of_issuer:
             _refuse_token(f"no rule trusts its issuer {claims.get('iss')!r:.200}")
@@ -94,7 +94,7 @@ def _verify(token: str, rules: Sequence[TrustRule]) -> _VerifiedToken:
     return verified
 
 
-def _unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _read_unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     claims = jwt.decode(token, options={"verify_signature": False})
     return jwt.get_unverified_header(token), claims
 

@@ -32,8 +32,9 @@ class FieldWords:
 class Group:
     """Fields of one object, or of each entry of a list.
 
-    `noun` is that of an entry, `empty` what the page says of an empty list, and `type_key` the
-    field that decides which other ones an entry has.
+    `noun` is that of an entry, `empty` what the page says of an empty list, and `hidden` what it
+    says to others than administrators of a list that they never see. `type_key` is the field that
+    decides which other ones an entry has.
     """
 
     keys: KeyGroup
@@ -41,6 +42,7 @@ class Group:
     fields: Mapping[str, FieldWords]
     noun: str = ""
     empty: str = ""
+    hidden: str = ""
     type_key: str = ""
 
     @property
@@ -229,6 +231,7 @@ CI: Final = Section(
                 "No CI job is trusted. Add a rule for a repository: its jobs then get a short "
                 "session in one workspace, for the suites that the rule names."
             ),
+            hidden="Only administrators of the installation see which CI jobs are trusted.",
             fields={
                 "name": FieldWords("Name"),
                 "issuer": FieldWords(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, get_args
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -297,21 +297,24 @@ REGISTRIES: Final = KeyGroup(
 )
 CI_TRUST: Final = KeyGroup(
     ("ciTrust",),
-    (
-        Key("name", "name", check=_identifier_rule, required=True),
-        Key("issuer", "issuer", check=_issuer_rule, required=True, address=True),
-        Key("audience", "audience", required=True),
-        Key("repositories", "repositories", default=(), check_item=repository_rule),
-        Key("branches", "branches", default=(), check_item=pattern_rule),
-        Key("tags", "tags", default=(), check_item=pattern_rule),
-        Key("environments", "environments", default=(), check_item=pattern_rule),
-        Key("claims", "claims", default=(), check_item=claim_rule),
-        Key("workspace", "workspace", required=True, note="its slug or id"),
-        Key("role", "role", default="runner", check=_job_role_rule, choices=_JOB_ROLES),
-        Key("suites", "suites", default=(), check_item=suite_rule),
-        Key("allowForks", "allow_forks", default=False),
-        Key("expiresMinutes", "expires_minutes", default=60, low=1, high=60),
-        Key("allowLocalNetwork", "allow_local_network", default=False),
+    tuple(
+        replace(each, private=True)
+        for each in (
+            Key("name", "name", check=_identifier_rule, required=True),
+            Key("issuer", "issuer", check=_issuer_rule, required=True, address=True),
+            Key("audience", "audience", required=True),
+            Key("repositories", "repositories", default=(), check_item=repository_rule),
+            Key("branches", "branches", default=(), check_item=pattern_rule),
+            Key("tags", "tags", default=(), check_item=pattern_rule),
+            Key("environments", "environments", default=(), check_item=pattern_rule),
+            Key("claims", "claims", default=(), check_item=claim_rule),
+            Key("workspace", "workspace", required=True, note="its slug or id"),
+            Key("role", "role", default="runner", check=_job_role_rule, choices=_JOB_ROLES),
+            Key("suites", "suites", default=(), check_item=suite_rule),
+            Key("allowForks", "allow_forks", default=False),
+            Key("expiresMinutes", "expires_minutes", default=60, low=1, high=60),
+            Key("allowLocalNetwork", "allow_local_network", default=False),
+        )
     ),
     is_list=True,
     note="empty for others than administrators",

@@ -16,7 +16,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from apps.accounts.api import Forbidden, Principal, Unauthenticated, is_api_token, limit_rate
+from apps.accounts.api import Forbidden, Principal, Unauthenticated, is_program_token, limit_rate
 from apps.accounts.rest import SessionAuthentication
 from apps.agents.api import Agent, authenticate
 from apps.executions.api import SupervisorSession
@@ -95,11 +95,11 @@ class AgentAuthentication(BaseAuthentication):
 
 
 class AgentOrSessionAuthentication(SessionAuthentication):
-    """Accepts an agent's token, or a session, access token (with dots) or API token."""
+    """Accepts an agent's token, or a session, access token (with dots), API token or CI session."""
 
     def authenticate(self, request: Request) -> Any:
         token = _bearer(request)
-        if token and "." not in token and not is_api_token(token):
+        if token and "." not in token and not is_program_token(token):
             return AgentAuthentication().authenticate(request)
         found = super().authenticate(request)
         if found is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from django.core import serializers
-from django.db import connection
 
 from apps.accounts.lifespan import purge_expired
 from apps.accounts.models import CiSession, Workspace
@@ -118,11 +118,9 @@ def test_neither_token_is_stored_or_written_anywhere(ada, issuer, trust, said):
 
 
 def pem(issuer: CiIssuer) -> bytes:
-    return (
-        issuer.keys["k1"]
-        .public_key()
-        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )
+    spki = serialization.PublicFormat.SubjectPublicKeyInfo
+    public = issuer.keys["k1"].public_key()
+    return bytes(public.public_bytes(serialization.Encoding.PEM, spki))
 
 
 def encoded(part: Any) -> str:
@@ -131,8 +129,6 @@ def encoded(part: Any) -> str:
 
 def with_hmac(issuer: CiIssuer) -> str:
     """Return a token that the public key signs, as if it were a secret."""
-    import hmac
-
     head = encoded({"alg": "HS256", "typ": "JWT", "kid": "k1"})
     signed = f"{head}.{issuer.token().split('.')[1]}"
     mac = hmac.new(pem(issuer), signed.encode(), "sha256").digest()
@@ -541,4 +537,3 @@ def test_a_client_that_guesses_is_slowed_down(ada, trust):
     answers = [exchange("x").status_code for _ in range(61)]
 
     assert answers[-1] == 429
-    assert connection.vendor

@@ -217,6 +217,15 @@ def test_shares_of_a_workspace_are_added_on_the_page(admin: Client) -> None:
     assert (share["workspaceId"], share["weight"], share["maxConcurrentSteps"]) == (team, 3, 5)
 
 
+def test_a_list_that_is_hidden_from_the_reader_is_not_called_empty(
+    admin: Client, viewer: Client
+) -> None:
+    assert "No CI job is trusted." in admin.get("/settings/ci").content.decode()
+    page = viewer.get("/settings/ci").content.decode()
+    assert "Only administrators of the installation see" in page
+    assert "No CI job is trusted." not in page
+
+
 def test_a_trust_rule_is_added_on_the_page_and_its_faults_stand_at_its_fields(
     admin: Client,
 ) -> None:

@@ -43,6 +43,7 @@ def test_own_secrets_are_known(settings: Any):
     assert is_own_secret("shared-secret")
     assert is_own_secret(settings.JWT_SECRET)
     assert is_own_secret("pat_anything")
+    assert is_own_secret("pci_anything")
     assert not is_own_secret("Bearer theirs")
     assert not is_own_secret("")
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from rest_framework.test import APIClient
 
+from apps.platform_settings.api import settings_history
 from apps.platform_settings.domain.document import SettingsInvalid, interpret, read_file
 from apps.platform_settings.domain.fields import SettingsContext
-from apps.platform_settings.domain.wire import default_wire, node_of
+from apps.platform_settings.domain.keys import CI_TRUST
+from apps.platform_settings.domain.wire import node_of
 from apps.platform_settings.services.effective import ci_trust
 from tests.apps.platform_settings.documents import PATH, admin_client, document, put, viewer_client
+from tests.support.guides import GUIDES
+from tests.support.people import somebody
 
 RULE: dict[str, Any] = {
     "name": "shop-main",
@@ -81,6 +86,18 @@ def test_two_rules_of_one_name_are_refused_with_their_place():
         read_file(text, "configuration.yaml", SettingsContext())
 
 
+def test_the_rule_of_the_guide_is_one():
+    text = (GUIDES / "ci.md").read_text()
+    (rule,) = re.findall(r"^```yaml\n(ciTrust:.*?)^```$", text, re.S | re.M)
+
+    read, _ = read_file(rule, "configuration.yaml", SettingsContext())
+
+    assert read.ci_trust[0].suites == ("shop", "shop-*")
+    named = set(re.findall(r"`(\w+)`(?:, `(\w+)`)? \|", text))
+    words = {word for pair in named for word in pair} | {"name", "workspace", "suites"}
+    assert words >= {key.name for key in CI_TRUST.keys}
+
+
 @pytest.fixture
 def root(settings, tmp_path, db: None) -> APIClient:
     settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
@@ -115,5 +132,8 @@ def test_a_rule_is_stored_written_into_the_file_and_in_force(root, settings):
 def test_others_than_administrators_do_not_see_whom_the_installation_trusts(root):
     put(root, document(ciTrust=[RULE]))
 
-    assert viewer_client().get(PATH).json()["ciTrust"] == []
-    assert "ciTrust" in default_wire()
+    viewer = viewer_client()
+    assert viewer.get(PATH).json()["ciTrust"] == []
+    history = str(settings_history(somebody(), 9))
+    assert "ciTrust[shop-main].repositories" in history
+    assert "acme/shop" not in history

@@ -22,6 +22,7 @@ OPAQUE = "aB-0123456789-0123456789-0123456789-012345_"
         ("Cookie: a=b; partita_session=c", "Cookie: a=b; partita_session=***"),
         (f"/reset/{JWT}/x", "/reset/***/x"),
         (f"refresh {OPAQUE} used", "refresh *** used"),
+        (f"/a/pat_{OPAQUE} and pci_{OPAQUE}", "/a/*** and ***"),
         ("{'query_string': b'ticket=abc'}", "{'query_string': b'ticket=***'}"),
         ("step a: exit code=1 state=running", "step a: exit code=1 state=running"),
         ("run-0123456789ab of suite shop", "run-0123456789ab of suite shop"),
