@@ -20,7 +20,7 @@ def public_url() -> str:
 
 def documentation_folder() -> Path:
     """Return the folder in which the documentation site is, if it was built."""
-    return Path(settings.BASE_DIR) / "documentation" / "html"
+    return Path(settings.DOCUMENTATION_DIR)
 
 
 def served_hosts() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from django.contrib.staticfiles import finders
 from django.core.exceptions import SuspiciousFileOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils._os import safe_join
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from apps.http import conf
@@ -56,6 +57,7 @@ def _answer(request: HttpRequest, file: StaticFile, headers: dict[str, str]) -> 
     return HttpResponse(file.content, content_type=file.media_type, headers=headers)
 
 
+@csrf_exempt  # other methods get 405
 @require_safe
 async def documentation(request: HttpRequest, path: str = "") -> HttpResponse:
     """Serve a file of the documentation site, to anybody: it holds nothing of the installation.

@@ -22,6 +22,7 @@ if DB_DRIVER == "sqlite":  # a file, not memory: threads must see one another's 
     _options = DATABASES["default"]["OPTIONS"]
     _options["init_command"] = f"{_options['init_command']}PRAGMA synchronous=OFF;"
 PROFILES_FILE = _folder / f"partita-test-{os.getpid()}-profiles" / "none.yaml"
+DOCUMENTATION_DIR = _folder / "documentation-that-was-not-built"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AUDIT_ROWS = False  # its thread would write beside the test's transaction
 AUTH_SIGNUP_ENABLED = True  # also beside an administrator

@@ -13,8 +13,8 @@ from tests.apps.http.conftest import Ask
 @pytest.fixture
 def site(settings: Any, tmp_path: Path) -> Path:
     """Return the folder of a small site, which the server serves."""
-    settings.BASE_DIR = tmp_path
     folder = tmp_path / "documentation" / "html"
+    settings.DOCUMENTATION_DIR = folder
     (folder / "guides").mkdir(parents=True)
     (folder / "index.html").write_text("<h1>Home</h1>")
     (folder / "index.md").write_text("# Home\n")
@@ -57,7 +57,7 @@ def test_what_is_not_of_the_site_is_not_served(ask: Ask, site: Path, path: str) 
 
 
 def test_a_site_that_was_not_built_says_how_to_build_it(ask: Ask, settings: Any, tmp_path: Path):
-    settings.BASE_DIR = tmp_path
+    settings.DOCUMENTATION_DIR = tmp_path / "html"
     page = ask("GET", "/docs/", headers={"Accept": "text/html"})
 
     assert page.status_code == 404
@@ -66,4 +66,6 @@ def test_a_site_that_was_not_built_says_how_to_build_it(ask: Ask, settings: Any,
 
 
 def test_it_is_only_read(ask: Ask, site: Path) -> None:
-    assert ask("POST", "/docs/").status_code in (403, 405)
+    answer = ask("POST", "/docs/")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")

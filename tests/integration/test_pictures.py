@@ -1,0 +1,72 @@
+"""The pictures of docs/images: each page as a reader finds it. `make pictures` writes them.
+
+Without PICTURES_TO, the test takes the pictures and writes none.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from playwright.sync_api import Browser
+
+from apps.accounts.api import operator
+from apps.platform_settings.api import replace_settings
+from tests.apps.executions.runs import Worker
+from tests.apps.platform_settings.documents import document
+from tests.integration.pages import failed_run, kept_run
+from tests.support.browser import Reader, reader
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+TAKEN = os.environ.get("PICTURES_TO", "")
+MOST_BYTES = 120_000  # of a picture
+PAGES = {  # picture → path
+    "suites": "/suites",
+    "suite": "/suites/shop",
+    "mocks": "/suites/shop?tab=api",
+    "catalog": "/catalog",
+    "profiles": "/profiles/shop",
+    "environments": "/environments",
+    "settings": "/settings/general",
+    "team": "/team",
+    "account": "/account",
+}
+OF_NOBODY = {"sign-in": "/sign-in"}
+
+
+@pytest.fixture
+def ann(browser: Browser, server: Any) -> Any:
+    """An administrator with a window of the size of the pictures, in light colors."""
+    with reader(browser, server, color_scheme="light", reduced_motion="reduce") as who:
+        who.page.set_viewport_size({"width": 1120, "height": 700})
+        who.sign_in()
+        get_user_model().objects.update(is_admin=True)
+        replace_settings(operator(), document())
+        yield who
+
+
+def take(who: Reader, name: str, path: str) -> None:
+    """Open a page and take its picture, into PICTURES_TO if that is set."""
+    who.open(path)
+    who.page.evaluate("document.fonts.ready")
+    taken = who.page.screenshot(animations="disabled", caret="hide")
+    assert len(taken) <= MOST_BYTES, f"{name}: {len(taken)} bytes"
+    if TAKEN:
+        (Path(TAKEN) / f"{name}.png").write_bytes(taken)
+
+
+def test_each_page_has_its_picture(ann: Reader, worker: Worker) -> None:
+    kept_run(ann, worker)
+    run = failed_run(ann, worker)
+    take(ann, "failed-run", f"/executions/{run.id}")
+    take(ann, "home", "/")
+    for name, path in PAGES.items():
+        take(ann, name, path)
+    ann.context.clear_cookies()
+    for name, path in OF_NOBODY.items():
+        take(ann, name, path)
+
+    assert ann.complaints == []
