@@ -30,6 +30,7 @@ SUMMARIES: Final = {
     "api_tokens_create": "Create an API token",
     "api_tokens_list": "List your API tokens",
     "api_tokens_revoke": "Revoke an API token",
+    "auth_ci": "Exchange the token of a CI job for a session",
     "auth_config": "Show how one can sign in",
     "auth_device": "Begin the sign-in of a program by a code",
     "auth_device_token": "Fetch the token of a sign-in by a code",

@@ -10,8 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from kernel.registry import plugin_names
 from kernel.scripts import INTERPRETERS
-from kernel.version import VERSION
-from platform_site.settings import embedded, env
+from platform_site.settings import api_description, embedded, env
 from platform_site.settings.keys import derived_key, encryption_keys
 from platform_site.settings.shared import *
 from platform_site.settings.store import apps as apps_of_store
@@ -334,40 +333,7 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Partita control plane",
-    "VERSION": VERSION,
-    "OAS_VERSION": "3.1.0",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["apps.accounts.rest.IsSignedIn"],
-    "GET_LIB_DOC_EXCLUDES": "apps.http.rest.documentation.classes_without_words",
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "apps.executions.rest.streams.with_streams",
-        "apps.environments.rest.streams.with_stream",
-        "apps.http.rest.documentation.with_problems",
-        "platform_site.api_words.add_words",
-    ],
-    "ENUM_NAME_OVERRIDES": {  # what several bodies call `status`, `trigger` and `mode`
-        "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",
-        "StepStatusEnum": "apps.executions.rest.schemas.STEP_STATUSES",
-        "AgentStatusEnum": ["online", "offline"],
-        "JobOutcomeEnum": "apps.workers.rest.inputs.OUTCOMES",
-        "LogLevelEnum": "apps.workers.rest.inputs.LEVELS",
-        "ExecutionTriggerEnum": "apps.executions.domain.runs.TRIGGERS",
-        "LaunchTriggerEnum": ["Manual", "CI", "API"],
-        "TokenScopeEnum": ["read", "run", "admin"],
-        "MemberRoleEnum": ["viewer", "runner", "admin"],
-        "BackendModeEnum": ["local", "remote", "hybrid"],
-        "FallbackModeEnum": ["static", "example", "proxy"],
-        "PackageStatusEnum": "apps.catalog.domain.packages.STATUSES",
-        "SuiteStatusEnum": ["Installed", "Verified", "Invalid"],
-        "BackendStatusEnum": ["Ready", "Disconnected", "Standby"],
-    },
-    "SWAGGER_UI_DIST": "SIDECAR",  # from our own files: the content policy allows no other origin
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "docExpansion": "list"},  # no link in a button
-}
+SPECTACULAR_SETTINGS = api_description.SPECTACULAR_SETTINGS
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
