@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Without bytecode each start of a process compiles some 1,500 modules: 2.5 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
-CODE := apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker tests bench examples/sync manage.py
+CODE := apps cue kernel mocks partita_client partita_mock readers surfaces platform_site sync_stack worker tests bench examples/sync manage.py partita_program.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check check requirements package clean
@@ -87,7 +87,7 @@ lint: $(VENV)/.development
 	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
 
 types: $(VENV)/.development
-	@$(BIN)/mypy apps cue kernel mocks partita_mock readers surfaces platform_site sync_stack worker tests examples/sync
+	@$(BIN)/mypy apps cue kernel mocks partita_client partita_mock readers surfaces platform_site sync_stack worker tests examples/sync
 
 imports: $(VENV)/.development
 	@$(BIN)/lint-imports
@@ -116,6 +116,7 @@ requirements: $(VENV)/.uv  ## pin anew, with hashes, what pyproject.toml names
 package: $(VENV)/.uv  ## build the wheels and the source archive of a release into dist/
 	@$(BIN)/uv build -q --out-dir dist
 	@$(BIN)/uv build -q --wheel --out-dir dist partita_mock
+	@$(BIN)/uv build -q --wheel --out-dir dist partita_client
 
 clean:  ## remove what the commands made, but not the data folder
 	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

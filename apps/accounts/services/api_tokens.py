@@ -50,9 +50,20 @@ def create_api_token(
     own = ApiToken.objects.alive().filter(user_id=principal.user_id)
     if own.count() >= _MAX_TOKENS:
         raise InvalidInput(f"you have {_MAX_TOKENS} API tokens already; revoke some first")
+    return _store(principal.user_id, name=name, scope=scope, days=days)
+
+
+@unit_of_work
+def replace_api_token(user_id: UUID, *, name: str, scope: TokenScope, days: int) -> NewApiToken:
+    """Create a token, and revoke those of the same name of this user; for processes of ours."""
+    ApiToken.objects.filter(user_id=user_id, name=name).delete()
+    return _store(user_id, name=name, scope=scope, days=days)
+
+
+def _store(user_id: UUID, *, name: str, scope: TokenScope, days: int) -> NewApiToken:
     token = API_TOKEN_PREFIX + new_opaque_token()
     row = ApiToken.objects.create(
-        user_id=principal.user_id,
+        user_id=user_id,
         name=name,
         token_hash=hash_token(token),
         scope=scope,

@@ -20,8 +20,9 @@ from tests.support.processes import ROOT
 
 # A new folder of the tree is installed, or named here.
 LEFT_OUT = (".ci/", "bench/", "docs/", "examples/deploy/", "examples/sync/", "proto/", "tests/")
+TOP = {"manage.py", "partita_program.py"}
 INFO = f"partita-{VERSION}.dist-info"
-START = "import site, sys; site.addsitedir(sys.argv.pop(1)); from manage import main; main()"
+START = "import site, sys; site.addsitedir(sys.argv.pop(1)); from partita_program import main; main()"
 pytestmark = pytest.mark.slow
 
 
@@ -64,12 +65,12 @@ def test_the_wheel_is_the_tree_without_what_only_a_checkout_needs(wheel: ZipFile
 
     names = {name for name in wheel.namelist() if not name.startswith(f"{INFO}/")}
 
-    assert names == {"partita.pth", *(f"partita/{path}" for path in wanted | {"manage.py"})}
+    assert names == {"partita.pth", *(f"partita/{path}" for path in wanted | TOP)}
 
 
 def test_its_version_and_its_program_are_those_of_the_tree(wheel: ZipFile):
     assert f"\nVersion: {VERSION}\n" in wheel.read(f"{INFO}/METADATA").decode()
-    assert "partita = manage:main" in wheel.read(f"{INFO}/entry_points.txt").decode()
+    assert "partita = partita_program:main" in wheel.read(f"{INFO}/entry_points.txt").decode()
 
 
 def test_programs_in_it_stay_executable(wheel: ZipFile):
@@ -80,7 +81,7 @@ def test_programs_in_it_stay_executable(wheel: ZipFile):
 
 def test_no_library_has_a_module_of_the_same_name():
     others = packages_distributions().items()
-    taken = {name: whose for name, whose in others if name in {*PACKAGES, "manage"}}
+    taken = {name: whose for name, whose in others if name in {*PACKAGES, "manage", "partita_program"}}
 
     assert {name: whose for name, whose in taken.items() if whose != ["partita"]} == {}
 
