@@ -18,9 +18,9 @@ from partita_client.client import Client
 from partita_client.errors import (
     ApiProblem,
     ClientError,
+    NoConnection,
     NoServer,
     NotPartita,
-    NoConnection,
     WaitTimeout,
 )
 from partita_client.release import VERSION
@@ -30,8 +30,8 @@ __all__ = [
     "ApiProblem",
     "Client",
     "ClientError",
+    "NoConnection",
     "NoServer",
     "NotPartita",
-    "NoConnection",
     "WaitTimeout",
 ]

@@ -61,6 +61,8 @@ def parse_address(text: str) -> ServerAddress:
     if "://" not in text:
         host = text.split("/")[0].rsplit(":", 1)[0].strip("[]")
         text = f"{'http' if host in _LOOPBACK else 'https'}://{text}"
+    if not text.isprintable() or " " in text:  # urlsplit drops some of these
+        raise BadConfiguration(f"{text!r} is no address of a server")
     example = "expected an address such as https://partita.example.com"
     try:
         parts = urlsplit(text)

@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 from partita_client.documents import (
     GreenDifferences,
-    StreamedLine,
     RunArtifact,
     RunExplanation,
     RunListing,
     RunReport,
     ServerHealth,
+    StreamedLine,
     WhoIsThis,
 )
 from partita_client.downloads import download_file

@@ -12,8 +12,8 @@ from typing import Any, Final
 from partita_client.errors import (
     ApiProblem,
     ClientError,
-    NotPartita,
     NoConnection,
+    NotPartita,
     WaitTimeout,
 )
 from partita_client.transport import HttpTransport, pause_s

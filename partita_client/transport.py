@@ -20,8 +20,8 @@ from partita_client.addresses import ServerAddress, parse_address, proxy_for
 from partita_client.errors import (
     ApiProblem,
     BadConfiguration,
-    NotPartita,
     NoConnection,
+    NotPartita,
     advice_for,
 )
 from partita_client.release import VERSION
@@ -248,7 +248,10 @@ def problem_of(answer: HttpAnswer, url: str) -> ApiProblem | NotPartita:
 def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | NotPartita:
     """Return what a failed connection means, with what to do next."""
     url = address.url
-    if isinstance(error, http.client.HTTPException) and not isinstance(error, _CUTS):
+    is_cut = isinstance(error, _CUTS) or (
+        isinstance(error, http.client.BadStatusLine) and "HTTP/1.1 ".startswith(error.line[:9])
+    )
+    if isinstance(error, http.client.HTTPException) and not is_cut:
         return NotPartita(
             f"{url} does not speak HTTP ({type(error).__name__})",
             advice="check scheme and port of the address",

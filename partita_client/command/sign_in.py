@@ -51,7 +51,10 @@ def login(session: CommandSession) -> int:
     address = parse_address(url)
     if address.scheme == "http" and not address.is_loopback:
         note(f"warning: {address.url} is not encrypted: the token can be read on its way")
-    token = _given_token(session) or _confirm_device(Client(url, ca_file=ca_file))
+    token = _given_token(session)
+    if not token:
+        with Client(url, ca_file=ca_file) as client:
+            token = _confirm_device(client)
     with Client(url, token=token, ca_file=ca_file) as client:
         who = client.me()
     context = SavedContext(
