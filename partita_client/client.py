@@ -249,7 +249,10 @@ class Client:
         return list(self.pages("/profiles/suites", "suites"))
 
     def profiles(self, suite_id: str) -> Any:
-        return self.get(f"/profiles/suites/{quote(suite_id, safe='')}")
+        """Return the profiles of a suite, with the entity tag of all of them as `etag`."""
+        path = f"{API}/profiles/suites/{quote(suite_id, safe='')}"
+        answer = self.transport.send("GET", path)
+        return {**json.loads(answer.body), "etag": answer.headers.get("etag", "")}
 
     def environments(self, **query: str) -> Any:
         return self.get("/sandboxes", **query)

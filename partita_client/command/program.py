@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final, cast
 
 from partita_client.command.output import note, say
@@ -18,7 +19,7 @@ from partita_client.command.parser import (
     parse_verb,
     show_error,
 )
-from partita_client.errors import BadConfiguration, ClientError, NoServer
+from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer
 from partita_client.exit_codes import ExitCode
 from partita_client.release import VERSION
 from partita_client.server_choice import GivenServer, choose_server
@@ -181,6 +182,10 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
         code = verb.run(session)
         sys.stdout.flush()
         return code
+    except ApiProblem as error:
+        if error.status == HTTPStatus.UNAUTHORIZED and session.choice.data_dir:
+            error.advice = "start `up` again: it makes a new token when it starts"
+        raise
     finally:
         session.close()
 

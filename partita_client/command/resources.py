@@ -137,13 +137,14 @@ def _add_profile(parser: Any) -> None:
 def show_profile(session: CommandSession) -> int:
     """Print the YAML of a profile as it is stored."""
     options = session.options
-    known = session.client.profiles(options.suite)["profiles"]
+    document = session.client.profiles(options.suite)
+    known = document["profiles"]
     for each in known:
         if options.profile in (each["id"], each["fileName"]):
             if session.is_for_people:
                 say(each["yaml"].rstrip("\n"))
             else:
-                show_document(each, session.form)
+                show_document({**each, "etag": document["etag"]}, session.form)
             return ExitCode.OK
     names = ", ".join(each["fileName"] for each in known) or "none"
     detail = f"the suite {options.suite} has no profile {options.profile!r}; known: {names}"
