@@ -67,6 +67,11 @@ class CommandSession:
             )
         return self._client
 
+    @property
+    def has_asked_an_up(self) -> bool:
+        """Whether the server that was asked is an `up` of this machine."""
+        return self._choice is not None and bool(self._choice.data_dir)
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()

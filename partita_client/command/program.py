@@ -180,12 +180,13 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
     session = CommandSession(options=parse_verb(noun, verb, words))
     try:
         code = verb.run(session)
-        sys.stdout.flush()
-        return code
     except ApiProblem as error:
-        if error.status == HTTPStatus.UNAUTHORIZED and session.choice.data_dir:
+        if error.status == HTTPStatus.UNAUTHORIZED and session.has_asked_an_up:
             error.advice = "start `up` again: it makes a new token when it starts"
         raise
+    else:
+        sys.stdout.flush()
+        return code
     finally:
         session.close()
 

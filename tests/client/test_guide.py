@@ -16,7 +16,7 @@ GUIDE = (GUIDES / "use-a-server.md").read_text()
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", GUIDE, re.S | re.M)
 COMMANDS = [line for block in BLOCKS for line in block.splitlines()]
 PLAN = {
-    "rerunOf": RUN, "suiteId": "shop", "profile": "ci.yaml", "backend": "Local", 
+    "rerunOf": RUN, "suiteId": "shop", "profile": "ci.yaml", "backend": "Local",
     "sentence": "2 of 2", "steps": [{"id": "check", "text": "failed"}], "notSelected": [],
 }  # fmt: skip
 
