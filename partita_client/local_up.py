@@ -29,6 +29,7 @@ class LocalUp:
     folder: Path
     url: str
     token: str = field(repr=False)
+    pages_url: str = ""  # what people type, such as http://localhost:8090
 
 
 def find_local_up() -> LocalUp | None:
@@ -100,7 +101,8 @@ def read_up(folder: Path) -> LocalUp:
         raise BadConfiguration(
             f"{file} names no address of this machine and token", advice="start `up` again"
         )
-    return LocalUp(folder=folder, url=url, token=token)
+    pages = values.get("PARTITA_PAGES", "")
+    return LocalUp(folder=folder, url=url, token=token, pages_url=pages)
 
 
 def _require_own(file: Path, found: os.stat_result) -> None:

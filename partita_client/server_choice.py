@@ -22,7 +22,10 @@ NO_SERVER: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChoice:
-    """`origin` says where the choice comes from; `context` and `data_dir` are empty for others."""
+    """`origin` says where the choice comes from; `context` and `data_dir` are empty for others.
+
+    `pages_url` is the address of its pages where that is another one.
+    """
 
     url: str
     origin: str
@@ -31,6 +34,7 @@ class ServerChoice:
     context: str = ""
     user: str = ""
     data_dir: str = ""
+    pages_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,7 @@ def _of_up(found: LocalUp) -> ServerChoice:
         origin=f"the `up` of {found.folder}",
         token=found.token,
         data_dir=str(found.folder),
+        pages_url=found.pages_url,
     )
 
 

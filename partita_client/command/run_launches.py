@@ -223,7 +223,7 @@ def _goes_on(run_id: str) -> str:
 
 
 def page_of(session: CommandSession, run_id: str) -> str:
-    return f"{session.client.url}/executions/{run_id}"
+    return f"{session.choice.pages_url or session.client.url}/executions/{run_id}"
 
 
 def add_cancel(parser: Any) -> None:

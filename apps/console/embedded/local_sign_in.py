@@ -20,10 +20,12 @@ _NAME: Final = "partita up"
 _MAX_NAME: Final = 200
 
 
-def write_token_file(data_dir: Path, email: str, *, host: str, port: int) -> bool:
+def write_token_file(
+    data_dir: Path, email: str, *, host: str, port: int, pages: str
+) -> bool:
     """Write the file for the account of this mail address; return whether there is one now.
 
-    There is none for an `up` that does not listen on the loopback.
+    `pages` is the address that people type. There is none for an `up` that does not listen on the loopback.
     """
     file = data_dir / FILE_NAME
     loopback = loopback_of(host)
@@ -32,7 +34,12 @@ def write_token_file(data_dir: Path, email: str, *, host: str, port: int) -> boo
         return False
     name = f"{_NAME}: {socket.gethostname()} {data_dir}"[:_MAX_NAME]
     token = accounts.replace_administrator_token(email, name=name)
-    _replace(file, f"PARTITA_URL=http://{loopback}:{port}\nPARTITA_TOKEN={token}\n")
+    values = {
+        "PARTITA_URL": f"http://{loopback}:{port}",
+        "PARTITA_TOKEN": token,
+        "PARTITA_PAGES": pages,
+    }
+    _replace(file, "".join(f"{name}={value}\n" for name, value in values.items()))
     return True
 
 

@@ -92,7 +92,11 @@ class Up:
         self._write_listener_file(runtime)
         if self.administrator is not None:
             local_sign_in.write_token_file(
-                conf.data_dir(), self.administrator.email, host=conf.host(), port=conf.port()
+                conf.data_dir(),
+                self.administrator.email,
+                host=conf.host(),
+                port=conf.port(),
+                pages=public_url(),
             )
         self.hint = (
             self._hint_without_demo()
