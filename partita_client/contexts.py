@@ -14,7 +14,7 @@ import importlib.util
 import json
 import os
 import re
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -178,8 +178,8 @@ def _changed_contexts() -> Iterator[Any]:
 
 def _replace(file: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=".config.")  # of mode 0600
-    new = Path(name)
+    new = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
             opened.write(text)

@@ -249,7 +249,7 @@ def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | 
     """Return what a failed connection means, with what to do next."""
     url = address.url
     is_cut = isinstance(error, _CUTS) or (
-        isinstance(error, http.client.BadStatusLine) and "HTTP/1.1 ".startswith(error.line[:9])
+        isinstance(error, http.client.BadStatusLine) and "HTTP/1.1 ".startswith(str(error)[:9])
     )
     if isinstance(error, http.client.HTTPException) and not is_cut:
         return NotPartita(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
@@ -131,6 +130,8 @@ class CommandLine(argparse.ArgumentParser):
     """A parser whose errors name the option that was most likely meant."""
 
     def error(self, message: str) -> NoReturn:
+        import difflib  # for mistakes alone
+
         known = [each for action in self._actions for each in action.option_strings]
         wrong = re.findall(r"(?<![\w-])--?[a-z][\w-]*", message.partition(":")[2])
         hints = [
@@ -190,6 +191,8 @@ def nearest_name(word: str, known: Sequence[str]) -> str:
     for name, others in _MEANT.items():
         if name in known and word.lower() in others.split():
             return name
+    import difflib  # for mistakes alone
+
     close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     return close[0] if close else ""
 

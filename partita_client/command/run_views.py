@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -179,6 +178,8 @@ def output_line(line: OutputLine, colors: dict[str, str], width: int) -> str:
 
 def source_width(steps: Sequence[RunStep]) -> int:
     """Return the width of the longest source, at most a quarter of the terminal."""
+    import shutil  # slow to import, and no other verb needs it
+
     longest = max(len(source) for source in ["execution", *(step["id"] for step in steps)])
     return min(longest, max(9, shutil.get_terminal_size().columns // 4))
 

@@ -1,4 +1,4 @@
-"""`partita` as it is typed, against a real `up`: found without a login, by a token, through cuts."""
+"""`partita` as it is typed, against a real `up`: without a login, by a token, through cuts."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_run_of_another_workspace_is_not_there(here: Typed, up: Up, tmp_path: 
         timeout=60,
     ) as client:
         client.post("/workspaces", json={"name": "own"})
-        own = [each for each in client.get("/workspaces").json()["workspaces"]]
+        own = client.get("/workspaces").json()["workspaces"]
         other = next(each for each in own if each["workspaceId"] != workspace)
         client.put("/workspaces/current", json={"workspaceId": other["workspaceId"]})
 

@@ -20,12 +20,11 @@ _NAME: Final = "partita up"
 _MAX_NAME: Final = 200
 
 
-def write_token_file(
-    data_dir: Path, email: str, *, host: str, port: int, pages: str
-) -> bool:
+def write_token_file(data_dir: Path, email: str, *, host: str, port: int, pages: str) -> bool:
     """Write the file for the account of this mail address; return whether there is one now.
 
-    `pages` is the address that people type. There is none for an `up` that does not listen on the loopback.
+    `pages` is the address that people type. An `up` that does not listen on the loopback has no
+    such file.
     """
     file = data_dir / FILE_NAME
     loopback = loopback_of(host)

@@ -8,11 +8,17 @@ import pytest
 
 from apps.accounts.models import ApiToken
 from apps.accounts.services.administrators import ensure_seed_admin
-from apps.console.embedded.local_sign_in import FILE_NAME, loopback_of, write_token_file
+from apps.console.embedded import local_sign_in
+from apps.console.embedded.local_sign_in import FILE_NAME, loopback_of
 from kernel.errors import NotFound
 from partita_client.local_up import TOKEN_FILE, read_up
 
 EMAIL = "admin@partita.local"
+
+
+def write_token_file(folder: Path, email: str, *, host: str, port: int) -> bool:
+    pages = f"http://localhost:{port}"
+    return local_sign_in.write_token_file(folder, email, host=host, port=port, pages=pages)
 
 
 @pytest.fixture
@@ -45,6 +51,7 @@ def test_the_client_reads_what_up_writes(administrator: str, tmp_path: Path):
     assert FILE_NAME == TOKEN_FILE
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
     assert found.url == "http://127.0.0.1:8190"
+    assert found.pages_url == "http://localhost:8190"
     assert found.token.startswith("pat_")
 
 
