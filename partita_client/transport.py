@@ -93,6 +93,10 @@ class HttpTransport:
             time.sleep(pause_s(_TRIES - 1 - tries_left))
         raise AssertionError("the last try returns or raises")
 
+    def ask(self, path: str) -> HttpAnswer:
+        """Return the answer of a GET, whatever its status is; raise NoConnection, NotPartita."""
+        return self._send_once("GET", path, None, None, {})
+
     def _send_once(
         self, method: str, path: str, query: Query | None, body: object, headers: Mapping[str, str]
     ) -> HttpAnswer:

@@ -90,7 +90,7 @@ def complete(words: Sequence[str], nouns: Mapping[str, str], find_noun: FindNoun
         return []
     verb = noun.find("")
     if verb is None and not rest:
-        return _beginning([*(each.name for each in noun.verbs), *noun.store_verbs], current)
+        return _beginning(noun.names, current)
     if verb is None:
         verb, rest = noun.find(rest[0]), rest[1:]
     return [] if verb is None else _complete_verb(verb_parser(noun, verb), verb, rest, current)

@@ -105,13 +105,22 @@ class CommandVerb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandNoun:
-    """A noun with its verbs. `store_verbs` are those that work beside the store alone."""
+    """A noun with its verbs.
+
+    `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
+    """
 
     name: str
     text: str
     verbs: Sequence[CommandVerb]
     examples: str
     store_verbs: Mapping[str, str] = field(default_factory=dict)
+    file_verbs: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all verbs."""
+        return [*(each.name for each in self.verbs), *self.store_verbs, *self.file_verbs]
 
     def find(self, name: str) -> CommandVerb | None:
         return next((verb for verb in self.verbs if verb.name == name), None)

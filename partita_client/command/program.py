@@ -150,13 +150,12 @@ def _run_noun(noun: CommandNoun, words: Sequence[str]) -> int | StoreCommand:
         return _run_verb(noun, only, words)
     name = words[0] if words else ""
     verb = noun.find(name)
-    is_shared = noun.name in SHARED
-    if is_shared and (verb is None or not _means_server(words[1:])):
+    if name in noun.store_verbs:
+        return _to_local_store(noun, words)
+    if noun.name in SHARED and (verb is None or not _means_server(words[1:])):
         return StoreCommand(words=[noun.name, *words])
     if verb is not None:
         return _run_verb(noun, verb, words[1:])
-    if name in noun.store_verbs:
-        return _to_local_store(noun, words)
     return _refuse_verb(noun, name)
 
 
@@ -164,7 +163,7 @@ def _refuse_verb(noun: CommandNoun, name: str) -> int:
     if name in _HELP:
         say(noun.help)
         return ExitCode.OK
-    known = [*(each.name for each in noun.verbs), *noun.store_verbs]
+    known = noun.names
     if not name or name.startswith("-"):
         note(f"partita {noun.name}: name a verb: {', '.join(known)}")
     else:
@@ -212,7 +211,7 @@ def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
         raise BadConfiguration(
             f"`partita {noun.name} {words[0]}` works on this machine's `up` only, and "
             f"{choice.url} is meant",
-            advice=f"use the page of the run: {choice.url}, or type it where the store is: "
+            advice=f"use the pages of {choice.url}, or type it where its store is: "
             f"partita admin {noun.name} {words[0]} …",
         )
     return StoreCommand(words=[noun.name, *words], data_dir=choice.data_dir)

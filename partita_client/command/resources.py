@@ -273,6 +273,7 @@ SUITE: Final = CommandNoun(
             add_arguments=_add_suite,
         ),
     ),
+    file_verbs=(*("validate", "lint", "new", "fmt", "lock", "push", "pull", "fork", "search"),),
     examples="""\
   partita suite list
   partita suite show hello""",
@@ -295,6 +296,12 @@ PROFILE: Final = CommandNoun(
             formats=("text", "json", "yaml"),
         ),
     ),
+    store_verbs={
+        "set": "store a profile, new or changed (of an `up` on this machine)",
+        "delete": "delete a profile (of an `up` on this machine)",
+        "default": "make a profile the default (of an `up` on this machine)",
+        "env": "explain the environment of a step (of an `up` on this machine)",
+    },
     examples="""\
   partita profile list shop
   partita profile show shop ci.yaml""",
@@ -316,6 +323,10 @@ ENVIRONMENT: Final = CommandNoun(
             add_arguments=_add_environment,
         ),
     ),
+    store_verbs={
+        "reap": "remove one environment (of an `up` on this machine)",
+        "reap-all": "remove all of them, or zombies (of an `up` on this machine)",
+    },
     examples="""\
   partita environment list --status zombie
   partita environment show run-0123456789ab""",

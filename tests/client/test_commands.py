@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
+from django.core.management import load_command_class
 
 from kernel.exit_codes import ExitCode
 from kernel.version import VERSION
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.program import StoreCommand, find_noun, run_words
 from partita_client.contexts import read_contexts
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, detail, problem, summary
 
@@ -420,8 +421,39 @@ def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[
     assert list(found.words) == left
 
 
-def test_a_shell_on_another_machine_names_the_page(signed_in: FakePartita, type_in: Type):
-    code, _, err = type_in("run", "shell", RUN, "api")
+@pytest.mark.parametrize(
+    "words",
+    [("run", "shell", RUN, "api"), ("profile", "set", "shop", "x"), ("environment", "reap-all")],
+    ids=" ".join,
+)
+def test_what_http_cannot_do_is_not_done_to_another_store(
+    signed_in: FakePartita, type_in: Type, words: tuple[str, ...]
+):
+    code, _, err = type_in(*words)
 
     assert code == ExitCode.USAGE
-    assert f"use the page of the run: {signed_in.url}" in err
+    assert f"use the pages of {signed_in.url}" in err
+
+
+@pytest.mark.parametrize("noun", ["run", "suite", "profile", "environment"])
+def test_the_verbs_of_both_halves_are_known(noun: str):
+    """A verb that only the store has must be named, or the client refuses it as a mistake."""
+    homes = {"run": "executions", "suite": "suites", "profile": "console"}
+    command = load_command_class(f"apps.{homes.get(noun, 'environments')}", noun)
+    parser = command.create_parser("partita", noun)
+    found = next(each.choices for each in parser._actions if isinstance(each.choices, dict))
+
+    client = find_noun(noun)
+
+    assert client is not None
+    assert set(found) <= set(client.names)
+
+
+def test_doctor_names_a_part_of_the_server_that_is_not_ready(signed_in: FakePartita, type_in: Type):
+    part = {"name": "cache", "status": "not_ready", "detail": "Redis does not answer"}
+    signed_in.answers["GET /api/v1/system/readyz"] = lambda *_: (503, {"components": [part]})
+
+    code, out, _ = type_in("doctor")
+
+    assert code == 1
+    assert "Redis does not answer" in out
