@@ -22,7 +22,9 @@ from tests.support.processes import ROOT
 LEFT_OUT = (".ci/", "bench/", "docs/", "examples/deploy/", "examples/sync/", "proto/", "tests/")
 TOP = {"manage.py", "partita_program.py"}
 INFO = f"partita-{VERSION}.dist-info"
-START = "import site, sys; site.addsitedir(sys.argv.pop(1)); from partita_program import main; main()"
+START = (
+    "import site, sys; site.addsitedir(sys.argv.pop(1)); from partita_program import main; main()"
+)
 pytestmark = pytest.mark.slow
 
 
@@ -81,7 +83,8 @@ def test_programs_in_it_stay_executable(wheel: ZipFile):
 
 def test_no_library_has_a_module_of_the_same_name():
     others = packages_distributions().items()
-    taken = {name: whose for name, whose in others if name in {*PACKAGES, "manage", "partita_program"}}
+    own = {*PACKAGES, "manage", "partita_program"}
+    taken = {name: whose for name, whose in others if name in own}
 
     assert {name: whose for name, whose in taken.items() if whose != ["partita"]} == {}
 
