@@ -41,13 +41,14 @@ ENV PATH=/opt/partita/bin:$PATH \
     PROFILES_FILE=/data/svc-profiles.yaml
 WORKDIR /app
 COPY --from=libraries /opt/partita /opt/partita
-COPY manage.py partita ./
+COPY manage.py partita partita_program.py ./
 RUN mkdir -p /usr/local/bin && ln -s /app/partita /usr/local/bin/partita
 COPY readers readers
 COPY surfaces surfaces
 COPY cue cue
 COPY kernel kernel
 COPY mocks mocks
+COPY partita_client partita_client
 COPY partita_mock partita_mock
 COPY worker worker
 COPY sync_stack sync_stack

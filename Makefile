@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Without bytecode each start of a process compiles some 1,500 modules: 2.5 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
-CODE := apps cue documentation kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests bench examples/sync manage.py
+CODE := apps cue documentation kernel mocks partita_client partita_mock readers surfaces platform_site sync_stack worker release tests bench examples/sync manage.py partita_program.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install up sync-demo test test-fast test-cluster kubernetes faults bench proto format lint types imports migrations-check deploy-check site check docs reference pictures requirements dist package sbom image clean
@@ -97,7 +97,7 @@ lint: $(VENV)/.development
 	@$(BIN)/ruff check $(CODE) && $(BIN)/ruff format --check -q $(CODE)
 
 types: $(VENV)/.development
-	@$(BIN)/mypy apps cue documentation kernel mocks partita_mock readers surfaces platform_site sync_stack worker release tests examples/sync
+	@$(BIN)/mypy apps cue documentation kernel mocks partita_client partita_mock readers surfaces platform_site sync_stack worker release tests examples/sync
 
 imports: $(VENV)/.development
 	@$(BIN)/lint-imports
@@ -129,6 +129,7 @@ requirements: $(VENV)/.uv  ## pin anew, with hashes, what pyproject.toml names
 dist: docs  ## build the wheels and the source archive of a release into dist/
 	@$(BIN)/uv build -q --out-dir dist
 	@$(BIN)/uv build -q --wheel --out-dir dist partita_mock
+	@$(BIN)/uv build -q --wheel --out-dir dist partita_client
 
 package: dist
 

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import enum
 from typing import Any, ClassVar, Final
 
+from kernel.exit_codes import EXIT_CODES_HELP, ExitCode
 
-class ExitCode(enum.IntEnum):
-    """What the end of a command says to a script."""
-
-    OK = 0
-    ERROR = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    FORBIDDEN = 4
-    CONFLICT = 5
-    UNAVAILABLE = 6
-    RUN_FAILED = 10
-    RUN_ERROR = 11
-    RUN_CANCELED = 12
-    TIMEOUT = 13
-    STILL_RUNNING = 14
-    ADDRESS_IN_USE = 69  # of a process that serves: EX_UNAVAILABLE of sysexits
-    CONFIGURATION = 78  # EX_CONFIG: a restart does not help before somebody mends it
-    INTERRUPTED = 130
-
-
-EXIT_CODES_HELP: Final = (
-    "exit codes: 0 success, 1 error, 2 usage, 3 not found, 4 not allowed, 5 conflict,\n"
-    "  6 unavailable, 78 wrong configuration; a watched run: 10 failed (a step),\n"
-    "  11 failed (infrastructure), 12 canceled, 13 time out, 14 still running"
-)
+__all__ = ["EXIT_CODES_HELP", "CommandHelp", "ExitCode", "add_output"]
 
 PROCESS_EXIT_CODES: Final = (
     "exit codes: 0 stopped, 69 an address or a folder is in use or a server is away,\n"

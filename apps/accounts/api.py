@@ -29,6 +29,7 @@ from apps.accounts.services.administrators import (
     first_administrator,
     operator,
     operator_access_token,
+    replace_administrator_token,
 )
 from apps.accounts.services.api_tokens import (
     api_tokens_of,

@@ -18,6 +18,7 @@ from apps.executions.domain.verdict import RunVerdict, VerdictCase
 from apps.executions.log_reader import LogReader
 from apps.executions.selectors.detail import STEPS_ONLY, RunDetail, StepDocument, run_detail
 from apps.operations.api import ExitCode, printable
+from kernel.exit_codes import INFRASTRUCTURE_REASONS
 
 _NAMES: Final = 5  # of steps that are folded into one line
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta")
@@ -33,13 +34,6 @@ _MARKS: Final = {
 _VERDICTS: Final = {"Healthy": ("✓", "green"), "Failed": ("✗", "red"), "Canceled": ("■", "yellow")}
 # the order in which steps get a row if there are too few
 _URGENCY: Final = ("running", "failed", "queued", "canceled", "pending", "skipped", "healthy")
-# reasons that concern the infrastructure, not the suite
-_INFRASTRUCTURE: Final = frozenset(
-    {"runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error"}
-    | {"backend_unavailable", "secret_unresolved", "run_timeout"}
-    | {"dependency_replaced", "unschedulable", "quota_exceeded", "admission_refused"}
-    | {"container_config", "init_failed", "evicted", "preempted", "node_lost"}
-)
 
 
 def watch(run_id: str, console: Console, *, stop: threading.Event | None = None) -> str:
@@ -138,7 +132,7 @@ def exit_code(detail: RunDetail) -> ExitCode:
         reasons = {detail.get("reason")} | {
             step.get("reason") for step in detail["steps"] if step["status"] == "failed"
         }
-        return ExitCode.RUN_ERROR if reasons & _INFRASTRUCTURE else ExitCode.RUN_FAILED
+        return ExitCode.RUN_ERROR if reasons & INFRASTRUCTURE_REASONS else ExitCode.RUN_FAILED
     ends = {"Healthy": ExitCode.OK, "Canceled": ExitCode.RUN_CANCELED}
     return ends.get(detail["status"], ExitCode.STILL_RUNNING)
 

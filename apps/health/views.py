@@ -13,6 +13,7 @@ from apps.http.api import read_only
 from apps.operations.api import db_driver
 from kernel import clock
 from kernel.problems import RETRY_AFTER_S
+from kernel.version import VERSION
 
 _threads = ThreadPoolExecutor(
     max_workers=4, thread_name_prefix="readiness"
@@ -22,7 +23,12 @@ _threads = ThreadPoolExecutor(
 @read_only
 async def healthz(request: HttpRequest) -> HttpResponse:
     """Answer that the process runs; touch nothing else."""
-    body = {"status": "ok", "dbDriver": db_driver(), "time": clock.rfc3339(clock.now())}
+    body = {
+        "status": "ok",
+        "dbDriver": db_driver(),
+        "time": clock.rfc3339(clock.now()),
+        "version": VERSION,
+    }
     return _answer(body, status=200)
 
 

@@ -24,20 +24,10 @@ from rich.cells import cell_len
 from apps.operations import conf
 from kernel.commands import CommandHelp, ExitCode, add_output
 from kernel.errors import PlatformError
+from kernel.exit_codes import BY_HTTP_STATUS, BY_PROBLEM_CODE
 from kernel.problems import PROBLEMS
 from readers.diagnostics import Diagnostic
 
-_BY_STATUS = {
-    401: ExitCode.FORBIDDEN,
-    403: ExitCode.FORBIDDEN,
-    404: ExitCode.NOT_FOUND,
-    409: ExitCode.CONFLICT,
-    412: ExitCode.CONFLICT,
-    501: ExitCode.UNAVAILABLE,
-    502: ExitCode.UNAVAILABLE,
-    503: ExitCode.UNAVAILABLE,
-}
-_BY_CODE = {"backend_unknown": ExitCode.NOT_FOUND, "profile_not_in_suite": ExitCode.NOT_FOUND}
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 CommandOptions = Mapping[str, Any]  # by the names that the parser of the verb gives them
@@ -147,7 +137,7 @@ def report_error(error: PlatformError) -> ExitCode:
     if advice := _ADVICE.get(error.problem_code):
         console.print(f"  {advice}", markup=False, style="dim")
     code = error.problem_code
-    return _BY_CODE.get(code) or _BY_STATUS.get(PROBLEMS[code], ExitCode.ERROR)
+    return BY_PROBLEM_CODE.get(code) or BY_HTTP_STATUS.get(PROBLEMS[code], ExitCode.ERROR)
 
 
 _yaml: Final = threading.local()

@@ -14,13 +14,13 @@ from sync_stack.core.sink import Sink
 Resolve = Callable[[SecretRef], str]
 
 
-class Client(Protocol):
+class StoreClient(Protocol):
     """A connection to a destination that can be closed."""
 
     def close(self) -> None: ...
 
 
-Made = TypeVar("Made", bound=Client)
+Made = TypeVar("Made", bound=StoreClient)
 
 
 class SharedClient(Generic[Made]):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
-    "apps", "cue", "kernel", "mocks", "partita_mock", "platform_site", "readers", "surfaces",
-    "sync_stack", "worker",
+    "apps", "cue", "kernel", "mocks", "partita_client", "partita_mock", "platform_site", "readers",
+    "surfaces", "sync_stack", "worker",
 )  # fmt: skip
 
 

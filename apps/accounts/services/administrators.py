@@ -12,12 +12,14 @@ from django.db.models import F
 
 from apps.accounts import conf
 from apps.accounts.domain.account_rules import normalized_email, workspace_slug
+from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.errors import EmailTaken, Forbidden
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
 from apps.accounts.domain.tokens import sign_access_token
 from apps.accounts.models import User
 from apps.accounts.selectors import clear_cached, find_user
+from apps.accounts.services.api_tokens import replace_api_token
 from apps.accounts.services.sign_up import create_account
 from apps.accounts.services.token_pairs import revoke_everything
 from apps.streams.api import unit_of_work
@@ -27,6 +29,7 @@ from kernel.errors import NotFound, PlatformError
 ADMIN_NAME = "Administrator"
 ADMIN_WORKSPACE = "Admin workspace"
 _OPERATOR_TOKEN_LIFE = timedelta(minutes=1)
+_LOCAL_TOKEN_DAYS = 365  # the next start of `up` replaces it
 
 
 class NoAdministrator(PlatformError):
@@ -110,6 +113,18 @@ def operator_access_token() -> str:
         "provider": "command",
     }
     return sign_access_token(claims, conf.jwt_secret())
+
+
+def replace_administrator_token(email: str, *, name: str) -> str:
+    """Return a new API token of this account with all its rights; that of the same name ends.
+
+    Raise NotFound.
+    """
+    user = find_user(normalized_email(email))
+    if user is None or not user.is_active:
+        raise NotFound("there is no such account")
+    made = replace_api_token(user.id, name=name, scope=TokenScope.ADMIN, days=_LOCAL_TOKEN_DAYS)
+    return made.token
 
 
 def first_administrator() -> FirstAdministrator | None:

@@ -50,6 +50,13 @@ def create_api_token(
     return issue_api_token(principal.user_id, name=name, scope=scope, days=days)
 
 
+@unit_of_work
+def replace_api_token(user_id: UUID, *, name: str, scope: TokenScope, days: int) -> NewApiToken:
+    """Create a token, and revoke those of the same name of this user; for processes of ours."""
+    ApiToken.objects.filter(user_id=user_id, name=name).delete()
+    return issue_api_token(user_id, name=name, scope=scope, days=days)
+
+
 def issue_api_token(user_id: UUID, *, name: str, scope: TokenScope, days: int) -> NewApiToken:
     """Store a token of a user, in the caller's unit of work; raise InvalidInput for one too many.
 

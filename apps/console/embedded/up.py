@@ -20,7 +20,7 @@ from rich.console import Console
 
 from apps.accounts import api as accounts
 from apps.console import conf
-from apps.console.embedded import demo
+from apps.console.embedded import demo, local_sign_in
 from apps.console.embedded.server import (
     SIGNALS,
     AddressTaken,
@@ -90,6 +90,14 @@ class Up:
         self.addresses = [address_of(each) for each in sockets]
         self.celery = CeleryThread()
         self._write_listener_file(runtime)
+        if self.administrator is not None:
+            local_sign_in.write_token_file(
+                conf.data_dir(),
+                self.administrator.email,
+                host=conf.host(),
+                port=conf.port(),
+                pages=public_url(),
+            )
         self.hint = (
             self._hint_without_demo()
         )  # here, as nothing in the event loop may ask the store

@@ -43,7 +43,7 @@ def test_liveness_touches_nothing(ask: Ask, settings: Any) -> None:
     assert (body["status"], body["dbDriver"], sorted(body)) == (
         "ok",
         settings.DB_DRIVER,
-        ["dbDriver", "status", "time"],
+        ["dbDriver", "status", "time", "version"],
     )
 
 

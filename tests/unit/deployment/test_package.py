@@ -24,8 +24,11 @@ LEFT_OUT = (
     "release/", "tests/",
 )  # fmt: skip
 BUILT = "partita/documentation/html/"  # by `make docs`, where that was done
+TOP = {"manage.py", "partita_program.py"}
 INFO = f"partita-{VERSION}.dist-info"
-START = "import site, sys; site.addsitedir(sys.argv.pop(1)); from manage import main; main()"
+START = (
+    "import site, sys; site.addsitedir(sys.argv.pop(1)); from partita_program import main; main()"
+)
 pytestmark = pytest.mark.slow
 
 
@@ -69,7 +72,7 @@ def test_the_wheel_is_the_tree_without_what_only_a_checkout_needs(wheel: ZipFile
     made = (f"{INFO}/", BUILT)
     names = {name for name in wheel.namelist() if not name.startswith(made)}
 
-    assert names == {"partita.pth", *(f"partita/{path}" for path in wanted | {"manage.py"})}
+    assert names == {"partita.pth", *(f"partita/{path}" for path in wanted | TOP)}
 
 
 def test_a_documentation_site_that_was_built_is_in_the_wheel(wheel: ZipFile):
@@ -83,7 +86,7 @@ def test_a_documentation_site_that_was_built_is_in_the_wheel(wheel: ZipFile):
 
 def test_its_version_and_its_program_are_those_of_the_tree(wheel: ZipFile):
     assert f"\nVersion: {VERSION}\n" in wheel.read(f"{INFO}/METADATA").decode()
-    assert "partita = manage:main" in wheel.read(f"{INFO}/entry_points.txt").decode()
+    assert "partita = partita_program:main" in wheel.read(f"{INFO}/entry_points.txt").decode()
 
 
 def test_programs_in_it_stay_executable(wheel: ZipFile):
@@ -94,7 +97,8 @@ def test_programs_in_it_stay_executable(wheel: ZipFile):
 
 def test_no_library_has_a_module_of_the_same_name():
     others = packages_distributions().items()
-    taken = {name: whose for name, whose in others if name in {*PACKAGES, "manage"}}
+    own = {*PACKAGES, "manage", "partita_program"}
+    taken = {name: whose for name, whose in others if name in own}
 
     assert {name: whose for name, whose in taken.items() if whose != ["partita"]} == {}
 

@@ -1,0 +1,263 @@
+"""Nouns, verbs and their options. A mistake is answered with what was most likely meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
+
+from partita_client.client import Client
+from partita_client.command.output import FORMATS, note
+from partita_client.durations import parse_duration_ms
+from partita_client.errors import ClientError
+from partita_client.exit_codes import EXIT_CODES_HELP
+from partita_client.server_choice import GivenServer, ServerChoice, choose_server
+
+USAGE: Final = 2
+_MEANT: Final = {
+    "list": "ls ps all",
+    "show": "get describe view status info",
+    "launch": "start create run exec trigger",
+    "logs": "log tail output",
+    "cancel": "stop kill abort delete",
+    "rerun": "retry restart repeat",
+    "watch": "follow attach",
+    "why": "explain reason",
+    "open": "browse web",
+    "use": "set switch",
+    "remove": "rm delete",
+    "artifacts": "reports files",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class CommandSession:
+    """One typed command: its options, and the server that it means."""
+
+    options: argparse.Namespace
+    _client: Client | None = field(default=None, init=False)
+    _choice: ServerChoice | None = field(default=None, init=False)
+
+    @property
+    def form(self) -> str:
+        """The value of `-o`."""
+        return str(getattr(self.options, "output", "text"))
+
+    @property
+    def is_for_people(self) -> bool:
+        return self.form in ("text", "table", "wide")
+
+    @property
+    def choice(self) -> ServerChoice:
+        if self._choice is None:
+            self._choice = choose_server(given_server(self.options))
+        return self._choice
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            choice = self.choice
+            self._client = Client(
+                choice.url, token=choice.token, ca_file=choice.ca_file, on_away=_say_away
+            )
+        return self._client
+
+    @property
+    def has_asked_an_up(self) -> bool:
+        """Whether the server that was asked is an `up` of this machine."""
+        return self._choice is not None and bool(self._choice.data_dir)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+def _say_away(why: str) -> None:
+    note(f"{why}; waiting for the server, no line will be missed")
+
+
+def given_server(options: argparse.Namespace) -> GivenServer:
+    return GivenServer(
+        url=getattr(options, "server", ""),
+        context=getattr(options, "context_name", ""),
+        ca_file=getattr(options, "ca_file", ""),
+    )
+
+
+def no_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Add nothing: the verb has no options of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandVerb:
+    """A verb: what it does, and what adds its options. Its name is empty where a noun has one."""
+
+    name: str
+    text: str
+    run: Callable[[CommandSession], int]
+    add_arguments: Callable[[argparse.ArgumentParser], None] = no_arguments
+    formats: Sequence[str] = FORMATS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandNoun:
+    """A noun with its verbs.
+
+    `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
+    """
+
+    name: str
+    text: str
+    verbs: Sequence[CommandVerb]
+    examples: str
+    store_verbs: Mapping[str, str] = field(default_factory=dict)
+    file_verbs: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all verbs."""
+        return [*(each.name for each in self.verbs), *self.store_verbs, *self.file_verbs]
+
+    def find(self, name: str) -> CommandVerb | None:
+        return next((verb for verb in self.verbs if verb.name == name), None)
+
+    @property
+    def help(self) -> str:
+        texts = {verb.name: verb.text for verb in self.verbs} | dict(self.store_verbs)
+        width = max(map(len, texts))
+        lines = [f"usage: partita {self.name} VERB …", "", self.text, ""]
+        lines += [f"  {name:<{width}}  {text}" for name, text in texts.items()]
+        lines += ["", "examples:", self.examples.rstrip(), "", EXIT_CODES_HELP]
+        return "\n".join(lines)
+
+
+class CommandLine(argparse.ArgumentParser):
+    """A parser whose errors name the option that was most likely meant."""
+
+    def error(self, message: str) -> NoReturn:
+        import difflib  # for mistakes alone
+
+        known = [each for action in self._actions for each in action.option_strings]
+        wrong = re.findall(r"(?<![\w-])--?[a-z][\w-]*", message.partition(":")[2])
+        hints = [
+            f"did you mean {close[0]}?"
+            for word in wrong
+            if (close := difflib.get_close_matches(word, known, n=1, cutoff=0.6))
+            and word not in known
+        ]
+        self.print_usage(_Stderr())
+        note(f"error: {message}" + (f"; {hints[0]}" if hints else ""))
+        note(f"next: {self.prog} --help")
+        raise SystemExit(USAGE)
+
+
+class _Stderr:
+    """Where argparse writes its usage."""
+
+    def write(self, text: str) -> None:
+        note(text.rstrip("\n"))
+
+
+def parse_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a typed verb; end with 2 for a mistake and 0 for `--help`."""
+    return verb_parser(noun, verb).parse_args(list(words))
+
+
+def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
+    parser = CommandLine(
+        prog=" ".join(["partita", noun.name, verb.name]).rstrip(),
+        description=f"{verb.text[:1].upper()}{verb.text[1:]}.",
+        epilog=f"examples:\n{noun.examples.rstrip()}\n\n{EXIT_CODES_HELP}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verb.add_arguments(parser)
+    if verb.formats:
+        parser.add_argument(
+            "-o",
+            "--output",
+            choices=verb.formats,
+            default=verb.formats[0],
+            help="tables for people (text, table, wide), name: ids alone; json, yaml, ndjson",
+        )
+    server = parser.add_argument_group("server")
+    server.add_argument("--server", default="", metavar="URL", help="else PARTITA_URL")
+    server.add_argument(
+        "--context", dest="context_name", default="", metavar="NAME", help="else PARTITA_CONTEXT"
+    )
+    server.add_argument(
+        "--ca-file", default="", metavar="FILE", help="a private authority; else PARTITA_CA_FILE"
+    )
+    return parser
+
+
+def nearest_name(word: str, known: Sequence[str]) -> str:
+    """Return the name that was most likely meant, empty if there is none."""
+    for name, others in _MEANT.items():
+        if name in known and word.lower() in others.split():
+            return name
+    import difflib  # for mistakes alone
+
+    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    return close[0] if close else ""
+
+
+# types of arguments
+
+
+def run_id_of(text: str) -> str:
+    """Return a run's id, also from the address of its page."""
+    name = urlsplit(text).path.rstrip("/").rpartition("/")[2]
+    if not name:
+        raise ArgumentTypeError(f"{text!r}: expected a run, such as run-0123456789ab")
+    return name
+
+
+def seconds(text: str) -> float:
+    return _duration_ms(text) / 1000
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def keep_ms(text: str) -> int:
+    wanted = _duration_ms(text)
+    if wanted > 14_400_000:  # noqa: PLR2004 - reference: control-plane 11.9
+        raise ArgumentTypeError(f"{text!r}: an environment is kept for at most 4h")
+    return wanted
+
+
+def keep_ms_or_none(text: str) -> int:
+    return 0 if text in ("no", "0") else keep_ms(text)
+
+
+def limit(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:  # noqa: PLR2004
+        raise ArgumentTypeError(f"{text!r}: expected 1 to 1000")
+    return int(text)
+
+
+def add_run(parser: Any) -> None:
+    parser.add_argument("run", type=run_id_of, metavar="RUN", help="its id, or its page's address")
+
+
+def show_error(error: ClientError) -> int:
+    """Print an error with what to do next; return the exit code."""
+    code = getattr(error, "code", "")
+    note(f"error{f' {code}' if code else ''}: {error.detail}")
+    for entry in getattr(error, "errors", ()):
+        place = ":".join(str(entry[key]) for key in ("file", "line", "column") if entry.get(key))
+        where = place or str(entry.get("pointer", ""))
+        if entry.get("detail") and str(entry["detail"]) not in error.detail:
+            note(f"  {where}: {entry['detail']}")
+    if error.advice:
+        note(f"next: {error.advice}")
+    return int(error.exit_code)

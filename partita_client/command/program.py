@@ -1,0 +1,226 @@
+"""The program `partita`: client verbs by HTTP; what works beside the store is left to its half."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, cast
+
+from partita_client.command.output import note, say
+from partita_client.command.parser import (
+    CommandNoun,
+    CommandSession,
+    CommandVerb,
+    nearest_name,
+    parse_verb,
+    show_error,
+)
+from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer
+from partita_client.exit_codes import ExitCode
+from partita_client.release import VERSION
+from partita_client.server_choice import GivenServer, choose_server
+
+_HELP: Final = ("help", "--help", "-h")
+_VERSION: Final = ("--version", "-V")
+_BROKEN_PIPE: Final = 141
+# noun → the module and the name of its CommandNoun; each is loaded when it is typed
+NOUNS: Final = {
+    "run": "runs:NOUN",
+    "suite": "resources:SUITE",
+    "profile": "resources:PROFILE",
+    "environment": "resources:ENVIRONMENT",
+    "catalog": "resources:CATALOG",
+    "login": "sign_in:LOGIN",
+    "logout": "sign_in:LOGOUT",
+    "whoami": "sign_in:WHOAMI",
+    "context": "sign_in:CONTEXT",
+    "doctor": "diagnosis:DOCTOR",
+    "completion": "completion:COMPLETION",
+    "version": "versions:NOUN",
+}
+# nouns that have verbs of both halves: without a server they work on files and on the store
+SHARED: Final = ("suite", "profile", "environment")
+OVERVIEW: Final = """\
+usage: partita COMMAND …
+
+Launch packaged test environments, on this machine or on a server.
+
+  partita up                                    start Partita here, with the suite hello
+  partita login https://partita.example.com     or use a server
+  partita suite list                            what can be launched
+  partita run launch shop --watch               launch it and see it live
+  partita run why run-0123456789ab              what failed, why, and what changed
+  partita run list --status failed              also: logs, rerun, cancel, download, open, …
+  partita doctor                                is the server well, and am I signed in?
+
+commands: run, suite, profile, environment, catalog, login, context, whoami, doctor, completion,
+  mock, settings, worker, …; `partita COMMAND --help` has options and examples, and
+  `partita admin` lists what works beside the store"""
+_MISTAKES: Final = {
+    **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
+    **dict.fromkeys(("list", "ls", "ps", "status", "runs", "executions"), "partita run list"),
+    **dict.fromkeys(("logs", "log", "tail"), "partita run logs RUN -f"),
+    **dict.fromkeys(("why", "explain"), "partita run why RUN"),
+    **dict.fromkeys(("rerun", "retry"), "partita run rerun RUN --failed"),
+    **dict.fromkeys(("cancel", "stop", "kill"), "partita run cancel RUN"),
+    **dict.fromkeys(("watch", "attach"), "partita run watch RUN"),
+    **dict.fromkeys(("suites", "tests"), "partita suite list"),
+    **dict.fromkeys(("profiles",), "partita profile list SUITE"),
+    **dict.fromkeys(("environments", "env", "sandbox"), "partita environment list"),
+    **dict.fromkeys(("auth", "signin", "sign-in"), "partita login URL"),
+    **dict.fromkeys(("config", "contexts", "ctx"), "partita context list"),
+    **dict.fromkeys(("search", "pull"), "partita catalog search TEXT, or partita suite pull REF"),
+    **dict.fromkeys(("validate", "lint", "new"), "partita suite validate|lint|new …"),
+}
+
+
+OwnCommand = Callable[[Sequence[str]], "int | StoreCommand"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCommand:
+    """A command for the half beside the store; `data_dir` names the `up` that was found."""
+
+    words: Sequence[str]
+    data_dir: str = ""
+
+
+def run_words(words: Sequence[str]) -> int | StoreCommand:
+    """Run a typed command and return its exit code, or what the other half has to run."""
+    try:
+        return _run(words)
+    except ClientError as error:
+        return show_error(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # `… | head` has read enough; nothing more may be written at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+
+
+def _run(words: Sequence[str]) -> int | StoreCommand:
+    first, rest = (words[0], words[1:]) if words else ("help", [])
+    own: dict[str, OwnCommand] = {"__complete": _complete}
+    own |= dict.fromkeys(_VERSION, _show_version) | dict.fromkeys(_HELP, _help)
+    if first in own:
+        return own[first](rest)
+    if (noun := find_noun(first)) is not None:
+        return _run_noun(noun, rest)
+    return StoreCommand(words=rest) if first == "admin" else _leave(words)
+
+
+def _show_version(_words: Sequence[str]) -> int:
+    say(f"partita {VERSION}")
+    return ExitCode.OK
+
+
+def find_noun(name: str) -> CommandNoun | None:
+    """Return a noun of the client, None for any other word."""
+    if name not in NOUNS:
+        return None
+    module, _, attribute = NOUNS[name].partition(":")
+    found = getattr(importlib.import_module(f"partita_client.command.{module}"), attribute)
+    return cast("CommandNoun", found)
+
+
+def _help(words: Sequence[str]) -> int | StoreCommand:
+    if not words:
+        say(OVERVIEW)
+        return ExitCode.OK
+    if words[0] in NOUNS:
+        return _run([*words, "--help"])
+    return StoreCommand(words=["help", *words])
+
+
+def _leave(words: Sequence[str]) -> int | StoreCommand:
+    """Leave a command to the other half, unless it is one of the usual mistakes."""
+    if meant := _MISTAKES.get(words[0]):
+        note(f"error: there is no command {words[0]!r}")
+        note(f"next: {meant}")
+        return ExitCode.USAGE
+    return StoreCommand(words=words)
+
+
+def _run_noun(noun: CommandNoun, words: Sequence[str]) -> int | StoreCommand:
+    if (only := noun.find("")) is not None:
+        return _run_verb(noun, only, words)
+    name = words[0] if words else ""
+    verb = noun.find(name)
+    if name in noun.store_verbs:
+        return _to_local_store(noun, words)
+    if noun.name in SHARED and (verb is None or not _means_server(words[1:])):
+        return StoreCommand(words=[noun.name, *words])
+    if verb is not None:
+        return _run_verb(noun, verb, words[1:])
+    return _refuse_verb(noun, name)
+
+
+def _refuse_verb(noun: CommandNoun, name: str) -> int:
+    if name in _HELP:
+        say(noun.help)
+        return ExitCode.OK
+    known = noun.names
+    if not name or name.startswith("-"):
+        note(f"partita {noun.name}: name a verb: {', '.join(known)}")
+    else:
+        close = nearest_name(name, known)
+        hint = f"; did you mean `partita {noun.name} {close}`?" if close else ""
+        note(f"error: partita {noun.name} has no verb {name!r}{hint}")
+        note(f"known: {', '.join(known)}")
+    note(f"next: partita {noun.name} --help")
+    return ExitCode.USAGE
+
+
+def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int:
+    session = CommandSession(options=parse_verb(noun, verb, words))
+    try:
+        code = verb.run(session)
+    except ApiProblem as error:
+        if error.status == HTTPStatus.UNAUTHORIZED and session.has_asked_an_up:
+            error.advice = "start `up` again: it makes a new token when it starts"
+        raise
+    else:
+        sys.stdout.flush()
+        return code
+    finally:
+        session.close()
+
+
+def _means_server(words: Sequence[str]) -> bool:
+    """Return whether something says which server a verb of both halves is meant for."""
+    if any(word.partition("=")[0] in ("--server", "--context") for word in words):
+        return True
+    try:
+        choose_server(GivenServer())
+    except NoServer:
+        return False
+    return True
+
+
+def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
+    """Let the other half run a verb that HTTP does not have yet, on the store of the local `up`."""
+    try:
+        choice = choose_server(GivenServer())
+    except NoServer:
+        return StoreCommand(words=[noun.name, *words])
+    if not choice.data_dir:
+        raise BadConfiguration(
+            f"`partita {noun.name} {words[0]}` works on this machine's `up` only, and "
+            f"{choice.url} is meant",
+            advice=f"use the pages of {choice.url}, or type it where its store is: "
+            f"partita admin {noun.name} {words[0]} …",
+        )
+    return StoreCommand(words=[noun.name, *words], data_dir=choice.data_dir)
+
+
+def _complete(words: Sequence[str]) -> int:
+    """Print what the last word may become; a mistake on the way prints nothing."""
+    module = importlib.import_module("partita_client.command.completion")
+    others = ("up", "admin", "mock", "settings", "worker", "store", "help")
+    for name in module.complete(words, dict.fromkeys([*NOUNS, *others], ""), find_noun):
+        say(name)
+    return ExitCode.OK

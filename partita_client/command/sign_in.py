@@ -1,0 +1,326 @@
+"""`login`, `logout`, `whoami` and `context`."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from partita_client.addresses import parse_address
+from partita_client.client import Client
+from partita_client.command.output import ListColumn, note, printable, say, show_document, show_list
+from partita_client.command.parser import CommandNoun, CommandSession, CommandVerb
+from partita_client.contexts import (
+    SavedContext,
+    read_contexts,
+    remove_context,
+    save_context,
+    token_of,
+    use_context,
+)
+from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer, WaitTimeout
+from partita_client.exit_codes import ExitCode
+from partita_client.server_choice import LOCAL, NO_SERVER, read_token_file
+
+_SLOWER_S: Final = 5  # RFC 8628, 3.5
+_MAX_TOKEN: Final = 16_384
+_LONGEST_WAIT_S: Final = 3600
+
+
+def _add_login(parser: Any) -> None:
+    parser.add_argument("url", nargs="?", default="", metavar="URL", help="address of the server")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--token-stdin", action="store_true", help="read an API token from stdin")
+    source.add_argument("--token-file", type=Path, metavar="FILE", help="read it from a file")
+    source.add_argument(
+        "--device", action="store_true", help="confirm a code on a page; the default on a terminal"
+    )
+    parser.add_argument("--name", default="", help="of the context; default: the host's name")
+
+
+def login(session: CommandSession) -> int:
+    """Get a token, try it, and keep it as the current context."""
+    options = session.options
+    url, known = _address_to_sign_in(session)
+    ca_file = options.ca_file or (known.ca_file if known else "")
+    if ca_file:
+        ca_file = str(Path(ca_file).absolute())
+    address = parse_address(url)
+    if address.scheme == "http" and not address.is_loopback:
+        note(f"warning: {address.url} is not encrypted: the token can be read on its way")
+    token = _given_token(session)
+    if not token:
+        with Client(url, ca_file=ca_file) as client:
+            token = _confirm_device(client)
+    with Client(url, token=token, ca_file=ca_file) as client:
+        who = client.me()
+    context = SavedContext(
+        name=options.name or (known.name if known else address.host.replace(":", "-").strip("-")),
+        url=address.url,
+        token=token,
+        ca_file=ca_file,
+        user=who["user"]["email"],
+    )
+    saved = save_context(context)
+    note(
+        f"signed in to {saved.url} as {printable(saved.user)} ({who['role']} in "
+        f"{printable(who['workspace']['name'])}); context {saved.name} is the current one"
+    )
+    place = "the keyring" if saved.is_in_keyring else "the file of the contexts, mode 0600"
+    note(f"the token is in {place}; next: partita run list")
+    return ExitCode.OK
+
+
+def _address_to_sign_in(session: CommandSession) -> tuple[str, SavedContext | None]:
+    """Return the address, and the context that there is for it."""
+    options = session.options
+    saved = read_contexts()
+    url = options.url or options.server
+    if not url:
+        current = saved.contexts.get(options.context_name or saved.current)
+        if current is None:
+            raise NoServer("which server?", advice=NO_SERVER)
+        return current.url, current
+    address = parse_address(url).url
+    return address, next((each for each in saved.contexts.values() if each.url == address), None)
+
+
+def _given_token(session: CommandSession) -> str:
+    options = session.options
+    if options.token_file:
+        return read_token_file(options.token_file)
+    if options.token_stdin:
+        token = sys.stdin.read(_MAX_TOKEN).strip()
+        if not token:
+            raise BadConfiguration(
+                "nothing came on stdin", advice="partita login URL --token-stdin < token.txt"
+            )
+        return token
+    if not options.device and not sys.stdin.isatty():
+        raise BadConfiguration(
+            "nobody can confirm a code here: this is no terminal",
+            advice="partita login URL --token-stdin < token.txt, or PARTITA_URL and PARTITA_TOKEN",
+        )
+    return ""
+
+
+def _confirm_device(client: Client) -> str:
+    """Return the token of a sign-in that a person confirms in a browser (RFC 8628)."""
+    try:
+        codes = client.begin_device_sign_in(f"partita on {socket.gethostname()}"[:100])
+    except ApiProblem as error:
+        if error.status not in (404, 405):
+            raise
+        raise ApiProblem(
+            status=error.status,
+            code="not_available",
+            detail=f"{client.url} does not know sign-in by a code",
+            advice="make an API token on its page Account: partita login URL --token-stdin",
+        ) from None
+    note(f"open {printable(codes.get('verificationUriComplete') or codes['verificationUri'])}")
+    note(f"and confirm the code {printable(codes['userCode'])}; Ctrl-C gives up")
+    interval = float(codes["interval"])
+    ends_at = time.monotonic() + min(float(codes["expiresIn"]), _LONGEST_WAIT_S)
+    while time.monotonic() < ends_at:
+        time.sleep(interval)
+        try:
+            return str(client.device_token(codes["deviceCode"])["token"])
+        except ApiProblem as error:
+            interval += _pause_after(error)
+    raise WaitTimeout("the code has expired", advice="try again: partita login URL")
+
+
+def _pause_after(error: ApiProblem) -> float:
+    """Return by how much to ask more slowly; raise what ends the sign-in."""
+    if error.code == "authorization_pending":
+        return 0
+    if error.code in ("slow_down", "rate_limited"):
+        return _SLOWER_S
+    if error.code == "access_denied":
+        raise ClientError("the sign-in was refused on the page") from None
+    if error.code == "expired_token":
+        raise WaitTimeout("the code has expired", advice="try again: partita login URL") from None
+    raise error
+
+
+def logout(session: CommandSession) -> int:
+    """End the session of a context, and forget it; an API token stays valid until revoked."""
+    saved = read_contexts()
+    name = session.options.context_name or session.options.name or saved.current
+    if not name:
+        note("not signed in anywhere: partita context list shows the contexts")
+        return ExitCode.OK
+    context = saved.contexts.get(name)
+    left = ""
+    if context is not None:
+        left = _end_session(replace(context, token=token_of(context)))
+    context = remove_context(name)
+    note(f"signed out of {context.url}; the context {name} is gone{left}")
+    return ExitCode.OK
+
+
+def _end_session(context: SavedContext) -> str:
+    """Return what is left to do, empty if nothing is."""
+    try:
+        with Client(
+            context.url, token=context.token, ca_file=context.ca_file, timeout_s=5
+        ) as client:
+            client.sign_out()
+    except ApiProblem as error:
+        is_api_token = error.code == "session_required"
+        return "; revoke the API token on the page Account" if is_api_token else ""
+    except ClientError as error:
+        return f"; the server was not told: {error.detail}"
+    return ""
+
+
+def _add_name(parser: Any) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="default: the current")
+
+
+def show_person(session: CommandSession) -> int:
+    who, choice = session.client.me(), session.choice
+    if not session.is_for_people:
+        show_document({**who, "server": choice.url, "context": choice.context}, session.form)
+        return ExitCode.OK
+    user = who["user"]
+    admin = ", administrator of the installation" if user["isAdmin"] else ""
+    say(f"{printable(user['fullName'])} <{printable(user['email'])}>{admin}")
+    say(f"{who['role']} in {printable(who['workspace']['name'])}")
+    say(f"at {choice.url}, by {choice.origin}; the token ends {who['expiresAt']}")
+    return ExitCode.OK
+
+
+CONTEXT_COLUMNS: Final = (
+    ListColumn(heading="", cell=lambda each: "*" if each["current"] else " "),
+    ListColumn(heading="NAME", cell=lambda each: each["name"]),
+    ListColumn(heading="URL", cell=lambda each: each["url"]),
+    ListColumn(heading="USER", cell=lambda each: each["user"]),
+    ListColumn(heading="TOKEN", cell=lambda each: each["tokenIn"], is_wide=True),
+)
+
+
+def list_contexts(session: CommandSession) -> int:
+    saved = read_contexts()
+    documents = [_document_of(each, saved.current) for each in saved.contexts.values()]
+    show_list("contexts", documents, CONTEXT_COLUMNS, session.form, key="name")
+    if not documents and session.is_for_people:
+        note("no contexts yet: partita login https://partita.example.com")
+    return ExitCode.OK
+
+
+def _document_of(context: SavedContext, current: str) -> dict[str, object]:
+    """Return what may be shown of a context: never its token."""
+    return {
+        "name": context.name,
+        "url": context.url,
+        "user": context.user,
+        "caFile": context.ca_file,
+        "tokenIn": "keyring" if context.is_in_keyring else "file",
+        "current": context.name == current,
+    }
+
+
+def choose_context(session: CommandSession) -> int:
+    name = session.options.name
+    if name == LOCAL and LOCAL not in read_contexts().contexts:
+        raise BadConfiguration(
+            "the `up` of this machine is used by itself where no context is the current one",
+            advice="name it for one command: --context local",
+        )
+    use_context(name)
+    note(f"{name} is the current context")
+    return ExitCode.OK
+
+
+def show_context(session: CommandSession) -> int:
+    """Print which server is meant here and now, and why."""
+    choice = session.choice
+    document = {"url": choice.url, "from": choice.origin, "context": choice.context}
+    document |= {"user": choice.user, "hasToken": "yes" if choice.token else "no"}
+    if session.is_for_people:
+        say(f"{choice.url}, by {choice.origin}")
+        if not choice.token:
+            note(f"there is no token for it: partita login {choice.url}")
+    else:
+        show_document(document, session.form)
+    return ExitCode.OK
+
+
+def forget_context(session: CommandSession) -> int:
+    context = remove_context(session.options.name)
+    note(f"the context {context.name} of {context.url} is gone; its token was not revoked")
+    return ExitCode.OK
+
+
+def _add_required_name(parser: Any) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+_EXAMPLES: Final = """\
+  partita login https://partita.example.com            confirm a code in the browser
+  partita login https://partita.example.com --token-stdin < token.txt
+  partita whoami
+  partita context list
+  partita context use staging
+  partita logout"""
+LOGIN: Final = CommandNoun(
+    name="login",
+    text="Sign in to a server.",
+    verbs=(
+        CommandVerb(
+            name="",
+            text="sign in to a server, which becomes the current context",
+            run=login,
+            add_arguments=_add_login,
+            formats=(),
+        ),
+    ),
+    examples=_EXAMPLES,
+)
+LOGOUT: Final = CommandNoun(
+    name="logout",
+    text="Sign out and forget the context.",
+    verbs=(
+        CommandVerb(
+            name="",
+            text="sign out of a context and forget its token",
+            run=logout,
+            add_arguments=_add_name,
+            formats=(),
+        ),
+    ),
+    examples=_EXAMPLES,
+)
+WHOAMI: Final = CommandNoun(
+    name="whoami",
+    text="Print who is signed in where.",
+    verbs=(CommandVerb(name="", text="print who is signed in, and where", run=show_person),),
+    examples=_EXAMPLES,
+)
+CONTEXT: Final = CommandNoun(
+    name="context",
+    text="The servers that you are signed in to.",
+    verbs=(
+        CommandVerb(name="list", text="list the contexts", run=list_contexts),
+        CommandVerb(
+            name="use",
+            text="make a context the current one",
+            run=choose_context,
+            add_arguments=_add_required_name,
+            formats=(),
+        ),
+        CommandVerb(name="show", text="print which server is meant, and why", run=show_context),
+        CommandVerb(
+            name="remove",
+            text="forget a context and its token",
+            run=forget_context,
+            add_arguments=_add_required_name,
+            formats=(),
+        ),
+    ),
+    examples=_EXAMPLES,
+)

@@ -1,0 +1,136 @@
+"""Which server is meant: options before the environment before the context before an `up` here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from partita_client import conf
+from partita_client.addresses import parse_address
+from partita_client.contexts import SavedContext, find_context, read_contexts, token_of
+from partita_client.errors import BadConfiguration, NoServer
+from partita_client.local_up import LocalUp, find_local_up
+
+LOCAL: Final = "local"  # the name of the `up` of this machine where a context is named
+NO_SERVER: Final = (
+    "a server: partita login https://partita.example.com\n"
+    "  this machine: partita up\n"
+    "  the store beside this command, without a server: partita admin run list"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChoice:
+    """`origin` says where the choice comes from; `context` and `data_dir` are empty for others.
+
+    `pages_url` is the address of its pages where that is another one.
+    """
+
+    url: str
+    origin: str
+    token: str = field(default="", repr=False)
+    ca_file: str = ""
+    context: str = ""
+    user: str = ""
+    data_dir: str = ""
+    pages_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenServer:
+    """The options of a command that name a server, empty where they were not given."""
+
+    url: str = ""
+    context: str = ""
+    ca_file: str = ""
+
+
+def choose_server(given: GivenServer) -> ServerChoice:
+    """Return the server that is meant; raise NoServer, BadConfiguration."""
+    if given.url and given.context:
+        raise BadConfiguration("--server and --context name two servers: leave one out")
+    if given.url:
+        return _by_url(given.url, "--server", given.ca_file)
+    if given.context:
+        return _by_name(given.context, "--context", given.ca_file)
+    if url := conf.variable("PARTITA_URL"):
+        return _by_url(url, "PARTITA_URL", given.ca_file)
+    if name := conf.variable("PARTITA_CONTEXT"):
+        return _by_name(name, "PARTITA_CONTEXT", given.ca_file)
+    return _by_habit(given.ca_file)
+
+
+def _by_habit(ca_file: str) -> ServerChoice:
+    """Return an `up` of a DATA_DIR that is set, the current context, or an `up` of this machine."""
+    if conf.variable("DATA_DIR") and (found := find_local_up()):
+        return _of_up(found)
+    saved = read_contexts()
+    if saved.current in saved.contexts:
+        return _of_context(saved.contexts[saved.current], "the current context", ca_file)
+    if found := find_local_up():
+        return _of_up(found)
+    raise NoServer("no server is known", advice=NO_SERVER)
+
+
+def _by_url(url: str, origin: str, ca_file: str) -> ServerChoice:
+    """Return a server by its address, with the token of its context where there is one."""
+    address = parse_address(url).url
+    same = [each for each in read_contexts().contexts.values() if each.url == address]
+    if same:
+        return _of_context(same[0], origin, ca_file)
+    return ServerChoice(
+        url=address, origin=origin, token=_given_token(), ca_file=ca_file or _given_ca_file()
+    )
+
+
+def _by_name(name: str, origin: str, ca_file: str) -> ServerChoice:
+    if name == LOCAL and LOCAL not in read_contexts().contexts:
+        if found := find_local_up():
+            return _of_up(found)
+        raise NoServer("no `up` runs on this machine", advice="start it: partita up")
+    return _of_context(find_context(name), origin, ca_file)
+
+
+def _of_context(context: SavedContext, origin: str, ca_file: str) -> ServerChoice:
+    return ServerChoice(
+        url=context.url,
+        origin=origin,
+        token=_given_token() or token_of(context),
+        ca_file=ca_file or _given_ca_file() or context.ca_file,
+        context=context.name,
+        user=context.user,
+    )
+
+
+def _of_up(found: LocalUp) -> ServerChoice:
+    return ServerChoice(
+        url=found.url,
+        origin=f"the `up` of {found.folder}",
+        token=found.token,
+        data_dir=str(found.folder),
+        pages_url=found.pages_url,
+    )
+
+
+def _given_token() -> str:
+    if file := conf.variable("PARTITA_TOKEN_FILE"):
+        return read_token_file(Path(file))
+    return conf.variable("PARTITA_TOKEN")
+
+
+def _given_ca_file() -> str:
+    return conf.variable("PARTITA_CA_FILE")
+
+
+def read_token_file(file: Path) -> str:
+    """Return the token that a file holds; raise BadConfiguration."""
+    try:
+        with file.open(encoding="utf-8") as opened:
+            text = opened.read(64 * 1024).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise BadConfiguration(f"the file of the token, {file}, cannot be read: {why}") from None
+    if not text:
+        raise BadConfiguration(f"the file of the token, {file}, is empty")
+    return text

@@ -1,0 +1,283 @@
+"""Requests to one server: TLS, proxies, time-outs, bounded answers, repeats of what may repeat."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import random
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from partita_client import conf
+from partita_client.addresses import ServerAddress, parse_address, proxy_for
+from partita_client.errors import (
+    ApiProblem,
+    BadConfiguration,
+    NoConnection,
+    NotPartita,
+    advice_for,
+)
+from partita_client.release import VERSION
+
+ANSWER_MAX_BYTES: Final = 64 * 2**20
+_TRIES: Final = 3
+_FIRST_PAUSE_S: Final = 0.3
+_LONGEST_PAUSE_S: Final = 5.0
+_IDLE_S: Final = 20.0  # a connection that was idle for longer is made anew
+_AWAY: Final = (502, 503, 504)
+_REDIRECTS: Final = range(300, 400)
+_CUTS: Final = (http.client.IncompleteRead, http.client.RemoteDisconnected)
+Query = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    status: int
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+
+
+@dataclass(slots=True)
+class HttpTransport:
+    """One connection to one server, made when it is needed; for one thread."""
+
+    url: str
+    token: str = field(default="", repr=False)
+    ca_file: str = ""
+    timeout_s: float = 30.0
+    address: ServerAddress = field(init=False)
+    _connection: http.client.HTTPConnection | None = field(default=None, init=False)
+    _used_at: float = field(default=0.0, init=False)
+    _context: ssl.SSLContext | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.address = parse_address(self.url)
+        if not (self.token.isascii() and self.token.isprintable()) or " " in self.token:
+            raise BadConfiguration(
+                "the token has a blank, a line break or a letter that no token has",
+                advice="copy it again, without quotes",
+            )
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        repeats: bool | None = None,
+    ) -> HttpAnswer:
+        """Return the answer of a request that succeeded; raise ClientError.
+
+        A GET is repeated while the server is away, others where `repeats` says that they may be.
+        """
+        may_repeat = method == "GET" if repeats is None else repeats
+        for tries_left in reversed(range(_TRIES if may_repeat else 1)):
+            try:
+                answer = self._send_once(method, path, query, body, headers or {})
+            except NoConnection:
+                self.close()
+                if not tries_left:
+                    raise
+            else:
+                if answer.status not in _AWAY or not tries_left:
+                    return self.require_success(answer)
+            time.sleep(pause_s(_TRIES - 1 - tries_left))
+        raise AssertionError("the last try returns or raises")
+
+    def ask(self, path: str) -> HttpAnswer:
+        """Return the answer of a GET, whatever its status is; raise NoConnection, NotPartita."""
+        return self._send_once("GET", path, None, None, {})
+
+    def _send_once(
+        self, method: str, path: str, query: Query | None, body: object, headers: Mapping[str, str]
+    ) -> HttpAnswer:
+        with self._errors_in_words():
+            response = self._begin(method, path, query, body, headers, self.timeout_s)
+            content = response.read(ANSWER_MAX_BYTES + 1)
+            self._used_at = time.monotonic()
+        if len(content) > ANSWER_MAX_BYTES:
+            self.close()
+            raise NotPartita(
+                f"the answer of {self.address.url} to {path} is larger than "
+                f"{ANSWER_MAX_BYTES >> 20} MiB",
+                advice="ask for less: --limit, or the download of one file",
+            )
+        return HttpAnswer(status=response.status, headers=_headers_of(response), body=content)
+
+    @contextmanager
+    def stream(
+        self, path: str, *, query: Query | None = None, headers: Mapping[str, str], idle_s: float
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Yield an answer whose body the caller reads, over a connection of its own.
+
+        Raise NoConnection also for what happens while it is read, silence of `idle_s` too.
+        """
+        other = HttpTransport(self.url, self.token, self.ca_file, self.timeout_s)
+        other._context = self._context
+        try:
+            with other._errors_in_words():
+                response = other._begin("GET", path, query, None, headers, idle_s)
+                if response.status not in (http.HTTPStatus.OK, http.HTTPStatus.PARTIAL_CONTENT):
+                    content = response.read(ANSWER_MAX_BYTES)
+                    answer = HttpAnswer(
+                        status=response.status, headers=_headers_of(response), body=content
+                    )
+                    self.require_success(answer)
+                yield response
+        finally:
+            other.close()
+
+    def _begin(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: object,
+        headers: Mapping[str, str],
+        timeout_s: float,
+    ) -> http.client.HTTPResponse:
+        connection, prefix, proxy_headers = self._connect(timeout_s)
+        sent = {"Accept": "application/json", "User-Agent": f"partita-client/{VERSION}"}
+        sent |= {"Host": self.address.host_and_port, **proxy_headers}
+        if self.token:
+            sent["Authorization"] = f"Bearer {self.token}"
+        content = None
+        if body is not None:
+            content = json.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+        place = f"{self.address.path}{path}"
+        if query:
+            place += f"?{urlencode(query, doseq=True)}"
+        connection.request(method, prefix + place, body=content, headers={**sent, **headers})
+        return connection.getresponse()
+
+    def _connect(self, timeout_s: float) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
+        """Return the connection, what stands before the path, and headers for a proxy."""
+        proxy = proxy_for(self.address, conf.environment())
+        is_plain = self.address.scheme == "http"
+        prefix = f"http://{self.address.host_and_port}" if proxy and is_plain else ""
+        proxy_headers = proxy.headers if proxy and is_plain else {}
+        if self._connection is not None and time.monotonic() - self._used_at < _IDLE_S:
+            return self._connection, prefix, proxy_headers
+        self.close()
+        host, port = (proxy.host, proxy.port) if proxy else (self.address.host, self.address.port)
+        if is_plain:
+            connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        else:
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=timeout_s, context=self._tls_context()
+            )
+            if proxy:
+                connection.set_tunnel(self.address.host, self.address.port, proxy.headers)
+        self._connection = connection
+        return connection, prefix, proxy_headers
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._context is None:
+            try:
+                self._context = ssl.create_default_context(cafile=self.ca_file or None)
+            except (OSError, ssl.SSLError) as error:
+                raise BadConfiguration(
+                    f"the file of the certificate authority {self.ca_file} cannot be used: "
+                    f"{error.strerror or error}",
+                    advice="name a PEM file: --ca-file FILE, or PARTITA_CA_FILE",
+                ) from None
+        return self._context
+
+    @contextmanager
+    def _errors_in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (ssl.SSLError, socket.gaierror, http.client.HTTPException, OSError) as error:
+            self.close()
+            raise explain_failure(error, self.address) from None
+
+    def require_success(self, answer: HttpAnswer) -> HttpAnswer:
+        """Return an answer that is a success; raise ApiProblem, NotPartita."""
+        if http.HTTPStatus.OK <= answer.status < _REDIRECTS.start:
+            return answer
+        if answer.status in _REDIRECTS and (to := answer.headers.get("location")):
+            raise NotPartita(
+                f"{self.address.url} leads elsewhere: {to[:200]}",
+                advice=f"use that address: partita login {to.split('/api/')[0][:200]}",
+            )
+        raise problem_of(answer, self.address.url)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+            self._connection = None
+
+
+def pause_s(failures: int) -> float:
+    """Return how long to wait after so many failures in a row; no two clients at once."""
+    longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures, 10))
+    return longest * random.uniform(0.6, 1)  # noqa: S311 - no secret
+
+
+def _headers_of(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
+
+
+def problem_of(answer: HttpAnswer, url: str) -> ApiProblem | NotPartita:
+    """Return the problem document of an answer as an error."""
+    try:
+        document = json.loads(answer.body)
+        code, detail = str(document["code"]), str(document["detail"])
+    except (ValueError, LookupError, TypeError):
+        return NotPartita(
+            f"{url} answered {answer.status} without a problem document: it is no Partita server, "
+            "or a proxy before it answered",
+            advice="check the address: partita login URL, then partita doctor",
+        )
+    return ApiProblem(
+        status=answer.status,
+        code=code,
+        detail=detail,
+        advice=advice_for(code, url),
+        document=document,
+    )
+
+
+def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | NotPartita:
+    """Return what a failed connection means, with what to do next."""
+    url = address.url
+    is_cut = isinstance(error, _CUTS) or (
+        isinstance(error, http.client.BadStatusLine) and "HTTP/1.1 ".startswith(str(error)[:9])
+    )
+    if isinstance(error, http.client.HTTPException) and not is_cut:
+        return NotPartita(
+            f"{url} does not speak HTTP ({type(error).__name__})",
+            advice="check scheme and port of the address",
+        )
+    words, advice = _describe(error, address)
+    return NoConnection(words.format(url=url), advice=advice)
+
+
+def _describe(error: Exception, address: ServerAddress) -> tuple[str, str]:
+    match error:
+        case ssl.SSLCertVerificationError():
+            words = f"the certificate of {{url}} cannot be verified: {error.verify_message}"
+            advice = "a private authority: --ca-file FILE, or PARTITA_CA_FILE"
+        case ssl.SSLError():
+            words, advice = "{url} does not speak TLS", f"try http://{address.host_and_port}"
+        case socket.gaierror():
+            words = f"there is no host {address.host} ({error.strerror})"
+            advice = "check the address"
+        case TimeoutError():
+            words, advice = "{url} does not answer in time", "partita doctor"
+        case _:
+            cause = getattr(error, "strerror", None) or "it was cut"
+            words = f"no connection to {{url}}: {cause}"
+            advice = "is it running there? On this machine: partita up"
+    return words, advice

@@ -1,0 +1,459 @@
+"""`partita` against a server: outputs, exit codes, sign-in, and what a watch says at its end."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import load_command_class
+
+from kernel.exit_codes import ExitCode
+from kernel.version import VERSION
+from partita_client.command.program import StoreCommand, find_noun, run_words
+from partita_client.contexts import read_contexts
+from tests.support.fake_partita import RUN, TOKEN, FakePartita, detail, problem, summary
+
+Said = tuple[int, str, str]
+
+
+@pytest.fixture
+def type_in(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Run words as typed; return exit code, stdout and stderr."""
+
+    def run(*words: str) -> Said:
+        try:
+            code = run_words(words)
+        except SystemExit as ended:
+            code = int(str(ended.code))
+        assert not isinstance(code, StoreCommand), code
+        said = capsys.readouterr()
+        return int(code), said.out, said.err
+
+    return run
+
+
+Type = Callable[..., Said]
+
+
+def test_help_is_a_dozen_lines_with_examples(type_in: Type):
+    code, out, _ = type_in()
+
+    assert code == 0
+    assert len([line for line in out.splitlines() if line]) < 15
+    assert "partita run why" in out
+
+
+def test_runs_are_a_table_for_people(signed_in: FakePartita, type_in: Type):
+    code, out, _ = type_in("run", "list")
+
+    heads, row = (line.split() for line in out.splitlines())
+    assert (code, heads[:6]) == (0, ["ID", "SUITE", "PROFILE", "STATUS", "TOOK", "AGE"])
+    assert row[:5] == [RUN, "shop", "ci.yaml", "Failed", "00:19"]
+    assert "STARTED" not in out
+    assert "2026-11-24T17:05:33.000Z" in type_in("run", "list", "-o", "wide")[1]
+    assert type_in("run", "list", "-o", "name")[1] == f"{RUN}\n"
+
+
+READS = [
+    ("run", "list"),
+    ("run", "show", RUN),
+    ("run", "why", RUN),
+    ("run", "artifacts", RUN),
+    ("suite", "list"),
+    ("suite", "show", "shop"),
+    ("profile", "list"),
+    ("profile", "list", "shop"),
+    ("profile", "show", "shop", "ci.yaml"),
+    ("environment", "list"),
+    ("catalog", "list"),
+    ("catalog", "search", "shop"),
+    ("context", "list"),
+    ("context", "show"),
+    ("whoami",),
+    ("doctor",),
+    ("version",),
+]
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_every_read_is_one_document_for_programs(signed_in: FakePartita, type_in: Type, words):
+    code, out, _ = type_in(*words, "-o", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert "\x1b" not in out
+
+    assert yaml.safe_load(type_in(*words, "-o", "yaml")[1]).keys() == document.keys()
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_every_read_is_something_for_people(signed_in: FakePartita, type_in: Type, words):
+    code, out, err = type_in(*words)
+
+    assert code == 0
+    assert out or err
+
+
+def test_lists_are_a_document_a_line(signed_in: FakePartita, type_in: Type):
+    signed_in.runs = [summary(f"run-{number:012x}") for number in range(3)]
+
+    _, out, _ = type_in("run", "list", "-o", "ndjson")
+
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [
+        run["id"] for run in signed_in.runs
+    ]
+
+
+def test_a_status_is_known_in_any_case(signed_in: FakePartita, type_in: Type):
+    assert type_in("run", "list", "--status", "FAILED,green", "-o", "name")[1] == f"{RUN}\n"
+    assert type_in("run", "list", "--status", "healthy", "-o", "name")[1] == ""
+
+
+def test_why_says_cause_cases_lines_changes_and_the_next_command(
+    signed_in: FakePartita, type_in: Type
+):
+    code, out, _ = type_in("run", "why", RUN)
+
+    assert code == 0
+    for text in (
+        "✗ check exited with code 3",
+        "pays (shop): got 1",
+        "│ expected 2, got 1",
+        "image of db  a:1 → a:2",
+        "✗ Shop: Failed after 00:19",
+        f"next: partita run logs {RUN} --source check",
+    ):
+        assert text in out
+
+
+def ended(status: str, **more: Any) -> dict[str, Any]:
+    return detail(status=status, **more)
+
+
+def lost_agent() -> dict[str, Any]:
+    found = detail()
+    found["steps"][1]["reason"] = "agent_lost"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("run", "code"),
+    [
+        (ended("Healthy", steps=[]), ExitCode.OK),
+        (ended("Failed"), ExitCode.RUN_FAILED),
+        (lost_agent(), ExitCode.RUN_ERROR),
+        (ended("Failed", reason="run_timeout", steps=[]), ExitCode.RUN_ERROR),
+        (ended("Canceled"), ExitCode.RUN_CANCELED),
+    ],
+    ids=["healthy", "a step", "infrastructure", "the run's time", "canceled"],
+)
+@pytest.mark.parametrize("verb", ["watch", "wait", "show", "why"])
+def test_the_exit_code_says_how_a_run_ended(
+    signed_in: FakePartita, type_in: Type, verb: str, run: dict[str, Any], code: int
+):
+    signed_in.detail = run
+    more = ["--exit-status"] if verb in ("show", "why") else []
+
+    assert type_in("run", verb, RUN, *more)[0] == code
+
+
+def test_a_watch_shows_every_line_and_then_the_verdict(signed_in: FakePartita, type_in: Type):
+    code, out, _ = type_in("run", "watch", RUN)
+
+    assert code == ExitCode.RUN_FAILED
+    assert out.startswith(f"{RUN}  {signed_in.url}/executions/{RUN}\n")
+    assert [f"line {number}" in out for number in (1, 2, 3, 4)] == [True, True, True, False]
+    assert out.rstrip().endswith("--source check")
+
+
+def test_a_watch_for_programs_has_one_document_on_stdout(signed_in: FakePartita, type_in: Type):
+    _, out, err = type_in("run", "watch", RUN, "-o", "json")
+
+    assert json.loads(out)["status"] == "Failed"
+    assert "line 3" in err
+
+
+def test_the_end_of_the_time_says_how_to_come_back(signed_in: FakePartita, type_in: Type):
+    signed_in.is_over, signed_in.detail = False, detail(status="Booting")
+
+    code, out, _ = type_in("run", "watch", RUN, "--timeout", "300ms")
+
+    assert code == ExitCode.TIMEOUT
+    assert f"look again: partita run watch {RUN}" in out
+
+
+def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
+    signed_in: FakePartita, type_in: Type, monkeypatch
+):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("partita_client.command.run_launches.output_line", interrupt)
+
+    code, out, _ = type_in("run", "watch", RUN)
+
+    assert code == ExitCode.STILL_RUNNING
+    assert f"partita run cancel {RUN}" in out
+    assert signed_in.count(f"POST /api/v1/executions/{RUN}/cancel") == 0
+
+
+def test_a_launch_prints_the_id_for_scripts(signed_in: FakePartita, type_in: Type):
+    words = ("--profile", "ci.yaml", "--keep", "30m", "--commit", "abc", "--trigger", "CI")
+
+    code, out, err = type_in("run", "launch", "shop", *words)
+
+    assert (code, out) == (0, "run-00000000000a\n")
+    assert "Queued: " in err
+    assert signed_in.asked[0][2] == {
+        "suiteId": "shop",
+        "profile": "ci.yaml",
+        "keepAliveMs": 1_800_000,
+        "trigger": "CI",
+        "commit": "abc",
+    }
+
+
+def test_logs_are_filtered(signed_in: FakePartita, type_in: Type):
+    signed_in.lines, signed_in.detail = 12, detail(lastLogId=12)
+
+    assert type_in("run", "logs", RUN)[1].count("\n") == 12
+    assert type_in("run", "logs", RUN, "--search", "LINE 1")[1].count("\n") == 4
+    assert type_in("run", "logs", RUN, "--regex", "line 1[01]$")[1].count("\n") == 2
+    assert type_in("run", "logs", RUN, "--source", "api")[1] == ""
+    assert type_in("run", "logs", RUN, "--failed")[1].count("\n") == 12
+    assert json.loads(type_in("run", "logs", RUN, "-o", "json")[1].splitlines()[0])["text"]
+
+
+def test_logs_of_a_run_that_goes_on_end_with_what_there_is(signed_in: FakePartita, type_in: Type):
+    signed_in.is_over = False
+
+    code, out, _ = type_in("run", "logs", RUN)
+
+    assert (code, out.count("\n")) == (0, 3)
+
+
+def test_text_of_a_server_cannot_drive_the_terminal(signed_in: FakePartita, type_in: Type):
+    signed_in.runs = [summary(sentence="\x1b]0;owned\x07\x1b[2Jred", suiteId="a\rb")]
+
+    out = type_in("run", "list")[1]
+
+    assert "\x1b" not in out
+    assert "\r" not in out
+
+
+@pytest.mark.parametrize(
+    ("path", "safe"),
+    [
+        ("../../etc/passwd", "check/1/etc/passwd"),
+        ("/abs", "check/1/abs"),
+        ("a\\..\\b", "check/1/a/b"),
+    ],
+)
+def test_a_download_stays_in_its_folder(
+    signed_in: FakePartita, type_in: Type, tmp_path: Path, path: str, safe: str
+):
+    artifact = {"id": "x", "stepId": "check", "attempt": 1, "path": path, "size": 2, "format": "f"}
+    signed_in.detail = detail(artifacts=[artifact])
+    signed_in.answers[f"GET /api/v1/executions/{RUN}/artifacts/x"] = lambda *_: (200, b"ok")
+
+    code, out, _ = type_in("run", "download", RUN, "--to", str(tmp_path / "to"))
+
+    assert (code, out) == (0, f"{tmp_path / 'to' / safe}\n")
+    assert (tmp_path / "to" / safe).read_bytes() == b"ok"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "ends"),
+    [
+        ("token_expired", 401, 4),
+        ("role_required", 403, 4),
+        ("execution_not_found", 404, 3),
+        ("execution_finished", 409, 5),
+        ("backend_unavailable", 503, 6),
+        ("backend_unknown", 400, 3),
+        ("validation_failed", 400, 1),
+        ("internal_error", 500, 1),
+        ("not_available", 501, 6),
+    ],
+)
+def test_a_refusal_ends_with_the_code_of_the_table(
+    signed_in: FakePartita, type_in: Type, monkeypatch, code: str, status: int, ends: int
+):
+    monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
+    signed_in.answers["GET /api/v1/executions"] = lambda *_: problem(status, code, "not today")
+
+    ended_with, out, err = type_in("run", "list")
+
+    assert (ended_with, out) == (ends, "")
+    assert err.startswith(f"error {code}: not today")
+
+
+def test_login_keeps_the_token_of_stdin(fake: FakePartita, type_in: Type, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{TOKEN}\n"))
+
+    code, _, err = type_in("login", fake.url, "--token-stdin", "--name", "team")
+
+    assert code == 0
+    assert "signed in to" in err
+    assert TOKEN not in err
+    assert read_contexts().current == "team"
+    assert type_in("run", "list", "-o", "name")[1] == f"{RUN}\n"
+    assert "ada@example.org" in type_in("context", "list")[1]
+
+
+def test_login_refuses_a_wrong_token_and_keeps_nothing(fake, type_in: Type, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("pat_wrong"))
+
+    code, _, err = type_in("login", fake.url, "--token-stdin")
+
+    assert code == ExitCode.FORBIDDEN
+    assert "token_revoked" in err
+    assert read_contexts().contexts == {}
+
+
+CODES = {
+    "deviceCode": "device", "userCode": "ABCD-EFGH", "verificationUri": "https://x/device",
+    "expiresIn": 600, "interval": 0,
+}  # fmt: skip
+
+
+def device_server(fake: FakePartita, *codes: str) -> None:
+    """Let the server ask for patience, or refuse, in this order; then there is a token."""
+    left = list(codes)
+
+    def token(*_: Any) -> Any:
+        return problem(400, left.pop(0)) if left else (200, {"token": TOKEN})
+
+    fake.answers["POST /api/v1/auth/device"] = lambda *_: (200, CODES)
+    fake.answers["POST /api/v1/auth/device/token"] = token
+
+
+def test_login_by_a_code_waits_for_the_person(fake: FakePartita, type_in: Type, monkeypatch):
+    waited: list[float] = []
+    monkeypatch.setattr("partita_client.command.sign_in.time.sleep", waited.append)
+    device_server(fake, "authorization_pending", "slow_down", "authorization_pending")
+
+    code, _, err = type_in("login", fake.url, "--device")
+
+    assert code == 0, err
+    assert "ABCD-EFGH" in err
+    assert waited == [0, 0, 5, 5]
+    assert read_contexts().contexts["localhost"].token == TOKEN
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "ends"),
+    [
+        ("access_denied", "was refused on the page", 1),
+        ("expired_token", "the code has expired", 13),
+    ],
+)
+def test_login_by_a_code_ends_with_the_answer(fake, type_in: Type, answer, said, ends):
+    device_server(fake, answer)
+
+    code, _, err = type_in("login", fake.url, "--device")
+
+    assert (code, said in err) == (ends, True)
+    assert read_contexts().contexts == {}
+
+
+def test_login_by_a_code_at_a_server_without_it_names_the_other_way(fake, type_in: Type):
+    code, _, err = type_in("login", fake.url, "--device")
+
+    assert code == ExitCode.NOT_FOUND
+    assert "--token-stdin" in err
+
+
+def test_logout_forgets_the_context(fake: FakePartita, type_in: Type, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN))
+    type_in("login", fake.url, "--token-stdin")
+
+    code, _, err = type_in("logout")
+
+    assert code == 0
+    assert "revoke the API token" in err
+    assert fake.count("POST /api/v1/auth/sign-out") == 1
+    assert read_contexts().contexts == {}
+
+
+def test_doctor_names_what_is_wrong_and_what_to_do(signed_in: FakePartita, type_in: Type):
+    signed_in.answers["GET /healthz"] = lambda *_: (
+        200,
+        {"status": "ok", "version": "9.9.9", "time": "2020-01-01T00:00:00.000Z"},
+    )
+
+    code, out, err = type_in("doctor")
+
+    assert code == 0
+    assert f"client {VERSION}, server 9.9.9" in out
+    assert "ahead of the server's" in out
+    assert "set the clock" in err
+
+
+def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
+    code, out, err = type_in("doctor")
+
+    assert code == ExitCode.UNAVAILABLE
+    assert "no server is known" in out
+    assert "partita up" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["admin", "run", "list"], ["run", "list"]),
+        (["up"], ["up"]),
+        (["suite", "lint", "shop"], ["suite", "lint", "shop"]),
+        (["suite", "list"], ["suite", "list"]),
+        (["mock", "serve"], ["mock", "serve"]),
+        (["help", "--all"], ["help", "--all"]),
+        (["run", "timeline", RUN], ["run", "timeline", RUN]),
+    ],
+)
+def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[str]):
+    found = run_words(words)
+
+    assert isinstance(found, StoreCommand)
+    assert list(found.words) == left
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "shell", RUN, "api"), ("profile", "set", "shop", "x"), ("environment", "reap-all")],
+    ids=" ".join,
+)
+def test_what_http_cannot_do_is_not_done_to_another_store(
+    signed_in: FakePartita, type_in: Type, words: tuple[str, ...]
+):
+    code, _, err = type_in(*words)
+
+    assert code == ExitCode.USAGE
+    assert f"use the pages of {signed_in.url}" in err
+
+
+@pytest.mark.parametrize("noun", ["run", "suite", "profile", "environment"])
+def test_the_verbs_of_both_halves_are_known(noun: str):
+    """A verb that only the store has must be named, or the client refuses it as a mistake."""
+    homes = {"run": "executions", "suite": "suites", "profile": "console"}
+    command = load_command_class(f"apps.{homes.get(noun, 'environments')}", noun)
+    parser = command.create_parser("partita", noun)
+    found = next(each.choices for each in parser._actions if isinstance(each.choices, dict))
+
+    client = find_noun(noun)
+
+    assert client is not None
+    assert set(found) <= set(client.names)
+
+
+def test_doctor_names_a_part_of_the_server_that_is_not_ready(signed_in: FakePartita, type_in: Type):
+    part = {"name": "cache", "status": "not_ready", "detail": "Redis does not answer"}
+    signed_in.answers["GET /api/v1/system/readyz"] = lambda *_: (503, {"components": [part]})
+
+    code, out, _ = type_in("doctor")
+
+    assert code == 1
+    assert "Redis does not answer" in out

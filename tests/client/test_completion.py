@@ -1,0 +1,124 @@
+"""Completion as a shell has it: commands, options, and ids of the server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from partita_client.command.program import run_words
+from tests.support.fake_partita import RUN, TOKEN, FakePartita
+from tests.support.processes import ROOT
+
+CASES = [
+    (["ru"], ["run"]),
+    (["log"], ["login", "logout"]),
+    (["run", "la"], ["launch"]),
+    (["run", "launch", "s"], ["shop"]),
+    (["run", "launch", "shop", "--prof"], ["--profile"]),
+    (["run", "launch", "shop", "--profile", ""], ["ci.yaml"]),
+    (["run", "launch", "--backend", ""], ["local"]),
+    (["run", "why", "run-"], [RUN]),
+    (["run", "why", RUN, ""], []),
+    (["run", "cancel", ""], []),
+    (["run", "logs", RUN, "--source", ""], ["api", "check"]),
+    (["run", "list", "--status", "f"], ["failed"]),
+    (["run", "list", "-o", "j"], ["json"]),
+    (["suite", "show", ""], ["shop"]),
+    (["completion", ""], ["bash", "fish", "zsh"]),
+    (["nonsense", ""], []),
+]
+
+
+@pytest.mark.parametrize(("words", "found"), CASES, ids=[" ".join(words) for words, _ in CASES])
+def test_a_word_becomes_what_it_can_be(signed_in: FakePartita, capsys, words, found):
+    assert run_words(["__complete", *words]) == 0
+
+    assert capsys.readouterr().out.split() == found
+
+
+def test_without_a_server_nothing_is_said(capsys):
+    assert run_words(["__complete", "run", "why", ""]) == 0
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+
+
+@pytest.fixture
+def shell_home(fake: FakePartita, home: Path) -> dict[str, str]:
+    """The environment of a shell in which `partita` is this checkout's, and knows the server."""
+    program = home / "bin" / "partita"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/partita_program.py" "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    return {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "PARTITA_URL": fake.url,
+        "PARTITA_TOKEN": TOKEN,
+    }
+
+
+def ask(environment: dict[str, str], *command: str) -> list[str]:
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("partita run la", ["launch"]),
+        ("partita run why ", [RUN]),
+        ("partita suite show s", ["shop"]),
+    ],
+)
+def test_a_real_bash_completes(shell_home: dict[str, str], line: str, found: list[str]):
+    script = f"""
+source <(partita completion bash)
+COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
+read -ra COMP_WORDS <<< "$COMP_LINE"
+[[ "$COMP_LINE" == *" " ]] && COMP_WORDS+=("")
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_partita
+printf '%s\\n' "${{COMPREPLY[@]}}"
+complete -p partita >&2
+"""
+
+    assert ask(shell_home, "bash", "-c", script) == found
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_a_real_zsh_completes(shell_home: dict[str, str]):
+    script = """
+compdef() { :; }
+compadd() { shift; print -l -- "$@"; }
+source <(partita completion zsh)
+words=(partita run why ""); CURRENT=4
+_partita
+"""
+    assert ask(shell_home, "zsh", "-fc", script) == [RUN]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_a_real_fish_completes(shell_home: dict[str, str]):
+    script = "partita completion fish | source; complete -C 'partita run why '"
+    assert ask(shell_home, "fish", "-c", script) == [RUN]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_script_is_one_of_its_shell(capsys, shell: str):
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    run_words(["completion", shell])
+
+    script = capsys.readouterr().out
+    done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
+    assert done.stderr == ""

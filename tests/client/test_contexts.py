@@ -1,0 +1,227 @@
+"""Where people are signed in, and which server a command means."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from partita_client import conf
+from partita_client.contexts import (
+    SavedContext,
+    read_contexts,
+    remove_context,
+    save_context,
+    token_of,
+    use_context,
+)
+from partita_client.errors import BadConfiguration, NoServer
+from partita_client.server_choice import GivenServer, choose_server
+
+
+def save(name: str, url: str = "", token: str = "pat_x") -> None:
+    save_context(SavedContext(name=name, url=url or f"https://{name}.example", token=token))
+
+
+def test_the_file_is_for_its_owner_alone():
+    save("team")
+
+    assert conf.config_file().stat().st_mode & 0o777 == 0o600
+    assert json.loads(conf.config_file().read_text())["contexts"]["team"]["token"] == "pat_x"
+
+
+def test_many_processes_lose_no_context_of_each_other():
+    threads = [threading.Thread(target=save, args=(f"c{number}",)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(read_contexts().contexts) == sorted(f"c{number}" for number in range(12))
+    left = [each.name for each in conf.config_file().parent.iterdir()]
+    assert sorted(left) == ["config.json", "config.lock"]
+
+
+def test_a_context_is_used_and_forgotten():
+    save("team")
+    save("other")
+    use_context("team")
+    assert read_contexts().current == "team"
+
+    remove_context("team")
+
+    assert read_contexts().current == ""
+    with pytest.raises(BadConfiguration, match="there is no context 'team'") as refused:
+        use_context("team")
+    assert refused.value.advice == "known: other"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"contexts": {"a": 1}}', '{"contexts": {"a": {}}}']
+)
+def test_a_damaged_file_is_named_and_not_overwritten(text: str):
+    conf.config_file().parent.mkdir(parents=True)
+    conf.config_file().write_text(text)
+
+    with pytest.raises(BadConfiguration, match=r"config\.json is damaged"):
+        read_contexts()
+    with pytest.raises(BadConfiguration):
+        save("team")
+    assert conf.config_file().read_text() == text
+
+
+class FakeKeyring:
+    """The module `keyring`, as far as it is used."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        self.priority = 5
+        self.errors = type("errors", (), {"PasswordDeleteError": KeyError})
+
+    def get_keyring(self) -> FakeKeyring:
+        return self
+
+    def set_password(self, service: str, name: str, token: str) -> None:
+        self.kept[service, name] = token
+
+    def get_password(self, service: str, name: str) -> str | None:
+        return self.kept.get((service, name))
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[service, name]
+
+
+def test_a_token_is_in_the_keyring_where_there_is_one(monkeypatch):
+    keyring = FakeKeyring()
+    monkeypatch.setattr("partita_client.contexts._keyring", lambda: keyring)
+    save("team", token="pat_secret")
+
+    assert "pat_secret" not in conf.config_file().read_text()
+    assert token_of(read_contexts().contexts["team"]) == "pat_secret"
+    remove_context("team")
+    assert keyring.kept == {}
+
+
+def test_without_the_module_the_keyring_says_what_to_do(monkeypatch):
+    monkeypatch.setattr("partita_client.contexts._keyring", FakeKeyring)
+    save("team")
+    monkeypatch.setattr("partita_client.contexts._keyring", lambda: None)
+
+    with pytest.raises(BadConfiguration, match="not installed here"):
+        token_of(read_contexts().contexts["team"])
+
+
+@pytest.fixture
+def running_up(tmp_path: Path) -> Iterator[Path]:
+    """The data folder of an `up`, with its token, as long as the test lasts."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_token(folder, "PARTITA_URL=http://127.0.0.1:8190\nPARTITA_TOKEN=pat_local\n")
+    notes = conf.notes_of_ups()
+    notes.mkdir(parents=True)
+    (notes / "one").write_text(str(folder))
+    with (folder / "up.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+def write_token(folder: Path, text: str, *, mode: int = 0o600) -> None:
+    (folder / "up.token").write_text(text)
+    (folder / "up.token").chmod(mode)
+
+
+def test_an_up_of_this_machine_is_found_without_a_login(running_up: Path):
+    choice = choose_server(GivenServer())
+
+    assert (choice.url, choice.token) == ("http://127.0.0.1:8190", "pat_local")
+    assert choice.data_dir == str(running_up)
+
+
+def test_a_data_folder_without_an_up_names_those_that_run(running_up: Path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(running_up.parent / "other"))
+
+    with pytest.raises(NoServer, match=f"DATA_DIR={running_up}"):
+        choose_server(GivenServer())
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "said"),
+    [
+        ("PARTITA_URL=http://10.0.0.7:8090\nPARTITA_TOKEN=pat_x\n", 0o600, "no address of this"),
+        ("PARTITA_URL=https://evil.example\nPARTITA_TOKEN=pat_x\n", 0o600, "no address of this"),
+        ("PARTITA_URL=http://127.0.0.1:1\nPARTITA_TOKEN=pat_x\n", 0o644, "by others"),
+        ("", 0o600, "no address of this"),
+    ],
+)
+def test_a_token_file_that_is_not_ours_is_not_used(
+    running_up: Path, text: str, mode: int, said: str
+):
+    write_token(running_up, text, mode=mode)
+
+    with pytest.raises(BadConfiguration, match=said):
+        choose_server(GivenServer())
+
+
+def test_an_up_that_ended_is_not_meant(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    write_token(tmp_path, "PARTITA_URL=http://127.0.0.1:8190\nPARTITA_TOKEN=pat_local\n")
+    (tmp_path / "up.lock").touch()
+
+    with pytest.raises(NoServer) as refused:
+        choose_server(GivenServer())
+    for command in ("partita login", "partita up", "partita admin run list"):
+        assert command in refused.value.advice
+
+
+FROM_OPTION = GivenServer(url="https://option.example")
+FROM_NAME = GivenServer(context="other")
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "url"),
+    [
+        (FROM_OPTION, {"PARTITA_URL": "https://variable.example"}, "https://option.example"),
+        (FROM_NAME, {"PARTITA_URL": "https://variable.example"}, "https://other.example"),
+        (GivenServer(), {"PARTITA_URL": "https://variable.example"}, "https://variable.example"),
+        (GivenServer(), {"PARTITA_CONTEXT": "other"}, "https://other.example"),
+        (GivenServer(), {}, "https://team.example"),
+        (GivenServer(context="local"), {}, "http://127.0.0.1:8190"),
+        (GivenServer(), {"DATA_DIR": "{up}"}, "http://127.0.0.1:8190"),
+    ],
+)
+def test_options_come_before_the_environment_before_the_context(
+    running_up: Path, monkeypatch, given: GivenServer, environment: dict[str, str], url: str
+):
+    save("other")
+    save("team")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(up=running_up))
+
+    assert choose_server(given).url == url
+
+
+def test_a_server_that_is_named_has_the_token_of_its_context(monkeypatch):
+    save("team", token="pat_team")
+    named = GivenServer(url="https://team.example/")
+    assert choose_server(named).token == "pat_team"
+    assert choose_server(GivenServer(url="https://foreign.example")).token == ""
+
+    monkeypatch.setenv("PARTITA_TOKEN", "pat_variable")
+
+    assert choose_server(named).token == "pat_variable"
+
+
+def test_a_token_comes_from_a_file(tmp_path: Path, monkeypatch):
+    (tmp_path / "token").write_text("pat_file\n")
+    monkeypatch.setenv("PARTITA_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("PARTITA_URL", "https://a.example")
+
+    assert choose_server(GivenServer()).token == "pat_file"
+    os.truncate(tmp_path / "token", 0)
+    with pytest.raises(BadConfiguration, match="is empty"):
+        choose_server(GivenServer())

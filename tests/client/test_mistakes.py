@@ -1,0 +1,92 @@
+"""Thirty mistakes of newcomers, each answered by the next step and an exit code of the table."""
+
+from __future__ import annotations
+
+import pytest
+
+from partita_client.command.program import StoreCommand, run_words
+from tests.support.fake_partita import RUN, FakePartita, problem
+
+TYPED = [
+    # words, exit code, what is said
+    (["launch", "shop"], 2, "next: partita run launch SUITE"),
+    (["runs"], 2, "next: partita run list"),
+    (["ls"], 2, "next: partita run list"),
+    (["logs", RUN], 2, "next: partita run logs RUN"),
+    (["auth"], 2, "next: partita login URL"),
+    (["config"], 2, "next: partita context list"),
+    (["validate"], 2, "partita suite validate"),
+    (["run"], 2, "name a verb: launch, rerun"),
+    (["run", "ls"], 2, "did you mean `partita run list`?"),
+    (["run", "start", "shop"], 2, "did you mean `partita run launch`?"),
+    (["run", "get", RUN], 2, "did you mean `partita run show`?"),
+    (["run", "stop", RUN], 2, "did you mean `partita run cancel`?"),
+    (["run", "lanch", "shop"], 2, "did you mean `partita run launch`?"),
+    (["run", "frobnicate"], 2, "known: launch"),
+    (["run", "list", "--statsu", "failed"], 2, "did you mean --status?"),
+    (["run", "list", "--status", "broken"], 2, "expected one of Queued, Booting, Healthy"),
+    (["run", "list", "--limit", "0"], 2, "expected 1 to 1000"),
+    (["run", "list", "-o", "xml"], 2, "choose from"),
+    (["run", "launch"], 2, "the following arguments are required: SUITE"),
+    (["run", "launch", "nosuch"], 3, "there is no suite 'nosuch'; known: shop"),
+    (["run", "launch", "shop", "--timeout", "5m"], 2, "it needs --watch or --wait"),
+    (["run", "launch", "shop", "--watch", "--timeout", "5 minutes"], 2, "expected a duration"),
+    (["run", "launch", "shop", "--keep", "9h"], 2, "kept for at most 4h"),
+    (["run", "launch", "shop", "--cancel-in-progress"], 2, "needs --concurrency-group"),
+    (["run", "why"], 2, "the following arguments are required: RUN"),
+    (["run", "why", "shop"], 3, "`partita run list` shows the runs"),
+    (["run", "logs", RUN, "--source", "nope"], 3, "known: execution, api, check"),
+    (["run", "logs", RUN, "--failed", "--follow"], 2, "leave out --follow"),
+    (["run", "logs", RUN, "--regex", "("], 2, "is not a valid pattern"),
+    (["run", "keep", RUN], 2, "one of the arguments --for --end is required"),
+    (["run", "download", RUN, "nope"], 3, "no artifact 'nope'; known: none"),
+    (["profile", "show", "shop", "prod.yaml"], 3, "has no profile 'prod.yaml'; known: ci.yaml"),
+    (["context", "use", "prod"], 2, "next: known: none; partita login URL makes one"),
+    (["context", "set", "prod"], 2, "did you mean `partita context use`?"),
+    (["login", "ftp://x"], 2, "expected an address such as https://partita.example.com"),
+    (["login", "https://ada:secret@x.example"], 2, "an address holds no password"),
+    (["login", "https://x.example"], 2, "--token-stdin"),
+    (["login", "https://x.example", "--token-file", "/nosuch"], 2, "cannot be read: No such file"),
+    (["whoami", "--context", "prod"], 2, "there is no context 'prod'"),
+    (["run", "list", "--server", "http://127.0.0.1:1"], 6, "is it running there?"),
+    (["completion", "tcsh"], 2, "choose from"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"), TYPED, ids=[" ".join(words) for words, *_ in TYPED]
+)
+def test_a_mistake_is_answered_by_the_next_step(
+    signed_in: FakePartita, capsys, monkeypatch, words: list[str], code: int, said: str
+):
+    monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
+    signed_in.answers["GET /api/v1/executions/shop"] = lambda *_: problem(
+        404, "execution_not_found", "there is no run shop"
+    )
+    try:
+        ended = run_words(words)
+    except SystemExit as exited:
+        ended = int(str(exited.code))
+
+    output = capsys.readouterr()
+    assert not isinstance(ended, StoreCommand)
+    assert (ended, output.out) == (code, "")
+    assert said in output.err
+    assert "Traceback" not in output.err
+
+
+@pytest.mark.parametrize("words", [["run", "list"], ["run", "launch", "shop"], ["whoami"]])
+def test_without_a_server_three_ways_are_named(capsys, words: list[str]):
+    assert run_words(words) == 6
+
+    said = capsys.readouterr().err
+    for way in ("partita login", "partita up", "partita admin run list"):
+        assert way in said
+
+
+def test_without_a_token_the_sign_in_is_named(fake: FakePartita, capsys, monkeypatch):
+    monkeypatch.setenv("PARTITA_URL", fake.url)
+
+    assert run_words(["run", "list"]) == 4
+
+    assert f"partita login {fake.url}" in capsys.readouterr().err

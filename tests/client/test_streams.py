@@ -1,0 +1,111 @@
+"""A stream goes on where it was cut, and no line is lost or comes twice."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from partita_client import ApiProblem, Client, NoConnection, WaitTimeout
+from partita_client.event_stream import ResumingStream
+from partita_client.transport import HttpTransport
+from tests.support.fake_partita import RUN, TOKEN, FakePartita, Relay, problem
+
+
+def port_of(fake: FakePartita) -> int:
+    return urlsplit(fake.url).port or 0
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.01)
+
+
+def ids_of(client: Client) -> list[int]:
+    return [record["id"] for record in client.log(RUN)]
+
+
+@pytest.mark.parametrize("cuts", [0, 1, 20])
+def test_a_log_that_is_cut_is_read_whole_and_once(fake: FakePartita, cuts: int):
+    fake.lines = 5000
+    relay = Relay(port_of(fake), cuts=cuts, after_bytes=40_001)
+
+    with Client(f"http://127.0.0.1:{relay.port}", token=TOKEN) as client:
+        found = ids_of(client)
+
+    relay.close()
+    assert found == list(range(1, 5001))
+    assert relay.accepted == cuts + 1
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_lines_through_twenty_cuts(fake: FakePartita):
+    fake.lines = 100_000
+    relay = Relay(port_of(fake), cuts=20, after_bytes=700_003)
+
+    with Client(f"http://127.0.0.1:{relay.port}", token=TOKEN) as client:
+        found = ids_of(client)
+
+    relay.close()
+    assert found == list(range(1, 100_001))
+
+
+def test_a_server_that_sends_lines_again_is_read_once(fake: FakePartita, monkeypatch):
+    fake.lines = 400
+    relay = Relay(port_of(fake), cuts=3, after_bytes=9_000)
+    send = HttpTransport.stream
+
+    def forget(self, path, *, query, headers, idle_s):
+        return send(self, path, query={**query, "since": 0}, headers=headers, idle_s=idle_s)
+
+    monkeypatch.setattr(HttpTransport, "stream", forget)
+    with Client(f"http://127.0.0.1:{relay.port}", token=TOKEN) as client:
+        found = ids_of(client)
+
+    relay.close()
+    assert found == list(range(1, 401))
+
+
+def test_it_begins_after_a_record(fake: FakePartita):
+    fake.lines = 10
+    with Client(fake.url, token=TOKEN) as client:
+        assert [record["id"] for record in client.log(RUN, after=7)] == [8, 9, 10]
+
+
+def test_a_refusal_is_not_repeated(fake: FakePartita):
+    with Client(fake.url, token="pat_other") as client, pytest.raises(ApiProblem) as refused:
+        ids_of(client)
+
+    assert refused.value.code == "token_revoked"
+    assert len(fake.asked) == 1
+
+
+def test_the_time_to_wait_ends(fake: FakePartita):
+    fake.is_over = False
+    with Client(fake.url, token=TOKEN) as client, pytest.raises(WaitTimeout):
+        client.wait(RUN, timeout_s=0.3)
+
+
+def test_a_server_that_stays_away_is_given_up_and_named():
+    told: list[str] = []
+    stream = ResumingStream(
+        transport=HttpTransport("http://127.0.0.1:1"), path="/x", away_s=0.1, on_away=told.append
+    )
+
+    with pytest.raises(NoConnection, match=r"no connection to http://127\.0\.0\.1:1"):
+        list(stream.frames())
+    assert len(told) == 1
+
+
+def test_waiting_returns_the_run_as_it_ended(fake: FakePartita):
+    with Client(fake.url, token=TOKEN) as client:
+        assert client.wait(RUN)["status"] == "Failed"
+
+
+def test_a_run_that_is_not_there_is_said_so(fake: FakePartita):
+    fake.answers[f"GET /api/v1/executions/{RUN}"] = lambda *_: problem(404, "execution_not_found")
+    with Client(fake.url, token=TOKEN) as client, pytest.raises(ApiProblem) as refused:
+        client.run(RUN)
+
+    assert refused.value.exit_code == 3
+    assert "run list" in refused.value.advice

@@ -1,0 +1,256 @@
+"""Requests: what is repeated, who is trusted, which way they go, what comes of a wrong answer."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from partita_client import ApiProblem, Client, ClientError, NoConnection, NotPartita
+from partita_client.addresses import parse_address, proxy_for
+from partita_client.errors import BadConfiguration
+from tests.support.fake_partita import (
+    RUN,
+    TOKEN,
+    FakePartita,
+    Relay,
+    problem,
+    serve_fake,
+    serve_proxy,
+)
+from tests.support.registries import Certificate, certificate
+
+Open = Callable[..., Client]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("transport", "downloads"):
+        monkeypatch.setattr(f"partita_client.{module}.pause_s", lambda _failures: 0.0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return certificate(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def by_tls(made: Certificate) -> Iterator[FakePartita]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.chain, made.key)
+    with serve_fake(context) as served:
+        yield served
+
+
+def times_away(times: int) -> Any:
+    """A route that is 503 so many times, and then has an empty list."""
+    left = [times]
+
+    def handle(*_: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            return problem(503, "datastore_unavailable", "the store is away")
+        return 200, {"executions": [], "total": 0}
+
+    return handle
+
+
+def test_a_read_is_repeated_while_the_server_is_away(fake: FakePartita, open_client: Open):
+    fake.answers["GET /api/v1/executions"] = times_away(2)
+
+    assert open_client(fake.url, token=TOKEN).runs() == []
+    assert fake.count("GET /api/v1/executions") == 3
+
+
+def test_it_gives_up_after_three_times(fake: FakePartita, open_client: Open):
+    fake.answers["GET /api/v1/executions"] = times_away(9)
+
+    with pytest.raises(ApiProblem, match="the store is away") as refused:
+        open_client(fake.url, token=TOKEN).runs()
+    assert (refused.value.exit_code, fake.count("GET /api/v1/executions")) == (6, 3)
+
+
+def test_a_launch_whose_answer_was_lost_is_repeated_with_the_same_key(
+    fake: FakePartita, open_client: Open
+):
+    relay = Relay(urlsplit(fake.url).port or 0, cuts=1, after_bytes=1)
+
+    run = open_client(f"http://127.0.0.1:{relay.port}", token=TOKEN).launch("shop")
+
+    relay.close()
+    keys = [headers["idempotency-key"] for headers in fake.headers]
+    assert run["status"] == "Queued"
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+def test_another_write_is_never_repeated(fake: FakePartita, open_client: Open):
+    fake.answers["POST /api/v1/auth/sign-out"] = times_away(9)
+
+    with pytest.raises(ApiProblem):
+        open_client(fake.url, token=TOKEN).sign_out()
+    assert fake.count("POST /api/v1/auth/sign-out") == 1
+
+
+def test_a_private_authority_is_trusted_by_its_file(
+    by_tls: FakePartita, made: Certificate, open_client: Open
+):
+    client = open_client(by_tls.url, token=TOKEN, ca_file=str(made.authority))
+
+    assert client.me()["role"] == "runner"
+
+
+def test_an_unknown_authority_is_refused_and_the_option_named(
+    by_tls: FakePartita, open_client: Open
+):
+    with pytest.raises(NoConnection, match="cannot be verified") as refused:
+        open_client(by_tls.url, token=TOKEN).me()
+
+    assert "--ca-file" in refused.value.advice
+    assert by_tls.asked == []
+
+
+def test_a_certificate_of_another_host_is_refused(
+    by_tls: FakePartita, made: Certificate, open_client: Open
+):
+    port = urlsplit(by_tls.url).port
+    with pytest.raises(NoConnection, match="cannot be verified"):
+        open_client(f"https://127.1:{port}", ca_file=str(made.authority)).health()
+
+
+@pytest.mark.parametrize("text", ["", "no certificate"])
+def test_a_file_that_is_no_authority_is_named(
+    by_tls: FakePartita, tmp_path: Path, text: str, open_client: Open
+):
+    (tmp_path / "ca.pem").write_text(text)
+    with pytest.raises(BadConfiguration, match=r"ca\.pem cannot be used"):
+        open_client(by_tls.url, ca_file=str(tmp_path / "ca.pem")).health()
+
+
+def test_plain_http_goes_through_the_proxy_of_the_environment(
+    fake: FakePartita, monkeypatch, open_client: Open
+):
+    with serve_proxy() as (proxy, seen):
+        monkeypatch.setenv("http_proxy", proxy)
+        url = f"http://partita.test:{urlsplit(fake.url).port}"
+
+        assert open_client(url, token=TOKEN).me()["role"] == "runner"
+    assert seen == [f"GET {url}/api/v1/auth/me"]
+    assert fake.headers[0]["host"] == url.removeprefix("http://")
+
+
+def test_tls_goes_through_a_tunnel_of_the_proxy(
+    by_tls: FakePartita, made, monkeypatch, open_client: Open
+):
+    monkeypatch.setattr("partita_client.addresses._LOOPBACK", ())
+    with serve_proxy() as (proxy, seen):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+
+        assert open_client(by_tls.url, token=TOKEN, ca_file=str(made.authority)).me()
+    port = urlsplit(by_tls.url).port
+    assert seen == [f"CONNECT localhost:{port} Basic YWRhOnBhc3M="]
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "goes"),
+    [
+        ("https://a.example", {"https_proxy": "http://p:3128"}, True),
+        ("https://a.example", {"http_proxy": "http://p:3128"}, False),
+        ("https://a.example", {"ALL_PROXY": "p:3128"}, True),
+        ("https://a.example", {"https_proxy": "http://p", "no_proxy": "example"}, False),
+        ("https://a.example", {"https_proxy": "http://p", "NO_PROXY": ".example"}, False),
+        ("https://a.example", {"https_proxy": "http://p", "no_proxy": "b.example,*"}, False),
+        ("https://a.example", {"https_proxy": "http://p", "no_proxy": "a.example:8443"}, True),
+        ("https://ba.example", {"https_proxy": "http://p", "no_proxy": "a.example"}, True),
+        ("http://localhost:8090", {"http_proxy": "http://p"}, False),
+        ("http://[::1]:8090", {"http_proxy": "http://p"}, False),
+    ],
+)
+def test_which_addresses_a_proxy_is_for(url: str, environment: dict[str, str], goes: bool):
+    assert (proxy_for(parse_address(url), environment) is not None) is goes
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("partita.example.com", "https://partita.example.com"),
+        ("localhost:8090", "http://localhost:8090"),
+        ("https://partita.example.com:443/", "https://partita.example.com"),
+        ("https://a.example/partita/executions/run-1?tab=log", "https://a.example/partita"),
+        ("http://[::1]:8090/api/v1", "http://[::1]:8090"),
+    ],
+)
+def test_an_address_is_known_as_people_write_it(typed: str, meant: str):
+    assert parse_address(typed).url == meant
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "ftp://a", "https://", "https://a:b", "https://ada:pw@a", "https://a b", "a\nb"]
+)
+def test_what_is_no_address_is_refused(typed: str):
+    with pytest.raises(BadConfiguration):
+        parse_address(typed)
+
+
+@pytest.mark.parametrize("body", [b"<html>welcome</html>", b"[1]", b"\xff"])
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_another_server_is_told_from_partita(
+    fake: FakePartita, status: int, body: bytes, open_client: Open
+):
+    for path in ("/healthz", "/api/v1/auth/me"):
+        fake.answers[f"GET {path}"] = lambda *_: (status, body)
+
+    for ask in (open_client(fake.url, token=TOKEN).health, open_client(fake.url, token=TOKEN).me):
+        if status == 200 and body == b"[1]" and ask.__name__ == "me":
+            continue  # it is JSON; who reads it sees that it has no user
+        with pytest.raises(NotPartita):
+            ask()
+
+
+def test_an_answer_without_end_is_refused(fake: FakePartita, monkeypatch, open_client: Open):
+    monkeypatch.setattr("partita_client.transport.ANSWER_MAX_BYTES", 1000)
+    fake.answers["GET /api/v1/auth/me"] = lambda *_: (200, b" " * 5000)
+
+    with pytest.raises(NotPartita, match="is larger than"):
+        open_client(fake.url, token=TOKEN).me()
+
+
+@pytest.mark.parametrize("token", ["two words", "line\nbreak", "späß"])
+def test_a_token_that_is_none_is_refused_before_it_is_sent(
+    fake: FakePartita, token: str, open_client: Open
+):
+    with pytest.raises(BadConfiguration, match="the token has") as refused:
+        open_client(fake.url, token=token)
+
+    assert token not in str(refused.value)
+
+
+def test_a_port_where_nobody_listens_says_what_to_do(open_client: Open):
+    with pytest.raises(ClientError) as refused:
+        open_client("http://127.0.0.1:1").health()
+
+    assert "Connection refused" in refused.value.detail
+    assert "partita up" in refused.value.advice
+
+
+def test_a_file_is_downloaded_whole_or_not_at_all(
+    fake: FakePartita, tmp_path: Path, open_client: Open
+):
+    body = bytes(range(256)) * 400
+    route = f"GET /api/v1/executions/{RUN}/artifacts/report"
+    fake.answers[route] = lambda *_: (200, body)
+    relay = Relay(urlsplit(fake.url).port or 0, cuts=2, after_bytes=5000)
+    client = open_client(f"http://127.0.0.1:{relay.port}", token=TOKEN)
+
+    size = client.download_artifact(RUN, "report", tmp_path / "a" / "report.bin")
+
+    relay.close()
+    assert size == len(body)
+    assert (tmp_path / "a" / "report.bin").read_bytes() == body
+    assert [each.name for each in (tmp_path / "a").iterdir()] == ["report.bin"]
+    with pytest.raises(BadConfiguration, match="is there already"):
+        client.download_artifact(RUN, "report", tmp_path / "a" / "report.bin")
