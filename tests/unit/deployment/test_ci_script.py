@@ -19,6 +19,7 @@ from tests.support.http_threads import serve_http
 from tests.support.parts import give_up
 from tests.support.processes import ROOT
 
+pytestmark = pytest.mark.slow
 SCRIPT = ROOT / "examples" / "ci" / "launch.sh"
 ID_TOKEN, SESSION = "eyJ.the-job.s1gned", "pci_the-session"
 RUN: dict[str, Any] = {
