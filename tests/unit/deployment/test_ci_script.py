@@ -61,6 +61,13 @@ FAILED: dict[str, Any] = RUN | {
 REFUSED = {"code": "ci_refused", "detail": "no trust rule lets this CI job in"}
 
 
+def steps(*reasons: str) -> list[dict[str, Any]]:
+    """Failed steps with these reasons, beside a healthy one and one that may fail."""
+    failed = {"status": "failed", "continueOnFailure": False}
+    others = [{"status": "healthy"}, failed | {"continueOnFailure": True, "reason": "timeout"}]
+    return [*others, *(failed | {"reason": reason} for reason in reasons)]
+
+
 @dataclass
 class ScriptedServer:
     """Answers a route with the next of its answers, and with the last one from then on."""
@@ -243,6 +250,24 @@ def test_the_artifacts_come_as_one_file_unless_they_are_not_wanted(job, server):
     ("status", "code"),
     [
         ({"status": "Failed", "reason": "step_failed"}, 1),
+        ({"status": "Failed", "reason": "step_failed", "steps": steps("exit_nonzero")}, 1),
+        ({"status": "Failed", "reason": "step_failed", "steps": steps("agent_lost")}, 3),
+        (
+            {
+                "status": "Failed",
+                "reason": "step_failed",
+                "steps": steps("node_lost", "dependency_failed"),
+            },
+            3,
+        ),
+        (
+            {
+                "status": "Failed",
+                "reason": "step_failed",
+                "steps": steps("node_lost", "test_failures"),
+            },
+            1,
+        ),
         ({"status": "Failed", "reason": "internal_error"}, 3),
         ({"status": "Failed", "reason": "backend_unavailable"}, 3),
         ({"status": "Failed", "reason": "run_timeout"}, 3),
