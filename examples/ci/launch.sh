@@ -284,6 +284,17 @@ explain() { # lines of the run may look like commands to GitHub, which shall not
   if is_github; then say "::$stop::"; fi
 }
 
+# Whether every step that failed the run failed by what it ran on: nothing is known of the code.
+is_of_infrastructure() {
+  jq -e '
+    ["runtime_unavailable", "agent_unavailable", "agent_lost", "unschedulable", "quota_exceeded",
+     "admission_refused", "evicted", "preempted", "node_lost", "internal_error"] as $infrastructure
+    | [.steps[]? | select(.status == "failed" and (.continueOnFailure | not)) | .reason
+       | select(. != "dependency_failed" and . != "run_failed")]
+    | length > 0 and all(.[]; . as $reason | $infrastructure | index($reason))
+  ' "$scratch/whole" >/dev/null
+}
+
 finish() {
   output status "$(jq -r .status "$scratch/run")"
   annotate
@@ -292,7 +303,10 @@ finish() {
   [ -n "${PARTITA_TOKEN:-}" ] || ask POST /auth/sign-out "$scratch/out" "$scratch/empty" >/dev/null
   case $(jq -r '"\(.status) \(.reason // "")"' "$scratch/run") in
     Healthy*) exit 0 ;;
-    "Failed step_failed" | "Failed ") exit 1 ;;
+    "Failed step_failed" | "Failed ")
+      is_of_infrastructure || exit 1
+      fail 3 "the steps failed by what they run on: $(jq -r .sentence "$scratch/run")"
+      ;;
     Canceled*) fail 3 "the run was canceled" ;;
     *) fail 3 "the run ended without an answer about your code: $(jq -r .sentence "$scratch/run")" ;;
   esac
