@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from documentation.pages import ROOT, DeadLink, nav_pages, title, write_pages
+from documentation.pages import NO_SEARCH, ROOT, DeadLink, nav_pages, title, write_pages
 
 CONFIGURATION: Final = ROOT / "documentation" / "zensical.toml"
 WORK: Final = ROOT / ".cache" / "site"
@@ -46,7 +46,8 @@ def build(work: Path = WORK) -> Path:
     run_zensical(work)
     site = work / "html"
     for page in pages:
-        shutil.copyfile(work / "pages" / page, site / page)
+        text = (work / "pages" / page).read_text(encoding="utf-8")
+        (site / page).write_text(text.removeprefix(NO_SEARCH), encoding="utf-8")
     scripts: dict[str, str] = {}
     for path in sorted(site.rglob("*.html")):
         path.write_text(page_html(path, site, scripts), encoding="utf-8")
@@ -98,7 +99,7 @@ def llms_text(pages: Path) -> str:
         if part != last:
             parts.append(f"\n## {part}\n\n")
             last = part
-        text = (pages / page).read_text(encoding="utf-8")
+        text = (pages / page).read_text(encoding="utf-8").removeprefix(NO_SEARCH)
         parts.append(f"- [{plain(title(text))}]({page}){summary(text)}\n")
     return "".join(parts)
 

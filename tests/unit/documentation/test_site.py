@@ -105,6 +105,8 @@ def test_the_site_is_built_whole(tmp_path: Path) -> None:
     ] == []
     assert [path for path in site.rglob("*.html") if not path.with_suffix(".md").is_file()] == []
     assert (site / "search.json").stat().st_size > 100_000
+    assert '"decisions/0001' not in (site / "search.json").read_text()
+    assert (site / "decisions" / "0001-apps-by-aggregate.md").read_text().startswith("# ")
     assert not [
         text for text in html if 'src="http' in text or 'rel="stylesheet" href="http' in text
     ]
