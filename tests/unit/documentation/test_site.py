@@ -10,6 +10,7 @@ from documentation.pages import write_pages
 from documentation.site import (
     SiteError,
     build,
+    changed_script,
     dead_links,
     llms_text,
     page_html,
@@ -81,6 +82,11 @@ def test_llms_txt_lists_the_pages_for_users_and_contributors(pages: Path) -> Non
     assert "\n## How-to\n" in text
     assert "\n## Contributing\n" in text
     assert "- [Your first suite](guides/first-suite.md): From nothing to a green run" in text
+
+
+def test_a_theme_with_another_script_stops_the_build() -> None:
+    with pytest.raises(SiteError, match="0 places for the change: the search box"):
+        changed_script("function other() {}")
 
 
 def test_a_dead_link_stops_the_build(tmp_path: Path) -> None:
