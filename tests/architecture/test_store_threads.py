@@ -17,6 +17,7 @@ WITHOUT_STORE = {
     "apps/executions/services/artifact_sweeper.py: require_artifact_storage": "no rows",
     "apps/http/middleware/compression.py: compress_string": "bytes only",
     "apps/http/views.py: _find": "files only",
+    "apps/http/views.py: _find_documentation": "files only",
     "apps/mocks/components.py: close": "ends scripts and the journal in Redis",
     "apps/mocks/components.py: stop": "ends a thread",
     "mocks/engine/graphql.py: _build_schema": "files only",

@@ -14,8 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 _CODE_FOLDERS = (
-    "apps", "bench", "cue", "documentation", "examples", "kernel", "mocks", "partita_mock", "platform_site", "proto",
-    "readers", "static", "surfaces", "sync_stack", "templates", "tests", "worker",
+    "apps", "bench", "cue", "documentation", "examples", "kernel", "mocks", "partita_mock",
+    "platform_site", "proto", "readers", "static", "surfaces", "sync_stack", "templates",
+    "tests", "worker",
 )  # fmt: skip
 _CODE_SUFFIXES = {".cue", ".css", ".html", ".js", ".proto", ".py", ".star"}
 _NOT_OURS = {"cases", "gen", "html", "vendor", "__pycache__"}  # generated, of others, or test data
