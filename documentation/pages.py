@@ -23,6 +23,8 @@ OUTSIDE: Final = {  # documents beside docs/ → their pages
     "bench/RESULTS.md": "project/benchmarks.md",
 }
 DECISIONS: Final = "decisions/index.md"
+NOT_SEARCHED: Final = ("decisions/", "invariants", "sync-invariants", "project/benchmarks")
+NO_SEARCH: Final = "---\nsearch:\n  exclude: true\n---\n\n"
 _FENCE: Final = re.compile(r"(^ *```.*?^ *```[^\n]*$)", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _LIST_ITEM: Final = re.compile(r"(\d+\.|[-*]) +")
@@ -54,7 +56,8 @@ def documents(root: Path = ROOT) -> list[str]:
 def write_pages(target: Path, root: Path = ROOT) -> list[str]:
     """Write all pages and the files beside them below `target`; return the pages.
 
-    Raises DeadLink with the document and the line.
+    Users search: what only contributors read is marked to stay out of the index. Raises DeadLink
+    with the document and the line.
     """
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(root / DOCS, target, ignore=shutil.ignore_patterns("*.md"))
@@ -63,7 +66,8 @@ def write_pages(target: Path, root: Path = ROOT) -> list[str]:
         page = page_of(document)
         text = page_text(document, (root / document).read_text(encoding="utf-8"), root)
         (target / page).parent.mkdir(parents=True, exist_ok=True)
-        (target / page).write_text(text, encoding="utf-8")
+        front = NO_SEARCH if page.startswith(NOT_SEARCHED) else ""
+        (target / page).write_text(front + text, encoding="utf-8")
         pages.append(page)
     (target / DECISIONS).write_text(decision_list(root), encoding="utf-8")
     return [*pages, DECISIONS]

@@ -21,13 +21,27 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from documentation.pages import ROOT, DeadLink, nav_pages, title, write_pages
+from documentation.pages import NO_SEARCH, ROOT, DeadLink, nav_pages, title, write_pages
 
 CONFIGURATION: Final = ROOT / "documentation" / "zensical.toml"
+STYLE: Final = ROOT / "documentation" / "site.css"
 WORK: Final = ROOT / ".cache" / "site"
 OUTPUT: Final = ROOT / "documentation" / "html"
 BUILD_TIMEOUT_S: Final = 300
 _INLINE_SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+# What the theme's script does, and what it does here: (pattern, replacement, why).
+_SCRIPT_CHANGES: Final = (
+    (
+        r'(\w+)\.appendChild\(\w+\("style",\{\},(\w+)\.toString\(\)\)\)',
+        r"(()=>{let s=new CSSStyleSheet;s.replaceSync(\2.toString());\1.adoptedStyleSheets=[s]})()",
+        "the search box has an inline style, which the content security policy refuses",
+    ),
+    (
+        r'class:"md-typeset__scrollwrap"\}',
+        r'class:"md-typeset__scrollwrap",tabindex:"0"}',
+        "a table that is too wide scrolls, which the keyboard must reach",
+    ),
+)
 _SUMMARY: Final = re.compile(r"\A# .+\n+((?:[^#|<\n`\d-][^\n]*\n?)+)", re.MULTILINE)
 
 
@@ -43,15 +57,20 @@ def build(work: Path = WORK) -> Path:
     except DeadLink as error:
         raise SiteError(str(error)) from None
     shutil.copyfile(CONFIGURATION, work / "zensical.toml")
+    (work / "pages" / "assets").mkdir(exist_ok=True)
+    shutil.copyfile(STYLE, work / "pages" / "assets" / STYLE.name)
     run_zensical(work)
     site = work / "html"
     for page in pages:
-        shutil.copyfile(work / "pages" / page, site / page)
+        text = (work / "pages" / page).read_text(encoding="utf-8")
+        (site / page).write_text(text.removeprefix(NO_SEARCH), encoding="utf-8")
     scripts: dict[str, str] = {}
     for path in sorted(site.rglob("*.html")):
         path.write_text(page_html(path, site, scripts), encoding="utf-8")
     for name, script in scripts.items():
         (site / name).write_text(script, encoding="utf-8")
+    for path in (site / "assets" / "javascripts").glob("bundle.*.js"):
+        path.write_text(changed_script(path.read_text(encoding="utf-8")), encoding="utf-8")
     (site / "404.html").unlink(missing_ok=True)  # the server has its own page
     (site / "llms.txt").write_text(llms_text(work / "pages"), encoding="utf-8")
     if dead := dead_links(site):
@@ -72,6 +91,18 @@ def run_zensical(work: Path) -> None:
     if made.returncode:
         said = made.stdout + made.stderr.partition("Traceback")[0]
         raise SiteError(re.sub(r"\x1b\[[0-9;]*m", "", said))
+
+
+def changed_script(text: str) -> str:
+    """Return the theme's script as the site needs it; raises SiteError if there is another one."""
+    for pattern, replacement, why in _SCRIPT_CHANGES:
+        text, count = re.subn(pattern, replacement, text)
+        if count != 1:
+            raise SiteError(
+                f"the script of this release of Zensical has {count} places for the change: {why}; "
+                "mend _SCRIPT_CHANGES in documentation/site.py, or pin the release before"
+            )
+    return text
 
 
 def page_html(path: Path, site: Path, scripts: dict[str, str]) -> str:
@@ -98,7 +129,7 @@ def llms_text(pages: Path) -> str:
         if part != last:
             parts.append(f"\n## {part}\n\n")
             last = part
-        text = (pages / page).read_text(encoding="utf-8")
+        text = (pages / page).read_text(encoding="utf-8").removeprefix(NO_SEARCH)
         parts.append(f"- [{plain(title(text))}]({page}){summary(text)}\n")
     return "".join(parts)
 

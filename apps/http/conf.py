@@ -20,7 +20,8 @@ def public_url() -> str:
 
 def documentation_folder() -> Path:
     """Return the folder in which the documentation site is, if it was built."""
-    return Path(settings.DOCUMENTATION_DIR)
+    built = Path(settings.BASE_DIR) / "documentation" / "html"  # by `make docs`
+    return Path(getattr(settings, "DOCUMENTATION_DIR", built))
 
 
 def served_hosts() -> tuple[str, ...]:

@@ -119,7 +119,6 @@ ADMIN_EMAIL = env.text("ADMIN_EMAIL")
 ADMIN_PASSWORD = env.secret("ADMIN_PASSWORD")
 
 # ── suites, profiles, platform settings ───────────────────────────────────────
-DOCUMENTATION_DIR = BASE_DIR / "documentation" / "html"  # as `make docs` built it
 SUITES_DIR = Path(env.text("SUITES_DIR", str(BASE_DIR / "examples" / "oci-suites")))
 SUITE_REGISTRATION = env.choice("SUITE_REGISTRATION", "admin", ("admin", "members", "off"))
 MODULES_DIR = Path(env.text("MODULES_DIR", str(BASE_DIR / "examples" / "oci-modules")))

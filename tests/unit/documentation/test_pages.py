@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from documentation.pages import (
+    NO_SEARCH,
     DeadLink,
     decision_list,
     page_of,
@@ -84,6 +85,13 @@ def test_files_beside_the_pages_come_along(tree: Path, tmp_path: Path) -> None:
     write_pages(tmp_path / "pages", tree)
 
     assert (tmp_path / "pages" / "images" / "run.txt").read_text() == "picture"
+
+
+def test_what_contributors_read_stays_out_of_the_search(tree: Path, tmp_path: Path) -> None:
+    write_pages(tmp_path / "pages", tree)
+
+    assert (tmp_path / "pages" / "decisions" / "0001-a.md").read_text().startswith(NO_SEARCH)
+    assert (tmp_path / "pages" / "guides" / "start.md").read_text().startswith("# Start")
 
 
 def test_decision_records_are_listed_newest_first(tree: Path) -> None:

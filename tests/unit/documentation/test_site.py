@@ -10,6 +10,7 @@ from documentation.pages import write_pages
 from documentation.site import (
     SiteError,
     build,
+    changed_script,
     dead_links,
     llms_text,
     page_html,
@@ -83,6 +84,11 @@ def test_llms_txt_lists_the_pages_for_users_and_contributors(pages: Path) -> Non
     assert "- [Your first suite](guides/first-suite.md): From nothing to a green run" in text
 
 
+def test_a_theme_with_another_script_stops_the_build() -> None:
+    with pytest.raises(SiteError, match="0 places for the change: the search box"):
+        changed_script("function other() {}")
+
+
 def test_a_dead_link_stops_the_build(tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "index.md").write_text("# Home\n\n[gone](gone.md)\n")
@@ -105,6 +111,8 @@ def test_the_site_is_built_whole(tmp_path: Path) -> None:
     ] == []
     assert [path for path in site.rglob("*.html") if not path.with_suffix(".md").is_file()] == []
     assert (site / "search.json").stat().st_size > 100_000
+    assert '"decisions/0001' not in (site / "search.json").read_text()
+    assert (site / "decisions" / "0001-apps-by-aggregate.md").read_text().startswith("# ")
     assert not [
         text for text in html if 'src="http' in text or 'rel="stylesheet" href="http' in text
     ]
