@@ -20,7 +20,8 @@ LISTENER_FILE_NAME = "up.listener.env"  # where the running or last `up` listens
 
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _OF_OTHERS = 0o077
-_PRIVATE_FILES = (FILE_NAME, "up.token", "up.log*", "partita.sqlite3*")  # -wal and -shm have the mode of theirs
+# -wal and -shm have the mode of theirs
+_PRIVATE_FILES = (FILE_NAME, "up.token", "up.log*", "partita.sqlite3*")
 LOCK_FILE_NAME = "up.lock"  # held while an `up` uses the data folder
 
 _IPV6 = 6

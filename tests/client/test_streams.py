@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -95,6 +99,38 @@ def test_a_server_that_stays_away_is_given_up_and_named():
     with pytest.raises(NoConnection, match=r"no connection to http://127\.0\.0\.1:1"):
         list(stream.frames())
     assert len(told) == 1
+
+
+class Scripted:
+    """In place of a connection: one text a connection, each of which then ends."""
+
+    def __init__(self, *texts: bytes) -> None:
+        self.texts = list(texts)
+
+    @contextmanager
+    def stream(self, _path: str, **_: object) -> Iterator[io.BytesIO]:
+        yield io.BytesIO(self.texts.pop(0))
+
+
+def scripted(*texts: bytes, away_s: float) -> list[str]:
+    transport: Any = Scripted(*texts)
+    stream = ResumingStream(transport=transport, path="/x", away_s=away_s)
+    return [frame.kind for frame in stream.frames()]
+
+
+def test_a_quiet_stream_that_is_cut_now_and_then_is_not_given_up(monkeypatch):
+    monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.05)
+    quiet = b": connected\n\n: ping\n\n"
+    end = b'event: end\ndata: {"status":"Healthy"}\n\n'
+
+    assert scripted(*[quiet] * 10, end, away_s=0.2) == ["end"]
+
+
+def test_a_server_that_hangs_up_at_once_is_given_up(monkeypatch):
+    monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.05)
+
+    with pytest.raises(NoConnection, match="ended the stream"):
+        scripted(*[b": connected\n\n"] * 50, away_s=0.2)
 
 
 def test_waiting_returns_the_run_as_it_ended(fake: FakePartita):
