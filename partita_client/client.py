@@ -143,6 +143,10 @@ class Client:
     def since_green(self, run_id: str) -> GreenDifferences:
         return cast("GreenDifferences", self.get(_of_run(run_id, "since-green")))
 
+    def timeline(self, run_id: str) -> Any:
+        """Return what each attempt of each step did when, and the critical path."""
+        return self.get(_of_run(run_id, "timeline"))
+
     def launch(self, suite: str, *, idempotency_key: str = "", **body: Any) -> RunListing:
         """Launch a suite: `profile`, `backend`, `keepAliveMs`, `trigger`, `commit`, `branch`, ….
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from partita_client.command import run_launches, run_logs, run_reads
+from partita_client.command import run_launches, run_logs, run_reads, run_timeline
 from partita_client.command.parser import CommandNoun
 
 NOUN: Final = CommandNoun(
     name="run",
     text="Launch suites, look at runs and their logs, run them again, cancel them.",
-    verbs=(*run_launches.VERBS, *run_reads.VERBS, *run_logs.VERBS),
+    verbs=(*run_launches.VERBS, *run_reads.VERBS, *run_logs.VERBS, *run_timeline.VERBS),
     store_verbs={
         "shell": "open a terminal in a step (of an `up` on this machine)",
-        "timeline": "when each step waited and ran (of an `up` on this machine)",
         "again": "one step once more in a kept environment (of an `up` on this machine)",
     },
     examples="""\
@@ -26,6 +25,7 @@ NOUN: Final = CommandNoun(
   partita run logs run-0123456789ab --follow --source api
   partita run logs run-0123456789ab --failed   the failed steps alone
   partita run rerun run-0123456789ab --failed --watch
+  partita run timeline run-0123456789ab    what it waited for, and which steps took its time
   partita run cancel run-0123456789ab --reason "wrong branch"
   partita run download run-0123456789ab --to reports
   partita run keep run-0123456789ab --for 1h     or --end

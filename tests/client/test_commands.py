@@ -411,7 +411,7 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
         (["suite", "list"], ["suite", "list"]),
         (["mock", "serve"], ["mock", "serve"]),
         (["help", "--all"], ["help", "--all"]),
-        (["run", "timeline", RUN], ["run", "timeline", RUN]),
+        (["run", "shell", RUN], ["run", "shell", RUN]),
     ],
 )
 def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[str]):
