@@ -299,6 +299,10 @@ class Client:
         """Return the token once it is confirmed; raise ApiProblem (authorization_pending, …)."""
         return self._call("POST", "/auth/device/token", body={"deviceCode": device_code})
 
+    def revoke_token(self, token_id: str) -> None:
+        """Revoke an API token; an API token may revoke itself alone."""
+        self._call("DELETE", f"/auth/tokens/{quote(token_id, safe='')}")
+
     def sign_out(self) -> None:
         """End the session of the token; raise ApiProblem (session_required) for an API token."""
         self._call("POST", "/auth/sign-out")

@@ -326,7 +326,7 @@ def device_server(fake: FakePartita, *codes: str) -> None:
     left = list(codes)
 
     def token(*_: Any) -> Any:
-        return problem(400, left.pop(0)) if left else (200, {"token": TOKEN})
+        return problem(400, left.pop(0)) if left else (200, {"token": TOKEN, "tokenId": "t-1"})
 
     fake.answers["POST /api/v1/auth/device"] = lambda *_: (200, CODES)
     fake.answers["POST /api/v1/auth/device/token"] = token
@@ -378,6 +378,18 @@ def test_logout_forgets_the_context(fake: FakePartita, type_in: Type, monkeypatc
     assert "revoke the API token" in err
     assert fake.count("POST /api/v1/auth/sign-out") == 1
     assert read_contexts().contexts == {}
+
+
+def test_logout_revokes_the_token_that_the_login_made(fake: FakePartita, type_in: Type):
+    device_server(fake)
+    fake.answers["DELETE /api/v1/auth/tokens/t-1"] = lambda *_: (204, b"")
+    type_in("login", fake.url, "--device")
+
+    code, _, err = type_in("logout")
+
+    assert code == 0
+    assert "revoke" not in err
+    assert fake.count("DELETE /api/v1/auth/tokens/t-1") == 1
 
 
 def test_doctor_names_what_is_wrong_and_what_to_do(signed_in: FakePartita, type_in: Type):
