@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from partita_client import ApiProblem, Client, NoConnection, WaitTimeout
-from partita_client.event_stream import ResumingStream
+from partita_client.event_stream import ResumingStream, read_frames
 from partita_client.transport import HttpTransport
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, Relay, problem
+from tests.support.processes import ROOT
 
 
 def port_of(fake: FakePartita) -> int:
@@ -99,6 +100,19 @@ def test_a_server_that_stays_away_is_given_up_and_named():
     with pytest.raises(NoConnection, match=r"no connection to http://127\.0\.0\.1:1"):
         list(stream.frames())
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", ["shop", "shop-broken"])
+@pytest.mark.parametrize("kind", ["logs", "events"])
+def test_the_streams_of_a_real_run_are_read_whole(name: str, kind: str):
+    text = (ROOT / "docs" / "transcripts" / f"{name}.{kind}.sse").read_bytes()
+    stream: Any = io.BytesIO(text)
+
+    frames = [frame for frame in read_frames(stream) if frame.data is not None]
+
+    *records, end = frames
+    assert [frame.data["id"] for frame in records] == list(range(1, len(records) + 1))
+    assert (end.kind, end.data["lastId"]) == ("end", len(records))
 
 
 class Scripted:
