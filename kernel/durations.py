@@ -7,6 +7,7 @@ from typing import Final
 
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _IN_SECONDS_MS: Final = 120_000  # 90 s is read more easily than 1 min 30 s
+_TENTHS_BELOW_MS: Final = 10_000  # a tenth of a second matters
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _PERIOD_UNIT_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _PERIOD_PART: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -87,6 +88,14 @@ def format_duration(seconds: float) -> str:
     hours, rest = divmod(whole_ms // _UNIT_MS["s"], 3600)
     parts = ((hours, "h"), (rest // 60, "min"), (rest % 60, "s"))
     return " ".join(f"{count} {unit}" for count, unit in parts if count)
+
+
+def rounded_duration(duration_ms: int) -> str:
+    """Return a duration for people: `250 ms`, `4.2 s`, `41 s`, `3 min 20 s`."""
+    if duration_ms < _UNIT_MS["s"]:
+        return format_duration(duration_ms / 1000)
+    digits = 1 if duration_ms < _TENTHS_BELOW_MS else 0
+    return format_duration(round(duration_ms / 1000, digits))
 
 
 def _number_ms(value: float) -> int:

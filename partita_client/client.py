@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from partita_client.documents import (
     GreenDifferences,
+    OutputLine,
     RunArtifact,
     RunExplanation,
     RunListing,
@@ -143,6 +144,10 @@ class Client:
     def since_green(self, run_id: str) -> GreenDifferences:
         return cast("GreenDifferences", self.get(_of_run(run_id, "since-green")))
 
+    def timeline(self, run_id: str) -> Any:
+        """Return what each attempt of each step did when, and the critical path."""
+        return self.get(_of_run(run_id, "timeline"))
+
     def launch(self, suite: str, *, idempotency_key: str = "", **body: Any) -> RunListing:
         """Launch a suite: `profile`, `backend`, `keepAliveMs`, `trigger`, `commit`, `branch`, ….
 
@@ -178,6 +183,14 @@ class Client:
     def end_keeping(self, run_id: str) -> None:
         self._call("DELETE", _of_run(run_id, "keep"))
 
+    def repeat_step(self, run_id: str, step: str, **body: Any) -> Any:
+        """Run a step once more in the kept environment of its run; return the repeat."""
+        sent = {"stepId": step, **_without_unset(body)}
+        return self._call("POST", _of_run(run_id, "repeats"), body=sent)
+
+    def repeat(self, run_id: str, repeat_id: str) -> Any:
+        return self.get(_of_run(run_id, "repeats", repeat_id))
+
     def wait(self, run_id: str, *, timeout_s: float | None = None) -> RunReport:
         """Return the run once it has ended; raise WaitTimeout."""
         for _frame in self.events(run_id, timeout_s=timeout_s):
@@ -196,6 +209,14 @@ class Client:
         for frame in self.log_frames(run_id, after=after, timeout_s=timeout_s):
             if not frame.kind:
                 yield frame.data
+
+    def repeat_log(
+        self, run_id: str, repeat_id: str, *, timeout_s: float | None = None
+    ) -> Iterator[OutputLine]:
+        """Yield the log of a repeat until it has ended, each line once; raise WaitTimeout."""
+        for frame in self._stream(_of_run(run_id, "repeats", repeat_id, "logs"), 0, timeout_s):
+            if not frame.kind:
+                yield frame.data["line"]
 
     def log_frames(
         self, run_id: str, *, after: int = 0, timeout_s: float | None = None
@@ -277,6 +298,10 @@ class Client:
     def device_token(self, device_code: str) -> Any:
         """Return the token once it is confirmed; raise ApiProblem (authorization_pending, …)."""
         return self._call("POST", "/auth/device/token", body={"deviceCode": device_code})
+
+    def revoke_token(self, token_id: str) -> None:
+        """Revoke an API token; an API token may revoke itself alone."""
+        self._call("DELETE", f"/auth/tokens/{quote(token_id, safe='')}")
 
     def sign_out(self) -> None:
         """End the session of the token; raise ApiProblem (session_required) for an API token."""

@@ -32,18 +32,23 @@ _MAX_BYTES: Final = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedContext:
-    """A server with the token for it. `user` is who signed in, for people to read."""
+    """A server with the token for it. `user` is who signed in, for people to read.
+
+    `token_id` is there for a token that this login made, so that a logout can revoke it.
+    """
 
     name: str
     url: str
     token: str = field(default="", repr=False)
     ca_file: str = ""
     user: str = ""
+    token_id: str = ""
     is_in_keyring: bool = False
 
     @property
     def document(self) -> Mapping[str, str]:
         kept = {"url": self.url, "caFile": self.ca_file, "user": self.user}
+        kept["tokenId"] = self.token_id
         kept |= {"tokenIn": _IN_KEYRING} if self.is_in_keyring else {"token": self.token}
         return {name: value for name, value in kept.items() if value}
 
@@ -82,6 +87,7 @@ def _context_of(name: str, document: Mapping[str, Any]) -> SavedContext:
         token=str(document.get("token", "")),
         ca_file=str(document.get("caFile", "")),
         user=str(document.get("user", "")),
+        token_id=str(document.get("tokenId", "")),
         is_in_keyring=document.get("tokenIn") == _IN_KEYRING,
     )
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kernel.durations import format_duration, parse_duration_ms
+from kernel.durations import format_duration, parse_duration_ms, rounded_duration
 
-__all__ = ["format_duration", "parse_duration_ms"]
+__all__ = ["format_duration", "parse_duration_ms", "rounded_duration"]

@@ -22,12 +22,13 @@ IDLE_S: Final = 45.0  # the server pings every 15 s
 AWAY_S: Final = 300.0  # a server that is away for longer is given up
 _LINE_MAX: Final = 4 * 2**20
 _FAILURES_BEFORE_A_WORD: Final = 2
+_CONNECTED: Final = "connected"  # the first comment: it says nothing of what follows
 _PASSING: Final = (429, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFrame:
-    """`kind` is empty for a record, else `gap` or `end`."""
+    """`kind` is empty for a record, else `gap` or `end`, or the words of a comment."""
 
     kind: str
     data: Any
@@ -55,7 +56,7 @@ class ResumingStream:
             reason: Exception = NoConnection(f"the server ended the stream {self.path}")
             try:
                 for frame in self._read_once(last):
-                    failures = 0
+                    failures = failures if frame.kind == _CONNECTED else 0
                     if (number := _last_id(frame, last)) > last:
                         last = number  # what came before the cut may be sent again
                         yield frame
@@ -94,14 +95,13 @@ class ResumingStream:
         accept = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
         with self.transport.stream(self.path, query=query, headers=accept, idle_s=idle_s) as answer:
             for frame in read_frames(answer):
-                if frame is not None:
-                    yield frame
+                yield frame
                 self._check_time(time.monotonic())
 
 
 def _last_id(frame: StreamFrame, last: int) -> int:
-    """Return the id of a record, the last one of a gap, and for the end what it was before."""
-    if frame.kind == "end":
+    """Return the id of a record, the last one of a gap, and for all else what it was before."""
+    if frame.kind not in ("", "gap"):
         return last
     try:
         return int(frame.data["to" if frame.kind == "gap" else "id"])
@@ -116,8 +116,8 @@ def require_passing(error: ClientError) -> ClientError:
     return error
 
 
-def read_frames(answer: http.client.HTTPResponse) -> Iterator[StreamFrame | None]:
-    """Yield each whole frame, and None for a comment; what a cut left unfinished is dropped."""
+def read_frames(answer: http.client.HTTPResponse) -> Iterator[StreamFrame]:
+    """Yield each whole frame and each comment; what a cut left unfinished is dropped."""
     kind, data = "", list[str]()
     while line := answer.readline(_LINE_MAX + 1):
         if len(line) > _LINE_MAX:
@@ -130,7 +130,7 @@ def read_frames(answer: http.client.HTTPResponse) -> Iterator[StreamFrame | None
                 yield StreamFrame(kind=kind, data=_document("\n".join(data)))
             kind, data = "", []
         elif text.startswith(":"):
-            yield None
+            yield StreamFrame(kind=text[1:].strip(), data=None)
         else:
             name, _, value = text.partition(":")
             value = value.removeprefix(" ")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from partita_client.command import run_launches, run_logs, run_reads
+from partita_client.command import run_again, run_launches, run_logs, run_reads, run_timeline
 from partita_client.command.parser import CommandNoun
 
 NOUN: Final = CommandNoun(
     name="run",
     text="Launch suites, look at runs and their logs, run them again, cancel them.",
-    verbs=(*run_launches.VERBS, *run_reads.VERBS, *run_logs.VERBS),
-    store_verbs={
-        "shell": "open a terminal in a step (of an `up` on this machine)",
-        "timeline": "when each step waited and ran (of an `up` on this machine)",
-        "again": "one step once more in a kept environment (of an `up` on this machine)",
-    },
+    verbs=(
+        *run_launches.VERBS,
+        *run_reads.VERBS,
+        *run_logs.VERBS,
+        *run_timeline.VERBS,
+        *run_again.VERBS,
+    ),
+    store_verbs={"shell": "open a terminal in a step (of an `up` on this machine)"},
     examples="""\
   partita run launch hello --watch
   partita run launch shop --profile broken.yaml --wait --timeout 5m
@@ -26,8 +28,10 @@ NOUN: Final = CommandNoun(
   partita run logs run-0123456789ab --follow --source api
   partita run logs run-0123456789ab --failed   the failed steps alone
   partita run rerun run-0123456789ab --failed --watch
+  partita run timeline run-0123456789ab    what it waited for, and which steps took its time
   partita run cancel run-0123456789ab --reason "wrong branch"
   partita run download run-0123456789ab --to reports
   partita run keep run-0123456789ab --for 1h     or --end
+  partita run again run-0123456789ab seed --env BREAK=no   one step, in the kept environment
 an id may also be the address of the run's page""",
 )

@@ -23,6 +23,7 @@ from partita_client.contexts import (
 )
 from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer, WaitTimeout
 from partita_client.exit_codes import ExitCode
+from partita_client.release import VERSION
 from partita_client.server_choice import LOCAL, NO_SERVER, read_token_file
 
 _SLOWER_S: Final = 5  # RFC 8628, 3.5
@@ -51,10 +52,11 @@ def login(session: CommandSession) -> int:
     address = parse_address(url)
     if address.scheme == "http" and not address.is_loopback:
         note(f"warning: {address.url} is not encrypted: the token can be read on its way")
-    token = _given_token(session)
+    token, token_id = _given_token(session), ""
     if not token:
         with Client(url, ca_file=ca_file) as client:
-            token = _confirm_device(client)
+            made = _confirm_device(client)
+        token, token_id = made["token"], made.get("tokenId", "")
     with Client(url, token=token, ca_file=ca_file) as client:
         who = client.me()
     context = SavedContext(
@@ -63,6 +65,7 @@ def login(session: CommandSession) -> int:
         token=token,
         ca_file=ca_file,
         user=who["user"]["email"],
+        token_id=token_id,
     )
     saved = save_context(context)
     note(
@@ -107,10 +110,10 @@ def _given_token(session: CommandSession) -> str:
     return ""
 
 
-def _confirm_device(client: Client) -> str:
-    """Return the token of a sign-in that a person confirms in a browser (RFC 8628)."""
+def _confirm_device(client: Client) -> Any:
+    """Return the API token of a sign-in that a person confirms in a browser (RFC 8628)."""
     try:
-        codes = client.begin_device_sign_in(f"partita on {socket.gethostname()}"[:100])
+        codes = client.begin_device_sign_in(f"partita {VERSION} on {socket.gethostname()}"[:80])
     except ApiProblem as error:
         if error.status not in (404, 405):
             raise
@@ -127,18 +130,18 @@ def _confirm_device(client: Client) -> str:
     while time.monotonic() < ends_at:
         time.sleep(interval)
         try:
-            return str(client.device_token(codes["deviceCode"])["token"])
+            return client.device_token(codes["deviceCode"])
         except ApiProblem as error:
-            interval += _pause_after(error)
+            interval = _next_interval(error, interval)
     raise WaitTimeout("the code has expired", advice="try again: partita login URL")
 
 
-def _pause_after(error: ApiProblem) -> float:
-    """Return by how much to ask more slowly; raise what ends the sign-in."""
+def _next_interval(error: ApiProblem, interval: float) -> float:
+    """Return how long to wait before the next question; raise what ends the sign-in."""
     if error.code == "authorization_pending":
-        return 0
+        return interval
     if error.code in ("slow_down", "rate_limited"):
-        return _SLOWER_S
+        return max(interval + _SLOWER_S, float(error.document.get("interval", 0)))
     if error.code == "access_denied":
         raise ClientError("the sign-in was refused on the page") from None
     if error.code == "expired_token":
@@ -147,7 +150,10 @@ def _pause_after(error: ApiProblem) -> float:
 
 
 def logout(session: CommandSession) -> int:
-    """End the session of a context, and forget it; an API token stays valid until revoked."""
+    """End what the login of a context made, and forget the context.
+
+    An API token that was given to the login stays valid until it is revoked.
+    """
     saved = read_contexts()
     name = session.options.context_name or session.options.name or saved.current
     if not name:
@@ -168,7 +174,10 @@ def _end_session(context: SavedContext) -> str:
         with Client(
             context.url, token=context.token, ca_file=context.ca_file, timeout_s=5
         ) as client:
-            client.sign_out()
+            if context.token_id:
+                client.revoke_token(context.token_id)
+            else:
+                client.sign_out()
     except ApiProblem as error:
         is_api_token = error.code == "session_required"
         return "; revoke the API token on the page Account" if is_api_token else ""

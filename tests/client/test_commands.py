@@ -326,7 +326,7 @@ def device_server(fake: FakePartita, *codes: str) -> None:
     left = list(codes)
 
     def token(*_: Any) -> Any:
-        return problem(400, left.pop(0)) if left else (200, {"token": TOKEN})
+        return problem(400, left.pop(0)) if left else (200, {"token": TOKEN, "tokenId": "t-1"})
 
     fake.answers["POST /api/v1/auth/device"] = lambda *_: (200, CODES)
     fake.answers["POST /api/v1/auth/device/token"] = token
@@ -380,6 +380,18 @@ def test_logout_forgets_the_context(fake: FakePartita, type_in: Type, monkeypatc
     assert read_contexts().contexts == {}
 
 
+def test_logout_revokes_the_token_that_the_login_made(fake: FakePartita, type_in: Type):
+    device_server(fake)
+    fake.answers["DELETE /api/v1/auth/tokens/t-1"] = lambda *_: (204, b"")
+    type_in("login", fake.url, "--device")
+
+    code, _, err = type_in("logout")
+
+    assert code == 0
+    assert "revoke" not in err
+    assert fake.count("DELETE /api/v1/auth/tokens/t-1") == 1
+
+
 def test_doctor_names_what_is_wrong_and_what_to_do(signed_in: FakePartita, type_in: Type):
     signed_in.answers["GET /healthz"] = lambda *_: (
         200,
@@ -411,7 +423,7 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
         (["suite", "list"], ["suite", "list"]),
         (["mock", "serve"], ["mock", "serve"]),
         (["help", "--all"], ["help", "--all"]),
-        (["run", "timeline", RUN], ["run", "timeline", RUN]),
+        (["run", "shell", RUN], ["run", "shell", RUN]),
     ],
 )
 def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[str]):

@@ -222,6 +222,10 @@ def test_files_come_down(here: Typed, tmp_path: Path):
     run_id = here.json("run", "launch", "chatty")["id"]
     here.run("run", "wait", run_id)
 
+    timeline = here.run("run", "timeline", run_id)
+    assert timeline.startswith(f"{run_id}: ")
+    assert "critical path" in timeline
+    assert here.json("run", "timeline", run_id)["criticalPath"]
     here.run("run", "download", run_id, "--to", "reports")
     here.run("run", "download", run_id, "--junit", "junit.xml")
 

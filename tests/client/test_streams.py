@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from partita_client import ApiProblem, Client, NoConnection, WaitTimeout
-from partita_client.event_stream import ResumingStream
+from partita_client.event_stream import ResumingStream, read_frames
 from partita_client.transport import HttpTransport
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, Relay, problem
+from tests.support.processes import ROOT
 
 
 def port_of(fake: FakePartita) -> int:
@@ -95,6 +100,51 @@ def test_a_server_that_stays_away_is_given_up_and_named():
     with pytest.raises(NoConnection, match=r"no connection to http://127\.0\.0\.1:1"):
         list(stream.frames())
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", ["shop", "shop-broken"])
+@pytest.mark.parametrize("kind", ["logs", "events"])
+def test_the_streams_of_a_real_run_are_read_whole(name: str, kind: str):
+    text = (ROOT / "docs" / "transcripts" / f"{name}.{kind}.sse").read_bytes()
+    stream: Any = io.BytesIO(text)
+
+    frames = [frame for frame in read_frames(stream) if frame.data is not None]
+
+    *records, end = frames
+    assert [frame.data["id"] for frame in records] == list(range(1, len(records) + 1))
+    assert (end.kind, end.data["lastId"]) == ("end", len(records))
+
+
+class Scripted:
+    """In place of a connection: one text a connection, each of which then ends."""
+
+    def __init__(self, *texts: bytes) -> None:
+        self.texts = list(texts)
+
+    @contextmanager
+    def stream(self, _path: str, **_: object) -> Iterator[io.BytesIO]:
+        yield io.BytesIO(self.texts.pop(0))
+
+
+def scripted(*texts: bytes, away_s: float) -> list[str]:
+    transport: Any = Scripted(*texts)
+    stream = ResumingStream(transport=transport, path="/x", away_s=away_s)
+    return [frame.kind for frame in stream.frames()]
+
+
+def test_a_quiet_stream_that_is_cut_now_and_then_is_not_given_up(monkeypatch):
+    monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.05)
+    quiet = b": connected\n\n: ping\n\n"
+    end = b'event: end\ndata: {"status":"Healthy"}\n\n'
+
+    assert scripted(*[quiet] * 10, end, away_s=0.2) == ["end"]
+
+
+def test_a_server_that_hangs_up_at_once_is_given_up(monkeypatch):
+    monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.05)
+
+    with pytest.raises(NoConnection, match="ended the stream"):
+        scripted(*[b": connected\n\n"] * 50, away_s=0.2)
 
 
 def test_waiting_returns_the_run_as_it_ended(fake: FakePartita):

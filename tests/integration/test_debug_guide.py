@@ -39,7 +39,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 
 
 def type_in(up: Up, command: str) -> subprocess.CompletedProcess[str]:
-    program = f"{sys.executable} {ROOT / 'manage.py'}"
+    program = f"{sys.executable} {ROOT / 'partita_program.py'}"
     known = {key: value for key, value in up.environment.items() if key != "PORT"}
     return subprocess.run(
         ["bash", "-c", command.replace("./partita", program)],

@@ -68,7 +68,7 @@ def test_the_guide_works_as_printed(up: Up, suites: Path, tmp_path: Path) -> Non
             Path(words[1]).write_text(files[line.removeprefix("write ")])
             continue
         if words[0] == "./partita":
-            answer = up.manage(*words[1:])
+            answer = up.partita(*words[1:])
         else:
             answer = subprocess.run(words, capture_output=True, text=True, check=False)
         assert answer.returncode == wanted, (line, answer.stdout, answer.stderr)
@@ -98,7 +98,7 @@ def test_a_new_suite_runs(template: str, tmp_path: Path, suites: Path) -> None:
         up.start()
         made = up.manage("suite", "new", str(suites / "mine"), "--template", template)
         assert made.returncode == 0, made.stderr
-        ran = up.manage("run", "launch", "mine", "--watch")
+        ran = up.partita("run", "launch", "mine", "--watch")
         assert ran.returncode == 0, ran.stdout + ran.stderr
     finally:
         up.end()

@@ -63,7 +63,7 @@ def place(tmp_path: Path) -> Iterator[tuple[Path, Up]]:
     environment = dict(word.split("=", 1) for word in shlex.split(started[1]))
     environment["SUITES_DIR"] = str(tmp_path / environment["SUITES_DIR"])
     program = tmp_path / "partita"
-    words = shlex.join([sys.executable, str(ROOT / "manage.py")])
+    words = shlex.join([sys.executable, str(ROOT / "partita_program.py")])
     program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     program.chmod(0o755)
     up = Up(tmp_path / "up", LOCAL_RUNTIME="process", UP_DEMO="0", **environment)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,19 @@ class Up:
 
     def manage(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """One more command on the same folder; it knows the address of `up` from there."""
+        return self._run("manage.py", words, environment)
+
+    def partita(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """One more command as it is typed: by HTTP where the client has it, with a home of ours."""
+        home = {"XDG_CONFIG_HOME": str(self.folder / "config"), "PARTITA_KEYRING": "off"}
+        return self._run("partita_program.py", words, home | environment)
+
+    def _run(
+        self, program: str, words: Sequence[str], environment: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         known = {key: value for key, value in self.environment.items() if key != "PORT"}
         return subprocess.run(
-            [sys.executable, "manage.py", *words], env=known | environment, cwd=ROOT,
+            [sys.executable, program, *words], env=known | environment, cwd=ROOT,
             capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
 

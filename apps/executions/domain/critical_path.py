@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from apps.executions.domain.timeline import AttemptTimes, SegmentBody, StepTimeline
-from kernel import durations
+from kernel.durations import rounded_duration
 
 _UNNOTICED_MS: Final = 100
-_TENTHS_BELOW_MS: Final = 10_000
 
 
 class CriticalLink(TypedDict):
@@ -108,14 +107,6 @@ def waiting_sentence(
         runs.append((ran_ms, step_id))
     longest = max(waits, key=lambda wait: wait[0])
     return f"{_longest_wait(*longest, span)} {_largest_share(*max(runs), span)}".strip()
-
-
-def rounded_duration(duration_ms: int) -> str:
-    """Return a duration for people: `250 ms`, `4.2 s`, `41 s`, `3 min 20 s`."""
-    if duration_ms < durations.parse_duration_ms("1s"):
-        return durations.format_duration(duration_ms / 1000)
-    digits = 1 if duration_ms < _TENTHS_BELOW_MS else 0
-    return durations.format_duration(round(duration_ms / 1000, digits))
 
 
 def _sentence_without_steps(span: RunSpan) -> str:

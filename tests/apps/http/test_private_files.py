@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_that_existed_is_closed_with_what_up_wrote_there(folder: Path) -> None:
-    names = ("up.env", "up.log", "up.log.1", "partita.sqlite3", "partita.sqlite3-wal")
+    names = ("up.env", "up.token", "up.log", "up.log.1", "partita.sqlite3", "partita.sqlite3-wal")
     for name in names:
         (folder / name).write_text("x")
         (folder / name).chmod(0o644)

@@ -342,6 +342,6 @@ def test_the_wire_form_of_nothing_has_every_key() -> None:
     wire = wire_of(node_of({}))
 
     assert sorted(wire) == [
-        "agents", "description", "mode", "notifications", "registries", "secrets",
+        "agents", "ciTrust", "description", "mode", "notifications", "registries", "secrets",
         "workspaces",
     ]  # fmt: skip

@@ -20,8 +20,8 @@ from tests.support.processes import ROOT
 
 # A new folder of the tree is installed, or named here.
 LEFT_OUT = (
-    ".ci/", "bench/", "docs/", "documentation/", "examples/deploy/", "examples/sync/", "proto/",
-    "release/", "tests/",
+    ".ci/", "bench/", "docs/", "documentation/", "examples/ci/", "examples/deploy/",
+    "examples/sync/", "proto/", "release/", "tests/",
 )  # fmt: skip
 BUILT = "partita/documentation/html/"  # by `make docs`, where that was done
 TOP = {"manage.py", "partita_program.py"}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from apps.executions.domain.critical_path import (
     RunSpan,
     critical_path,
-    rounded_duration,
     waiting_sentence,
 )
 from apps.executions.domain.events import event_id, event_name
 from apps.executions.domain.timeline import StepFacts, StepMark, step_timelines
-from apps.executions.management.verbs.timeline import bar, timeline_lines
+from kernel.durations import rounded_duration
+from partita_client.command.run_timeline import bar, timeline_lines
 
 NAMES = (
     "queued", "claimed", "image-pull", "running", "adopted", "healthy", "artifacts", "retry",

@@ -1,0 +1,186 @@
+"""The command against the real API, called in this process: the documents are those of the wire."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client as WebClient
+
+from apps.accounts.models import User
+from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
+from apps.executions.services.admission import dispatch
+from partita_client.command.program import StoreCommand, run_words
+from partita_client.transport import HttpAnswer, HttpTransport
+from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.support.people import principal_of
+from tests.support.up import HELLO
+
+EMAIL = "admin@partita.local"
+pytestmark = pytest.mark.django_db(transaction=True)
+Type = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
+    """Requests go to the views of this process, as the first administrator."""
+    settings.SUITES_DIR = tmp_path / "suites"
+    shutil.copytree(HELLO, settings.SUITES_DIR / "hello")
+    ensure_seed_admin(EMAIL, "Correct-Horse-1")
+    web = WebClient(raise_request_exception=False)
+
+    def send(
+        transport: HttpTransport, method: str, path: str, query: Any, body: Any, headers: Any
+    ) -> HttpAnswer:
+        own = {"Authorization": f"Bearer {transport.token}"} if transport.token else {}
+        content = b"" if body is None else json.dumps(body).encode()
+        place = f"{path}?{urlencode(query, doseq=True)}" if query else path
+        answer = web.generic(
+            method, place, content, content_type="application/json", headers={**own, **headers}
+        )
+        found = {name.lower(): value for name, value in answer.headers.items()}
+        return HttpAnswer(status=answer.status_code, headers=found, body=answer.content)
+
+    monkeypatch.setattr(HttpTransport, "_send_once", send)
+    monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
+    monkeypatch.setenv("PARTITA_URL", "http://localhost")
+    monkeypatch.setenv("PARTITA_TOKEN", replace_administrator_token(EMAIL, name="test"))
+
+
+@pytest.fixture
+def type_in(capsys: pytest.CaptureFixture[str]) -> Type:
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            code = run_words(words)
+        except SystemExit as ended:
+            code = int(str(ended.code))
+        assert not isinstance(code, StoreCommand), code
+        said = capsys.readouterr()
+        return int(code), said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def failed_run() -> Run:
+    """A run of two steps whose test failed, with three lines of output."""
+    principal = principal_of(User.objects.get(email=EMAIL))
+    worker = Worker()
+    made = booted_run(node("seed"), node("check", kind="test", after=["seed"]), principal=principal)
+    worker.claim()
+    worker.end("seed")
+    worker.claim()
+    worker.log("check", "one", "two", "expected 2, got 1")
+    worker.fail("check")
+    dispatch()
+    assert made.status == "Failed"
+    return made
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("run", "list"), "executions"),
+        (("suite", "list"), "suites"),
+        (("suite", "show", "hello"), "topology"),
+        (("profile", "list"), "suites"),
+        (("profile", "list", "hello"), "profiles"),
+        (("catalog", "list"), "packages"),
+        (("catalog", "search", "hello"), "packages"),
+        (("whoami",), "user"),
+        (("version",), "server"),
+    ],
+)
+def test_every_read_is_a_document_and_a_table(type_in: Type, words: tuple[str, ...], key: str):
+    code, out, err = type_in(*words, "-o", "json")
+    assert code == 0, err
+    assert key in json.loads(out)
+
+    code, out, err = type_in(*words)
+    assert code == 0, err
+    assert out
+
+
+def test_doctor_sees_the_parts_of_the_server(type_in: Type):
+    _, out, _ = type_in("doctor")
+
+    assert f"{EMAIL}, admin in Admin workspace" in out
+    assert "client and server" in out
+    assert "not_ready" not in out.split("suites")[0] or "datastore" not in out
+
+
+def test_a_run_is_explained(type_in: Type, failed_run: Run):
+    code, out, err = type_in("run", "why", failed_run.id, "--exit-status")
+
+    assert code == 10, err
+    assert "✗ check exited with code 1" in out
+    assert "│ expected 2, got 1" in out
+    assert f"next: partita run logs {failed_run.id}" in out
+
+
+@pytest.mark.parametrize("verb", ["show", "why", "artifacts", "timeline"])
+@pytest.mark.parametrize("form", ["text", "json", "yaml"])
+def test_every_view_of_a_run_works(type_in: Type, failed_run: Run, verb: str, form: str):
+    code, out, err = type_in("run", verb, failed_run.id, "-o", form)
+
+    assert code == 0, err
+    assert out or "exported no files" in err
+
+
+def test_runs_are_found_by_status_and_suite(type_in: Type, failed_run: Run):
+    found = ("run", "list", "-o", "name", "--suite", "demo")
+
+    assert type_in(*found, "--status", "failed")[1] == f"{failed_run.id}\n"
+    assert type_in(*found, "--status", "healthy")[1] == ""
+
+
+def test_a_rerun_is_planned_and_started(type_in: Type, failed_run: Run):
+    code, out, err = type_in("run", "rerun", failed_run.id, "--failed", "--dry-run")
+    assert code == 0, err
+    assert "check" in out
+
+    code, out, err = type_in("run", "rerun", failed_run.id, "--step", "check", "-y", "-o", "json")
+    assert code == 0, err
+    assert json.loads(out)["rerunOf"] == failed_run.id
+    assert type_in("run", "cancel", json.loads(out)["id"], "--reason", "enough")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("run", "launch", "nosuch"), 3, "suite_not_found"),
+        (("run", "launch", "hello", "--profile", "nope.yaml"), 3, "profile_not_in_suite"),
+        (("run", "launch", "hello", "--backend", "mars"), 3, "backend_unknown"),
+        (("run", "show", "run-000000000000"), 3, "execution_not_found"),
+        (("suite", "show", "nosuch"), 3, "suite_not_found"),
+        (("profile", "show", "hello", "nope.yaml"), 3, "profile_not_found"),
+    ],
+)
+def test_what_is_unknown_is_said_and_ends_with_three(type_in: Type, words, code: int, said: str):
+    ended, out, err = type_in(*words)
+
+    assert (ended, out) == (code, "")
+    assert f"error {said}: " in err
+    assert "next: " in err or "known" in err
+
+
+def test_a_finished_run_cannot_be_canceled(type_in: Type, failed_run: Run):
+    code, _, err = type_in("run", "cancel", failed_run.id)
+
+    assert code == 5
+    assert "next: it has ended" in err
+
+
+@pytest.mark.parametrize("token", ["pat_unknown", "eyJ.no.jwt", ""])
+def test_a_wrong_token_is_refused(type_in: Type, monkeypatch, token: str):
+    monkeypatch.setenv("PARTITA_TOKEN", token)
+
+    code, _, err = type_in("run", "list")
+
+    assert code == 4
+    assert "partita login http://localhost" in err
