@@ -287,7 +287,7 @@ class Client:
 
     def launch_options(self) -> list[Any]:
         """Return the suites that can be launched, with profiles and backends."""
-        return list(self.pages("/launch-suites", "suites"))
+        return list(self.pages("/executions/launch-suites", "suites"))
 
     # sign-in
 

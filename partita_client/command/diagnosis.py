@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from partita_client.client import Client
@@ -122,10 +123,10 @@ def _parts_inside(client: Client) -> Iterator[CheckedPart]:
                 name=each["name"], state=each["status"], detail=each["detail"] or "no reason given"
             )
     try:
-        suites = client.launch_options()
-    except ApiProblem:
-        return
-    yield from _backend_parts(suites)
+        yield from _backend_parts(client.launch_options())
+    except ApiProblem as error:
+        if error.status != HTTPStatus.UNAUTHORIZED:  # the token was named above
+            yield _failed_part("suites", error)
 
 
 def _backend_parts(suites: list[Any]) -> Iterator[CheckedPart]:

@@ -72,7 +72,7 @@ class Typed:
 @pytest.fixture
 def here(up: Up, tmp_path: Path) -> Typed:
     """Somebody on the machine of the `up`, who knows its data folder."""
-    return Typed(tmp_path, DATA_DIR=str(up.data))
+    return Typed(tmp_path, DATA_DIR=str(up.data), SUITES_DIR=up.environment["SUITES_DIR"])
 
 
 @pytest.fixture

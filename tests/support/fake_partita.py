@@ -148,7 +148,7 @@ _ROUTES: dict[str, Handle] = {
         200, {"suites": [{"id": "shop", "profileCount": 1, "launchableCount": 1}], "total": 1}
     ),
     "GET /api/v1/profiles/suites/shop": lambda *_: (200, {"profiles": [_PROFILE]}),
-    "GET /api/v1/launch-suites": lambda *_: (
+    "GET /api/v1/executions/launch-suites": lambda *_: (
         200, {"suites": [{**_SUITE, "backends": [_BACKEND]}], "total": 1}
     ),
     "GET /api/v1/sandboxes": lambda *_: (
