@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.apps.executions.runs import Worker
 from tests.integration.pages import failed_run, kept_run
@@ -48,6 +48,7 @@ def take(who: Reader, name: str, path: str) -> None:
     """Open a page and take its picture, into PICTURES_TO if that is set."""
     who.open(path)
     who.page.evaluate("document.fonts.ready")
+    expect(who.page.get_by_text("Loading…").filter(visible=True)).to_have_count(0)
     taken = who.page.screenshot(animations="disabled", caret="hide")
     assert len(taken) <= MOST_BYTES, f"{name}: {len(taken)} bytes"
     if TAKEN:
