@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
-from apps.accounts.api import operator
-from apps.platform_settings.api import replace_settings
 from tests.apps.executions.runs import Worker
-from tests.apps.platform_settings.documents import document
 from tests.integration.pages import failed_run, kept_run
 from tests.support.browser import Reader, reader
 
@@ -41,10 +38,9 @@ OF_NOBODY = {"sign-in": "/sign-in"}
 def ann(browser: Browser, server: Any) -> Any:
     """An administrator with a window of the size of the pictures, in light colors."""
     with reader(browser, server, color_scheme="light", reduced_motion="reduce") as who:
-        who.page.set_viewport_size({"width": 1120, "height": 700})
+        who.page.set_viewport_size({"width": 1040, "height": 640})
         who.sign_in()
         get_user_model().objects.update(is_admin=True)
-        replace_settings(operator(), document())
         yield who
 
 
@@ -52,6 +48,7 @@ def take(who: Reader, name: str, path: str) -> None:
     """Open a page and take its picture, into PICTURES_TO if that is set."""
     who.open(path)
     who.page.evaluate("document.fonts.ready")
+    expect(who.page.get_by_text("Loading…").filter(visible=True)).to_have_count(0)
     taken = who.page.screenshot(animations="disabled", caret="hide")
     assert len(taken) <= MOST_BYTES, f"{name}: {len(taken)} bytes"
     if TAKEN:

@@ -66,16 +66,16 @@ class Reader:
         """Type a command until it prints what the guide says; others than `cat` once."""
         lines = [self.here(line) for line in expected]
 
-        def answer() -> str:
-            made = self.type(command)
-            assert made.returncode == 0, (command, made.stdout, made.stderr)
-            return made.stdout + made.stderr
-
-        if not command.startswith("cat "):
-            said = answer()
-            assert not lines or prints(said, lines), (command, said)
-        else:  # what watcher and orchestrator do, they do in a moment
-            until(lambda: prints(answer(), lines), within_s=60, what=lambda: f"{lines}")
+        if command.startswith("cat "):  # what orchestrator and watcher do, they do in a moment
+            until(
+                lambda: prints(self.type(command).stdout, lines),
+                within_s=45, what=lambda: f"{lines}, not {self.type(command).stdout}",
+            )  # fmt: skip
+            return
+        made = self.type(command)
+        said = made.stdout + made.stderr
+        assert made.returncode == 0, (command, said)
+        assert not lines or prints(said, lines), (command, said)
 
     def is_ready(self) -> bool:
         address = f"http://{self.environment['ORCHESTRATOR_HTTP_ADDR']}/v1/health/readiness"
