@@ -167,8 +167,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CiSystem]:
 
 
 def run_of(system: CiSystem, job: Job) -> dict[str, Any]:
-    answer = system.up.client().get(f"/api/v1/executions/{job.outputs()['run-id']}")
-    found: dict[str, Any] = answer.json()
+    with system.up.client() as client:
+        found: dict[str, Any] = client.get(f"/executions/{job.outputs()['run-id']}").json()
     return found
 
 
@@ -269,7 +269,8 @@ def test_what_could_not_be_found_out_is_apart_from_red(system: CiSystem):
     assert "The run goes on" in waited.said
     assert late.cases() == {"run": ["error"]}
     run_id = late.outputs()["run-id"]
-    system.up.client().post(f"/api/v1/executions/{run_id}/cancel", json={})
+    with system.up.client() as client:
+        client.post(f"/executions/{run_id}/cancel", json={})
     until(lambda: run_of(system, late)["status"] == "Canceled", within_s=60, what="it ends")
     canceled = late.run(PARTITA_TIMEOUT_S="60")
     assert (canceled.code, late.outputs()["run-id"]) == (3, run_id)

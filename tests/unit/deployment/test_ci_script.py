@@ -63,8 +63,11 @@ REFUSED = {"code": "ci_refused", "detail": "no trust rule lets this CI job in"}
 
 def steps(*reasons: str) -> list[dict[str, Any]]:
     """Failed steps with these reasons, beside a healthy one and one that may fail."""
-    failed = {"status": "failed", "continueOnFailure": False}
-    others = [{"status": "healthy"}, failed | {"continueOnFailure": True, "reason": "timeout"}]
+    failed: dict[str, Any] = {"status": "failed", "continueOnFailure": False}
+    others: list[dict[str, Any]] = [
+        {"status": "healthy"},
+        failed | {"continueOnFailure": True, "reason": "timeout"},
+    ]
     return [*others, *(failed | {"reason": reason} for reason in reasons)]
 
 
