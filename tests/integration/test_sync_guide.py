@@ -112,4 +112,4 @@ def test_the_guide_works_as_printed(reader: Reader, processes: list[Process]) ->
             processes.append(reader.start("run_watcher"))
         reader.sees(command, expected)
 
-    assert reader.type("./partita sync_drift").stdout.count("checkout.timeout") >= 1
+    until(lambda: "healed" in reader.type("./partita sync_drift").stdout, within_s=45, each_s=1)
