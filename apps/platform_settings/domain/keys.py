@@ -309,7 +309,7 @@ CI_TRUST: Final = KeyGroup(
             Key("environments", "environments", default=(), check_item=pattern_rule),
             Key("claims", "claims", default=(), check_item=claim_rule),
             Key("workspace", "workspace", required=True, note="its slug or id"),
-            Key("role", "role", default="runner", check=_job_role_rule, choices=_JOB_ROLES),
+            Key("role", "role", default="runner", check=_job_role_rule, note="runner, viewer"),
             Key("suites", "suites", default=(), check_item=suite_rule),
             Key("allowForks", "allow_forks", default=False),
             Key("expiresMinutes", "expires_minutes", default=60, low=1, high=60),
