@@ -61,7 +61,7 @@ def _add_files(
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz", ignore_zeros=True) as source:
         for member in source:
             if member.isfile():
-                for folder in _parents(member.name):
+                for folder in parents_of(member.name):
                     if folder not in folders:
                         folders.add(folder)
                         target.addfile(_folder(f"{root}/{folder}"))
@@ -71,7 +71,8 @@ def _add_files(
                 target.addfile(info, source.extractfile(member))
 
 
-def _parents(name: str) -> list[str]:
+def parents_of(name: str) -> list[str]:
+    """Return the folders that a file needs, the outermost first; raise ValueError."""
     parts = name.removeprefix("./").split("/")
     if name.startswith("/") or ".." in parts:
         raise ValueError(f"{name!r} is not a path inside a suite")

@@ -60,7 +60,7 @@ def test_files_are_unpacked_in_their_workspace_only(
     if files_came_later:
         make_empty_workspace(path)
 
-    with contextlib.suppress(tarfile.FilterError):
+    with contextlib.suppress(ValueError):
         fill_workspace(path, _packed(members))
 
     scratch = path.parent.glob(".suite-*")
@@ -75,21 +75,21 @@ def test_files_of_a_step_are_unpacked_in_its_directory_only(tmp_path: Path):
     """Invariant 24."""
     folder = UnitFolder(tmp_path / "run" / "units" / "step")
 
-    with pytest.raises(tarfile.FilterError):
+    with pytest.raises(ValueError, match="not a path inside a suite"):
         folder.make({}, "workspace", _packed([("a.txt", ""), ("../../out.txt", "")]))
 
     assert list(tmp_path.rglob("out.txt")) == []
     assert not (folder.path / "unit.json").exists()
 
 
-def test_an_absolute_name_is_one_in_the_workspace(tmp_path: Path):
+def test_an_absolute_name_is_refused(tmp_path: Path):
     """Invariant 24."""
     path = tmp_path / "run" / "workspaces" / "suite"
 
-    fill_workspace(path, _packed([(f"{tmp_path}/out.txt", "")]))
+    with pytest.raises(ValueError, match="not a path inside a suite"):
+        fill_workspace(path, _packed([(f"{tmp_path}/out.txt", "")]))
 
-    assert not (tmp_path / "out.txt").exists()
-    assert [file.name for file in path.rglob("*.txt")] == ["out.txt"]
+    assert list(tmp_path.rglob("*.txt")) == []
 
 
 def _packed(members: list[tuple[str, str]]) -> bytes:

@@ -11,12 +11,10 @@ while no job has brought files, as `<root>/runs/<run>/without-files/<name>` then
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import select
 import shutil
-import tarfile
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +30,7 @@ import psutil
 from worker.domain.exports import SUITE_FILE_MTIME
 from worker.domain.runtime import Unit, UnitState
 from worker.domain.shells import MARK
+from worker.runtimes.process.suite_files import write_suite_files
 
 _CLOCK_SLACK_S: Final = 1.0
 _KILL_TRIES: Final = 5
@@ -108,13 +107,7 @@ class UnitFolder:
         for folder in (self.artifacts, self.step, self.path / "home"):
             folder.mkdir(parents=True, exist_ok=True)
         if content:
-            with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-                archive.extractall(  # noqa: S202 - the filter is that of "data"
-                    self.step,
-                    filter=lambda member, path: tarfile.data_filter(
-                        member.replace(mtime=SUITE_FILE_MTIME), path
-                    ),
-                )
+            write_suite_files(content, self.step, mtime=SUITE_FILE_MTIME)
         scratch = self.path / "unit.new"
         scratch.write_text(json.dumps({"labels": labels, "workspace": workspace}))
         scratch.replace(self.path / "unit.json")
@@ -265,14 +258,13 @@ def make_empty_workspace(path: Path) -> None:
 def fill_workspace(path: Path, content: bytes) -> None:
     """Unpack the suite's files (tar+gzip); the shared directory is filled completely or not."""
     mark = _empty_mark(path)
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-        if mark.exists():  # jobs without files are in it
-            archive.extractall(path, filter="data")
-            mark.unlink()
-            return
-        scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-        scratch.mkdir(parents=True)
-        archive.extractall(scratch, filter="data")
+    if mark.exists():  # jobs without files are in it
+        write_suite_files(content, path)
+        mark.unlink()
+        return
+    scratch = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    scratch.mkdir(parents=True)
+    write_suite_files(content, scratch)
     scratch.rename(path)
 
 
