@@ -58,6 +58,8 @@ COPY templates templates
 COPY static static
 RUN python -m compileall -q -j 0 /app
 # after that: nothing runs the modules of suites here
+# with the documentation site where `make docs` built it; `make image` does
+COPY documentation documentation
 COPY examples/oci-suites examples/oci-suites
 COPY examples/oci-modules examples/oci-modules
 COPY examples/starters examples/starters

@@ -138,7 +138,7 @@ sbom: $(VENV)/.runtime  ## write the bill of materials of a release into dist/, 
 	@$(PY) -m release.bill_of_materials dist/partita-$(VERSION).cdx.json
 
 # BASE=IMAGE names another base; the index of packages, if it is another one, is in PIP_INDEX_URL.
-image: $(PY)  ## build the image partita:VERSION from this checkout
+image: docs  ## build the image partita:VERSION from this checkout
 	@docker build --target control-plane --tag partita:$(VERSION) --build-arg VERSION=$(VERSION) \
 	  --build-arg REVISION=$$(git rev-parse HEAD) $(if $(BASE),--build-arg BASE=$(BASE)) \
 	  $(if $(PIP_INDEX_URL),--build-arg PIP_INDEX_URL) $(if $(PIP_CERT),--build-arg PIP_CERT) .

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import cache
@@ -46,6 +50,11 @@ for _step in ("connect", "read", "write", "pool"):
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 post_migrate.disconnect(create_contenttypes)
 empty_quickly()
+
+# Each `up` writes down there where it is; one that runs beside the tests, or belongs to tests of
+# another process, is not found by commands that look for one.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="partita-test-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -33,7 +33,7 @@ ADVICE: Final[Mapping[str, str]] = {  # reason → what to do
     "[directory of the step](../suites.md#inside-a-step).",
     StepReason.THRESHOLD_FAILED: "Compare the measured value in the detail with the threshold in `suite.star`.",
     StepReason.TARGET_UNREACHABLE: "Check that the target is a service of the suite and healthy, and its host and port.",
-    StepReason.MOCK_SURFACE_MISSING: "Check the id in `surface`; `partita mock surfaces SUITE` lists those that the suite has.",
+    StepReason.MOCK_SURFACE_MISSING: "Check the id in `surface`; the suite's page lists its APIs with their ids.",
     StepReason.MOCK_NOT_READY: "See whether the process that serves mocks runs (`/mocks/ready`), and its log.",
     StepReason.RUNTIME_UNAVAILABLE: "See whether the container engine of the backend answers; its page under Settings says what is wrong.",
     StepReason.AGENT_UNAVAILABLE: "No worker or runner takes work for the backend: `partita worker status` lists them.",

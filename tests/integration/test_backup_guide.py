@@ -23,7 +23,7 @@ import pytest
 
 from tests.support.guides import commands_of, prints
 from tests.support.parts import need
-from tests.support.processes import ROOT, until
+from tests.support.processes import ROOT, until, write_partita
 from tests.support.up import Up
 
 GUIDE = "backup-and-restore.md"
@@ -111,9 +111,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
         (folder / name).write_text("")
     (folder / "backups").mkdir()
     (folder / "restored").mkdir()
-    program = folder / "partita"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / "manage.py"} "$@"\n')
-    program.chmod(0o755)
+    write_partita(folder)
     try:
         up.start()
         ran = up.manage("run", "launch", "hello", "--watch")

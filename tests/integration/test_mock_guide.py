@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.test_mock_serve import Served
 from tests.support.guides import GUIDES, prints
-from tests.support.processes import ROOT, until
+from tests.support.processes import ROOT, until, write_partita
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.slow
@@ -43,9 +43,7 @@ class Reader:
         self.served: Served | None = None
         self.others: list[subprocess.Popen[bytes]] = []
         self.commands = 0
-        program = folder / "partita"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / "manage.py"} "$@"\n')
-        program.chmod(0o755)
+        write_partita(folder)
 
     def writes(self, path: str, text: str) -> None:
         """Write a file; once a server follows edits, wait until it has one that it serves."""

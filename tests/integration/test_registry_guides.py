@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ import pytest
 
 from tests.support import guides, registries
 from tests.support.packages import program
-from tests.support.processes import ROOT
+from tests.support.processes import write_partita
 from tests.support.registries import RunningRegistry
 
 pytestmark = [
@@ -65,10 +63,7 @@ class Follower:
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Follower]:
     authority = registries.certificate(tmp_path / "certificate")
-    program_file = tmp_path / "partita"
-    words = shlex.join([sys.executable, str(ROOT / "manage.py")])
-    program_file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-    program_file.chmod(0o755)
+    write_partita(tmp_path)
     (tmp_path / "suites").mkdir()
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "platform_site.settings.test",

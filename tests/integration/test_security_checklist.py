@@ -125,7 +125,7 @@ def by_body_alone() -> set[str]:
     """Routes that look at no cookie: what their body holds is the credential."""
     names = (
         *("sign-up", "sign-in", "refresh", "oidc/exchange", "forgot-password", "reset-password"),
-        *("device", "device/token"),
+        *("ci", "device", "device/token"),
     )
     return {*(f"/api/v1/auth/{name}" for name in names), "/api/v1/invitations/preview"}
 

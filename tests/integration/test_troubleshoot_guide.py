@@ -57,14 +57,14 @@ def up(tmp_path: Path) -> Iterator[Up]:
 @pytest.mark.slow
 def test_its_commands_work_on_a_failed_run(up: Up) -> None:
     up.start()
-    launched = up.manage("run", "launch", "SUITE", "--watch")
+    launched = up.partita("run", "launch", "SUITE", "--watch")
     run_id = up.json("run", "list", "--limit", "1")["executions"][0]["id"]
     blocks = re.findall(r"^```sh\n(.*?)^```$", (GUIDES / GUIDE).read_text(), re.S | re.M)
     said = {}
     for line in "".join(blocks).splitlines():
         command, _, comment = line.partition("#")
         words = shlex.split(command.replace(" RUN", f" {run_id}"))
-        answer = up.manage(*words[1:])
+        answer = up.partita(*words[1:])
         wanted = int(comment.split()[-1]) if "exit code" in comment else 0
         assert answer.returncode == wanted, (line, answer.stdout, answer.stderr)
         said[command.strip()] = answer.stdout

@@ -14,7 +14,7 @@ from typing import Final
 from tests.support.processes import ROOT, Process, until
 from tests.support.servers import free_port
 
-OF_THE_CLONE: Final = (sys.executable, str(ROOT / "manage.py"))
+OF_THE_CLONE: Final = (sys.executable, str(ROOT / "partita_program.py"))
 _LIMIT_S: Final = 120
 
 
@@ -47,6 +47,7 @@ class OwnFolder:
 
     def start_up(self) -> None:
         """Start `partita up` here; return once it serves."""
+        self.log.unlink(missing_ok=True)  # that of an earlier start
         command = ["env", "-C", str(self.folder), *self.program, "up"]
         self._up = Process("up", command, self.environment, self.log)
         self._up.start()

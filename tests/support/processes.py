@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -171,3 +173,13 @@ class Process:
     def tail(self) -> str:
         lines = [line for line in self.text().splitlines() if '"http.audit"' not in line]
         return "\n".join(lines)[-4000:]
+
+
+def write_partita(folder: Path) -> Path:
+    """Write the command `partita` as people type it, with contexts of its own, into a folder."""
+    program = folder / "partita"
+    words = shlex.join([sys.executable, str(ROOT / "partita_program.py")])
+    home = shlex.quote(str(folder / "config"))
+    program.write_text(f'#!/bin/sh\nXDG_CONFIG_HOME={home} PARTITA_KEYRING=off exec {words} "$@"\n')
+    program.chmod(0o755)
+    return program

@@ -53,6 +53,7 @@ class Up:
             "DATA_DIR": str(self.data),
             "PORT": str(self.port),
             "TMPDIR": str(self.scratch),
+            "XDG_STATE_HOME": str(folder / "state"),  # found by its own commands alone
             "PROFILES_FILE": str(folder / "svc-profiles.yaml"),
             "PYTHONUNBUFFERED": "1",
             **environment,
