@@ -14,12 +14,15 @@ from django.test import Client as WebClient
 
 from apps.accounts.models import User
 from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
+from apps.environments.api import RuntimeLook, record_look
 from apps.executions.services.admission import dispatch
+from kernel import clock
 from partita_client.command.program import NOUNS, StoreCommand, find_noun, run_words
 from partita_client.transport import HttpAnswer, HttpTransport
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.support.openapi_answers import check_against_openapi
 from tests.support.people import principal_of
+from tests.support.resources import resource
 from tests.support.up import HELLO
 
 EMAIL = "admin@partita.local"
@@ -122,7 +125,7 @@ DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {
     ("profile", "list", "hello"): ("profiles_of_suite", "", {"etag"}),
     ("profile", "show", "hello", "default.yaml"): ("profiles_of_suite", "profiles.0", {"etag"}),
     ("environment", "list"): ("sandboxes_list", "", set()),
-    ("environment", "show", "RUN"): ("sandboxes_list", "sandboxes.0", set()),
+    ("environment", "show", "run-000000000001"): ("sandboxes_list", "sandboxes.0", set()),
     ("whoami",): ("auth_me", "", {"server", "context"}),
 }
 # verb → the operation whose lists its one list is, joined over all pages
@@ -136,6 +139,18 @@ LISTS: dict[tuple[str, ...], tuple[str, str]] = {
 }
 
 
+@pytest.fixture
+def _left_container() -> None:
+    """A runner saw a container and a volume that a run left."""
+    seen = [resource("container", "store"), resource("volume", "files")]
+    record_look(
+        RuntimeLook(
+            agent_id="runner-1", host_id="h", looked_at=clock.now(), available=True, resources=seen
+        )
+    )
+
+
+@pytest.mark.usefixtures("_left_container")
 @pytest.mark.parametrize("words", DOCUMENTS, ids=" ".join)
 def test_a_document_is_what_the_api_is_described_to_answer(
     type_in: Type, failed_run: Run, words: tuple[str, ...]
