@@ -142,7 +142,7 @@ LISTS: dict[tuple[str, ...], tuple[str, str]] = {
 @pytest.fixture
 def _left_container() -> None:
     """A runner saw a container and a volume that a run left."""
-    seen = [resource("container", "store"), resource("volume", "files")]
+    seen = (resource("container", "store"), resource("volume", "files"))
     record_look(
         RuntimeLook(
             agent_id="runner-1", host_id="h", looked_at=clock.now(), available=True, resources=seen
