@@ -48,10 +48,11 @@ def _own_settings(command: str) -> str:
 def suites_folder() -> Path:
     """SUITES_DIR, for a command that runs without the settings; raise ProjectFileInvalid."""
     from platform_site.settings import env, project
+    from readers.project_file import project_of_working_folder
 
     here = Path(__file__).resolve().parent
     env.load_dotenv_files(here / ".env", here.parent / ".env")
-    if found := project.project_file():
+    if found := project_of_working_folder():
         project.fill_environment(found)
     return Path(env.text("SUITES_DIR", str(here / "examples" / "oci-suites")))
 

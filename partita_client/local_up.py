@@ -17,6 +17,7 @@ from typing import Final
 from partita_client import conf
 from partita_client.addresses import parse_address
 from partita_client.errors import BadConfiguration, NoServer
+from partita_client.project import find_project
 
 TOKEN_FILE: Final = "up.token"  # noqa: S105 - the name of a file
 _LOCK_FILE: Final = "up.lock"
@@ -35,10 +36,12 @@ class LocalUp:
 def find_local_up() -> LocalUp | None:
     """Return the running `up`: that of DATA_DIR, of `var` here, or the only one of this user.
 
+    In a repository with partita.toml, `var` is beside that file, as it is for `up`.
+
     Raise NoServer where DATA_DIR names a folder without one, or several run.
     """
     given = conf.variable("DATA_DIR")
-    folder = Path(given or "var").absolute()
+    folder = Path(given).absolute() if given else _usual_folder()
     if is_in_use(folder):
         return read_up(folder)
     running = running_folders()
@@ -50,6 +53,11 @@ def find_local_up() -> LocalUp | None:
     if len(running) > 1:
         raise NoServer(f"more than one `up` runs on this machine:\n{lines}", advice=_WHICH)
     return read_up(running[0]) if running else None
+
+
+def _usual_folder() -> Path:
+    project = find_project()
+    return project.folder / "var" if project else Path("var").absolute()
 
 
 _WHICH: Final = "set DATA_DIR to the one that you mean"

@@ -1,4 +1,7 @@
-"""Which server is meant: options before the environment before the context before an `up` here."""
+"""Which server is meant.
+
+Options before the environment before partita.toml before the context before an `up` here.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from partita_client.addresses import parse_address
 from partita_client.contexts import SavedContext, find_context, read_contexts, token_of
 from partita_client.errors import BadConfiguration, NoServer
 from partita_client.local_up import LocalUp, find_local_up
+from partita_client.project import find_project
 
 LOCAL: Final = "local"  # the name of the `up` of this machine where a context is named
+_BY_PROJECT: Final = "partita.toml"
 NO_SERVER: Final = (
     "a server: partita login https://partita.example.com\n"
     "  this machine: partita up\n"
@@ -62,9 +67,15 @@ def choose_server(given: GivenServer) -> ServerChoice:
 
 
 def _by_habit(ca_file: str) -> ServerChoice:
-    """Return an `up` of a DATA_DIR that is set, the current context, or an `up` of this machine."""
+    """Return what no option and no variable names.
+
+    An `up` of a DATA_DIR that is set, the server of partita.toml, the current context, or an `up`
+    of this machine.
+    """
     if conf.variable("DATA_DIR") and (found := find_local_up()):
         return _of_up(found)
+    if (project := find_project()) and project.server:
+        return _by_project(project.server, project.place_of("server"), ca_file)
     saved = read_contexts()
     if saved.current in saved.contexts:
         return _of_context(saved.contexts[saved.current], "the current context", ca_file)
@@ -73,12 +84,35 @@ def _by_habit(ca_file: str) -> ServerChoice:
     raise NoServer("no server is known", advice=NO_SERVER)
 
 
+def _by_project(url: str, place: str, ca_file: str) -> ServerChoice:
+    """Return the server that partita.toml names, with the token of its own context alone.
+
+    Whoever wrote the repository chose the address. A token of the environment is that of another
+    server, as far as is known here: raise BadConfiguration rather than send it or go without.
+    """
+    address = parse_address(url).url
+    if _given_token():
+        raise BadConfiguration(
+            f"{place} names {address}, and the token of the environment is not sent to a server "
+            "that a file chose",
+            advice=f"if the token is for it, say so: PARTITA_URL={address}",
+        )
+    context = _context_of_address(address)
+    if context is not None:
+        return _of_context(context, _BY_PROJECT, ca_file)
+    return ServerChoice(url=address, origin=_BY_PROJECT, ca_file=ca_file or _given_ca_file())
+
+
+def _context_of_address(address: str) -> SavedContext | None:
+    known = read_contexts().contexts.values()
+    return next((each for each in known if each.url == address), None)
+
+
 def _by_url(url: str, origin: str, ca_file: str) -> ServerChoice:
     """Return a server by its address, with the token of its context where there is one."""
     address = parse_address(url).url
-    same = [each for each in read_contexts().contexts.values() if each.url == address]
-    if same:
-        return _of_context(same[0], origin, ca_file)
+    if (context := _context_of_address(address)) is not None:
+        return _of_context(context, origin, ca_file)
     return ServerChoice(
         url=address, origin=origin, token=_given_token(), ca_file=ca_file or _given_ca_file()
     )

@@ -1,7 +1,11 @@
-"""partita.toml: where a repository keeps its suites (reference: control-plane 6.4)."""
+"""partita.toml: where a repository keeps its suites (reference: control-plane 6.4).
+
+The wheel of the client has this file alone, so it imports nothing of ours.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
-
-from readers.diagnostics import nearest_advice
 
 FILE_NAME: Final = "partita.toml"
 MAX_BYTES: Final = 64 * 1024
@@ -49,6 +51,23 @@ class ProjectFile:
     def place_of(self, key: str) -> str:
         """Return `FILE:LINE` of a key, the file alone where the file leaves the key out."""
         return f"{self.path}:{self.lines[key]}" if key in self.lines else str(self.path)
+
+
+def project_of_working_folder() -> ProjectFile | None:
+    """Return what the partita.toml of the working folder says, None without one.
+
+    Raise ProjectFileInvalid.
+    """
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:  # nobody knows it
+        home = None
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # somebody removed it
+        return None
+    path = find_project_file(here, home)
+    return read_project_file(path) if path else None
 
 
 def find_project_file(start: Path, home: Path | None = None) -> Path | None:
@@ -136,8 +155,7 @@ class _KeysOfFile:
     def read(self) -> ProjectFile:
         for key in self._document:
             if key not in KEYS:
-                advice = nearest_advice(key, KEYS)
-                raise self._error(key, f'"{key}" is not a key of this file; {advice}')
+                raise self._error(key, f'"{key}" is not a key of this file; {_advice_for(key)}')
         return ProjectFile(
             path=self._path,
             name=self._name(),
@@ -192,6 +210,11 @@ class _KeysOfFile:
                 "password, query and fragment",
             )
         return server
+
+
+def _advice_for(key: str) -> str:
+    near = difflib.get_close_matches(key.lower()[:40], KEYS, n=1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(KEYS)}"
 
 
 def _line_of(key: str, lines: Sequence[str]) -> int:

@@ -85,13 +85,13 @@ def start_command() -> str:
 
 
 def _program() -> str:
-    """Return the program of a checkout, or the one that pip installed, from the current folder."""
+    """Return `partita` where PATH leads to this program, else its path from the current folder."""
     own = Path(settings.BASE_DIR) / "partita"
-    if not own.exists():
+    if not own.exists():  # pip installed it
         own = Path(sys.executable).with_name("partita")
-        found = shutil.which("partita")
-        if found and Path(found).resolve() == own.resolve():
-            return "partita"
+    found = shutil.which("partita")
+    if found and Path(found).resolve() == own.resolve():
+        return "partita"
     path = _short_path(own)
     return path if "/" in path else f"./{path}"
 

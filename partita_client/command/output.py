@@ -57,6 +57,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub("?", _COLOUR.sub("", text))
 
 
+def printable_lines(text: str) -> str:
+    """Return lines that cannot drive a terminal; tabs and ends of lines stay."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def has_colors(stream: Any) -> bool:
     """Return whether to color: a terminal, without NO_COLOR, or CLICOLOR_FORCE."""
     if conf.variable("NO_COLOR"):

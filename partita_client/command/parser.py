@@ -48,6 +48,12 @@ class CommandSession:
         return str(getattr(self.options, "output", "text"))
 
     @property
+    def jq(self) -> str | None:
+        """The value of `--jq`."""
+        found: str | None = getattr(self.options, "jq", None)
+        return found
+
+    @property
     def is_for_people(self) -> bool:
         return self.form in ("text", "table", "wide")
 
@@ -163,8 +169,17 @@ class _Stderr:
 
 
 def parse_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a typed verb; end with 2 for a mistake and 0 for `--help`."""
-    return verb_parser(noun, verb).parse_args(list(words))
+    """Return the options of a typed verb; end with 2 for a mistake and 0 for `--help`.
+
+    `--jq` filters the document of `-o json`, which it therefore implies.
+    """
+    parser = verb_parser(noun, verb)
+    options = parser.parse_args(list(words))
+    if getattr(options, "jq", None) is not None:
+        if options.output not in (verb.formats[0], "json"):
+            parser.error(f"--jq filters the document of -o json: leave out -o {options.output}")
+        options.output = "json"
+    return options
 
 
 def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
@@ -183,6 +198,12 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
             choices=verb.formats,
             default=verb.formats[0],
             help="tables for people (text, table, wide), name: ids alone; json, yaml, ndjson",
+        )
+    if "json" in verb.formats:
+        parser.add_argument(
+            "--jq",
+            metavar="EXPRESSION",
+            help="filter the document of -o json as jq does; strings are printed as they are",
         )
     server = parser.add_argument_group("server")
     server.add_argument("--server", default="", metavar="URL", help="else PARTITA_URL")

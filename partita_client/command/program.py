@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, cast
 
-from partita_client.command.output import note, say
+from partita_client.command.output import note, printable_lines, say
 from partita_client.command.parser import (
     CommandNoun,
     CommandSession,
@@ -178,7 +180,7 @@ def _refuse_verb(noun: CommandNoun, name: str) -> int:
 def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int:
     session = CommandSession(options=parse_verb(noun, verb, words))
     try:
-        code = verb.run(session)
+        code = _run_filtered(verb, session) if session.jq is not None else verb.run(session)
     except ApiProblem as error:
         if error.status == HTTPStatus.UNAUTHORIZED and session.has_asked_an_up:
             error.advice = "start `up` again: it makes a new token when it starts"
@@ -188,6 +190,21 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
         return code
     finally:
         session.close()
+
+
+def _run_filtered(verb: CommandVerb, session: CommandSession) -> int:
+    """Run a verb and print what `--jq` leaves of its document.
+
+    The expression is checked first: a launch must not happen whose answer cannot be printed.
+    """
+    expression = session.jq or ""
+    json_filter = importlib.import_module("partita_client.command.json_filter")
+    json_filter.check_filter(expression)
+    with contextlib.redirect_stdout(io.StringIO()) as document:
+        code = verb.run(session)
+    text = json_filter.filter_json(document.getvalue(), expression)
+    sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
+    return code
 
 
 def _means_server(words: Sequence[str]) -> bool:

@@ -34,6 +34,11 @@ def _add_logs(parser: Any) -> None:
 
 def show_logs(session: CommandSession) -> int:
     options = session.options
+    if options.follow and session.jq is not None:
+        raise BadConfiguration(
+            "--jq waits for the end of what it filters: leave out --follow",
+            advice=f"partita run logs {options.run} -f -o ndjson | jq EXPRESSION",
+        )
     run = session.client.run(options.run, parts=("steps",))
     sources = _chosen_sources(run, options)
     if sources is None:

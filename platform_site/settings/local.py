@@ -12,12 +12,12 @@ from pathlib import Path
 from django.core.exceptions import ImproperlyConfigured
 
 from platform_site.settings import embedded, env, project
-from readers.project_file import ProjectFileInvalid
+from readers.project_file import ProjectFileInvalid, project_of_working_folder
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 env.load_dotenv_files(BASE_DIR / ".env", BASE_DIR.parent / ".env")
 try:
-    _PROJECT = project.project_file()
+    _PROJECT = project_of_working_folder()
     if _PROJECT is not None:
         project.fill_environment(_PROJECT)
 except ProjectFileInvalid as error:

@@ -8,36 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Final
 
 from platform_site.settings import env
-from readers.project_file import (
-    FILE_NAME,
-    ProjectFile,
-    ProjectFileInvalid,
-    find_project_file,
-    read_project_file,
-)
+from readers.project_file import FILE_NAME, ProjectFile, ProjectFileInvalid
 
 _WITHOUT_SUITES: Final = (["init"], ["suite", "new"])  # they make what may be missing
-
-
-def project_file() -> ProjectFile | None:
-    """Return what the partita.toml of the working folder says, None without one.
-
-    Raise ProjectFileInvalid.
-    """
-    try:
-        home = Path.home().resolve()
-    except RuntimeError:  # nobody knows it
-        home = None
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:  # somebody removed it
-        return None
-    path = find_project_file(here, home)
-    return read_project_file(path) if path else None
 
 
 def fill_environment(project: ProjectFile) -> None:

@@ -14,11 +14,15 @@ from django.test import Client as WebClient
 
 from apps.accounts.models import User
 from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
+from apps.environments.api import RuntimeLook, record_look
 from apps.executions.services.admission import dispatch
-from partita_client.command.program import StoreCommand, run_words
+from kernel import clock
+from partita_client.command.program import NOUNS, StoreCommand, find_noun, run_words
 from partita_client.transport import HttpAnswer, HttpTransport
 from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.support.openapi_answers import check_against_openapi
 from tests.support.people import principal_of
+from tests.support.resources import resource
 from tests.support.up import HELLO
 
 EMAIL = "admin@partita.local"
@@ -104,6 +108,115 @@ def test_every_read_is_a_document_and_a_table(type_in: Type, words: tuple[str, .
     code, out, err = type_in(*words)
     assert code == 0, err
     assert out
+
+
+OF_ITS_OWN = {  # made by the client, or in tests with a real server: streams, kept environments
+    ("context", "list"), ("context", "show"), ("doctor",), ("version",),
+    ("run", "again"), ("run", "keep"), ("run", "logs"), ("run", "download"), ("run", "watch"),
+}  # fmt: skip
+# verb → the operation whose answer its document is, the part of that, the client's own keys
+DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {
+    ("run", "show", "RUN"): ("executions_detail", "", set()),
+    ("run", "why", "RUN"): ("executions_detail", "verdict", set()),
+    ("run", "wait", "RUN"): ("executions_detail", "", set()),
+    ("run", "timeline", "RUN"): ("executions_timeline", "", set()),
+    ("run", "rerun", "RUN", "--failed", "--dry-run"): ("executions_rerun", "", set()),
+    ("suite", "show", "hello"): ("suites_detail", "", set()),
+    ("profile", "list", "hello"): ("profiles_of_suite", "", {"etag"}),
+    ("profile", "show", "hello", "default.yaml"): ("profiles_of_suite", "profiles.0", {"etag"}),
+    ("environment", "list"): ("sandboxes_list", "", set()),
+    ("environment", "show", "run-000000000001"): ("sandboxes_list", "sandboxes.0", set()),
+    ("whoami",): ("auth_me", "", {"server", "context"}),
+}
+# verb → the operation whose lists its one list is, joined over all pages
+LISTS: dict[tuple[str, ...], tuple[str, str]] = {
+    ("run", "list"): ("executions_list", "executions"),
+    ("run", "artifacts", "RUN"): ("executions_detail", "artifacts"),
+    ("suite", "list"): ("suites_list", "suites"),
+    ("profile", "list"): ("profiles_suites_list", "suites"),
+    ("catalog", "list"): ("catalog_packages_list", "packages"),
+    ("catalog", "search", "partita"): ("catalog_packages_list", "packages"),
+}
+
+
+@pytest.fixture
+def _left_container() -> None:
+    """A runner saw a container and a volume that a run left."""
+    seen = (resource("container", "store"), resource("volume", "files"))
+    record_look(
+        RuntimeLook(
+            agent_id="runner-1", host_id="h", looked_at=clock.now(), available=True, resources=seen
+        )
+    )
+
+
+@pytest.mark.usefixtures("_left_container")
+@pytest.mark.parametrize("words", DOCUMENTS, ids=" ".join)
+def test_a_document_is_what_the_api_is_described_to_answer(
+    type_in: Type, failed_run: Run, words: tuple[str, ...]
+):
+    operation, member, own = DOCUMENTS[words]
+
+    _, out, err = type_in(
+        *(failed_run.id if word == "RUN" else word for word in words), "-o", "json"
+    )
+
+    assert out, err
+    document = json.loads(out)
+    assert document.keys() >= own
+    answer = {key: value for key, value in document.items() if key not in own}
+    check_against_openapi(operation, answer, member=member)
+
+
+@pytest.mark.parametrize("words", LISTS, ids=" ".join)
+def test_a_list_is_what_the_api_is_described_to_answer(
+    type_in: Type, failed_run: Run, words: tuple[str, ...]
+):
+    operation, member = LISTS[words]
+
+    code, out, err = type_in(*(failed_run.id if w == "RUN" else w for w in words), "-o", "json")
+
+    assert code == 0, err
+    document = json.loads(out)
+    assert document.keys() == {member}
+    check_against_openapi(operation, document[member], member=member)
+
+
+def test_what_changed_since_green_is_beside_the_run(type_in: Type, failed_run: Run):
+    _, out, _ = type_in("run", "show", failed_run.id, "--since-green", "-o", "json")
+
+    check_against_openapi("executions_since_green", json.loads(out)["sinceGreen"])
+
+
+def test_a_run_that_was_started_or_canceled_is_as_described(type_in: Type, failed_run: Run):
+    _, out, err = type_in("run", "rerun", failed_run.id, "--failed", "-y", "-o", "json")
+    assert out, err
+    check_against_openapi("executions_rerun", json.loads(out), status=201)
+
+    _, out, err = type_in("run", "cancel", json.loads(out)["id"], "-o", "json")
+    assert out, err
+    check_against_openapi("executions_cancel", json.loads(out), status=202)
+
+    _, out, err = type_in("run", "launch", "hello", "-o", "json")
+    assert out, err
+    check_against_openapi("executions_launch", json.loads(out), status=201)
+
+
+def test_every_verb_with_a_document_is_checked_or_has_one_of_its_own():
+    """A new verb is checked, too: what a program reads is described."""
+    checked = {
+        tuple(word for word in words[:2] if word.islower()) for words in (*DOCUMENTS, *LISTS)
+    }
+    checked |= {("run", "rerun"), ("run", "cancel"), ("run", "launch")}
+    known = {
+        (noun.name, verb.name) if verb.name else (noun.name,)
+        for name in NOUNS
+        if (noun := find_noun(name))
+        for verb in noun.verbs
+        if "json" in verb.formats
+    }
+
+    assert known - checked == OF_ITS_OWN
 
 
 def test_doctor_sees_the_parts_of_the_server(type_in: Type):

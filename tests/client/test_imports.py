@@ -36,10 +36,11 @@ def test_a_command_loads_the_standard_library_alone(fake: FakePartita, words: tu
     tops = {name.partition(".")[0] for name in names}
     others = tops - set(sys.stdlib_module_names) - {"__main__"}
     assert code == 0
-    assert others == {"partita_client", "kernel"}
+    assert others == {"partita_client", "kernel", "readers"}
     assert {name for name in names if name.startswith("kernel.")} == {
         "kernel.durations", "kernel.exit_codes", "kernel.version",
     }  # fmt: skip
+    assert {name for name in names if name.startswith("readers.")} == {"readers.project_file"}
 
 
 def test_run_list_loads_no_large_module_that_it_does_not_need(fake: FakePartita):

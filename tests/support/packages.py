@@ -17,6 +17,7 @@ PROGRAMS = {
     "initdb": "postgresql",
     "docker-registry": "docker-registry",
     "prometheus": "prometheus",
+    "jq": "jq",
 }
 BENCH_PROGRAMS = {"wrk": "wrk", "h2load": "nghttp2-client"}
 

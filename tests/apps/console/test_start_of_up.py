@@ -55,6 +55,7 @@ def test_the_next_command_names_the_data_and_suites_that_up_was_given(
     monkeypatch, settings, data: str, suites: str, shown: str
 ):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", "/usr/bin")
     settings.DATA_DIR, settings.SUITES_DIR = ROOT / data, ROOT / suites
 
     assert conf.command_line() == shown
@@ -72,6 +73,7 @@ def test_the_next_command_leaves_out_what_partita_toml_says(
     monkeypatch, settings, data: str, suites: str, shown: str
 ):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("PATH", "/usr/bin")
     folder = ROOT / "shop"
     settings.PROJECT = ProjectFile(
         path=folder / "partita.toml", name="shop", suites=folder / "suites"
@@ -97,6 +99,20 @@ def test_the_next_command_of_an_installed_partita_is_the_program_that_pip_made(
 
     assert conf.command_line() == shown
     assert conf.start_command() == f"{shown} up"
+
+
+def test_the_next_command_in_an_image_is_what_path_leads_to(monkeypatch, settings, tmp_path: Path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "partita").touch(mode=0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "partita").symlink_to(tmp_path / "app" / "partita")
+    monkeypatch.chdir(tmp_path / "app")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    settings.BASE_DIR, settings.DATA_DIR = tmp_path / "app", tmp_path / "app" / "var"
+    settings.SUITES_DIR = conf.EXAMPLES / "oci-suites"
+
+    assert conf.command_line() == "partita"
+    assert conf.start_command() == "partita up"
 
 
 @pytest.mark.parametrize("demo", [True, False])

@@ -45,7 +45,7 @@ def run(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[
     )  # fmt: skip
 
 
-def test_it_is_the_folder_with_three_modules_of_the_kernel(installed: Path):
+def test_it_is_the_folder_with_four_modules_from_elsewhere(installed: Path):
     package = installed / "partita_client"
     tree = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.py")}
 
@@ -53,9 +53,10 @@ def test_it_is_the_folder_with_three_modules_of_the_kernel(installed: Path):
 
     assert found == tree | {"py.typed", "LICENSE"}
     for name, source in (
-        ("release.py", "version.py"), ("exit_codes.py", "exit_codes.py"), ("durations.py",) * 2
+        ("release.py", "kernel/version.py"), ("exit_codes.py", "kernel/exit_codes.py"),
+        ("durations.py", "kernel/durations.py"), ("project_file.py", "readers/project_file.py"),
     ):  # fmt: skip
-        assert (package / name).read_text() == (ROOT / "kernel" / source).read_text()
+        assert (package / name).read_text() == (ROOT / source).read_text()
 
 
 def test_it_needs_nothing(installed: Path):
@@ -74,6 +75,14 @@ def test_it_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path
     assert "partita login" in run(installed, "run", "list", cwd=tmp_path).stderr
     for verb in ("list", "launch", "why"):
         assert "usage: partita run" in run(installed, "run", verb, "--help", cwd=tmp_path).stdout
+
+
+def test_it_reads_partita_toml_there(installed: Path, tmp_path: Path):
+    (tmp_path / "partita.toml").write_text('server = "https://partita.example.org"\n')
+
+    done = run(installed, "context", "show", cwd=tmp_path)
+
+    assert done.stdout == "https://partita.example.org, by partita.toml\n"
 
 
 def test_what_it_has_not_names_the_whole_package(installed: Path, tmp_path: Path):

@@ -10,7 +10,7 @@ import pytest
 
 from manage import suites_folder
 from platform_site.settings import project
-from readers.project_file import ProjectFileInvalid
+from readers.project_file import ProjectFileInvalid, project_of_working_folder
 
 NAMES = ("DATA_DIR", "SUITES_DIR", "MODULES_DIR", "PLATFORM_SETTINGS_FILE", "PROFILES_FILE")
 
@@ -29,7 +29,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fill() -> dict[str, str]:
-    found = project.project_file()
+    found = project_of_working_folder()
     assert found
     project.fill_environment(found)
     return {name: os.environ[name] for name in NAMES}
@@ -62,7 +62,7 @@ def test_the_environment_wins(monkeypatch: pytest.MonkeyPatch):
 def test_without_the_file_nothing_is_found(repository: Path):
     (repository / "partita.toml").unlink()
 
-    assert project.project_file() is None
+    assert project_of_working_folder() is None
 
 
 def test_a_folder_of_suites_that_is_not_there_is_an_error_with_its_line(repository: Path):
