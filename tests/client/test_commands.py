@@ -245,6 +245,40 @@ def test_text_of_a_server_cannot_drive_the_terminal(signed_in: FakePartita, type
     assert "\r" not in out
 
 
+ESCAPE = "\x1b]0;owned\x07\x1b[2J\rnext: rm -rf"
+
+
+def test_a_refusal_of_a_server_cannot_drive_the_terminal(signed_in: FakePartita, type_in: Type):
+    text = f"no\nnext: rm -rf {ESCAPE}"
+    entry = {"file": ESCAPE, "line": 1, "detail": f"bad {ESCAPE}"}
+    document = {"code": f"x{ESCAPE}", "detail": text, "errors": [entry]}
+    signed_in.answers["GET /api/v1/executions"] = lambda *_: (400, document)
+
+    err = type_in("run", "list")[2]
+
+    assert "\x1b" not in err
+    assert "\r" not in err
+    assert [line for line in err.splitlines() if not line.startswith(("error ", "  "))] == []
+
+
+def test_steps_and_lines_of_a_server_cannot_drive_the_terminal(
+    signed_in: FakePartita, type_in: Type
+):
+    run = detail(id=f"{RUN}{ESCAPE}", status=f"Booting{ESCAPE}", duration=ESCAPE)
+    run["steps"][0]["id"] = run["steps"][1]["id"] = f"step{ESCAPE}"
+    run["steps"][1]["status"] = "skipped"
+    run["verdict"]["next"] = f"partita run list{ESCAPE}"
+    line = {"source": ESCAPE, "timestamp": ESCAPE, "level": "info", "kind": "output", "text": "a"}
+    signed_in.detail, signed_in.line = run, line
+
+    shown = type_in("run", "show", RUN, "--all")[1] + type_in("run", "show", RUN)[1]
+    shown += type_in("run", "logs", RUN)[1]
+
+    assert "] a" in shown
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+
+
 @pytest.mark.parametrize(
     ("path", "safe"),
     [
