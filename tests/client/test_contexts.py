@@ -225,3 +225,30 @@ def test_a_token_comes_from_a_file(tmp_path: Path, monkeypatch):
     os.truncate(tmp_path / "token", 0)
     with pytest.raises(BadConfiguration, match="is empty"):
         choose_server(GivenServer())
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "token"),
+    [
+        (GivenServer(context="team"), {"PARTITA_URL": "https://other.example"}, "pat_team"),
+        (GivenServer(context="team"), {}, "pat_team"),
+        (GivenServer(url="https://team.example"), {"PARTITA_URL": "https://a.example"}, "pat_team"),
+        (GivenServer(url="https://team.example"), {"PARTITA_CONTEXT": "other"}, "pat_team"),
+        (GivenServer(url="https://b.example"), {"PARTITA_URL": "https://a.example"}, ""),
+        (GivenServer(url="https://a.example"), {"PARTITA_URL": "https://a.example/"}, "pat_given"),
+        (GivenServer(url="https://team.example"), {"PARTITA_CONTEXT": "team"}, "pat_given"),
+        (GivenServer(url="https://b.example"), {}, "pat_given"),
+        (GivenServer(), {"PARTITA_URL": "https://team.example"}, "pat_given"),
+        (GivenServer(), {"PARTITA_CONTEXT": "team"}, "pat_given"),
+    ],
+)
+def test_the_token_of_the_environment_goes_to_the_server_of_the_environment_alone(
+    monkeypatch, given: GivenServer, environment: dict[str, str], token: str
+):
+    save("other", token="pat_other")
+    save("team", token="pat_team")
+    monkeypatch.setenv("PARTITA_TOKEN", "pat_given")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert choose_server(given).token == token
