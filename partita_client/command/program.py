@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final, cast
 
 from partita_client.command.output import note, printable_lines, say
@@ -23,6 +24,7 @@ from partita_client.command.parser import (
 )
 from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer
 from partita_client.exit_codes import ExitCode
+from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
 from partita_client.server_choice import GivenServer, choose_server
 
@@ -219,17 +221,23 @@ def _means_server(words: Sequence[str]) -> bool:
 
 
 def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
-    """Let the other half run a verb that HTTP does not have yet, on the store of the local `up`."""
+    """Let the other half run a verb that HTTP does not have yet, on the store of the `up` here."""
     try:
         choice = choose_server(GivenServer())
     except NoServer:
         return StoreCommand(words=[noun.name, *words])
+    typed = f"{noun.name} {words[0]}"
     if not choice.data_dir:
         raise BadConfiguration(
-            f"`partita {noun.name} {words[0]}` works on this machine's `up` only, and "
-            f"{choice.url} is meant",
+            f"`partita {typed}` works on this machine's `up` only, and {choice.url} is meant",
             advice=f"use the pages of {choice.url}, or type it where its store is: "
-            f"partita admin {noun.name} {words[0]} …",
+            f"partita admin {typed} …",
+        )
+    if Path(choice.data_dir).resolve() != usual_folder().resolve():
+        raise BadConfiguration(
+            f"`partita {typed}` works on the store of {usual_folder()}, and the `up` that runs is "
+            f"that of {choice.data_dir}",
+            advice=f"if you mean that one: DATA_DIR={choice.data_dir} partita {typed} …",
         )
     return StoreCommand(words=[noun.name, *words], data_dir=choice.data_dir)
 
