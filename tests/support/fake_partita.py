@@ -239,6 +239,30 @@ def serve_fake(context: ssl.SSLContext | None = None) -> Iterator[FakePartita]:
         thread.join(5)
 
 
+@contextlib.contextmanager
+def serve_bytes(content: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """Answer each connection with the same bytes and its end; yield address and requests."""
+    asked: list[bytes] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                with near:
+                    asked.append(near.recv(65_536))
+                    near.sendall(content)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(5)
+
+
 class Relay:
     """Passes connections on to a server; the first `cuts` of them only so many bytes back."""
 
