@@ -93,10 +93,13 @@ class StoreCommand:
     data_dir: str = ""
 
 
-def run_words(words: Sequence[str]) -> int | StoreCommand:
-    """Run a typed command and return its exit code, or what the other half has to run."""
+def run_words(words: Sequence[str], *, has_store: bool = True) -> int | StoreCommand:
+    """Run a typed command and return its exit code, or what the other half has to run.
+
+    `has_store`: whether that half is installed, to which verbs of both go without a server.
+    """
     try:
-        return _run(words)
+        return _run(words, has_store=has_store)
     except ClientError as error:
         return show_error(error)
     except KeyboardInterrupt:
@@ -106,14 +109,16 @@ def run_words(words: Sequence[str]) -> int | StoreCommand:
         return _BROKEN_PIPE
 
 
-def _run(words: Sequence[str]) -> int | StoreCommand:
+def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     first, rest = (words[0], words[1:]) if words else ("help", [])
     own: dict[str, OwnCommand] = {"__complete": _complete}
     own |= dict.fromkeys(_VERSION, _show_version) | dict.fromkeys(_HELP, _help)
+    if first in _HELP and rest and rest[0] in NOUNS:
+        first, rest = rest[0], [*rest[1:], "--help"]
     if first in own:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
-        return _run_noun(noun, rest)
+        return _run_noun(noun, rest, has_store=has_store)
     return StoreCommand(words=rest) if first == "admin" else _leave(words)
 
 
@@ -135,8 +140,6 @@ def _help(words: Sequence[str]) -> int | StoreCommand:
     if not words:
         say(OVERVIEW)
         return ExitCode.OK
-    if words[0] in NOUNS:
-        return _run([*words, "--help"])
     return StoreCommand(words=["help", *words])
 
 
@@ -149,14 +152,15 @@ def _leave(words: Sequence[str]) -> int | StoreCommand:
     return StoreCommand(words=words)
 
 
-def _run_noun(noun: CommandNoun, words: Sequence[str]) -> int | StoreCommand:
+def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if (only := noun.find("")) is not None:
         return _run_verb(noun, only, words)
     name = words[0] if words else ""
     verb = noun.find(name)
     if name in noun.store_verbs:
         return _to_local_store(noun, words)
-    if noun.name in SHARED and (verb is None or not _means_server(words[1:])):
+    is_for_store = noun.name in SHARED and (verb is None or not _means_server(words[1:]))
+    if name in noun.file_verbs or (is_for_store and has_store):
         return StoreCommand(words=[noun.name, *words])
     if verb is not None:
         return _run_verb(noun, verb, words[1:])
