@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from partita_client.command.output import ListColumn, note, printable, say, show
 from partita_client.command.parser import CommandNoun, CommandSession, CommandVerb
 from partita_client.contexts import (
     SavedContext,
+    find_context,
     read_contexts,
     remove_context,
     save_context,
@@ -152,38 +153,44 @@ def _next_interval(error: ApiProblem, interval: float) -> float:
 def logout(session: CommandSession) -> int:
     """End what the login of a context made, and forget the context.
 
-    An API token that was given to the login stays valid until it is revoked.
+    An API token that was given to the login stays valid until it is revoked. One that the login
+    made and that could not be revoked is named, and the exit code is 6.
     """
-    saved = read_contexts()
-    name = session.options.context_name or session.options.name or saved.current
+    name = session.options.context_name or session.options.name or read_contexts().current
     if not name:
         note("not signed in anywhere: partita context list shows the contexts")
         return ExitCode.OK
-    context = saved.contexts.get(name)
-    left = ""
-    if context is not None:
-        left = _end_session(replace(context, token=token_of(context)))
-    context = remove_context(name)
-    note(f"signed out of {context.url}; the context {name} is gone{left}")
-    return ExitCode.OK
+    context = find_context(name)
+    left = _end_session(context)
+    remove_context(name)
+    if left is None:
+        note(f"signed out of {context.url}; the context {name} is gone")
+        return ExitCode.OK
+    note(f"the context {name} is gone, and its token is still valid: {printable(left)}")
+    note(f"next: revoke the API token on the page Account of {context.url}")
+    return ExitCode.OK if left == _GIVEN else ExitCode.UNAVAILABLE
 
 
-def _end_session(context: SavedContext) -> str:
-    """Return what is left to do, empty if nothing is."""
+_GIVEN: Final = "it was given to the login, which did not make it"
+
+
+def _end_session(context: SavedContext) -> str | None:
+    """Return why the token is still valid, None if it is not."""
     try:
         with Client(
-            context.url, token=context.token, ca_file=context.ca_file, timeout_s=5
+            context.url, token=token_of(context), ca_file=context.ca_file, timeout_s=5
         ) as client:
             if context.token_id:
                 client.revoke_token(context.token_id)
             else:
                 client.sign_out()
     except ApiProblem as error:
-        is_api_token = error.code == "session_required"
-        return "; revoke the API token on the page Account" if is_api_token else ""
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            return None
+        return _GIVEN if error.code == "session_required" else error.detail
     except ClientError as error:
-        return f"; the server was not told: {error.detail}"
-    return ""
+        return error.detail
+    return None
 
 
 def _add_name(parser: Any) -> None:

@@ -426,6 +426,26 @@ def test_logout_revokes_the_token_that_the_login_made(fake: FakePartita, type_in
     assert fake.count("DELETE /api/v1/auth/tokens/t-1") == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "ends"),
+    [(401, "token_revoked", 0), (403, "not_allowed", 6), (404, "not_found", 6), (500, "oh", 6)],
+)
+def test_logout_says_whether_the_token_is_still_valid(
+    fake: FakePartita, type_in: Type, status: int, code: str, ends: int
+):
+    device_server(fake)
+    fake.answers["DELETE /api/v1/auth/tokens/t-1"] = lambda *_: problem(status, code, "not now")
+    type_in("login", fake.url, "--device")
+
+    ended_with, _, err = type_in("logout")
+
+    assert ended_with == ends
+    assert ("signed out" in err) is (ends == 0)
+    assert ("still valid: not now\nnext: revoke" in err) is (ends == 6)
+    assert f"on the page Account of {fake.url}" in err or ends == 0
+    assert read_contexts().contexts == {}
+
+
 def test_doctor_names_what_is_wrong_and_what_to_do(signed_in: FakePartita, type_in: Type):
     signed_in.answers["GET /healthz"] = lambda *_: (
         200,
