@@ -36,9 +36,13 @@ _MEANT: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class CommandSession:
-    """One typed command: its options, and the server that it means."""
+    """One typed command: its options, and the server that it means.
+
+    `asked_url`: the address of the server whose answers it reads, empty before there is one.
+    """
 
     options: argparse.Namespace
+    asked_url: str = field(default="", init=False)
     _client: Client | None = field(default=None, init=False)
     _choice: ServerChoice | None = field(default=None, init=False)
 
@@ -67,10 +71,13 @@ class CommandSession:
     def client(self) -> Client:
         if self._client is None:
             choice = self.choice
-            self._client = Client(
-                choice.url, token=choice.token, ca_file=choice.ca_file, on_away=_say_away
-            )
+            self._client = self.connect(choice.url, token=choice.token, ca_file=choice.ca_file)
         return self._client
+
+    def connect(self, url: str, *, token: str = "", ca_file: str = "") -> Client:
+        """Return a client of a server, which from now on is the one that was asked."""
+        self.asked_url = url
+        return Client(url, token=token, ca_file=ca_file, on_away=_say_away)
 
     @property
     def has_asked_an_up(self) -> bool:

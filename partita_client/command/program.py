@@ -22,7 +22,7 @@ from partita_client.command.parser import (
     parse_verb,
     show_error,
 )
-from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer
+from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer, NotPartita
 from partita_client.exit_codes import ExitCode
 from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
@@ -30,6 +30,7 @@ from partita_client.server_choice import GivenServer, choose_server
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
+_MISSING_MAX: Final = 200
 _BROKEN_PIPE: Final = 141
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -191,11 +192,25 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
         if error.status == HTTPStatus.UNAUTHORIZED and session.has_asked_an_up:
             error.advice = "start `up` again: it makes a new token when it starts"
         raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if not session.asked_url:
+            raise  # a mistake of the client itself
+        raise _other_shape(session.asked_url, error) from error
     else:
         sys.stdout.flush()
         return code
     finally:
         session.close()
+
+
+def _other_shape(url: str, error: Exception) -> NotPartita:
+    """Return what an answer means in which a verb did not find what it needs."""
+    missing = f"no {error}" if isinstance(error, KeyError) else str(error)[:_MISSING_MAX]
+    return NotPartita(
+        f"{url} answered in another shape than this client knows ({missing}): it "
+        "is no Partita server, or one of another version",
+        advice="compare both: partita version, and check the address: partita doctor",
+    )
 
 
 def _run_filtered(verb: CommandVerb, session: CommandSession) -> int:
