@@ -10,7 +10,7 @@ from partita_client.exit_codes import ExitCode
 
 
 def main() -> None:
-    result = run_words(sys.argv[1:])
+    result = run_words(sys.argv[1:], has_store=False)
     if isinstance(result, StoreCommand):
         name = " ".join(["partita", *result.words[:2]])
         note(f"error: `{name}` works beside the store, and this is the client alone")

@@ -115,13 +115,19 @@ def token_of(context: SavedContext) -> str:
     return cast("str | None", keyring.get_password(_SERVICE, _keyring_name(context))) or ""
 
 
-def save_context(context: SavedContext) -> SavedContext:
-    """Store a context and make it the current one; return it as it was stored."""
-    if not _NAME.fullmatch(context.name):
+def require_name(name: str) -> str:
+    """Return the name of a context; raise BadConfiguration for what is none."""
+    if not _NAME.fullmatch(name):
         raise BadConfiguration(
-            f"{context.name!r} is no name for a context",
+            f"{name!r} is no name for a context",
             advice="letters, digits, '.', '_' and '-': --name NAME",
         )
+    return name
+
+
+def save_context(context: SavedContext) -> SavedContext:
+    """Store a context and make it the current one; return it as it was stored."""
+    require_name(context.name)
     keyring = _keyring()
     if keyring is not None:
         keyring.set_password(_SERVICE, _keyring_name(context), context.token)

@@ -34,33 +34,35 @@ class LocalUp:
 
 
 def find_local_up() -> LocalUp | None:
-    """Return the running `up`: that of DATA_DIR, of `var` here, or the only one of this user.
+    """Return the running `up` of the usual folder, else the only one of this user.
 
-    In a repository with partita.toml, `var` is beside that file, as it is for `up`.
-
-    Raise NoServer where DATA_DIR names a folder without one, or several run.
+    Where DATA_DIR or a partita.toml says which folder is meant, no other one is taken. Raise
+    NoServer where others run instead, or several do.
     """
-    given = conf.variable("DATA_DIR")
-    folder = Path(given).absolute() if given else _usual_folder()
+    folder = usual_folder()
     if is_in_use(folder):
         return read_up(folder)
     running = running_folders()
     lines = "\n".join(f"  DATA_DIR={each}" for each in running)
-    if given:
-        if not running:
-            return None
+    if running and (conf.variable("DATA_DIR") or find_project()):
         raise NoServer(f"no `up` runs with DATA_DIR={folder}, but with:\n{lines}", advice=_WHICH)
     if len(running) > 1:
         raise NoServer(f"more than one `up` runs on this machine:\n{lines}", advice=_WHICH)
     return read_up(running[0]) if running else None
 
 
-def _usual_folder() -> Path:
+def usual_folder() -> Path:
+    """Return the data folder that is meant here: DATA_DIR, or `var` beside partita.toml, or here.
+
+    Raise BadConfiguration.
+    """
+    if given := conf.variable("DATA_DIR"):
+        return Path(given).absolute()
     project = find_project()
     return project.folder / "var" if project else Path("var").absolute()
 
 
-_WHICH: Final = "set DATA_DIR to the one that you mean"
+_WHICH: Final = "partita up, or set DATA_DIR to the one that you mean"
 
 
 def running_folders() -> list[Path]:

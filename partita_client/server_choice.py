@@ -56,13 +56,14 @@ def choose_server(given: GivenServer) -> ServerChoice:
     if given.url and given.context:
         raise BadConfiguration("--server and --context name two servers: leave one out")
     if given.url:
-        return _by_url(given.url, "--server", given.ca_file)
+        token = _token_for(parse_address(given.url).url)
+        return _by_url(given.url, "--server", given.ca_file, token=token)
     if given.context:
         return _by_name(given.context, "--context", given.ca_file)
     if url := conf.variable("PARTITA_URL"):
-        return _by_url(url, "PARTITA_URL", given.ca_file)
+        return _by_url(url, "PARTITA_URL", given.ca_file, token=_given_token())
     if name := conf.variable("PARTITA_CONTEXT"):
-        return _by_name(name, "PARTITA_CONTEXT", given.ca_file)
+        return _by_name(name, "PARTITA_CONTEXT", given.ca_file, token=_given_token())
     return _by_habit(given.ca_file)
 
 
@@ -78,7 +79,8 @@ def _by_habit(ca_file: str) -> ServerChoice:
         return _by_project(project.server, project.place_of("server"), ca_file)
     saved = read_contexts()
     if saved.current in saved.contexts:
-        return _of_context(saved.contexts[saved.current], "the current context", ca_file)
+        context = saved.contexts[saved.current]
+        return _of_context(context, "the current context", ca_file, token=_given_token())
     if found := find_local_up():
         return _of_up(found)
     raise NoServer("no server is known", advice=NO_SERVER)
@@ -108,29 +110,31 @@ def _context_of_address(address: str) -> SavedContext | None:
     return next((each for each in known if each.url == address), None)
 
 
-def _by_url(url: str, origin: str, ca_file: str) -> ServerChoice:
-    """Return a server by its address, with the token of its context where there is one."""
+def _by_url(url: str, origin: str, ca_file: str, *, token: str) -> ServerChoice:
+    """Return a server by its address, with the given token, else that of its context."""
     address = parse_address(url).url
     if (context := _context_of_address(address)) is not None:
-        return _of_context(context, origin, ca_file)
+        return _of_context(context, origin, ca_file, token=token)
     return ServerChoice(
-        url=address, origin=origin, token=_given_token(), ca_file=ca_file or _given_ca_file()
+        url=address, origin=origin, token=token, ca_file=ca_file or _given_ca_file()
     )
 
 
-def _by_name(name: str, origin: str, ca_file: str) -> ServerChoice:
+def _by_name(name: str, origin: str, ca_file: str, *, token: str = "") -> ServerChoice:
     if name == LOCAL and LOCAL not in read_contexts().contexts:
         if found := find_local_up():
             return _of_up(found)
         raise NoServer("no `up` runs on this machine", advice="start it: partita up")
-    return _of_context(find_context(name), origin, ca_file)
+    return _of_context(find_context(name), origin, ca_file, token=token)
 
 
-def _of_context(context: SavedContext, origin: str, ca_file: str) -> ServerChoice:
+def _of_context(
+    context: SavedContext, origin: str, ca_file: str, *, token: str = ""
+) -> ServerChoice:
     return ServerChoice(
         url=context.url,
         origin=origin,
-        token=_given_token() or token_of(context),
+        token=token or token_of(context),
         ca_file=ca_file or _given_ca_file() or context.ca_file,
         context=context.name,
         user=context.user,
@@ -151,6 +155,16 @@ def _given_token() -> str:
     if file := conf.variable("PARTITA_TOKEN_FILE"):
         return read_token_file(Path(file))
     return conf.variable("PARTITA_TOKEN")
+
+
+def _token_for(address: str) -> str:
+    """Return the token of the environment, empty where the environment names another server."""
+    if url := conf.variable("PARTITA_URL"):
+        return _given_token() if parse_address(url).url == address else ""
+    if name := conf.variable("PARTITA_CONTEXT"):
+        named = read_contexts().contexts.get(name)
+        return _given_token() if named is not None and named.url == address else ""
+    return _given_token()
 
 
 def _given_ca_file() -> str:

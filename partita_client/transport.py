@@ -102,7 +102,7 @@ class HttpTransport:
     ) -> HttpAnswer:
         with self._errors_in_words():
             response = self._begin(method, path, query, body, headers, self.timeout_s)
-            content = response.read(ANSWER_MAX_BYTES + 1)
+            content = _read_whole(response)
             self._used_at = time.monotonic()
         if len(content) > ANSWER_MAX_BYTES:
             self.close()
@@ -127,7 +127,7 @@ class HttpTransport:
             with other._errors_in_words():
                 response = other._begin("GET", path, query, None, headers, idle_s)
                 if response.status not in (http.HTTPStatus.OK, http.HTTPStatus.PARTIAL_CONTENT):
-                    content = response.read(ANSWER_MAX_BYTES)
+                    content = _read_whole(response)
                     answer = HttpAnswer(
                         status=response.status, headers=_headers_of(response), body=content
                     )
@@ -223,6 +223,14 @@ def pause_s(failures: int) -> float:
     """Return how long to wait after so many failures in a row; no two clients at once."""
     longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures, 10))
     return longest * random.uniform(0.6, 1)  # noqa: S311 - no secret
+
+
+def _read_whole(response: http.client.HTTPResponse) -> bytes:
+    """Return the body, or what is more than is allowed of it; raise IncompleteRead for less."""
+    content = response.read(ANSWER_MAX_BYTES + 1)
+    if response.length and len(content) <= ANSWER_MAX_BYTES:  # http.client says nothing of it
+        raise http.client.IncompleteRead(content, response.length)
+    return content
 
 
 def _headers_of(response: http.client.HTTPResponse) -> dict[str, str]:

@@ -78,7 +78,7 @@ def _parts_of(session: CommandSession) -> Iterator[CheckedPart]:
     took_ms = (time.monotonic() - began) * 1000
     yield CheckedPart(name="server", state="ready", detail=f"answers in {took_ms:.0f} ms")
     yield _version_part(health.get("version", ""))
-    yield _clock_part(health["time"])
+    yield _clock_part(str(health.get("time", "")))
     yield from _parts_inside(client)
 
 
@@ -101,7 +101,12 @@ def _version_part(version: str) -> CheckedPart:
 
 
 def _clock_part(server_time: str) -> CheckedPart:
-    skew_s = time.time() - datetime.fromisoformat(server_time).timestamp()
+    try:
+        skew_s = time.time() - datetime.fromisoformat(server_time).timestamp()
+    except (ValueError, OverflowError):
+        return CheckedPart(
+            name="clock", state="degraded", detail="the server does not tell its time"
+        )
     state = "ready" if abs(skew_s) < _CLOCK_S else "degraded"
     where = "ahead of" if skew_s > 0 else "behind"
     detail = f"{abs(skew_s):.1f} s {where} the server's"

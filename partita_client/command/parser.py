@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from partita_client.client import Client
-from partita_client.command.output import FORMATS, note
+from partita_client.command.output import FORMATS, note, printable, printable_lines
 from partita_client.durations import parse_duration_ms
 from partita_client.errors import ClientError
 from partita_client.exit_codes import EXIT_CODES_HELP
@@ -36,9 +36,13 @@ _MEANT: Final = {
 
 @dataclass(slots=True, kw_only=True)
 class CommandSession:
-    """One typed command: its options, and the server that it means."""
+    """One typed command: its options, and the server that it means.
+
+    `asked_url`: the address of the server whose answers it reads, empty before there is one.
+    """
 
     options: argparse.Namespace
+    asked_url: str = field(default="", init=False)
     _client: Client | None = field(default=None, init=False)
     _choice: ServerChoice | None = field(default=None, init=False)
 
@@ -67,10 +71,13 @@ class CommandSession:
     def client(self) -> Client:
         if self._client is None:
             choice = self.choice
-            self._client = Client(
-                choice.url, token=choice.token, ca_file=choice.ca_file, on_away=_say_away
-            )
+            self._client = self.connect(choice.url, token=choice.token, ca_file=choice.ca_file)
         return self._client
+
+    def connect(self, url: str, *, token: str = "", ca_file: str = "") -> Client:
+        """Return a client of a server, which from now on is the one that was asked."""
+        self.asked_url = url
+        return Client(url, token=token, ca_file=ca_file, on_away=_say_away)
 
     @property
     def has_asked_an_up(self) -> bool:
@@ -83,7 +90,7 @@ class CommandSession:
 
 
 def _say_away(why: str) -> None:
-    note(f"{why}; waiting for the server, no line will be missed")
+    note(f"{printable(why)}; waiting for the server, no line will be missed")
 
 
 def given_server(options: argparse.Namespace) -> GivenServer:
@@ -271,14 +278,22 @@ def add_run(parser: Any) -> None:
 
 
 def show_error(error: ClientError) -> int:
-    """Print an error with what to do next; return the exit code."""
-    code = getattr(error, "code", "")
-    note(f"error{f' {code}' if code else ''}: {error.detail}")
+    """Print an error with what to do next; return the exit code.
+
+    Text of the server cannot drive the terminal, nor look like a line of the client.
+    """
+    code = printable(str(getattr(error, "code", "")))
+    note(f"error{f' {code}' if code else ''}: {_indent(error.detail)}")
     for entry in getattr(error, "errors", ()):
         place = ":".join(str(entry[key]) for key in ("file", "line", "column") if entry.get(key))
         where = place or str(entry.get("pointer", ""))
         if entry.get("detail") and str(entry["detail"]) not in error.detail:
-            note(f"  {where}: {entry['detail']}")
+            note(f"  {printable(where)}: {_indent(str(entry['detail']))}")
     if error.advice:
-        note(f"next: {error.advice}")
+        note(f"next: {printable_lines(error.advice)}")
     return int(error.exit_code)
+
+
+def _indent(text: str) -> str:
+    """Return text that cannot drive a terminal, its further lines below the first."""
+    return "\n  ".join(printable(line).strip() for line in text.split("\n"))

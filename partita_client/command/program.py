@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final, cast
 
 from partita_client.command.output import note, printable_lines, say
@@ -21,13 +22,15 @@ from partita_client.command.parser import (
     parse_verb,
     show_error,
 )
-from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer
+from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer, NotPartita
 from partita_client.exit_codes import ExitCode
+from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
 from partita_client.server_choice import GivenServer, choose_server
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
+_MISSING_MAX: Final = 200
 _BROKEN_PIPE: Final = 141
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -91,10 +94,13 @@ class StoreCommand:
     data_dir: str = ""
 
 
-def run_words(words: Sequence[str]) -> int | StoreCommand:
-    """Run a typed command and return its exit code, or what the other half has to run."""
+def run_words(words: Sequence[str], *, has_store: bool = True) -> int | StoreCommand:
+    """Run a typed command and return its exit code, or what the other half has to run.
+
+    `has_store`: whether that half is installed, to which verbs of both go without a server.
+    """
     try:
-        return _run(words)
+        return _run(words, has_store=has_store)
     except ClientError as error:
         return show_error(error)
     except KeyboardInterrupt:
@@ -104,14 +110,16 @@ def run_words(words: Sequence[str]) -> int | StoreCommand:
         return _BROKEN_PIPE
 
 
-def _run(words: Sequence[str]) -> int | StoreCommand:
+def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     first, rest = (words[0], words[1:]) if words else ("help", [])
     own: dict[str, OwnCommand] = {"__complete": _complete}
     own |= dict.fromkeys(_VERSION, _show_version) | dict.fromkeys(_HELP, _help)
+    if first in _HELP and rest and rest[0] in NOUNS:
+        first, rest = rest[0], [*rest[1:], "--help"]
     if first in own:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
-        return _run_noun(noun, rest)
+        return _run_noun(noun, rest, has_store=has_store)
     return StoreCommand(words=rest) if first == "admin" else _leave(words)
 
 
@@ -133,8 +141,6 @@ def _help(words: Sequence[str]) -> int | StoreCommand:
     if not words:
         say(OVERVIEW)
         return ExitCode.OK
-    if words[0] in NOUNS:
-        return _run([*words, "--help"])
     return StoreCommand(words=["help", *words])
 
 
@@ -147,14 +153,15 @@ def _leave(words: Sequence[str]) -> int | StoreCommand:
     return StoreCommand(words=words)
 
 
-def _run_noun(noun: CommandNoun, words: Sequence[str]) -> int | StoreCommand:
+def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if (only := noun.find("")) is not None:
         return _run_verb(noun, only, words)
     name = words[0] if words else ""
     verb = noun.find(name)
     if name in noun.store_verbs:
         return _to_local_store(noun, words)
-    if noun.name in SHARED and (verb is None or not _means_server(words[1:])):
+    is_for_store = noun.name in SHARED and (verb is None or not _means_server(words[1:]))
+    if name in noun.file_verbs or (is_for_store and has_store):
         return StoreCommand(words=[noun.name, *words])
     if verb is not None:
         return _run_verb(noun, verb, words[1:])
@@ -185,11 +192,25 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
         if error.status == HTTPStatus.UNAUTHORIZED and session.has_asked_an_up:
             error.advice = "start `up` again: it makes a new token when it starts"
         raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if not session.asked_url:
+            raise  # a mistake of the client itself
+        raise _other_shape(session.asked_url, error) from error
     else:
         sys.stdout.flush()
         return code
     finally:
         session.close()
+
+
+def _other_shape(url: str, error: Exception) -> NotPartita:
+    """Return what an answer means in which a verb did not find what it needs."""
+    missing = f"no {error}" if isinstance(error, KeyError) else str(error)[:_MISSING_MAX]
+    return NotPartita(
+        f"{url} answered in another shape than this client knows ({missing}): it "
+        "is no Partita server, or one of another version",
+        advice="compare both: partita version, and check the address: partita doctor",
+    )
 
 
 def _run_filtered(verb: CommandVerb, session: CommandSession) -> int:
@@ -219,17 +240,23 @@ def _means_server(words: Sequence[str]) -> bool:
 
 
 def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
-    """Let the other half run a verb that HTTP does not have yet, on the store of the local `up`."""
+    """Let the other half run a verb that HTTP does not have yet, on the store of the `up` here."""
     try:
         choice = choose_server(GivenServer())
     except NoServer:
         return StoreCommand(words=[noun.name, *words])
+    typed = f"{noun.name} {words[0]}"
     if not choice.data_dir:
         raise BadConfiguration(
-            f"`partita {noun.name} {words[0]}` works on this machine's `up` only, and "
-            f"{choice.url} is meant",
+            f"`partita {typed}` works on this machine's `up` only, and {choice.url} is meant",
             advice=f"use the pages of {choice.url}, or type it where its store is: "
-            f"partita admin {noun.name} {words[0]} …",
+            f"partita admin {typed} …",
+        )
+    if Path(choice.data_dir).resolve() != usual_folder().resolve():
+        raise BadConfiguration(
+            f"`partita {typed}` works on the store of {usual_folder()}, and the `up` that runs is "
+            f"that of {choice.data_dir}",
+            advice=f"if you mean that one: DATA_DIR={choice.data_dir} partita {typed} …",
         )
     return StoreCommand(words=[noun.name, *words], data_dir=choice.data_dir)
 

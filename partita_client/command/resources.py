@@ -80,7 +80,7 @@ def show_suite(session: CommandSession) -> int:
         mark = " (default)" if profile["default"] else ""
         text = printable(profile["description"])
         say(f"profile {printable(profile['fileName'])}{mark}  {text}".rstrip())
-    say(f"launch it: partita run launch {suite['id']} --watch")
+    say(printable(f"launch it: partita run launch {suite['id']} --watch"))
     return ExitCode.OK
 
 

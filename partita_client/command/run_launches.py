@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from partita_client.client import ENDED
-from partita_client.command.output import note, paint, say, show_document
+from partita_client.command.output import note, paint, printable, say, show_document
 from partita_client.command.parser import (
     CommandSession,
     CommandVerb,
@@ -146,8 +146,8 @@ def _after_launch(session: CommandSession, run: RunListing) -> int:
     if session.options.wait:
         return follow_run(session, run["id"], has_lines=False)
     if session.is_for_people or session.form == "name":
-        say(run["id"])
-        note(f"{run['status']}: {page_of(session, run['id'])}")
+        say(printable(run["id"]))
+        note(printable(f"{run['status']}: {page_of(session, run['id'])}"))
     else:
         show_document(run, session.form)
     return ExitCode.OK
@@ -206,7 +206,7 @@ def _queue_words(run: RunReport) -> str:
 
 def _show_run(session: CommandSession, run: RunReport) -> None:
     if session.form == "name":
-        say(run["id"])
+        say(printable(run["id"]))
     elif session.is_for_people:
         for line in run_lines(run):
             say(line)
@@ -234,9 +234,9 @@ def add_cancel(parser: Any) -> None:
 def cancel_run(session: CommandSession) -> int:
     run = session.client.cancel(session.options.run, reason=session.options.reason)
     if session.is_for_people:
-        say(f"{run['id']}: {run['status']}")
+        say(printable(f"{run['id']}: {run['status']}"))
     elif session.form == "name":
-        say(run["id"])
+        say(printable(run["id"]))
     else:
         show_document(run, session.form)
     return ExitCode.OK
@@ -282,7 +282,7 @@ def open_run(session: CommandSession) -> int:
     """Open the page of a run in a browser, or print its address where there is none."""
     run = session.client.run(session.options.run, parts=())
     address = page_of(session, run["id"])
-    say(address)
+    say(printable(address))
     if not session.options.print and sys.stdout.isatty():
         import webbrowser
 

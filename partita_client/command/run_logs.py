@@ -119,7 +119,7 @@ def _line_format(session: CommandSession, run: RunReport) -> Callable[[OutputLin
         if is_colored:
             say(output_line(line, colors, width))
         else:
-            say(f"{line['timestamp']} [{line['source']}] {printable(line['text'])}")
+            say(printable(f"{line['timestamp']} [{line['source']}] {line['text']}"))
         if session.options.follow:
             sys.stdout.flush()
 

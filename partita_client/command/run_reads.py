@@ -114,7 +114,7 @@ def show_run(session: CommandSession) -> int:
     run = client.run(options.run)
     found = client.since_green(options.run) if options.since_green else None
     if session.form == "name":
-        say(run["id"])
+        say(printable(run["id"]))
     elif not session.is_for_people:
         show_document({**run, "sinceGreen": found} if found else run, session.form)
     else:
@@ -138,7 +138,7 @@ def explain_run(session: CommandSession) -> int:
     run_id = session.options.run
     run = session.client.run(run_id, parts=("verdict", "steps"))
     if session.form == "name":
-        say(run["id"])
+        say(printable(run["id"]))
     elif not session.is_for_people:
         show_document(run["verdict"], session.form)
     else:

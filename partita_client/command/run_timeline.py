@@ -62,7 +62,7 @@ def timeline_lines(body: Any, *, width: int, only_critical: bool = False) -> lis
     rest = sum(not step["attempts"] for step in steps)
     legend = "  ".join(f"{mark} {kind}" for kind, mark in MARKS.items())
     return [
-        f"{body['id']}: {rounded_duration(body['durationMs'])}. {printable(body['sentence'])}",
+        printable(f"{body['id']}: {rounded_duration(body['durationMs'])}. {body['sentence']}"),
         *align_columns(rows),
         *([f"{rest} step{'' if rest == 1 else 's'} not queued"] if rest else []),
         f"{legend}  * critical path",
@@ -83,7 +83,8 @@ def _segments(step: Any) -> Iterator[tuple[int, int, int]]:
     """Yield kind (its place in `MARKS`), start and length; `running` for an instant."""
     for attempt in step["attempts"]:
         for part in attempt["segments"]:
-            yield _KINDS.index(part["kind"]), part["startMs"], part["lengthMs"]
+            kind = part["kind"] if part["kind"] in MARKS else "running"  # of a newer server
+            yield _KINDS.index(kind), part["startMs"], part["lengthMs"]
         if not attempt["segments"]:
             yield _KINDS.index("running"), attempt["startMs"], 0
 

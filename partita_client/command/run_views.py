@@ -28,6 +28,7 @@ _MARKS: Final = {
     "skipped": ("–", "yellow"),
     "canceled": ("■", "yellow"),
 }
+_UNKNOWN_MARK: Final = ("?", "dim")  # a status that only a newer server has
 _VERDICTS: Final = {"Healthy": ("✓", "green"), "Failed": ("✗", "red"), "Canceled": ("■", "yellow")}
 _DIGEST_CHARACTERS: Final = 19  # of a digest, `sha256:` included
 _DIFFERENT_THINGS: Final = {
@@ -72,8 +73,8 @@ def run_lines(run: RunReport, *, every_step: bool = False) -> Iterator[str]:
 def head_line(run: RunReport) -> str:
     profile = printable(run["profile"]) or "no profile"
     return (
-        f"{paint(run['id'], 'bold')}  {printable(run['suiteTitle'])} with {profile} "
-        f"on {printable(run['backend'])}, started {run['startedAt']} by {printable(run['author'])}"
+        f"{paint(printable(run['id']), 'bold')}  {printable(run['suiteTitle'])} with {profile} "
+        + printable(f"on {run['backend']}, started {run['startedAt']} by {run['author']}")
     )
 
 
@@ -106,17 +107,18 @@ def verdict_lines(run: RunReport) -> Iterator[str]:
     """Yield the verdict in one line, and the next command where there is one."""
     verdict = run["verdict"]
     mark, style = _VERDICTS.get(run["status"], ("●", "yellow"))
-    head = paint(f"{mark} {printable(run['suiteTitle'])}: {run['status']}", f"bold {style}")
-    yield f"{head} after {run['duration']}  {printable(verdict['sentence'])}"
+    head = paint(printable(f"{mark} {run['suiteTitle']}: {run['status']}"), f"bold {style}")
+    yield head + printable(f" after {run['duration']}  {verdict['sentence']}")
     if "next" in verdict:
-        yield f"next: {verdict['next']}"
+        yield printable(f"next: {verdict['next']}")
     queue: Any = run.get("queue", {})
     if expected := queue.get("expectedStart"):
-        yield f"expected to start {expected['text']}"
+        yield printable(f"expected to start {expected['text']}")
     keep = run.get("keep", {})
     if "until" in keep and "endedAt" not in keep:
         until = f"kept until {keep['until'][11:16]} UTC"
-        yield f"its environment is {until}: partita run keep {run['id']} --for 30m, or --end"
+        command = f"partita run keep {run['id']} --for 30m, or --end"
+        yield printable(f"its environment is {until}: {command}")
 
 
 def green_lines(found: GreenDifferences) -> list[str]:
@@ -150,7 +152,7 @@ def plan_lines(plan: Any) -> list[str]:
     """Return which steps a rerun runs and why, and which it does not."""
     profile = printable(plan["profile"]) or "no profile"
     head = (
-        f"{plan['rerunOf']} again: {printable(plan['suiteId'])} with {profile} "
+        f"{printable(plan['rerunOf'])} again: {printable(plan['suiteId'])} with {profile} "
         f"on {printable(plan['backend'])}"
     )
     rows = [(f"  {each['id']}", each["text"]) for each in plan["steps"]]
@@ -171,8 +173,8 @@ def output_line(line: OutputLine, colors: dict[str, str], width: int) -> str:
     style = {"error": "red", "warn": "yellow"}.get(line["level"], "")
     if line["kind"] in ("", "system"):
         style = f"{style} dim".strip()
-    padded = f"{shorten(source, width):<{width}}"
-    time = paint(line["timestamp"], "dim")
+    padded = f"{shorten(printable(source), width):<{width}}"
+    time = paint(printable(line["timestamp"]), "dim")
     return f"{time} {paint(padded, color)} {paint(printable(line['text']), style)}"
 
 
@@ -189,10 +191,10 @@ def shorten(text: str, width: int) -> str:
 
 
 def _step_row(step: RunStep) -> str:
-    mark, style = _MARKS[step["status"]]
-    status = f"{step['status']:<9}"
-    text = f" {paint(mark, style)} {step['id']:<20} {paint(status, style)}"
-    text += f"{step.get('duration', ''):>5}"
+    mark, style = _MARKS.get(step["status"], _UNKNOWN_MARK)
+    status = f"{printable(step['status']):<9}"
+    text = f" {paint(mark, style)} {printable(step['id']):<20} {paint(status, style)}"
+    text += f"{printable(step.get('duration', '')):>5}"
     if step["attempt"] > 1:
         text += paint(f"  attempt {step['attempt']}", "yellow")
     why = step.get("waitsFor") or step.get("reason", "").replace("_", " ")
@@ -200,10 +202,10 @@ def _step_row(step: RunStep) -> str:
 
 
 def _folded_row(status: str, ids: Sequence[str]) -> str:
-    mark, style = _MARKS[status]
+    mark, style = _MARKS.get(status, _UNKNOWN_MARK)
     row = paint(f" {mark} {len(ids)} step{'' if len(ids) == 1 else 's'} {status}", style)
     if status in ("skipped", "canceled"):
-        row += paint(f": {join_some(ids, _NAMES)}", "dim")
+        row += paint(printable(f": {join_some(ids, _NAMES)}"), "dim")
     return row
 
 

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import socket
 import sys
-import time
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-from partita_client.addresses import parse_address
+from partita_client.addresses import ServerAddress, parse_address
 from partita_client.client import Client
+from partita_client.command.device_sign_in import confirm_device
 from partita_client.command.output import ListColumn, note, printable, say, show_document, show_list
 from partita_client.command.parser import CommandNoun, CommandSession, CommandVerb
 from partita_client.contexts import (
     SavedContext,
+    find_context,
     read_contexts,
     remove_context,
+    require_name,
     save_context,
     token_of,
     use_context,
 )
-from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer, WaitTimeout
+from partita_client.errors import (
+    ApiProblem,
+    BadConfiguration,
+    ClientError,
+    NoServer,
+)
 from partita_client.exit_codes import ExitCode
-from partita_client.release import VERSION
 from partita_client.server_choice import LOCAL, NO_SERVER, read_token_file
 
-_SLOWER_S: Final = 5  # RFC 8628, 3.5
 _MAX_TOKEN: Final = 16_384
-_LONGEST_WAIT_S: Final = 3600
+_HOST_CHARACTERS: Final = 50  # of the name of a context
 
 
 def _add_login(parser: Any) -> None:
@@ -50,22 +55,25 @@ def login(session: CommandSession) -> int:
     if ca_file:
         ca_file = str(Path(ca_file).absolute())
     address = parse_address(url)
+    name = _context_name(options.name, address, known)
     if address.scheme == "http" and not address.is_loopback:
         note(f"warning: {address.url} is not encrypted: the token can be read on its way")
     token, token_id = _given_token(session), ""
     if not token:
-        with Client(url, ca_file=ca_file) as client:
-            made = _confirm_device(client)
+        with session.connect(url, ca_file=ca_file) as client:
+            made = confirm_device(client)
         token, token_id = made["token"], made.get("tokenId", "")
-    with Client(url, token=token, ca_file=ca_file) as client:
+    with session.connect(url, token=token, ca_file=ca_file) as client:
         who = client.me()
+    former = read_contexts().contexts.get(name)
+    former = replace(former, token=_token_or_none(former), is_in_keyring=False) if former else None
     context = SavedContext(
-        name=options.name or (known.name if known else address.host.replace(":", "-").strip("-")),
+        name=name,
         url=address.url,
         token=token,
         ca_file=ca_file,
         user=who["user"]["email"],
-        token_id=token_id,
+        token_id=former.token_id if former and former.token == token else token_id,
     )
     saved = save_context(context)
     note(
@@ -74,7 +82,48 @@ def login(session: CommandSession) -> int:
     )
     place = "the keyring" if saved.is_in_keyring else "the file of the contexts, mode 0600"
     note(f"the token is in {place}; next: partita run list")
+    if former is not None and former.token != token and (why := _end_made(former)):
+        note(f"the token of the former login is still valid: {printable(why)}")
+        note(f"revoke it on the page Account of {former.url}")
     return ExitCode.OK
+
+
+def _end_made(former: SavedContext) -> str | None:
+    """Revoke a token that a former login made; return why it is still valid."""
+    return _end_session(former) if former.token_id else None
+
+
+def _context_name(given: str, address: ServerAddress, known: SavedContext | None) -> str:
+    """Return the name of the context to make; raise BadConfiguration.
+
+    It never is that of another server: its token would be lost, and would stay valid.
+    """
+    contexts = read_contexts().contexts
+    free = [name for name in (given,) if name] or _default_names(address, known)
+    for name in free:
+        if name not in contexts or contexts[name].url == address.url:
+            return require_name(name)
+    raise BadConfiguration(
+        f"the context {free[0]} is of {contexts[free[0]].url}",
+        advice=f"another name: --name NAME, or first: partita logout {free[0]}",
+    )
+
+
+def _default_names(address: ServerAddress, known: SavedContext | None) -> list[str]:
+    """Return the name of the context of the server, else its host, with the port, and numbers."""
+    if known is not None:
+        return [known.name]
+    host = address.host.replace(":", "-").strip("-.")[:_HOST_CHARACTERS].rstrip("-.")
+    numbered = [f"{host}-{address.port}-{number}" for number in range(2, 100)]
+    return [host, f"{host}-{address.port}", *numbered]
+
+
+def _token_or_none(context: SavedContext) -> str:
+    """Return the token of a context, empty where it cannot be read any more."""
+    try:
+        return token_of(context)
+    except BadConfiguration:
+        return ""
 
 
 def _address_to_sign_in(session: CommandSession) -> tuple[str, SavedContext | None]:
@@ -110,80 +159,47 @@ def _given_token(session: CommandSession) -> str:
     return ""
 
 
-def _confirm_device(client: Client) -> Any:
-    """Return the API token of a sign-in that a person confirms in a browser (RFC 8628)."""
-    try:
-        codes = client.begin_device_sign_in(f"partita {VERSION} on {socket.gethostname()}"[:80])
-    except ApiProblem as error:
-        if error.status not in (404, 405):
-            raise
-        raise ApiProblem(
-            status=error.status,
-            code="not_available",
-            detail=f"{client.url} does not know sign-in by a code",
-            advice="make an API token on its page Account: partita login URL --token-stdin",
-        ) from None
-    note(f"open {printable(codes.get('verificationUriComplete') or codes['verificationUri'])}")
-    note(f"and confirm the code {printable(codes['userCode'])}; Ctrl-C gives up")
-    interval = float(codes["interval"])
-    ends_at = time.monotonic() + min(float(codes["expiresIn"]), _LONGEST_WAIT_S)
-    while time.monotonic() < ends_at:
-        time.sleep(interval)
-        try:
-            return client.device_token(codes["deviceCode"])
-        except ApiProblem as error:
-            interval = _next_interval(error, interval)
-    raise WaitTimeout("the code has expired", advice="try again: partita login URL")
-
-
-def _next_interval(error: ApiProblem, interval: float) -> float:
-    """Return how long to wait before the next question; raise what ends the sign-in."""
-    if error.code == "authorization_pending":
-        return interval
-    if error.code in ("slow_down", "rate_limited"):
-        return max(interval + _SLOWER_S, float(error.document.get("interval", 0)))
-    if error.code == "access_denied":
-        raise ClientError("the sign-in was refused on the page") from None
-    if error.code == "expired_token":
-        raise WaitTimeout("the code has expired", advice="try again: partita login URL") from None
-    raise error
-
-
 def logout(session: CommandSession) -> int:
     """End what the login of a context made, and forget the context.
 
-    An API token that was given to the login stays valid until it is revoked.
+    An API token that was given to the login stays valid until it is revoked. One that the login
+    made and that could not be revoked is named, and the exit code is 6.
     """
-    saved = read_contexts()
-    name = session.options.context_name or session.options.name or saved.current
+    name = session.options.context_name or session.options.name or read_contexts().current
     if not name:
         note("not signed in anywhere: partita context list shows the contexts")
         return ExitCode.OK
-    context = saved.contexts.get(name)
-    left = ""
-    if context is not None:
-        left = _end_session(replace(context, token=token_of(context)))
-    context = remove_context(name)
-    note(f"signed out of {context.url}; the context {name} is gone{left}")
-    return ExitCode.OK
+    context = find_context(name)
+    left = _end_session(context)
+    remove_context(name)
+    if left is None:
+        note(f"signed out of {context.url}; the context {name} is gone")
+        return ExitCode.OK
+    note(f"the context {name} is gone, and its token is still valid: {printable(left)}")
+    note(f"next: revoke the API token on the page Account of {context.url}")
+    return ExitCode.OK if left == _GIVEN else ExitCode.UNAVAILABLE
 
 
-def _end_session(context: SavedContext) -> str:
-    """Return what is left to do, empty if nothing is."""
+_GIVEN: Final = "it was given to the login, which did not make it"
+
+
+def _end_session(context: SavedContext) -> str | None:
+    """Return why the token is still valid, None if it is not."""
     try:
         with Client(
-            context.url, token=context.token, ca_file=context.ca_file, timeout_s=5
+            context.url, token=token_of(context), ca_file=context.ca_file, timeout_s=5
         ) as client:
             if context.token_id:
                 client.revoke_token(context.token_id)
             else:
                 client.sign_out()
     except ApiProblem as error:
-        is_api_token = error.code == "session_required"
-        return "; revoke the API token on the page Account" if is_api_token else ""
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            return None
+        return _GIVEN if error.code == "session_required" else error.detail
     except ClientError as error:
-        return f"; the server was not told: {error.detail}"
-    return ""
+        return error.detail
+    return None
 
 
 def _add_name(parser: Any) -> None:

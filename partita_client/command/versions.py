@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from partita_client.client import Client
-from partita_client.command.output import note, say, show_document
+from partita_client.command.output import note, printable, say, show_document
 from partita_client.command.parser import CommandNoun, CommandSession, CommandVerb
 from partita_client.errors import ClientError
 from partita_client.exit_codes import ExitCode
@@ -29,9 +29,10 @@ def show_versions(session: CommandSession) -> int:
         return ExitCode.OK
     say(f"partita {VERSION}")
     if "url" in document:
-        say(f"server {document['server'] or 'of unknown version'} at {document['url']}")
+        version = document["server"] or "of unknown version"
+        say(printable(f"server {version} at {document['url']}"))
     elif why:
-        note(f"server: {why}")
+        note(printable(f"server: {why}"))
     if document.get("server") not in (None, "", VERSION):
         note("client and server are of different versions")
     return ExitCode.OK

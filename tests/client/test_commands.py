@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -15,8 +16,16 @@ from django.core.management import load_command_class
 from kernel.exit_codes import ExitCode
 from kernel.version import VERSION
 from partita_client.command.program import StoreCommand, find_noun, run_words
-from partita_client.contexts import read_contexts
-from tests.support.fake_partita import RUN, TOKEN, FakePartita, detail, problem, summary
+from partita_client.contexts import SavedContext, read_contexts, save_context
+from tests.support.fake_partita import (
+    RUN,
+    TOKEN,
+    FakePartita,
+    detail,
+    problem,
+    serve_fake,
+    summary,
+)
 
 Said = tuple[int, str, str]
 
@@ -245,6 +254,40 @@ def test_text_of_a_server_cannot_drive_the_terminal(signed_in: FakePartita, type
     assert "\r" not in out
 
 
+ESCAPE = "\x1b]0;owned\x07\x1b[2J\rnext: rm -rf"
+
+
+def test_a_refusal_of_a_server_cannot_drive_the_terminal(signed_in: FakePartita, type_in: Type):
+    text = f"no\nnext: rm -rf {ESCAPE}"
+    entry = {"file": ESCAPE, "line": 1, "detail": f"bad {ESCAPE}"}
+    document = {"code": f"x{ESCAPE}", "detail": text, "errors": [entry]}
+    signed_in.answers["GET /api/v1/executions"] = lambda *_: (400, document)
+
+    err = type_in("run", "list")[2]
+
+    assert "\x1b" not in err
+    assert "\r" not in err
+    assert [line for line in err.splitlines() if not line.startswith(("error ", "  "))] == []
+
+
+def test_steps_and_lines_of_a_server_cannot_drive_the_terminal(
+    signed_in: FakePartita, type_in: Type
+):
+    run = detail(id=f"{RUN}{ESCAPE}", status=f"Booting{ESCAPE}", duration=ESCAPE)
+    run["steps"][0]["id"] = run["steps"][1]["id"] = f"step{ESCAPE}"
+    run["steps"][1]["status"] = "skipped"
+    run["verdict"]["next"] = f"partita run list{ESCAPE}"
+    line = {"source": ESCAPE, "timestamp": ESCAPE, "level": "info", "kind": "output", "text": "a"}
+    signed_in.detail, signed_in.line = run, line
+
+    shown = type_in("run", "show", RUN, "--all")[1] + type_in("run", "show", RUN)[1]
+    shown += type_in("run", "logs", RUN)[1]
+
+    assert "] a" in shown
+    assert "\x1b" not in shown
+    assert "\r" not in shown
+
+
 @pytest.mark.parametrize(
     ("path", "safe"),
     [
@@ -332,9 +375,15 @@ def device_server(fake: FakePartita, *codes: str) -> None:
     fake.answers["POST /api/v1/auth/device/token"] = token
 
 
+@pytest.fixture(autouse=True)
+def _no_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of intervals sets this bound itself."""
+    monkeypatch.setattr("partita_client.command.device_sign_in._SHORTEST_INTERVAL_S", 0.0)
+
+
 def test_login_by_a_code_waits_for_the_person(fake: FakePartita, type_in: Type, monkeypatch):
     waited: list[float] = []
-    monkeypatch.setattr("partita_client.command.sign_in.time.sleep", waited.append)
+    monkeypatch.setattr("partita_client.command.device_sign_in.time.sleep", waited.append)
     device_server(fake, "authorization_pending", "slow_down", "authorization_pending")
 
     code, _, err = type_in("login", fake.url, "--device")
@@ -343,6 +392,85 @@ def test_login_by_a_code_waits_for_the_person(fake: FakePartita, type_in: Type, 
     assert "ABCD-EFGH" in err
     assert waited == [0, 0, 5, 5]
     assert read_contexts().contexts["localhost"].token == TOKEN
+
+
+def test_login_by_a_code_goes_on_while_the_server_is_away(
+    fake: FakePartita, type_in: Type, monkeypatch
+):
+    waited: list[float] = []
+    monkeypatch.setattr("partita_client.command.device_sign_in._SHORTEST_INTERVAL_S", 1.0)
+    monkeypatch.setattr("partita_client.command.device_sign_in.time.sleep", waited.append)
+    device_server(fake)
+    answer, left = fake.answers["POST /api/v1/auth/device/token"], [0, 1, 2, 3]
+
+    def token(*given: Any) -> Any:
+        if not left:
+            return answer(*given)
+        if (number := left.pop(0)) == 0:
+            raise ConnectionResetError  # the connection ends without an answer
+        return problem(503, "datastore_unavailable") if number < 3 else (502, b"<html>")
+
+    fake.answers["POST /api/v1/auth/device/token"] = token
+
+    code, _, err = type_in("login", fake.url, "--device")
+
+    assert code == 0, err
+    assert waited == [1, 6, 11, 16, 21]
+
+
+@pytest.mark.parametrize(("given", "first"), [(0, 1), (-5, 1), (7, 7), (1e9, 60), ("x", 1)])
+def test_an_interval_of_the_server_is_bounded(
+    fake: FakePartita, type_in: Type, monkeypatch, given: Any, first: float
+):
+    waited: list[float] = []
+    monkeypatch.setattr("partita_client.command.device_sign_in._SHORTEST_INTERVAL_S", 1.0)
+    monkeypatch.setattr("partita_client.command.device_sign_in.time.sleep", waited.append)
+    device_server(fake)
+    fake.answers["POST /api/v1/auth/device"] = lambda *_: (200, {**CODES, "interval": given})
+
+    assert type_in("login", fake.url, "--device")[0] == 0
+    assert waited == [first]
+
+
+def test_a_login_never_takes_the_context_of_another_server(
+    fake: FakePartita, type_in: Type, monkeypatch
+):
+    with serve_fake() as second, serve_fake() as third:
+        for each in (fake, second, third):
+            monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN))
+            assert type_in("login", each.url, "--token-stdin")[0] == 0
+
+        ports = [urlsplit(each.url).port for each in (second, third)]
+        found = {name: each.url for name, each in read_contexts().contexts.items()}
+        assert found == {
+            "localhost": fake.url,
+            f"localhost-{ports[0]}": second.url,
+            f"localhost-{ports[1]}": third.url,
+        }
+        monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN))
+        code, _, err = type_in("login", second.url, "--token-stdin", "--name", "localhost")
+        assert (code, f"the context localhost is of {fake.url}" in err) == (2, True)
+
+
+def test_a_login_again_revokes_the_token_of_the_former_one(fake: FakePartita, type_in: Type):
+    device_server(fake)
+    save_context(SavedContext(name="localhost", url=fake.url, token="pat_old", token_id="t-1"))
+
+    assert type_in("login", fake.url, "--device")[0] == 0
+    assert fake.count("DELETE /api/v1/auth/tokens/t-1") == 1
+    assert fake.headers[-1]["authorization"] == "Bearer pat_old"
+    assert read_contexts().contexts["localhost"].token == TOKEN
+
+
+def test_a_login_with_the_same_token_again_does_not_revoke_it(
+    fake: FakePartita, type_in: Type, monkeypatch
+):
+    save_context(SavedContext(name="localhost", url=fake.url, token=TOKEN, token_id="t-1"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN))
+
+    assert type_in("login", fake.url, "--token-stdin")[0] == 0
+    assert fake.count("DELETE /api/v1/auth/tokens/t-1") == 0
+    assert read_contexts().contexts["localhost"].token_id == "t-1"
 
 
 @pytest.mark.parametrize(
@@ -392,6 +520,26 @@ def test_logout_revokes_the_token_that_the_login_made(fake: FakePartita, type_in
     assert fake.count("DELETE /api/v1/auth/tokens/t-1") == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "ends"),
+    [(401, "token_revoked", 0), (403, "not_allowed", 6), (404, "not_found", 6), (500, "oh", 6)],
+)
+def test_logout_says_whether_the_token_is_still_valid(
+    fake: FakePartita, type_in: Type, status: int, code: str, ends: int
+):
+    device_server(fake)
+    fake.answers["DELETE /api/v1/auth/tokens/t-1"] = lambda *_: problem(status, code, "not now")
+    type_in("login", fake.url, "--device")
+
+    ended_with, _, err = type_in("logout")
+
+    assert ended_with == ends
+    assert ("signed out" in err) is (ends == 0)
+    assert ("still valid: not now\nnext: revoke" in err) is (ends == 6)
+    assert f"on the page Account of {fake.url}" in err or ends == 0
+    assert read_contexts().contexts == {}
+
+
 def test_doctor_names_what_is_wrong_and_what_to_do(signed_in: FakePartita, type_in: Type):
     signed_in.answers["GET /healthz"] = lambda *_: (
         200,
@@ -404,6 +552,52 @@ def test_doctor_names_what_is_wrong_and_what_to_do(signed_in: FakePartita, type_
     assert f"client {VERSION}, server 9.9.9" in out
     assert "ahead of the server's" in out
     assert "set the clock" in err
+
+
+def test_doctor_goes_on_at_a_server_that_tells_no_time(signed_in: FakePartita, type_in: Type):
+    signed_in.answers["GET /healthz"] = lambda *_: (200, {"status": "ok"})
+
+    code, out, _ = type_in("doctor")
+
+    assert (code, "does not tell its time" in out, "token" in out) == (0, True, True)
+
+
+ROUTES = ["auth/me", "executions", f"executions/{RUN}", "suites/shop", "profiles/suites/shop"]
+
+
+@pytest.mark.parametrize("answer", [[1], {}, "text", None, 7, {"executions": 3, "user": []}])
+def test_an_answer_of_another_shape_is_named_as_such(
+    signed_in: FakePartita, type_in: Type, monkeypatch, answer: Any
+):
+    signed_in.answers |= {f"GET /api/v1/{route}": lambda *_: (200, answer) for route in ROUTES}
+    monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN))
+
+    for words in (
+        ("run", "list"), ("run", "show", RUN), ("run", "why", RUN), ("whoami",), ("doctor",),
+        ("suite", "show", "shop"), ("profile", "list", "shop"), ("run", "logs", RUN),
+        ("login", signed_in.url, "--token-stdin"),
+    ):  # fmt: skip
+        code, _, err = type_in(*words)
+        assert code == ExitCode.UNAVAILABLE, words
+        assert f"{signed_in.url} answered in another shape" in err, words
+        assert "next: compare both: partita version" in err
+
+
+def test_a_mistake_of_the_client_itself_is_not_said_of_a_server(monkeypatch):
+    def fail() -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("partita_client.command.sign_in.read_contexts", fail)
+    with pytest.raises(KeyError):
+        run_words(["context", "list"])
+
+
+def test_statuses_of_a_newer_server_are_shown(signed_in: FakePartita, type_in: Type):
+    signed_in.detail["steps"][0]["status"] = "snoozing"
+
+    code, out, _ = type_in("run", "show", RUN, "--all")
+
+    assert (code, "? api" in out, "snoozing" in out) == (0, True, True)
 
 
 def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from partita_client import conf
+from partita_client.command.program import StoreCommand, run_words
 from partita_client.contexts import (
     SavedContext,
     read_contexts,
@@ -130,6 +131,32 @@ def running_up(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
+STORE_VERBS = [["environment", "reap-all"], ["profile", "set", "shop", "x"], ["run", "shell", "r"]]
+
+
+@pytest.mark.parametrize("words", STORE_VERBS, ids=" ".join)
+def test_a_verb_of_the_store_never_works_on_that_of_another_folder(
+    running_up: Path, monkeypatch, capsys, words: list[str]
+):
+    assert run_words(words) == 2
+    assert f"DATA_DIR={running_up} partita {words[0]} {words[1]}" in capsys.readouterr().err
+
+    monkeypatch.setenv("DATA_DIR", str(running_up))
+
+    assert run_words(words) == StoreCommand(words=words, data_dir=str(running_up))
+
+
+def test_the_up_of_another_repository_is_not_meant(running_up: Path, tmp_path: Path, monkeypatch):
+    below = tmp_path / "other" / "suites"
+    below.mkdir(parents=True)
+    (tmp_path / "other" / "partita.toml").write_text("")
+    monkeypatch.chdir(below)
+
+    with pytest.raises(NoServer, match=f"no `up` runs with DATA_DIR={tmp_path}/other/var, but"):
+        choose_server(GivenServer())
+    assert run_words(STORE_VERBS[0]) == StoreCommand(words=STORE_VERBS[0])
+
+
 def write_token(folder: Path, text: str, *, mode: int = 0o600) -> None:
     (folder / "up.token").write_text(text)
     (folder / "up.token").chmod(mode)
@@ -225,3 +252,30 @@ def test_a_token_comes_from_a_file(tmp_path: Path, monkeypatch):
     os.truncate(tmp_path / "token", 0)
     with pytest.raises(BadConfiguration, match="is empty"):
         choose_server(GivenServer())
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "token"),
+    [
+        (GivenServer(context="team"), {"PARTITA_URL": "https://other.example"}, "pat_team"),
+        (GivenServer(context="team"), {}, "pat_team"),
+        (GivenServer(url="https://team.example"), {"PARTITA_URL": "https://a.example"}, "pat_team"),
+        (GivenServer(url="https://team.example"), {"PARTITA_CONTEXT": "other"}, "pat_team"),
+        (GivenServer(url="https://b.example"), {"PARTITA_URL": "https://a.example"}, ""),
+        (GivenServer(url="https://a.example"), {"PARTITA_URL": "https://a.example/"}, "pat_given"),
+        (GivenServer(url="https://team.example"), {"PARTITA_CONTEXT": "team"}, "pat_given"),
+        (GivenServer(url="https://b.example"), {}, "pat_given"),
+        (GivenServer(), {"PARTITA_URL": "https://team.example"}, "pat_given"),
+        (GivenServer(), {"PARTITA_CONTEXT": "team"}, "pat_given"),
+    ],
+)
+def test_the_token_of_the_environment_goes_to_the_server_of_the_environment_alone(
+    monkeypatch, given: GivenServer, environment: dict[str, str], token: str
+):
+    save("other", token="pat_other")
+    save("team", token="pat_team")
+    monkeypatch.setenv("PARTITA_TOKEN", "pat_given")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert choose_server(given).token == token

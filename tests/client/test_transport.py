@@ -19,6 +19,7 @@ from tests.support.fake_partita import (
     FakePartita,
     Relay,
     problem,
+    serve_bytes,
     serve_fake,
     serve_proxy,
 )
@@ -86,6 +87,28 @@ def test_a_launch_whose_answer_was_lost_is_repeated_with_the_same_key(
     assert run["status"] == "Queued"
     assert len(keys) == 2
     assert len(set(keys)) == 1
+
+
+@pytest.mark.parametrize("body", [b"{}", b" " * 3000])
+def test_an_answer_that_is_cut_inside_is_not_taken_as_whole(open_client: Open, body: bytes):
+    with serve_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + body) as (url, asked):
+        with pytest.raises(NoConnection, match="it was cut"):
+            open_client(url, token=TOKEN).me()
+        assert len(asked) == 3
+
+        with pytest.raises(NoConnection):
+            open_client(url, token=TOKEN).sign_out()
+        assert len(asked) == 4
+
+
+def test_a_read_is_repeated_after_a_cut_inside_the_answer(fake: FakePartita, open_client: Open):
+    fake.runs = [{"id": "x" * 9000}]
+    relay = Relay(urlsplit(fake.url).port or 0, cuts=2, after_bytes=6000)
+
+    found = open_client(f"http://127.0.0.1:{relay.port}", token=TOKEN).runs()
+
+    relay.close()
+    assert (found, relay.accepted) == (fake.runs, 3)
 
 
 def test_another_write_is_never_repeated(fake: FakePartita, open_client: Open):

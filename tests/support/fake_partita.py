@@ -86,6 +86,7 @@ class FakePartita:
 
     def __init__(self) -> None:
         self.lines = 3
+        self.line: dict[str, Any] = {}  # what each line has besides
         self.answers: dict[str, Handle] = {}
         self.asked: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -200,7 +201,8 @@ class _Call(BaseHTTPRequestHandler):
         since = max(int(query["since"][0]), 0)
         with contextlib.suppress(OSError):
             self.wfile.write(b": connected\n\n")
-            frames = (frame_of(number) for number in range(since + 1, self.fake.lines + 1))
+            numbers = range(since + 1, self.fake.lines + 1)
+            frames = (frame_of(number, self.fake.line) for number in numbers)
             while chunk := b"".join(islice(frames, 200)):
                 self.wfile.write(chunk)
             while not self.fake.is_over:
@@ -210,9 +212,9 @@ class _Call(BaseHTTPRequestHandler):
             self.wfile.write(b'event: end\ndata: {"status":"Failed","lastId":1}\n\n')
 
 
-def frame_of(number: int) -> bytes:
+def frame_of(number: int, more: dict[str, Any]) -> bytes:
     line = {"source": "check", "timestamp": "00:01", "time": "", "level": "info",
-            "kind": "output", "text": f"line {number}"}  # fmt: skip
+            "kind": "output", "text": f"line {number}"} | more  # fmt: skip
     record = json.dumps({"id": number, "executionId": RUN, "line": line})
     return f"id: {number}\ndata: {record}\n\n".encode()
 
@@ -234,6 +236,30 @@ def serve_fake(context: ssl.SSLContext | None = None) -> Iterator[FakePartita]:
         fake.is_over = True
         server.shutdown()
         server.server_close()
+        thread.join(5)
+
+
+@contextlib.contextmanager
+def serve_bytes(content: bytes) -> Iterator[tuple[str, list[bytes]]]:
+    """Answer each connection with the same bytes and its end; yield address and requests."""
+    asked: list[bytes] = []
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                with near:
+                    asked.append(near.recv(65_536))
+                    near.sendall(content)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
         thread.join(5)
 
 

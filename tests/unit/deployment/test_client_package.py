@@ -77,6 +77,20 @@ def test_it_runs_where_nothing_else_is_installed(installed: Path, tmp_path: Path
         assert "usage: partita run" in run(installed, "run", verb, "--help", cwd=tmp_path).stdout
 
 
+@pytest.mark.parametrize("noun", ["suite", "profile", "environment"])
+def test_a_noun_of_both_halves_has_its_own_help_there(installed: Path, tmp_path: Path, noun: str):
+    for words in ((noun, "--help"), (noun, "-h"), ("help", noun)):
+        done = run(installed, *words, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"usage: partita {noun} VERB" in done.stdout
+
+    assert "name a verb: list" in run(installed, noun, cwd=tmp_path).stderr
+    assert "usage:" in run(installed, noun, "list", "--help", cwd=tmp_path).stdout
+    assert "did you mean" in run(installed, noun, "lst", cwd=tmp_path).stderr
+    listed = run(installed, noun, "list", cwd=tmp_path)
+    assert (listed.returncode, "partita login" in listed.stderr) == (6, True)
+
+
 def test_it_reads_partita_toml_there(installed: Path, tmp_path: Path):
     (tmp_path / "partita.toml").write_text('server = "https://partita.example.org"\n')
 
@@ -86,7 +100,8 @@ def test_it_reads_partita_toml_there(installed: Path, tmp_path: Path):
 
 
 def test_what_it_has_not_names_the_whole_package(installed: Path, tmp_path: Path):
-    done = run(installed, "up", cwd=tmp_path)
+    for words in (["up"], ["suite", "lint", "shop"], ["environment", "reap-all"]):
+        done = run(installed, *words, cwd=tmp_path)
 
-    assert done.returncode == 2
-    assert "pip install partita" in done.stderr
+        assert done.returncode == 2
+        assert "pip install partita" in done.stderr
