@@ -14,8 +14,14 @@ import pytest
 from tests.integration.suites import make_suites
 from tests.support.fake_partita import Relay
 from tests.support.processes import until
-from tests.support.typed import CHATTY, Typed, chatty_lines
-from tests.support.up import Up, write_suite
+from tests.support.typed import (
+    STEADY_LINES,
+    Typed,
+    numbers_of,
+    watch_through,
+    write_client_suites,
+)
+from tests.support.up import Up
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +30,7 @@ pytestmark = pytest.mark.slow
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("client")
     suites = make_suites(folder / "suites")
-    write_suite(suites, "chatty", CHATTY, {})
+    write_client_suites(suites)
     more = {"SUITES_DIR": str(suites), "UP_DEMO": "0", "LOCAL_RUNTIME": "process"}
     with Up(folder / "up", **more, XDG_STATE_HOME=str(folder / "state")) as up:
         yield up
@@ -158,11 +164,26 @@ def test_a_watch_through_twenty_cuts_loses_and_doubles_no_line(
     url = f"http://127.0.0.1:{relay.port}"
     typed = Typed(tmp_path, PARTITA_URL=url, PARTITA_TOKEN=token)
 
-    found = chatty_lines(typed.run("run", "watch", run_id))
+    found = numbers_of(typed.run("run", "watch", run_id), "chatty")
 
     relay.close()
     assert found == list(range(1, 3001))
     assert relay.accepted > 15
+
+
+def test_a_watch_goes_on_after_a_kill_9_of_the_server(up: Up, tmp_path: Path, token: str):
+    typed = Typed(tmp_path, PARTITA_URL=up.url, PARTITA_TOKEN=token)
+    run_id = typed.json("run", "launch", "steady")["id"]
+
+    def crash() -> None:
+        up.process.kill()
+        up.start()
+
+    said = watch_through(typed, run_id, {50: crash, 300: crash})
+
+    assert numbers_of(said, "steady") == list(range(1, STEADY_LINES + 1))
+    assert said.splitlines()[-1].startswith("✓ Steady: Healthy after")
+    assert {step["attempt"] for step in up.detail(run_id)["steps"]} == {1}, "nothing ran twice"
 
 
 def test_a_log_that_is_followed_live_is_whole(here: Typed):
