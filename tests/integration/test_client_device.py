@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.device_logins import DeviceLogin, sign_in
 from tests.support.typed import Typed
 from tests.support.up import Up
 
@@ -33,8 +32,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def browser(up: Up) -> Iterator[httpx.Client]:
     """A browser in which the person of the `up` is signed in by the page."""
     with httpx.Client(base_url=up.url, follow_redirects=True, timeout=60) as browser:
-        form = hidden_fields(browser.get("/sign-in")) | up.credentials()
-        assert browser.post("/sign-in", data=form).url.path != "/sign-in"
+        sign_in(browser, up.credentials())
         yield browser
 
 
@@ -42,39 +40,6 @@ def browser(up: Up) -> Iterator[httpx.Client]:
 def typed(tmp_path: Path) -> Typed:
     """Somebody elsewhere: without the data folder of the `up`, and without a terminal."""
     return Typed(tmp_path, PARTITA_KEYRING="off")
-
-
-def hidden_fields(page: httpx.Response) -> dict[str, str]:
-    assert page.status_code == 200, page.text
-    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text)
-    assert "csrfmiddlewaretoken" in dict(found)
-    return dict(found)
-
-
-class DeviceLogin:
-    """A login that waits for a person; `link` is what it told to open, `code` what to compare."""
-
-    def __init__(self, typed: Typed, url: str) -> None:
-        self.process: subprocess.Popen[str] = typed.start("login", url, "--device")
-        assert self.process.stderr is not None
-        first, second = self.process.stderr.readline(), self.process.stderr.readline()
-        self.link = first.removeprefix("open ").strip()
-        self.code = second.removeprefix("and confirm the code ").partition(";")[0]
-        assert re.fullmatch(r"[A-Z]{4}-[A-Z]{4}", self.code), first + second
-
-    def confirm(self, browser: httpx.Client, decision: str, **choice: str) -> str:
-        """Decide on the page behind the link, by the form that it has; return what it says."""
-        page = browser.get(self.link)
-        assert f"data-user-code>{self.code}<" in page.text
-        assert re.search(r"It calls itself</dt><dd>partita \S+ on \S+</dd>", page.text)
-        done = browser.post(f"/device/{decision}", data=hidden_fields(page) | choice)
-        assert done.status_code == 200, done.text
-        return done.text
-
-    def ends(self, code: int) -> str:
-        out, err = self.process.communicate(timeout=60)
-        assert (self.process.returncode, out) == (code, ""), err
-        return err
 
 
 def saved_token(typed: Typed) -> str:
@@ -100,7 +65,8 @@ def test_an_approved_login_works_until_its_logout(up: Up, browser: httpx.Client,
         assert client.get(f"{up.url}/api/v1/auth/me").status_code == 200
         typed.run("logout")
         answer = client.get(f"{up.url}/api/v1/auth/me")
-    assert (answer.status_code, answer.json()["code"]) == (401, "token_revoked")
+    assert answer.status_code == 401, answer.text
+    assert answer.json()["code"] == "token_revoked"
     assert "no server is known" in typed.run("run", "list", code=6)
 
 

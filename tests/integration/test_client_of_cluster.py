@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.integration.suites import make_suites
 from tests.support.cluster import ADMIN, Cluster
+from tests.support.device_logins import DeviceLogin, sign_in
 from tests.support.fake_partita import Relay, serve_proxy
 from tests.support.parts import need
 from tests.support.processes import until
@@ -152,3 +155,25 @@ def test_over_tls_of_a_private_authority_and_through_a_proxy(
     assert ENDED.fullmatch(out.splitlines()[-1]), out[-300:]
     assert seen
     assert all(each.startswith(tunnel) for each in seen), seen
+
+
+def test_a_code_is_confirmed_on_a_page_by_tls(
+    authority: Authority, secure_port: int, tmp_path: Path
+):
+    url, trusted = f"https://{HOST}:{secure_port}", ssl.create_default_context()
+    trusted.load_verify_locations(authority.file)
+    with (
+        serve_proxy() as (proxy, _),
+        httpx.Client(
+            base_url=url, proxy=proxy, verify=trusted, follow_redirects=True, timeout=60
+        ) as browser,
+    ):
+        typed = Typed(tmp_path, PARTITA_KEYRING="off", HTTPS_PROXY=proxy)
+        sign_in(browser, ADMIN)
+        login = DeviceLogin(typed, url, "--ca-file", str(authority.file))
+        login.confirm(browser, "approve", scope="run", days="7")
+        login.ends(0)
+
+        assert typed.json("whoami")["user"]["email"] == ADMIN["email"]
+        typed.run("logout")
+        assert "no server is known" in typed.run("run", "list", code=6)
