@@ -13,6 +13,7 @@ import pytest
 
 from partita_client.command.program import run_words
 from tests.support.fake_partita import RUN, TOKEN, FakePartita
+from tests.support.parts import give_up
 from tests.support.processes import ROOT
 
 CASES = [
@@ -95,30 +96,86 @@ complete -p partita >&2
     assert ask(shell_home, "bash", "-c", script) == found
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
-def test_a_real_zsh_completes(shell_home: dict[str, str]):
-    script = """
-compdef() { :; }
-compadd() { shift; print -l -- "$@"; }
-source <(partita completion zsh)
-words=(partita run why ""); CURRENT=4
-_partita
+# Tab is pressed in a zsh that has a terminal; a word that never comes ends by the test's time.
+ZSH = """
+zmodload zsh/zpty
+zpty typed zsh -f -i
+zpty -w typed "PS1=; fpath=($HOME/fpath \\$fpath); autoload -Uz compinit; compinit -u -D"
+zpty -w typed {prepare!r}
+zpty -w typed 'print rea""dy'
+zpty -r -m typed said '*ready*'
+zpty -w -n typed {line!r}$'\\t'
+zpty -r -m typed said '*{found}*' || exit 1
+zpty -d typed
+print -r -- {found}
 """
-    assert ask(shell_home, "zsh", "-fc", script) == [RUN]
+AS_FILE, AS_SOURCE = "in a file", "by source"
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
-def test_a_real_fish_completes(shell_home: dict[str, str]):
-    script = "partita completion fish | source; complete -C 'partita run why '"
-    assert ask(shell_home, "fish", "-c", script) == [RUN]
+def need_shell(name: str) -> str:
+    return shutil.which(name) or give_up(f"needs the shell {name}")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [AS_FILE, AS_SOURCE])
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("partita run la", "launch"),
+        ("partita run why ", RUN),
+        ("partita suite show s", "shop"),
+    ],
+)
+def test_a_real_zsh_completes(
+    shell_home: dict[str, str], home: Path, place: str, line: str, found: str
+):
+    zsh = need_shell("zsh")
+    prepare = "source <(partita completion zsh)"
+    if place == AS_FILE:
+        (home / "fpath").mkdir()
+        ask(shell_home, "sh", "-c", "partita completion zsh > fpath/_partita")
+        prepare = ":"
+    script = ZSH.format(prepare=prepare, line=line, found=found)
+
+    assert ask(shell_home, zsh, "-fc", script) == [found]
+
+
+@pytest.mark.parametrize("place", [AS_FILE, AS_SOURCE])
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("partita run la", ["launch"]),
+        ("partita run why ", [RUN]),
+        ("partita run list -o j", ["json"]),
+        ("partita suite show s", ["shop"]),
+    ],
+)
+def test_a_real_fish_completes(
+    shell_home: dict[str, str], home: Path, place: str, line: str, found: list[str]
+):
+    fish = need_shell("fish")
+    prepare = "partita completion fish | source; "
+    if place == AS_FILE:
+        (home / ".config" / "fish" / "completions").mkdir(parents=True)
+        ask(
+            shell_home,
+            "sh",
+            "-c",
+            "partita completion fish > .config/fish/completions/partita.fish",
+        )
+        prepare = ""
+    shell_home["XDG_CONFIG_HOME"] = str(home / ".config")
+
+    assert ask(shell_home, fish, "-c", f"{prepare}complete -C {line!r}") == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
 def test_the_script_is_one_of_its_shell(capsys, shell: str):
-    if shutil.which(shell) is None:
-        pytest.skip(f"needs {shell}")
+    program = need_shell(shell)
     run_words(["completion", shell])
 
     script = capsys.readouterr().out
-    done = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [program, "-n"], input=script, text=True, capture_output=True, check=False
+    )
     assert done.stderr == ""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 # program that must be there -> Debian package that brings it, the better one first
 PROGRAMS = {
+    "zsh": "zsh",
+    "fish": "fish",
     "redis-server": "redis-server",
     "dockerd": "docker.io",
     "iptables": "iptables",

@@ -34,7 +34,10 @@ from tests.support.kubernetes.cluster import kubernetes
 
 ROOT = Path(__file__).resolve().parents[2]
 SINK_TESTS = "tests/contracts/sink"  # many, and none needs the engine
-SERVICE_TESTS = ["tests/unit", "tests/apps", "tests/sync", "tests/architecture", SINK_TESTS]
+SERVICE_TESTS = [
+    *("tests/unit", "tests/apps", "tests/client", "tests/sync", "tests/architecture"),
+    SINK_TESTS,
+]
 # a browser drops its requests when an interface comes or goes, as they do with every container
 BROWSER_ALONE = "browser and not docker and not timed"
 REAL_WORKERS = "3"  # on two cores: they wait two thirds of their time

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import ROOT, until
-from tests.support.run import files_with
+from tests.support.run import REAL_FOLDERS, SERVICE_TESTS, files_with
 
 # Two lanes of two commands each: the first sleep, the second would leave a file.
 LANES = """
@@ -53,3 +53,14 @@ def test_a_marker_is_named_in_each_file_whose_tests_have_it(marker: str) -> None
 
     assert named
     assert not [str(path) for path in others if f"mark.{marker}" in path.read_text()]
+
+
+def test_each_test_file_is_in_a_lane() -> None:
+    folders = [ROOT / folder for folder in (*SERVICE_TESTS, *REAL_FOLDERS)]
+
+    files = [*(ROOT / "tests").rglob("test_*.py")]
+
+    assert files
+    assert not [
+        str(path) for path in files if not any(path.is_relative_to(folder) for folder in folders)
+    ]

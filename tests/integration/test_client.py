@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,17 +13,16 @@ import pytest
 
 from tests.integration.suites import make_suites
 from tests.support.fake_partita import Relay
-from tests.support.processes import ROOT, until
-from tests.support.up import Up, write_suite
+from tests.support.processes import until
+from tests.support.typed import (
+    STEADY_LINES,
+    Typed,
+    numbers_of,
+    watch_through,
+    write_client_suites,
+)
+from tests.support.up import Up
 
-CHATTY = """
-load("@partita/runtime", "test")
-
-chatty = test.run(name = "chatty", image = "busybox:1.36", command = ["seq", "1", "3000"])
-report = test.run(name = "report", image = "busybox:1.36", after = [chatty],
-    commands = ["mkdir -p out", "echo made > out/made.txt"])
-report.export("out/made.txt")
-"""
 pytestmark = pytest.mark.slow
 
 
@@ -34,39 +30,10 @@ pytestmark = pytest.mark.slow
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("client")
     suites = make_suites(folder / "suites")
-    write_suite(suites, "chatty", CHATTY, {})
+    write_client_suites(suites)
     more = {"SUITES_DIR": str(suites), "UP_DEMO": "0", "LOCAL_RUNTIME": "process"}
     with Up(folder / "up", **more, XDG_STATE_HOME=str(folder / "state")) as up:
         yield up
-
-
-class Typed:
-    """What somebody types in a terminal of their own, with a home of their own."""
-
-    def __init__(self, home: Path, **variables: str) -> None:
-        self.home = home
-        self.environment = {"PATH": os.environ["PATH"], "HOME": str(home), **variables}
-
-    def start(self, *words: str, text: str = "") -> subprocess.Popen[str]:
-        command = [sys.executable, str(ROOT / "partita_program.py"), *words]
-        process = subprocess.Popen(
-            command, cwd=self.home, env=self.environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(text)
-        process.stdin.close()
-        process.stdin = None
-        return process
-
-    def run(self, *words: str, text: str = "", code: int = 0) -> str:
-        process = self.start(*words, text=text)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == code, f"{out}\n{err}"
-        return out if code == 0 or out else err
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self.run(*words, "-o", "json"))
 
 
 @pytest.fixture
@@ -81,10 +48,6 @@ def token(up: Up) -> str:
     with up.client() as client:
         body = {"name": "laptop", "scope": "run"}
         return str(client.post("/auth/tokens", json=body).json()["token"])
-
-
-def chatty_lines(text: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\bchatty +(\d+)$", text, re.M)]
 
 
 def test_an_up_is_found_without_a_login_and_the_author_is_its_person(here: Typed, up: Up):
@@ -201,11 +164,26 @@ def test_a_watch_through_twenty_cuts_loses_and_doubles_no_line(
     url = f"http://127.0.0.1:{relay.port}"
     typed = Typed(tmp_path, PARTITA_URL=url, PARTITA_TOKEN=token)
 
-    found = chatty_lines(typed.run("run", "watch", run_id))
+    found = numbers_of(typed.run("run", "watch", run_id), "chatty")
 
     relay.close()
     assert found == list(range(1, 3001))
     assert relay.accepted > 15
+
+
+def test_a_watch_goes_on_after_a_kill_9_of_the_server(up: Up, tmp_path: Path, token: str):
+    typed = Typed(tmp_path, PARTITA_URL=up.url, PARTITA_TOKEN=token)
+    run_id = typed.json("run", "launch", "steady")["id"]
+
+    def crash() -> None:
+        up.process.kill()
+        up.start()
+
+    said = watch_through(typed, run_id, {50: crash, 300: crash})
+
+    assert numbers_of(said, "steady") == list(range(1, STEADY_LINES + 1))
+    assert said.splitlines()[-1].startswith("✓ Steady: Healthy after")
+    assert {step["attempt"] for step in up.detail(run_id)["steps"]} == {1}, "nothing ran twice"
 
 
 def test_a_log_that_is_followed_live_is_whole(here: Typed):
