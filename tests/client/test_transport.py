@@ -197,6 +197,26 @@ def test_which_addresses_a_proxy_is_for(url: str, environment: dict[str, str], g
     assert (proxy_for(parse_address(url), environment) is not None) is goes
 
 
+@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("socks5://ada:s3cret@p:1", "socks5://p:1"),
+        ("http://ada:s3cret@p:port", "http://p:port"),
+        ("http://ada:s3cret@p:99999", "http://p:99999"),
+        ("ada:s3cret@:8080", ":8080"),
+        ("http://ada:s3c://ret@[p", "[p"),
+    ],
+)
+def test_a_proxy_that_is_none_is_named_without_its_password(variable: str, value: str, shown: str):
+    with pytest.raises(BadConfiguration, match="expected a proxy such as") as refused:
+        proxy_for(parse_address("https://a.example"), {variable: value})
+
+    assert refused.value.detail.startswith(f"{variable}=")
+    assert f"{shown}: expected" in refused.value.detail
+    assert "ret" not in refused.value.detail
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
@@ -277,3 +297,22 @@ def test_a_file_is_downloaded_whole_or_not_at_all(
     assert [each.name for each in (tmp_path / "a").iterdir()] == ["report.bin"]
     with pytest.raises(BadConfiguration, match="is there already"):
         client.download_artifact(RUN, "report", tmp_path / "a" / "report.bin")
+
+
+def test_a_file_system_without_hard_links_takes_a_download(
+    fake: FakePartita, tmp_path: Path, open_client: Open, monkeypatch
+):
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("partita_client.downloads.os.link", refuse)
+    fake.answers[f"GET /api/v1/executions/{RUN}/artifacts/report"] = lambda *_: (200, b"ok")
+    client, file = open_client(fake.url, token=TOKEN), tmp_path / "report.bin"
+
+    assert client.download_artifact(RUN, "report", file) == 2
+    assert file.read_bytes() == b"ok"
+    assert list(tmp_path.glob(".*")) == []
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # it came while the download ran
+    with pytest.raises(BadConfiguration, match="is there already"):
+        client.download_artifact(RUN, "report", file)
+    assert file.read_bytes() == b"ok"
