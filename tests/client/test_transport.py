@@ -262,6 +262,35 @@ def test_an_answer_without_end_is_refused(fake: FakePartita, monkeypatch, open_c
         open_client(fake.url, token=TOKEN).me()
 
 
+@pytest.mark.parametrize("key", ["a\nb", "a\r\nX-Other: 1", "späß", "a\x00"])
+def test_a_value_that_is_none_of_a_header_is_refused(
+    fake: FakePartita, key: str, open_client: Open
+):
+    with pytest.raises(BadConfiguration, match="the value of Idempotency-Key has"):
+        open_client(fake.url, token=TOKEN).launch("shop", idempotency_key=key)
+
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize("pages", [[[1], [2], []], [[1], [2]], [[]]])
+def test_a_list_that_never_ends_is_read_once(
+    fake: FakePartita, open_client: Open, pages: list[list[int]]
+):
+    """The last page of the server leads to itself, or to pages without entries."""
+    left = list(pages)
+
+    def answer(_fake: FakePartita, query: Any, _body: Any) -> Any:
+        entries = left.pop(0) if left else []
+        is_last = not left and pages[-1]
+        cursor = query.get("cursor", ["0"])[0] if is_last else f"c{len(left)}"
+        return 200, {"suites": entries, "nextCursor": cursor}
+
+    fake.answers["GET /api/v1/suites"] = answer
+
+    assert open_client(fake.url, token=TOKEN).suites() == [1, 2][: sum(map(len, pages))]
+    assert len(fake.asked) <= 3
+
+
 @pytest.mark.parametrize("token", ["two words", "line\nbreak", "späß"])
 def test_a_token_that_is_none_is_refused_before_it_is_sent(
     fake: FakePartita, token: str, open_client: Open
