@@ -92,9 +92,11 @@ def proxy_for(address: ServerAddress, environment: Mapping[str, str]) -> ProxyAd
     """
     if address.is_loopback or _is_exempt(address, _read(environment, "no_proxy")):
         return None
-    name = f"{address.scheme}_proxy"
-    text = _read(environment, name) or _read(environment, "all_proxy")
-    return _parse_proxy(text, name) if text else None
+    for name in (f"{address.scheme}_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            if text := environment.get(variable, "").strip():
+                return _parse_proxy(text, variable)
+    return None
 
 
 def _read(environment: Mapping[str, str], name: str) -> str:
@@ -112,12 +114,24 @@ def _is_exempt(address: ServerAddress, names: str) -> bool:
     return False
 
 
-def _parse_proxy(text: str, name: str) -> ProxyAddress:
-    parts = urlsplit(text if "://" in text else f"http://{text}")
+def _parse_proxy(text: str, variable: str) -> ProxyAddress:
+    """Return a proxy; raise BadConfiguration, which does not show its password."""
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        port = parts.port
+    except ValueError:
+        raise _no_proxy(text, variable) from None
     if parts.scheme != "http" or not parts.hostname:
-        raise BadConfiguration(f"{name}={text}: expected a proxy such as http://proxy:3128")
+        raise _no_proxy(text, variable)
     authorization = ""
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return ProxyAddress(host=parts.hostname, port=parts.port or 80, authorization=authorization)
+    return ProxyAddress(host=parts.hostname, port=port or 80, authorization=authorization)
+
+
+def _no_proxy(text: str, variable: str) -> BadConfiguration:
+    before, at, after = text.rpartition("@")
+    scheme = before.partition("://")[0] if at and "://" in before else ""
+    shown = f"{scheme}://{after}" if scheme else after
+    return BadConfiguration(f"{variable}={shown}: expected a proxy such as http://proxy:3128")

@@ -84,7 +84,10 @@ class Client:
             ) from None
 
     def pages(self, path: str, name: str, *, limit: int = 0, **query: Any) -> Iterator[Any]:
-        """Yield the entries `name` of a list, over its pages; at most `limit` unless that is 0."""
+        """Yield the entries `name` of a list, over its pages; at most `limit` unless that is 0.
+
+        A page without entries, or one that leads to itself, is the last one.
+        """
         left, cursor = limit, ""
         while True:
             size = min(left, _PAGE) if limit else _PAGE
@@ -92,8 +95,8 @@ class Client:
             entries = document[name][:size]
             yield from entries
             left -= len(entries)
-            cursor = document.get("nextCursor", "")
-            if not cursor or (limit and left <= 0):
+            former, cursor = cursor, document.get("nextCursor", "")
+            if not entries or cursor in ("", former) or (limit and left <= 0):
                 return
 
     # who and where

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,7 +112,14 @@ def token_of(context: SavedContext) -> str:
             "is not installed here",
             advice=f"partita login {context.url}, or PARTITA_TOKEN",
         )
-    return cast("str | None", keyring.get_password(_SERVICE, _keyring_name(context))) or ""
+    try:
+        return cast("str | None", keyring.get_password(_SERVICE, _keyring_name(context))) or ""
+    except keyring.errors.KeyringError as error:
+        raise BadConfiguration(
+            f"the keyring does not give the token of the context {context.name}: {error}",
+            advice=f"unlock it; else PARTITA_TOKEN, or PARTITA_KEYRING=off partita login "
+            f"{context.url}",
+        ) from None
 
 
 def require_name(name: str) -> str:
@@ -125,13 +132,21 @@ def require_name(name: str) -> str:
     return name
 
 
-def save_context(context: SavedContext) -> SavedContext:
-    """Store a context and make it the current one; return it as it was stored."""
+def save_context(
+    context: SavedContext, *, on_no_keyring: Callable[[str], None] = lambda _why: None
+) -> SavedContext:
+    """Store a context and make it the current one; return it as it was stored.
+
+    The token is in the file where the keyring does not take it; `on_no_keyring` is told why.
+    """
     require_name(context.name)
     keyring = _keyring()
     if keyring is not None:
-        keyring.set_password(_SERVICE, _keyring_name(context), context.token)
-        context = replace(context, is_in_keyring=True)
+        try:
+            keyring.set_password(_SERVICE, _keyring_name(context), context.token)
+            context = replace(context, is_in_keyring=True)
+        except keyring.errors.KeyringError as error:
+            on_no_keyring(str(error))
     with _changed_contexts() as contexts:
         contexts["current"] = context.name
         contexts["contexts"][context.name] = context.document
@@ -149,7 +164,7 @@ def remove_context(name: str) -> SavedContext:
     """Forget a context and its token; return what it was; raise BadConfiguration."""
     context = find_context(name)
     if context.is_in_keyring and (keyring := _keyring()) is not None:
-        with contextlib.suppress(keyring.errors.PasswordDeleteError):
+        with contextlib.suppress(keyring.errors.KeyringError):
             keyring.delete_password(_SERVICE, _keyring_name(context))
     with _changed_contexts() as contexts:
         contexts["contexts"].pop(name, None)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPResponse
 from pathlib import Path
@@ -16,6 +19,7 @@ from partita_client.transport import HttpTransport, pause_s
 _CHUNK: Final = 2**18
 _TRIES: Final = 6
 _IDLE_S: Final = 60.0
+_PART_CHARACTERS: Final = 40
 
 
 def download_file(transport: HttpTransport, path: str, to: Path, *, resumes: bool = True) -> int:
@@ -24,13 +28,21 @@ def download_file(transport: HttpTransport, path: str, to: Path, *, resumes: boo
     A cut download goes on with a range where `resumes` is set, else begins anew. The file has its
     name when it is whole. Raise BadConfiguration where it exists or cannot be written.
     """
-    if to.exists():
-        raise BadConfiguration(f"{to} is there already", advice="choose another name or folder")
-    part = to.with_name(f".{to.name}.{os.getpid()}.part")
+    with new_file(to) as part:
+        return _fetch(transport, path, part, resumes=resumes)
+
+
+@contextmanager
+def new_file(to: Path) -> Iterator[Path]:
+    """Yield a path to write to, which then is that of a new file; nothing is left of a failure.
+
+    Raise BadConfiguration where the file exists or cannot be written.
+    """
+    part = to.with_name(f".{to.name[:_PART_CHARACTERS]}.{os.getpid()}.part")
     try:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        size = _fetch(transport, path, part, resumes=resumes)
-        os.link(part, to)  # unlike a rename it replaces nothing
+        _require_free(to)
+        yield part
+        _name(part, to)
     except FileExistsError:
         raise BadConfiguration(
             f"{to} is there already", advice="choose another name or folder"
@@ -40,7 +52,28 @@ def download_file(transport: HttpTransport, path: str, to: Path, *, resumes: boo
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-    return size
+
+
+def _name(part: Path, to: Path) -> None:
+    """Give a file its name, which must be free; raise FileExistsError."""
+    try:
+        os.link(part, to)  # unlike a rename it replaces nothing
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        to.open("xb").close()
+        part.replace(to)
+
+
+def _require_free(to: Path) -> None:
+    """Make the folder of a file that is not there yet; raise OSError, FileExistsError."""
+    if to.exists():
+        raise FileExistsError
+    if not to.parent.is_dir():
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:  # a file in place of a folder
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
 
 
 def _fetch(transport: HttpTransport, path: str, part: Path, *, resumes: bool) -> int:

@@ -21,6 +21,7 @@ from partita_client.transport import HttpTransport, pause_s
 IDLE_S: Final = 45.0  # the server pings every 15 s
 AWAY_S: Final = 300.0  # a server that is away for longer is given up
 _LINE_MAX: Final = 4 * 2**20
+_FRAME_MAX: Final = 4 * 2**20
 _FAILURES_BEFORE_A_WORD: Final = 2
 _CONNECTED: Final = "connected"  # the first comment: it says nothing of what follows
 _PASSING: Final = (429, 502, 503, 504)
@@ -28,10 +29,14 @@ _PASSING: Final = (429, 502, 503, 504)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamFrame:
-    """`kind` is empty for a record, else `gap` or `end`, or the words of a comment."""
+    """`kind` is empty for a record, else `gap` or `end`.
 
-    kind: str
-    data: Any
+    `comment`: the words of a comment, which has no data; None for all else.
+    """
+
+    kind: str = ""
+    data: Any = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,7 @@ class ResumingStream:
             reason: Exception = NoConnection(f"the server ended the stream {self.path}")
             try:
                 for frame in self._read_once(last):
-                    failures = failures if frame.kind == _CONNECTED else 0
+                    failures = failures if frame.comment == _CONNECTED else 0
                     if (number := _last_id(frame, last)) > last:
                         last = number  # what came before the cut may be sent again
                         yield frame
@@ -101,7 +106,7 @@ class ResumingStream:
 
 def _last_id(frame: StreamFrame, last: int) -> int:
     """Return the id of a record, the last one of a gap, and for all else what it was before."""
-    if frame.kind not in ("", "gap"):
+    if frame.comment is not None or frame.kind not in ("", "gap"):
         return last
     try:
         return int(frame.data["to" if frame.kind == "gap" else "id"])
@@ -118,7 +123,7 @@ def require_passing(error: ClientError) -> ClientError:
 
 def read_frames(answer: http.client.HTTPResponse) -> Iterator[StreamFrame]:
     """Yield each whole frame and each comment; what a cut left unfinished is dropped."""
-    kind, data = "", list[str]()
+    kind, data, size = "", list[str](), 0
     while line := answer.readline(_LINE_MAX + 1):
         if len(line) > _LINE_MAX:
             raise NotPartita("a line of the stream is larger than 4 MiB")
@@ -128,14 +133,17 @@ def read_frames(answer: http.client.HTTPResponse) -> Iterator[StreamFrame]:
         if not text:
             if data:
                 yield StreamFrame(kind=kind, data=_document("\n".join(data)))
-            kind, data = "", []
+            kind, data, size = "", [], 0
         elif text.startswith(":"):
-            yield StreamFrame(kind=text[1:].strip(), data=None)
+            yield StreamFrame(comment=text[1:].strip())
         else:
             name, _, value = text.partition(":")
             value = value.removeprefix(" ")
             kind = value if name == "event" else kind
             data += [value] if name == "data" else []
+            size += len(line)
+            if size > _FRAME_MAX:
+                raise NotPartita("a record of the stream is larger than 4 MiB")
 
 
 def _document(text: str) -> Any:

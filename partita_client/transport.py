@@ -157,7 +157,9 @@ class HttpTransport:
         place = f"{self.address.path}{path}"
         if query:
             place += f"?{urlencode(query, doseq=True)}"
-        connection.request(method, prefix + place, body=content, headers={**sent, **headers})
+        sent |= headers
+        _require_header_values(sent)
+        connection.request(method, prefix + place, body=content, headers=sent)
         return connection.getresponse()
 
     def _connect(self, timeout_s: float) -> tuple[http.client.HTTPConnection, str, dict[str, str]]:
@@ -223,6 +225,15 @@ def pause_s(failures: int) -> float:
     """Return how long to wait after so many failures in a row; no two clients at once."""
     longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures, 10))
     return longest * random.uniform(0.6, 1)  # noqa: S311 - no secret
+
+
+def _require_header_values(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise BadConfiguration(
+                f"the value of {name} has a line break or a letter that no header has",
+                advice="use letters without accents, digits, '.', '_' and '-'",
+            )
 
 
 def _read_whole(response: http.client.HTTPResponse) -> bytes:

@@ -25,6 +25,7 @@ from partita_client.command.run_views import (
     run_lines,
     verdict_lines,
 )
+from partita_client.downloads import new_file
 from partita_client.errors import ApiProblem
 from partita_client.exit_codes import ExitCode
 
@@ -187,9 +188,8 @@ def download(session: CommandSession) -> int:
     """Write all artifacts of a run, one of them, or its JUnit report."""
     options = session.options
     if options.junit:
-        report = session.client.junit(options.run)
-        options.junit.parent.mkdir(parents=True, exist_ok=True)
-        options.junit.write_bytes(report)
+        with new_file(options.junit) as part:
+            part.write_bytes(session.client.junit(options.run))
         say(printable(str(options.junit)))
         return ExitCode.OK
     return _download_all(session, options.run, options.to, only=options.artifact)

@@ -75,7 +75,7 @@ def login(session: CommandSession) -> int:
         user=who["user"]["email"],
         token_id=former.token_id if former and former.token == token else token_id,
     )
-    saved = save_context(context)
+    saved = save_context(context, on_no_keyring=_say_no_keyring)
     note(
         f"signed in to {saved.url} as {printable(saved.user)} ({who['role']} in "
         f"{printable(who['workspace']['name'])}); context {saved.name} is the current one"
@@ -86,6 +86,10 @@ def login(session: CommandSession) -> int:
         note(f"the token of the former login is still valid: {printable(why)}")
         note(f"revoke it on the page Account of {former.url}")
     return ExitCode.OK
+
+
+def _say_no_keyring(why: str) -> None:
+    note(f"warning: the keyring does not take the token: {printable(why)}")
 
 
 def _end_made(former: SavedContext) -> str | None:

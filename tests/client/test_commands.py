@@ -309,6 +309,24 @@ def test_a_download_stays_in_its_folder(
     assert (tmp_path / "to" / safe).read_bytes() == b"ok"
 
 
+def test_a_junit_report_never_replaces_a_file(
+    signed_in: FakePartita, type_in: Type, tmp_path: Path
+):
+    signed_in.answers[f"GET /api/v1/executions/{RUN}/junit"] = lambda *_: (200, b"<testsuites/>")
+    file = tmp_path / "new" / "junit.xml"
+    assert type_in("run", "download", RUN, "--junit", str(file))[:2] == (0, f"{file}\n")
+    assert file.read_bytes() == b"<testsuites/>"
+    file.write_text("mine")
+
+    code, _, err = type_in("run", "download", RUN, "--junit", str(file))
+
+    assert (code, f"{file} is there already" in err) == (ExitCode.USAGE, True)
+    assert file.read_text() == "mine"
+    assert [each.name for each in file.parent.iterdir()] == ["junit.xml"]
+    code, _, err = type_in("run", "download", RUN, "--junit", str(file / "below"))
+    assert (code, "cannot be written: Not a directory" in err) == (ExitCode.USAGE, True)
+
+
 @pytest.mark.parametrize(
     ("code", "status", "ends"),
     [

@@ -82,7 +82,7 @@ class FakeKeyring:
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], str] = {}
         self.priority = 5
-        self.errors = type("errors", (), {"PasswordDeleteError": KeyError})
+        self.errors = type("errors", (), {"KeyringError": KeyError})
 
     def get_keyring(self) -> FakeKeyring:
         return self
@@ -106,6 +106,40 @@ def test_a_token_is_in_the_keyring_where_there_is_one(monkeypatch):
     assert token_of(read_contexts().contexts["team"]) == "pat_secret"
     remove_context("team")
     assert keyring.kept == {}
+
+
+class LockedKeyring(FakeKeyring):
+    """A keyring whose person does not unlock it."""
+
+    def refuse(self, *_: str) -> None:
+        raise KeyError("locked")
+
+    set_password = get_password = delete_password = refuse  # type: ignore[assignment]
+
+
+def test_a_keyring_that_is_locked_leaves_the_token_in_the_file(monkeypatch):
+    monkeypatch.setattr("partita_client.contexts._keyring", LockedKeyring)
+    told = list[str]()
+
+    saved = save_context(
+        SavedContext(name="team", url="https://a", token="pat_x"), on_no_keyring=told.append
+    )
+
+    assert (saved.is_in_keyring, told) == (False, ["'locked'"])
+    assert token_of(read_contexts().contexts["team"]) == "pat_x"
+
+
+def test_a_keyring_that_gets_locked_says_what_to_do(monkeypatch):
+    monkeypatch.setattr("partita_client.contexts._keyring", FakeKeyring)
+    save("team")
+    monkeypatch.setattr("partita_client.contexts._keyring", LockedKeyring)
+
+    with pytest.raises(BadConfiguration, match=r"the context team: 'locked'") as refused:
+        token_of(read_contexts().contexts["team"])
+
+    assert "PARTITA_TOKEN" in refused.value.advice
+    remove_context("team")
+    assert read_contexts().contexts == {}
 
 
 def test_without_the_module_the_keyring_says_what_to_do(monkeypatch):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from partita_client import ApiProblem, Client, NoConnection, WaitTimeout
+from partita_client import ApiProblem, Client, NoConnection, NotPartita, WaitTimeout
 from partita_client.event_stream import ResumingStream, read_frames
 from partita_client.transport import HttpTransport
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, Relay, problem
@@ -91,6 +91,27 @@ def test_the_time_to_wait_ends(fake: FakePartita):
         client.wait(RUN, timeout_s=0.3)
 
 
+class Clock:
+    """In place of the module `time`: it goes on where somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr("partita_client.event_stream.time", found)
+    return found
+
+
+@pytest.mark.usefixtures("clock")
 def test_a_server_that_stays_away_is_given_up_and_named():
     told: list[str] = []
     stream = ResumingStream(
@@ -132,6 +153,7 @@ def scripted(*texts: bytes, away_s: float) -> list[str]:
     return [frame.kind for frame in stream.frames()]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_quiet_stream_that_is_cut_now_and_then_is_not_given_up(monkeypatch):
     monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.05)
     quiet = b": connected\n\n: ping\n\n"
@@ -140,11 +162,28 @@ def test_a_quiet_stream_that_is_cut_now_and_then_is_not_given_up(monkeypatch):
     assert scripted(*[quiet] * 10, end, away_s=0.2) == ["end"]
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_server_that_hangs_up_at_once_is_given_up(monkeypatch):
     monkeypatch.setattr("partita_client.event_stream.pause_s", lambda _failures: 0.05)
 
     with pytest.raises(NoConnection, match="ended the stream"):
         scripted(*[b": connected\n\n"] * 50, away_s=0.2)
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("comment", ["end", "gap", "", "connected"])
+def test_a_comment_is_no_event(comment: str):
+    text = f': {comment}\n\ndata: {{"id": 1}}\n\n'.encode()
+    end = b'event: end\ndata: {"status":"Healthy"}\n\n'
+
+    assert scripted(text + end, away_s=1) == ["", "end"]
+
+
+def test_a_record_of_many_lines_is_bounded():
+    stream: Any = io.BytesIO(b"event: x\n" + (b"data: " + b"x" * 2**20 + b"\n") * 5)
+
+    with pytest.raises(NotPartita, match="a record of the stream is larger than 4 MiB"):
+        list(read_frames(stream))
 
 
 def test_waiting_returns_the_run_as_it_ended(fake: FakePartita):

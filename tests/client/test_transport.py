@@ -197,6 +197,26 @@ def test_which_addresses_a_proxy_is_for(url: str, environment: dict[str, str], g
     assert (proxy_for(parse_address(url), environment) is not None) is goes
 
 
+@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("socks5://ada:s3cret@p:1", "socks5://p:1"),
+        ("http://ada:s3cret@p:port", "http://p:port"),
+        ("http://ada:s3cret@p:99999", "http://p:99999"),
+        ("ada:s3cret@:8080", ":8080"),
+        ("http://ada:s3c://ret@[p", "[p"),
+    ],
+)
+def test_a_proxy_that_is_none_is_named_without_its_password(variable: str, value: str, shown: str):
+    with pytest.raises(BadConfiguration, match="expected a proxy such as") as refused:
+        proxy_for(parse_address("https://a.example"), {variable: value})
+
+    assert refused.value.detail.startswith(f"{variable}=")
+    assert f"{shown}: expected" in refused.value.detail
+    assert "ret" not in refused.value.detail
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
@@ -242,6 +262,35 @@ def test_an_answer_without_end_is_refused(fake: FakePartita, monkeypatch, open_c
         open_client(fake.url, token=TOKEN).me()
 
 
+@pytest.mark.parametrize("key", ["a\nb", "a\r\nX-Other: 1", "späß", "a\x00"])
+def test_a_value_that_is_none_of_a_header_is_refused(
+    fake: FakePartita, key: str, open_client: Open
+):
+    with pytest.raises(BadConfiguration, match="the value of Idempotency-Key has"):
+        open_client(fake.url, token=TOKEN).launch("shop", idempotency_key=key)
+
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize("pages", [[[1], [2], []], [[1], [2]], [[]]])
+def test_a_list_that_never_ends_is_read_once(
+    fake: FakePartita, open_client: Open, pages: list[list[int]]
+):
+    """The last page of the server leads to itself, or to pages without entries."""
+    left = list(pages)
+
+    def answer(_fake: FakePartita, query: Any, _body: Any) -> Any:
+        entries = left.pop(0) if left else []
+        is_last = not left and pages[-1]
+        cursor = query.get("cursor", ["0"])[0] if is_last else f"c{len(left)}"
+        return 200, {"suites": entries, "nextCursor": cursor}
+
+    fake.answers["GET /api/v1/suites"] = answer
+
+    assert open_client(fake.url, token=TOKEN).suites() == [1, 2][: sum(map(len, pages))]
+    assert len(fake.asked) <= 3
+
+
 @pytest.mark.parametrize("token", ["two words", "line\nbreak", "späß"])
 def test_a_token_that_is_none_is_refused_before_it_is_sent(
     fake: FakePartita, token: str, open_client: Open
@@ -277,3 +326,22 @@ def test_a_file_is_downloaded_whole_or_not_at_all(
     assert [each.name for each in (tmp_path / "a").iterdir()] == ["report.bin"]
     with pytest.raises(BadConfiguration, match="is there already"):
         client.download_artifact(RUN, "report", tmp_path / "a" / "report.bin")
+
+
+def test_a_file_system_without_hard_links_takes_a_download(
+    fake: FakePartita, tmp_path: Path, open_client: Open, monkeypatch
+):
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("partita_client.downloads.os.link", refuse)
+    fake.answers[f"GET /api/v1/executions/{RUN}/artifacts/report"] = lambda *_: (200, b"ok")
+    client, file = open_client(fake.url, token=TOKEN), tmp_path / "report.bin"
+
+    assert client.download_artifact(RUN, "report", file) == 2
+    assert file.read_bytes() == b"ok"
+    assert list(tmp_path.glob(".*")) == []
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # it came while the download ran
+    with pytest.raises(BadConfiguration, match="is there already"):
+        client.download_artifact(RUN, "report", file)
+    assert file.read_bytes() == b"ok"
