@@ -38,7 +38,8 @@ class Client:
     """A server of Partita, for one thread. `token` is an API token or an access token.
 
     `ca_file` is a PEM file with a private certificate authority. Proxies are those of the
-    environment. `on_away` is told when a stream waits for a server that is away.
+    environment. `on_away` is told when a stream waits for a server that is away; `new_token` is
+    asked after a 401 for the token of now, where that changes.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class Client:
         ca_file: str = "",
         timeout_s: float = 30.0,
         on_away: Callable[[str], None] = lambda _words: None,
+        new_token: Callable[[], str] | None = None,
     ) -> None:
-        self.transport = HttpTransport(url, token, ca_file, timeout_s)
+        self.transport = HttpTransport(url, token, ca_file, timeout_s, new_token)
         self._on_away = on_away
 
     @property

@@ -16,7 +16,7 @@ from typing import Final
 
 from partita_client import conf
 from partita_client.addresses import parse_address
-from partita_client.errors import BadConfiguration, NoServer
+from partita_client.errors import BadConfiguration, ClientError, NoServer
 from partita_client.project import find_project
 
 TOKEN_FILE: Final = "up.token"  # noqa: S105 - the name of a file
@@ -113,6 +113,14 @@ def read_up(folder: Path) -> LocalUp:
         )
     pages = values.get("PARTITA_PAGES", "")
     return LocalUp(folder=folder, url=url, token=token, pages_url=pages)
+
+
+def token_of_up(folder: Path) -> str:
+    """Return the token that the `up` of this folder has now, empty where there is none."""
+    try:
+        return read_up(folder).token
+    except ClientError:  # it is just starting, or has ended
+        return ""
 
 
 def _require_own(file: Path, found: os.stat_result) -> None:

@@ -5,7 +5,9 @@ Options before the environment before partita.toml before the context before an 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +15,7 @@ from partita_client import conf
 from partita_client.addresses import parse_address
 from partita_client.contexts import SavedContext, find_context, read_contexts, token_of
 from partita_client.errors import BadConfiguration, NoServer
-from partita_client.local_up import LocalUp, find_local_up
+from partita_client.local_up import LocalUp, find_local_up, token_of_up
 from partita_client.project import find_project
 
 LOCAL: Final = "local"  # the name of the `up` of this machine where a context is named
@@ -40,6 +42,11 @@ class ServerChoice:
     user: str = ""
     data_dir: str = ""
     pages_url: str = ""
+
+    @property
+    def new_token(self) -> Callable[[], str] | None:
+        """What reads the token of an `up` again, which each of its starts replaces."""
+        return partial(token_of_up, Path(self.data_dir)) if self.data_dir else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

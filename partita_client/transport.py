@@ -9,7 +9,7 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -46,12 +46,16 @@ class HttpAnswer:
 
 @dataclass(slots=True)
 class HttpTransport:
-    """One connection to one server, made when it is needed; for one thread."""
+    """One connection to one server, made when it is needed; for one thread.
+
+    `new_token` is asked after a 401 for the token of now; the request is then made once more.
+    """
 
     url: str
     token: str = field(default="", repr=False)
     ca_file: str = ""
     timeout_s: float = 30.0
+    new_token: Callable[[], str] | None = None
     address: ServerAddress = field(init=False)
     _connection: http.client.HTTPConnection | None = field(default=None, init=False)
     _used_at: float = field(default=0.0, init=False)
@@ -88,10 +92,20 @@ class HttpTransport:
                 if not tries_left:
                     raise
             else:
+                if self._has_new_token(answer.status):
+                    answer = self._send_once(method, path, query, body, headers or {})
                 if answer.status not in _AWAY or not tries_left:
                     return self.require_success(answer)
             time.sleep(pause_s(_TRIES - 1 - tries_left))
         raise AssertionError("the last try returns or raises")
+
+    def _has_new_token(self, status: int) -> bool:
+        """Take the token of now where the server refuses that of before."""
+        if status != http.HTTPStatus.UNAUTHORIZED or self.new_token is None:
+            return False
+        token, before = self.new_token(), self.token
+        self.token = token or before
+        return self.token != before
 
     def ask(self, path: str) -> HttpAnswer:
         """Return the answer of a GET, whatever its status is; raise NoConnection, NotPartita."""
@@ -131,6 +145,8 @@ class HttpTransport:
                     answer = HttpAnswer(
                         status=response.status, headers=_headers_of(response), body=content
                     )
+                    if self._has_new_token(answer.status):
+                        raise NoConnection(f"{self.address.url} has replaced its token")
                     self.require_success(answer)
                 yield response
         finally:

@@ -71,13 +71,22 @@ class CommandSession:
     def client(self) -> Client:
         if self._client is None:
             choice = self.choice
-            self._client = self.connect(choice.url, token=choice.token, ca_file=choice.ca_file)
+            self._client = self.connect(
+                choice.url, token=choice.token, ca_file=choice.ca_file, new_token=choice.new_token
+            )
         return self._client
 
-    def connect(self, url: str, *, token: str = "", ca_file: str = "") -> Client:
+    def connect(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        ca_file: str = "",
+        new_token: Callable[[], str] | None = None,
+    ) -> Client:
         """Return a client of a server, which from now on is the one that was asked."""
         self.asked_url = url
-        return Client(url, token=token, ca_file=ca_file, on_away=_say_away)
+        return Client(url, token=token, ca_file=ca_file, on_away=_say_away, new_token=new_token)
 
     @property
     def has_asked_an_up(self) -> bool:

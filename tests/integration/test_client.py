@@ -171,8 +171,13 @@ def test_a_watch_through_twenty_cuts_loses_and_doubles_no_line(
     assert relay.accepted > 15
 
 
-def test_a_watch_goes_on_after_a_kill_9_of_the_server(up: Up, tmp_path: Path, token: str):
-    typed = Typed(tmp_path, PARTITA_URL=up.url, PARTITA_TOKEN=token)
+@pytest.mark.parametrize("is_found", [False, True], ids=["by a token", "found without a login"])
+def test_a_watch_goes_on_after_a_kill_9_of_the_server(
+    up: Up, tmp_path: Path, token: str, is_found: bool
+):
+    """Each start of an `up` replaces the token of its file; a saved one stays."""
+    found, known = {"DATA_DIR": str(up.data)}, {"PARTITA_URL": up.url, "PARTITA_TOKEN": token}
+    typed = Typed(tmp_path, **(found if is_found else known))
     run_id = typed.json("run", "launch", "steady")["id"]
 
     def crash() -> None:
