@@ -126,8 +126,9 @@ class GitHubJob:
     code: int = -1
     said: str = ""
 
-    def run(self, **changes: str) -> GitHubJob:
-        known = {
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             "PATH": os.environ["PATH"],
             "TMPDIR": str(self.folder),
             "GITHUB_ACTIONS": "true",
@@ -140,7 +141,10 @@ class GitHubJob:
             "PARTITA_SUITE": "shop",
             "PARTITA_PAUSE_S": "0.05",
         }
-        environment = {name: value for name, value in (known | changes).items() if value}
+
+    def run(self, **changes: str) -> GitHubJob:
+        known = self.environment | changes
+        environment = {name: value for name, value in known.items() if value}
         done = subprocess.run(
             ["sh", str(SCRIPT)], env=environment, cwd=self.folder,
             capture_output=True, text=True, timeout=60, check=False,
