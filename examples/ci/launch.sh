@@ -16,6 +16,9 @@
 #   PARTITA_ARTIFACTS  file for the artifacts, a zip      (default: partita-artifacts.zip; empty: none)
 #   PARTITA_TIMEOUT_S  how long to wait                   (default: 3600); the run goes on afterwards
 #   PARTITA_SUITE_FILE suite.star in this checkout        (default: looked for by the suite's id)
+# In GitHub Actions, with github.sh beside this file and GITHUB_TOKEN:
+#   PARTITA_STATUS     1: a commit status, partita/SUITE  (needs 'statuses: write')
+#   PARTITA_COMMENT    1: one comment in the pull request (needs 'pull-requests: write')
 #
 # Exit codes: 0 healthy; 1 your code failed; 2 wrong usage; 3 could not find out.
 set -eu
@@ -32,12 +35,22 @@ patience_s=${PARTITA_PATIENCE_S:-300} # of a server that does not answer
 token=
 run=
 has_results=
+is_concluded=
 scratch=$(mktemp -d)
+printf '{}' >"$scratch/empty"
 trap 'rm -rf "$scratch"' EXIT
-trap 'say_it_goes_on; exit 3' HUP INT TERM
+trap 'stop' HUP INT TERM
 
 say() { printf '%s\n' "$*"; }
 is_github() { [ "${GITHUB_ACTIONS:-}" = true ]; }
+is_on() { case $1 in 1 | true) ;; *) return 1 ;; esac }
+is_safe_address() {
+  case $1 in
+    *[!!-~]* | *@*) return 1 ;;
+    https://* | http://localhost | http://localhost[:/]* | http://127.0.0.1 | http://127.0.0.1[:/]*) ;;
+    *) return 1 ;;
+  esac
+}
 
 # escape TEXT of a workflow command of GitHub; escape_property TEXT of one of its properties
 escape() { jq -rn --arg text "$1" '$text | gsub("%"; "%25") | gsub("\r"; "%0D") | gsub("\n"; "%0A")'; }
@@ -46,7 +59,33 @@ escape_property() { escape "$1" | sed 's/:/%3A/g; s/,/%2C/g'; }
 fail() { # CODE SENTENCE
   if is_github; then say "::error title=Partita::$(escape "$2")" >&2; else say "partita: $2" >&2; fi
   [ -n "$has_results" ] || write_junit "$2"
+  conclude error "$2"
   exit "$1"
+}
+
+stop() { # the job is being stopped
+  trap '' HUP INT TERM
+  say_it_goes_on
+  conclude error "the job was stopped"
+  exit 3
+}
+
+# announce STATE SENTENCE, to those that look at the commit; conclude: for the last time
+announce() {
+  is_on "${PARTITA_STATUS:-}" || is_on "${PARTITA_COMMENT:-}" || return 0
+  if ! is_github; then
+    say "partita: PARTITA_STATUS and PARTITA_COMMENT are for GitHub Actions" >&2
+  elif [ -f "$(dirname "$0")/github.sh" ]; then
+    (. "$(dirname "$0")/github.sh" && tell_github "$@") || :
+  else
+    say "partita: PARTITA_STATUS and PARTITA_COMMENT need github.sh beside launch.sh" >&2
+  fi
+}
+
+conclude() {
+  [ -z "$is_concluded" ] || return 0
+  is_concluded=yes
+  announce "$@"
 }
 
 say_it_goes_on() {
@@ -151,6 +190,7 @@ launch() {
   say "Run $run of $suite: $server/executions/$run"
   output run-id "$run"
   output run-url "$server/executions/$run"
+  announce pending "the run was launched"
 }
 
 output() { # NAME VALUE
@@ -302,9 +342,15 @@ finish() {
   explain
   [ -n "${PARTITA_TOKEN:-}" ] || ask POST /auth/sign-out "$scratch/out" "$scratch/empty" >/dev/null
   case $(jq -r '"\(.status) \(.reason // "")"' "$scratch/run") in
-    Healthy*) exit 0 ;;
+    Healthy*)
+      conclude success "$(jq -r .sentence "$scratch/run")"
+      exit 0
+      ;;
     "Failed step_failed" | "Failed ")
-      is_of_infrastructure || exit 1
+      if ! is_of_infrastructure; then
+        conclude failure "$(jq -r .sentence "$scratch/run")"
+        exit 1
+      fi
       fail 3 "the steps failed by what they run on: $(jq -r .sentence "$scratch/run")"
       ;;
     Canceled*) fail 3 "the run was canceled" ;;
@@ -317,11 +363,7 @@ for program in curl jq; do
 done
 [ -n "$server" ] || fail 2 "PARTITA_SERVER is not set: the address of the server"
 [ -n "$suite" ] || fail 2 "PARTITA_SUITE is not set: the id of the suite to run"
-case $server in
-  https://* | http://localhost* | http://127.0.0.1*) ;;
-  *) fail 2 "PARTITA_SERVER must be an https address: tokens are sent there" ;;
-esac
-printf '{}' >"$scratch/empty"
+is_safe_address "$server" || fail 2 "PARTITA_SERVER must be an https address: tokens are sent there"
 write_junit "the run has not ended yet" # replaced by what comes of it
 sign_in
 launch

@@ -296,6 +296,28 @@ def test_a_wrong_use_says_what_to_do(system: CiSystem, changes: dict[str, str], 
     assert (ended.code, words in ended.said) == (2, True), ended.said
 
 
+def test_a_step_gives_a_session_of_its_own_to_the_program(system: CiSystem):
+    guide = (ROOT / "docs" / "guides" / "ci.md").read_text()
+    (block,) = re.findall(r"^```bash\n(.+?)^```", guide, re.M | re.S)
+    (system.folder / "bin").mkdir()
+    (system.folder / "bin" / "partita").symlink_to(ROOT / "partita")
+    job = system.job("green", GITHUB_ACTIONS="", HOME=str(system.folder / "home"))
+    token = system.token()
+    path = f"{system.folder / 'bin'}:{os.environ['PATH']}"
+
+    ended = job.run(block, PATH=path, PARTITA_ID_TOKEN=token)
+    run_id = re.findall(r"run-[0-9a-f]{12}", ended.said)[0]
+    more = f"partita run why {run_id} && partita run logs {run_id} && partita run show {run_id}"
+    block = block.replace('partita run launch "$PARTITA_SUITE" --wait', more)
+    shown = job.run(f"{block}\npartita whoami", PATH=path, PARTITA_ID_TOKEN=system.token())
+
+    assert ended.code == 0, ended.said
+    assert "built" in shown.said, shown.said
+    assert shown.code != 0
+    assert "a CI session launches, reads, cancels and reruns runs" in shown.said
+    assert "pci_" not in ended.said + shown.said
+
+
 def test_the_action_runs_the_script_with_its_inputs(system: CiSystem):
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (step,) = action["runs"]["steps"]

@@ -18,7 +18,8 @@ class FieldWords:
     """What people read of a key, and how its field looks.
 
     `options` are (value, words) of a choice, the first one that of a new entry. `is_long`: a text
-    of many lines. `types` are the types of the entries that have this key; empty: every entry.
+    of many lines, or a list that may be long. `types` are the types of the entries that have this
+    key; empty: every entry.
     """
 
     label: str
@@ -242,7 +243,9 @@ CI: Final = Section(
                     "Audience", "What the job asks its token for, best this server's address."
                 ),
                 "repositories": FieldWords(
-                    "Repositories", "By commas: acme/shop, acme/*. A * is any name, ** any path."
+                    "Repositories",
+                    "By commas or lines: acme/shop, acme/*. A * is any name, ** any path.",
+                    is_long=True,
                 ),
                 "branches": FieldWords("Branches", "main, release/*. Empty: any branch or tag."),
                 "tags": FieldWords("Tags", "v*. With branches, either is enough."),
@@ -250,7 +253,9 @@ CI: Final = Section(
                     "Environments", "Of the CI system, which may want an approval. Empty: any."
                 ),
                 "claims": FieldWords(
-                    "Other claims", "name=pattern by commas: runner_environment=self-hosted"
+                    "Other claims",
+                    "name=pattern by commas or lines: runner_environment=self-hosted",
+                    is_long=True,
                 ),
                 "workspace": FieldWords("Workspace", "Its slug or its id, as on its team page."),
                 "role": FieldWords(
@@ -261,7 +266,9 @@ CI: Final = Section(
                     ),
                 ),
                 "suites": FieldWords(
-                    "Suites", "Ids by commas, with * at the end for any rest; * alone: all suites."
+                    "Suites",
+                    "Ids by commas or lines, with * at the end for any rest; * alone: all suites.",
+                    is_long=True,
                 ),
                 "allowForks": FieldWords(
                     "Pull requests of forks",

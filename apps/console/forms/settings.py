@@ -8,7 +8,7 @@ formsets: their entries are added, moved and removed without a script, before an
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,10 +27,11 @@ Document = Mapping[str, Any]
 
 
 class ListField(TextField):
-    """Texts that are separated by commas."""
+    """Texts that are separated by commas, or by lines where the field has many."""
 
     def to_python(self, value: Any) -> list[str]:
-        return [each.strip() for each in super().to_python(value).split(",") if each.strip()]
+        texts = super().to_python(value).replace("\n", ",").split(",")
+        return [each.strip() for each in texts if each.strip()]
 
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
@@ -239,22 +240,37 @@ def show_errors(panels: Iterable[Panel], errors: Sequence[FieldError]) -> list[d
     """Put each error at its field, entry or list, and return all of them for the top of the page.
 
     What is returned of each is its entry, its sentence and the field, which is empty where the
-    error belongs to none.
+    error belongs to none. A fault of a text of a list is one of the list's field; the first counts.
     """
-    details, known, shown = {each.pointer: each.detail for each in errors}, set(), []
+    panels = list(panels)
+    fields = {
+        f"{each.pointer}/{name}" for panel in panels for each in panel.forms for name in each.fields
+    }
+    placed = [_place_error(each, fields) for each in errors]
+    details: dict[str, str] = {}
+    shown = []
+    for pointer, detail in placed:
+        details.setdefault(pointer, detail)
     for panel in panels:
         if panel.group.keys.is_list:
             panel.error = details.get(panel.group.keys.pointer, "")
         for form in panel.forms:
             form.show_errors(details)
-            known |= {f"{form.pointer}/{name}" for name in form.fields}
             shown += [
                 {"entry": form.identity, "detail": str(field.errors[0]), "field": field.html_name}
                 for field in form
                 if field.errors
             ]
-    others = [each.detail for each in errors if each.pointer not in known]
+    others = [detail for pointer, detail in placed if pointer not in fields]
     return [*shown, *({"entry": "", "detail": each, "field": ""} for each in others)]
+
+
+def _place_error(error: FieldError, fields: Set[str]) -> tuple[str, str]:
+    """Return the pointer of the field to which an error belongs, else its own, and its sentence."""
+    field, _, at = error.pointer.rpartition("/")
+    if error.pointer in fields or field not in fields or not at.isdecimal():
+        return error.pointer, error.detail
+    return field, f"{error.detail} (number {int(at) + 1} of the list)"
 
 
 def replace_values(document: Document, panels: Iterable[Panel]) -> dict[str, Any]:

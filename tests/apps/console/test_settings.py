@@ -255,6 +255,40 @@ def test_a_trust_rule_is_added_on_the_page_and_its_faults_stand_at_its_fields(
     )
 
 
+def test_the_long_lists_of_a_rule_are_shown_whole_and_taken_by_lines(admin: Client) -> None:
+    form = {**form_of(admin, "ci"), "do": "add"}
+    repositories = [f"acme/a-repository-with-a-long-name-{number}" for number in range(20)]
+    given = fields_of(admin.post("/settings/ci", form).content.decode()) | {
+        "ciTrust-0-name": "many",
+        "ciTrust-0-issuer": "https://gitlab.example",
+        "ciTrust-0-audience": "https://partita.example",
+        "ciTrust-0-workspace": "acme",
+        "ciTrust-0-suites": "*",
+        "ciTrust-0-repositories": "\r\n".join(repositories),
+        "do": "save",
+    }
+
+    assert admin.post("/settings/ci", given).status_code == 303
+    (rule,) = settings_document(operator())["ciTrust"]
+    page = admin.get("/settings/ci").content.decode()
+    faulty = fields_of(page) | {"ciTrust-0-claims": "a=b, no-pattern, c", "do": "save"}
+    refused = admin.post("/settings/ci", faulty)
+
+    assert rule["repositories"] == repositories
+    texts = dict(_elements("textarea", page))
+    assert texts["ciTrust-0-repositories"].strip() == ", ".join(repositories)
+    for name in fields_of(page):
+        if name.startswith("ciTrust-0-"):
+            assert f'for="{name}"' in page or f'<label><input type="checkbox" name="{name}"' in page
+    (field,) = re.findall(r'<textarea name="ciTrust-0-claims"[^>]*>', refused.content.decode())
+    assert 'aria-invalid="true"' in field
+    assert 'aria-describedby="ciTrust-0-claims-note"' in field
+    note = refused.content.decode().partition('id="ciTrust-0-claims-note"')[2]
+    assert "Other claims must be name=pattern" in note.partition("</div>")[0]
+    assert "(number 2 of the list)" in note.partition("</div>")[0]
+    assert '<a href="#ciTrust-0-claims">' in refused.content.decode()
+
+
 @pytest.mark.parametrize(
     ("section", "field", "value"),
     [
