@@ -144,7 +144,7 @@ def test_only_failed_steps_are_the_fault_of_the_code(job, server, status, code):
 def test_a_refusal_is_told_in_the_servers_words(job, server, route, answers, code, words):
     server.answers[route] = answers
 
-    job.run(PARTITA_PATIENCE_S="1")
+    job.run(PARTITA_PATIENCE_S="1" if code else "30")
 
     assert (job.code, words in job.said) == (code, True), job.said
     if code:
