@@ -48,6 +48,7 @@ is_safe_address() {
   case $1 in
     *[!!-~]* | *@*) return 1 ;;
     https://* | http://localhost | http://localhost[:/]* | http://127.0.0.1 | http://127.0.0.1[:/]*) ;;
+    'http://[::1]' | 'http://[::1]:'* | 'http://[::1]/'*) ;;
     *) return 1 ;;
   esac
 }

@@ -206,3 +206,23 @@ def test_a_token_of_partita_is_used_as_it_is_and_not_ended(job, server):
     assert "POST /api/v1/auth/ci" not in {what for what, _, _ in server.heard}
     assert "POST /api/v1/auth/sign-out" not in {what for what, _, _ in server.heard}
     assert "pat_mine" not in job.said
+
+
+@pytest.mark.parametrize(
+    ("address", "is_taken"),
+    [
+        ("http://localhost:9", True),
+        ("http://127.0.0.1:9/", True),
+        ("http://[::1]:9", True),
+        ("http://localhost.evil.example", False),
+        ("http://127.0.0.1.evil.example", False),
+        ("http://[::1].evil.example", False),
+        ("http://localhost@evil.example", False),
+        ("http://partita.example", False),
+    ],
+)
+def test_tokens_go_by_plain_http_to_this_machine_only(job, address, is_taken):
+    job.run(PARTITA_SERVER=address, PARTITA_TOKEN="pat_mine", PARTITA_PATIENCE_S="0")
+
+    assert job.code == (3 if is_taken else 2), job.said
+    assert ("must be an https address" in job.said) is not is_taken
