@@ -97,7 +97,8 @@ mask() { # SECRET: GitHub replaces it in everything that it shows
   if is_github; then say "::add-mask::$1"; fi
 }
 
-# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status, 000 without an answer.
+# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status. Without a whole answer it
+# prints 000, and FILE says why.
 # The token goes through stdin: arguments of programs can be seen by everybody on the machine.
 ask() {
   set -- "$1" "$2" "$3" "${4:-}"
@@ -105,8 +106,12 @@ ask() {
   [ -n "$token" ] || : >"$scratch/head"
   [ -z "$4" ] || printf 'header = "Content-Type: application/json"\ndata-binary = "@%s"\n' "$4" >>"$scratch/head"
   [ -z "${key:-}" ] || [ "$1" != POST ] || printf 'header = "Idempotency-Key: %s"\n' "$key" >>"$scratch/head"
-  curl -sS --config - --request "$1" --output "$3" --write-out '%{http_code}' --max-time 60 \
-    --proto '=https,http' "$server/api/v1$2" <"$scratch/head" 2>"$scratch/curl" || :
+  limit_s=60
+  case $2 in */archive) limit_s=600 ;; esac
+  code=$(curl -sS --config - --request "$1" --output "$3" --write-out '%{http_code}' --max-time "$limit_s" \
+    --proto '=https,http' "$server/api/v1$2" <"$scratch/head" 2>"$scratch/curl") || code=000
+  [ "$code" != 000 ] || jq -Rs '{detail: .}' <"$scratch/curl" >"$3"
+  printf '%s' "$code"
 }
 
 detail() { # FILE: why the server refuses, in its own words
@@ -145,7 +150,7 @@ sign_in() {
   rm -f "$scratch/exchange"
   case $status in
     201) ;;
-    000) fail 3 "$server does not answer: $(cat "$scratch/curl")" ;;
+    000) fail 3 "$server does not answer: $(detail "$scratch/session")" ;;
     *) fail 3 "$server does not let this job in ($status): $(detail "$scratch/session")" ;;
   esac
   token=$(jq -r .token "$scratch/session")

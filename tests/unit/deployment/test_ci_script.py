@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from typing import Any
 
 import pytest
 
-from tests.support.ci_script import FAILED, ID_TOKEN, RUN, SESSION, answer_run
+from tests.support.ci_script import FAILED, ID_TOKEN, RUN, SESSION, Cut, answer_run
 
 pytestmark = pytest.mark.slow
 REFUSED = {"code": "ci_refused", "detail": "no trust rule lets this CI job in"}
@@ -226,3 +229,30 @@ def test_tokens_go_by_plain_http_to_this_machine_only(job, address, is_taken):
 
     assert job.code == (3 if is_taken else 2), job.said
     assert ("must be an https address" in job.said) is not is_taken
+
+
+def test_an_answer_that_is_cut_off_is_none(job, server):
+    run = RUN | {"artifacts": [{"path": "a"}]}
+    answer_run(server, (200, Cut(RUN | {"status": "Failed"})), (200, run))
+    archive = f"GET /api/v1/executions/{RUN['id']}/artifacts/archive"
+    server.answers[archive] = [(200, Cut("PK"))]
+
+    assert job.run(PARTITA_PATIENCE_S="1").code == 0, job.said
+
+    assert "The artifacts could not be fetched (000)" in job.said
+    assert "transfer closed" in job.said
+    assert not (job.folder / "partita-artifacts.zip").exists()
+
+
+def test_the_archive_has_more_time_than_other_answers(job, server):
+    answer_run(server, (200, RUN | {"artifacts": [{"path": "a"}]}))
+    spy = job.folder / "bin" / "curl"
+    spy.parent.mkdir()
+    spy.write_text(f'#!/bin/sh\necho "$*" >>{job.folder}/calls\nexec {shutil.which("curl")} "$@"\n')
+    spy.chmod(0o700)
+
+    job.run(PATH=f"{spy.parent}:{os.environ['PATH']}")
+
+    limits = re.findall(r"--max-time (\d+) .*/api/v1/(\S+)", job.read("calls"))
+    assert ("600", f"executions/{RUN['id']}/artifacts/archive") in limits
+    assert {limit for limit, path in limits if not path.endswith("archive")} == {"60"}
