@@ -35,10 +35,12 @@ patience_s=${PARTITA_PATIENCE_S:-300} # of a server that does not answer
 token=
 run=
 has_results=
+has_details=
 is_concluded=
+verdict= # the exit code that was decided on
 scratch=$(mktemp -d)
 printf '{}' >"$scratch/empty"
-trap 'rm -rf "$scratch"' EXIT
+trap 'leave' EXIT
 trap 'stop' HUP INT TERM
 
 say() { printf '%s\n' "$*"; }
@@ -61,14 +63,35 @@ fail() { # CODE SENTENCE
   if is_github; then say "::error title=Partita::$(escape "$2")" >&2; else say "partita: $2" >&2; fi
   [ -n "$has_results" ] || write_junit "$2"
   conclude error "$2"
+  end "$1"
+}
+
+end() { # CODE
+  verdict=$1
   exit "$1"
+}
+
+# A command that failed by itself ends the script, too: with a code that says nothing of the code.
+leave() {
+  set +e
+  case $verdict in
+    0 | 1 | 2 | 3) ;;
+    *)
+      verdict=3
+      say "partita: the script ended too early, see above: nothing is known of the code" >&2
+      say_it_goes_on
+      conclude error "the script ended too early"
+      ;;
+  esac
+  rm -rf "$scratch"
+  exit "$verdict"
 }
 
 stop() { # the job is being stopped
   trap '' HUP INT TERM
   say_it_goes_on
   conclude error "the job was stopped"
-  exit 3
+  end 3
 }
 
 # announce STATE SENTENCE, to those that look at the commit; conclude: for the last time
@@ -97,8 +120,8 @@ mask() { # SECRET: GitHub replaces it in everything that it shows
   if is_github; then say "::add-mask::$1"; fi
 }
 
-# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status. Without a whole answer it
-# prints 000, and FILE says why.
+# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status. Without a whole answer, or with
+# a page of a proxy instead of JSON, it prints 000, and FILE says why.
 # The token goes through stdin: arguments of programs can be seen by everybody on the machine.
 ask() {
   set -- "$1" "$2" "$3" "${4:-}"
@@ -110,6 +133,13 @@ ask() {
   case $2 in */archive) limit_s=600 ;; esac
   code=$(curl -sS --config - --request "$1" --output "$3" --write-out '%{http_code}' --max-time "$limit_s" \
     --proto '=https,http' "$server/api/v1$2" <"$scratch/head" 2>"$scratch/curl") || code=000
+  case $code$2 in
+    2*/junit | 2*/archive | 2*/sign-out) ;;
+    2*) jq -es 'length == 1 and (.[0] | type == "object")' "$3" >/dev/null 2>&1 || {
+      code=000
+      echo "the answer is no JSON" >"$scratch/curl"
+    } ;;
+  esac
   [ "$code" != 000 ] || jq -Rs '{detail: .}' <"$scratch/curl" >"$3"
   printf '%s' "$code"
 }
@@ -139,7 +169,7 @@ sign_in() {
   if [ -n "${PARTITA_ID_TOKEN:-}" ]; then
     id_token=$PARTITA_ID_TOKEN
   elif is_github; then
-    id_token=$(github_token) || exit "$?"
+    id_token=$(github_token) || end "$?"
   else
     fail 2 "PARTITA_ID_TOKEN is not set: the job's OIDC token (in GitLab by the keyword id_tokens)"
   fi
@@ -248,19 +278,22 @@ renew() { # a session ends after its minutes, a job of GitHub may ask for anothe
 fetch_all() {
   status=$(ask GET "/executions/$run/junit" "$scratch/junit")
   if [ "$status" = 200 ]; then
-    mkdir -p "$(dirname "$junit")"
-    cat "$scratch/junit" >"$junit"
     has_results=yes
+    keep "$scratch/junit" "$junit" || :
   else
     write_junit "the results could not be fetched ($status)"
   fi
   status=$(ask GET "/executions/$run?omit=events,attempts" "$scratch/whole")
-  [ "$status" = 200 ] || cp "$scratch/run" "$scratch/whole"
+  if [ "$status" = 200 ]; then
+    has_details=yes
+  else
+    say "The details of the run could not be fetched ($status): $(detail "$scratch/whole")"
+    cp "$scratch/run" "$scratch/whole"
+  fi
   [ -n "$artifacts" ] && [ "$(jq '.artifacts | length' "$scratch/whole")" -gt 0 ] || return 0
   status=$(ask GET "/executions/$run/artifacts/archive" "$scratch/zip")
   if [ "$status" = 200 ]; then
-    cat "$scratch/zip" >"$artifacts"
-    say "Artifacts: $artifacts"
+    if keep "$scratch/zip" "$artifacts"; then say "Artifacts: $artifacts"; fi
   else
     say "The artifacts could not be fetched ($status): $(detail "$scratch/zip")"
   fi
@@ -268,12 +301,19 @@ fetch_all() {
 
 # A CI system shows a job without its report as one whose tests nobody knows: say so in the report.
 write_junit() {
-  mkdir -p "$(dirname "$junit")"
   message=$(printf '%s' "$1" | sed 's/&/\&amp;/g; s/</\&lt;/g; s/"/\&quot;/g')
   printf '%s\n' '<?xml version="1.0" encoding="UTF-8"?>' \
     '<testsuites tests="1" errors="1"><testsuite name="partita" tests="1" errors="1">' \
     "<testcase name=\"run\" classname=\"partita\"><error message=\"$message\"/></testcase>" \
-    '</testsuite></testsuites>' >"$junit"
+    '</testsuite></testsuites>' >"$scratch/report"
+  keep "$scratch/report" "$junit" || :
+}
+
+# keep FILE TARGET: where the job wants it. That it cannot be written there changes no exit code.
+keep() {
+  if { mkdir -p "$(dirname "$2")" && cat "$1" >"$2"; } 2>"$scratch/error"; then return 0; fi
+  say "partita: $2 could not be written: $(cat "$scratch/error")" >&2
+  return 1
 }
 
 suite_file() {
@@ -343,19 +383,20 @@ is_of_infrastructure() {
 
 finish() {
   output status "$(jq -r .status "$scratch/run")"
-  annotate
-  summarize
-  explain
+  for part in annotate summarize explain; do
+    "$part" || say "partita: a part of the report could not be written ($part)" >&2
+  done
   [ -n "${PARTITA_TOKEN:-}" ] || ask POST /auth/sign-out "$scratch/out" "$scratch/empty" >/dev/null
   case $(jq -r '"\(.status) \(.reason // "")"' "$scratch/run") in
     Healthy*)
       conclude success "$(jq -r .sentence "$scratch/run")"
-      exit 0
+      end 0
       ;;
     "Failed step_failed" | "Failed ")
+      [ -n "$has_details" ] || fail 3 "the run failed, and why could not be fetched"
       if ! is_of_infrastructure; then
         conclude failure "$(jq -r .sentence "$scratch/run")"
-        exit 1
+        end 1
       fi
       fail 3 "the steps failed by what they run on: $(jq -r .sentence "$scratch/run")"
       ;;
@@ -365,7 +406,7 @@ finish() {
 }
 
 for program in curl jq; do
-  command -v "$program" >/dev/null || { say "partita: this script needs $program" >&2; exit 2; }
+  command -v "$program" >/dev/null || { say "partita: this script needs $program" >&2; end 2; }
 done
 [ -n "$server" ] || fail 2 "PARTITA_SERVER is not set: the address of the server"
 [ -n "$suite" ] || fail 2 "PARTITA_SUITE is not set: the id of the suite to run"

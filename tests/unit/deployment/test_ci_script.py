@@ -256,3 +256,60 @@ def test_the_archive_has_more_time_than_other_answers(job, server):
     limits = re.findall(r"--max-time (\d+) .*/api/v1/(\S+)", job.read("calls"))
     assert ("600", f"executions/{RUN['id']}/artifacts/archive") in limits
     assert {limit for limit, path in limits if not path.endswith("archive")} == {"60"}
+
+
+@pytest.mark.parametrize(
+    "route", ["POST /api/v1/executions", f"GET /api/v1/executions/{RUN['id']}"]
+)
+@pytest.mark.parametrize("page", ["<html>sign in</html>", "", '"text"', "{}{}"])
+def test_an_answer_that_is_no_json_is_none(job, server, route, page):
+    answer_run(server, (200, RUN))
+    server.answers[route] = [(200 if route.startswith("GET") else 201, page), (201, RUN)]
+    if route.startswith("GET"):
+        answer_run(server, (200, page), (200, RUN))
+
+    assert job.run().code == 0, job.said
+
+
+def test_a_session_that_is_no_json_could_not_be_found_out(job, server):
+    server.answers["POST /api/v1/auth/ci"] = [(201, "<html/>")]
+
+    assert job.run().code == 3
+    assert "does not answer: the answer is no JSON" in job.said
+
+
+def test_files_go_into_folders_that_are_made(job, server):
+    answer_run(server, (200, RUN | {"artifacts": [{"path": "a"}]}))
+
+    assert job.run(PARTITA_ARTIFACTS="out/a/all.zip", PARTITA_JUNIT="out/b/junit.xml").code == 0
+    assert (job.read("out/a/all.zip"), job.read("out/b/junit.xml")) == ("PK", "<testsuites/>")
+
+
+@pytest.mark.parametrize("variable", ["PARTITA_ARTIFACTS", "PARTITA_JUNIT", "GITHUB_STEP_SUMMARY"])
+def test_a_file_that_cannot_be_written_is_said_and_changes_nothing(job, server, variable):
+    answer_run(server, (200, RUN | {"artifacts": [{"path": "a"}]}))
+    (job.folder / "file").touch()
+
+    assert job.run(**{variable: "file/in-a-file"}).code == 0, job.said
+    assert "could not be written" in job.said
+
+
+@pytest.mark.parametrize(("status", "code"), [("Healthy", 0), ("Failed", 3)])
+def test_a_failure_whose_steps_cannot_be_fetched_is_not_the_codes(job, server, status, code):
+    ended = RUN | {"status": status, "reason": "step_failed"}
+    answer_run(server, (200, ended), (404, {"detail": "gone"}))
+
+    assert job.run(PARTITA_PATIENCE_S="1").code == code, job.said
+    assert "The details of the run could not be fetched (404): gone" in job.said
+
+
+@pytest.mark.parametrize("code", [1, 5, 127])
+def test_a_command_that_fails_by_itself_says_nothing_of_the_code(job, code):
+    date = job.folder / "bin" / "date"
+    date.parent.mkdir()
+    date.write_text(f"#!/bin/sh\nexit {code}\n")
+    date.chmod(0o700)
+
+    assert job.run(PATH=f"{date.parent}:{os.environ['PATH']}").code == 3
+    assert "nothing is known of the code" in job.said
+    assert {path.name for path in job.folder.iterdir()} == {"junit.xml", "bin"}
