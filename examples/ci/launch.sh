@@ -370,14 +370,15 @@ explain() { # lines of the run may look like commands to GitHub, which shall not
   if is_github; then say "::$stop::"; fi
 }
 
-# Whether every step that failed the run failed by what it ran on: nothing is known of the code.
+# Whether something failed by what it ran on: as the exit code 11 of `partita run launch --watch`.
 is_of_infrastructure() {
   jq -e '
-    ["runtime_unavailable", "agent_unavailable", "agent_lost", "unschedulable", "quota_exceeded",
-     "admission_refused", "evicted", "preempted", "node_lost", "internal_error"] as $infrastructure
-    | [.steps[]? | select(.status == "failed" and (.continueOnFailure | not)) | .reason
-       | select(. != "dependency_failed" and . != "run_failed")]
-    | length > 0 and all(.[]; . as $reason | $infrastructure | index($reason))
+    ["runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error", "backend_unavailable",
+     "secret_unresolved", "run_timeout", "dependency_replaced", "unschedulable", "quota_exceeded",
+     "admission_refused", "container_config", "init_failed", "evicted", "preempted",
+     "node_lost"] as $infrastructure
+    | [.reason, (.steps[]? | select(.status == "failed") | .reason)]
+    | any(.[]; . as $reason | any($infrastructure[]; . == $reason))
   ' "$scratch/whole" >/dev/null
 }
 
@@ -398,7 +399,7 @@ finish() {
         conclude failure "$(jq -r .sentence "$scratch/run")"
         end 1
       fi
-      fail 3 "the steps failed by what they run on: $(jq -r .sentence "$scratch/run")"
+      fail 3 "a step failed by what it ran on: $(jq -r .sentence "$scratch/run")"
       ;;
     Canceled*) fail 3 "the run was canceled" ;;
     *) fail 3 "the run ended without an answer about your code: $(jq -r .sentence "$scratch/run")" ;;

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.ci_script import FAILED, ID_TOKEN, RUN, SESSION, Cut, answer_run
+from kernel.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
+from partita_client.command.run_views import exit_code_of
+from tests.support.ci_script import FAILED, ID_TOKEN, RUN, SCRIPT, SESSION, Cut, answer_run
 
 pytestmark = pytest.mark.slow
 REFUSED = {"code": "ci_refused", "detail": "no trust rule lets this CI job in"}
@@ -117,7 +119,7 @@ def test_the_artifacts_come_as_one_file_unless_they_are_not_wanted(job, server):
                 "reason": "step_failed",
                 "steps": steps("node_lost", "test_failures"),
             },
-            1,
+            3,
         ),
         ({"status": "Failed", "reason": "internal_error"}, 3),
         ({"status": "Failed", "reason": "backend_unavailable"}, 3),
@@ -127,9 +129,11 @@ def test_the_artifacts_come_as_one_file_unless_they_are_not_wanted(job, server):
     ids=str,
 )
 def test_only_failed_steps_are_the_fault_of_the_code(job, server, status, code):
-    answer_run(server, (200, RUN | status))
+    run: Any = RUN | status
+    answer_run(server, (200, run))
 
     assert job.run().code == code, job.said
+    assert (code == 1) is (exit_code_of(run) is ExitCode.RUN_FAILED)
 
 
 @pytest.mark.parametrize(
@@ -313,3 +317,10 @@ def test_a_command_that_fails_by_itself_says_nothing_of_the_code(job, code):
     assert job.run(PATH=f"{date.parent}:{os.environ['PATH']}").code == 3
     assert "nothing is known of the code" in job.said
     assert {path.name for path in job.folder.iterdir()} == {"junit.xml", "bin"}
+
+
+def test_the_script_knows_the_reasons_of_infrastructure_that_the_commands_know():
+    listed = re.search(r"\[([^]]*)\] as \$infrastructure", SCRIPT.read_text())
+
+    assert listed is not None
+    assert sorted(re.findall(r'"(\w+)"', listed[1])) == sorted(INFRASTRUCTURE_REASONS)
