@@ -11,7 +11,7 @@
 #   PARTITA_ID_TOKEN   the job's token, where the CI system gives it in a variable (GitLab, Jenkins)
 #   PARTITA_TOKEN      a token of Partita to use instead
 #   PARTITA_KEY        a second call with this key attaches to the run of the first
-#                      (default: made of the job's id and attempt)
+#                      (default: made of the job's id and attempt, the suite, profile and backend)
 #   PARTITA_JUNIT      file for the results               (default: junit.xml)
 #   PARTITA_ARTIFACTS  file for the artifacts, a zip      (default: partita-artifacts.zip; empty: none)
 #   PARTITA_TIMEOUT_S  how long to wait                   (default: 3600); the run goes on afterwards
@@ -191,14 +191,19 @@ sign_in() {
 
 # ---- the run -----------------------------------------------------------------------------------
 
-job_key() {
+job_key() { # its last part tells the legs of a matrix apart, which have the same name of a job
+  printf '%s-%s' "$(name_job)" \
+    "$(printf '%s\n' "$suite" "${PARTITA_PROFILE:-}" "${PARTITA_BACKEND:-}" | cksum | cut -d ' ' -f 1)"
+}
+
+name_job() {
   if is_github; then
     printf 'github-%s-%s-%s-%s' "$GITHUB_RUN_ID" "${GITHUB_RUN_ATTEMPT:-1}" "${GITHUB_JOB:-job}" "$suite"
   elif [ -n "${CI_JOB_ID:-}" ]; then
     printf 'gitlab-%s-%s' "$CI_JOB_ID" "$suite"
   else
     printf '%s-%s' "${BUILD_TAG:-$(date +%s)-$$}" "$suite"
-  fi | tr -c '!-~' '-' | cut -c1-128
+  fi | tr -c '!-~' '-' | cut -c1-117
 }
 
 launch() {

@@ -11,7 +11,16 @@ import pytest
 
 from kernel.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
 from partita_client.command.run_views import exit_code_of
-from tests.support.ci_script import FAILED, ID_TOKEN, RUN, SCRIPT, SESSION, Cut, answer_run
+from tests.support.ci_script import (
+    FAILED,
+    ID_TOKEN,
+    RUN,
+    SCRIPT,
+    SESSION,
+    Cut,
+    ScriptedServer,
+    answer_run,
+)
 
 pytestmark = pytest.mark.slow
 REFUSED = {"code": "ci_refused", "detail": "no trust rule lets this CI job in"}
@@ -188,21 +197,26 @@ def test_results_that_cannot_be_fetched_are_said_in_the_file(job, server):
     assert "the results could not be fetched (503)" in job.read("junit.xml")
 
 
+def launch_keys(server: ScriptedServer) -> list[str]:
+    launched = [headers for what, headers, _ in server.heard if what == "POST /api/v1/executions"]
+    return [headers["idempotency-key"] for headers in launched]
+
+
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "shop"}, "github-7-2-shop-shop"),
-        ({"GITHUB_ACTIONS": "", "PARTITA_ID_TOKEN": "x", "CI_JOB_ID": "5"}, "gitlab-5-shop"),
+        ({"GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "shop"}, "github-7-2-shop-shop-SUM"),
+        ({"GITHUB_ACTIONS": "", "PARTITA_ID_TOKEN": "x", "CI_JOB_ID": "5"}, "gitlab-5-shop-SUM"),
         ({"PARTITA_KEY": "mine"}, "mine"),
-        ({"GITHUB_JOB": "ä b"}, "github-7-1----b-shop"),
+        ({"GITHUB_JOB": "ä b"}, "github-7-1----b-shop-SUM"),
     ],
     ids=str,
 )
 def test_the_same_job_and_attempt_have_one_key(job, server, changes, key):
     job.run(**changes)
 
-    launched = [headers for what, headers, _ in server.heard if what == "POST /api/v1/executions"]
-    assert launched[0]["idempotency-key"] == key
+    sent = launch_keys(server)[0]
+    assert re.sub(r"-\d{1,10}$", "-SUM", sent) == key
     others = [h for what, h, _ in server.heard if not what.endswith("executions")]
     assert not any("idempotency-key" in headers for headers in others)
 
@@ -324,3 +338,14 @@ def test_the_script_knows_the_reasons_of_infrastructure_that_the_commands_know()
 
     assert listed is not None
     assert sorted(re.findall(r'"(\w+)"', listed[1])) == sorted(INFRASTRUCTURE_REASONS)
+
+
+def test_the_legs_of_a_matrix_have_keys_of_their_own(job, server):
+    suite = "s" * 200
+    for more in ({}, {"PARTITA_PROFILE": "small.yaml"}, {"PARTITA_BACKEND": "small.yaml"}, {}):
+        job.run(GITHUB_JOB="check", PARTITA_SUITE=suite, PARTITA_TOKEN="pat_mine", **more)
+
+    first, second, third, again = launch_keys(server)
+    assert len({first, second, third}) == 3
+    assert first == again
+    assert max(map(len, (first, second, third))) <= 128
