@@ -269,8 +269,10 @@ wait_for_end() {
   done
 }
 
+is_renewable() { is_github && [ -z "${PARTITA_TOKEN:-}${PARTITA_ID_TOKEN:-}" ]; }
+
 renew() { # a session ends after its minutes, a job of GitHub may ask for another token
-  if is_github && [ -z "${PARTITA_TOKEN:-}${PARTITA_ID_TOKEN:-}" ]; then
+  if is_renewable; then
     sign_in
     return
   fi
@@ -280,15 +282,36 @@ renew() { # a session ends after its minutes, a job of GitHub may ask for anothe
 
 # ---- the report --------------------------------------------------------------------------------
 
+# fetch PATH FILE: into FILE and status, again while the server is away, once with a new session
+fetch() {
+  is_renewed=
+  while :; do
+    status=$(ask GET "$1" "$2")
+    case $status in
+      401)
+        [ -z "$is_renewed" ] && is_renewable || return 0
+        is_renewed=yes
+        sign_in
+        continue
+        ;;
+      000 | 429 | 5??) ;;
+      *) return 0 ;;
+    esac
+    [ "$(date +%s)" -lt "$until_s" ] || return 0
+    sleep "$pause_s"
+  done
+}
+
 fetch_all() {
-  status=$(ask GET "/executions/$run/junit" "$scratch/junit")
+  until_s=$(($(date +%s) + patience_s)) # of all three
+  fetch "/executions/$run/junit" "$scratch/junit"
   if [ "$status" = 200 ]; then
     has_results=yes
     keep "$scratch/junit" "$junit" || :
   else
     write_junit "the results could not be fetched ($status)"
   fi
-  status=$(ask GET "/executions/$run?omit=events,attempts" "$scratch/whole")
+  fetch "/executions/$run?omit=events,attempts" "$scratch/whole"
   if [ "$status" = 200 ]; then
     has_details=yes
   else
@@ -296,7 +319,7 @@ fetch_all() {
     cp "$scratch/run" "$scratch/whole"
   fi
   [ -n "$artifacts" ] && [ "$(jq '.artifacts | length' "$scratch/whole")" -gt 0 ] || return 0
-  status=$(ask GET "/executions/$run/artifacts/archive" "$scratch/zip")
+  fetch "/executions/$run/artifacts/archive" "$scratch/zip"
   if [ "$status" = 200 ]; then
     if keep "$scratch/zip" "$artifacts"; then say "Artifacts: $artifacts"; fi
   else

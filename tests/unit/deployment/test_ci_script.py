@@ -193,7 +193,7 @@ def test_a_session_that_ends_is_renewed_where_the_job_may_ask_for_a_token(job, s
 def test_results_that_cannot_be_fetched_are_said_in_the_file(job, server):
     server.answers[f"GET /api/v1/executions/{RUN['id']}/junit"] = [(503, {})]
 
-    assert job.run().code == 0, job.said
+    assert job.run(PARTITA_PATIENCE_S="1").code == 0, job.said
     assert "the results could not be fetched (503)" in job.read("junit.xml")
 
 
@@ -349,3 +349,28 @@ def test_the_legs_of_a_matrix_have_keys_of_their_own(job, server):
     assert len({first, second, third}) == 3
     assert first == again
     assert max(map(len, (first, second, third))) <= 128
+
+
+AWAY = [(503, {}), (429, {}), (401, {"detail": "expired"}), (200, Cut("PK"))]
+
+
+def test_results_and_artifacts_are_fetched_again_while_the_server_is_away(job, server):
+    run = RUN | {"artifacts": [{"path": "a"}]}
+    answer_run(server, (200, run), *AWAY, (200, run))
+    for path, content in {"junit": "<testsuites/>", "artifacts/archive": "PK"}.items():
+        server.answers[f"GET /api/v1/executions/{RUN['id']}/{path}"] = [*AWAY, (200, content)]
+
+    assert job.run().code == 0, job.said
+
+    assert "could not be fetched" not in job.said
+    assert (job.read("junit.xml"), job.read("partita-artifacts.zip")) == ("<testsuites/>", "PK")
+    assert len(server.bodies("POST /api/v1/auth/ci")) == 4
+
+
+def test_a_session_that_cannot_be_renewed_does_not_change_a_known_end(job, server):
+    for path in ("/junit", "/artifacts/archive"):
+        server.answers[f"GET /api/v1/executions/{RUN['id']}{path}"] = [(401, {"detail": "expired"})]
+    answer_run(server, (200, RUN), (401, {"detail": "expired"}))
+
+    assert job.run(GITHUB_ACTIONS="", PARTITA_ID_TOKEN=ID_TOKEN).code == 0, job.said
+    assert "The details of the run could not be fetched (401): expired" in job.said
