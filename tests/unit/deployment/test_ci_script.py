@@ -8,7 +8,9 @@ import shutil
 from typing import Any
 
 import pytest
+import yaml
 
+from kernel.ci_trust import matches_pattern
 from kernel.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
 from partita_client.command.run_views import exit_code_of
 from tests.support.ci_script import (
@@ -21,6 +23,7 @@ from tests.support.ci_script import (
     ScriptedServer,
     answer_run,
 )
+from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.slow
 REFUSED = {"code": "ci_refused", "detail": "no trust rule lets this CI job in"}
@@ -374,3 +377,17 @@ def test_a_session_that_cannot_be_renewed_does_not_change_a_known_end(job, serve
 
     assert job.run(GITHUB_ACTIONS="", PARTITA_ID_TOKEN=ID_TOKEN).code == 0, job.said
     assert "The details of the run could not be fetched (401): expired" in job.said
+
+
+def test_the_examples_launch_on_the_branches_that_the_guides_rule_lets_in():
+    guide = (ROOT / "docs" / "guides" / "ci.md").read_text()
+    rule = yaml.safe_load(guide.split("```yaml\n")[1].split("```")[0])["ciTrust"][0]
+    github = yaml.safe_load(SCRIPT.with_name("github-workflow.yml").read_text())
+    gitlab = yaml.safe_load(SCRIPT.with_name("gitlab-ci.yml").read_text())
+    [condition] = gitlab["partita"]["rules"]
+    pattern = condition["if"].removeprefix("$CI_COMMIT_BRANCH =~ ").strip("/").replace("\\/", "/")
+
+    assert github[True] == {"push": {"branches": rule["branches"]}}  # YAML reads `on` as true
+    for branch in ("main", "release/1", "release/1/a", "feature", "main2", "a/main"):
+        is_let_in = any(matches_pattern(each, branch) for each in rule["branches"])
+        assert bool(re.search(pattern, branch)) is is_let_in, branch
