@@ -11,7 +11,7 @@
 #   PARTITA_ID_TOKEN   the job's token, where the CI system gives it in a variable (GitLab, Jenkins)
 #   PARTITA_TOKEN      a token of Partita to use instead
 #   PARTITA_KEY        a second call with this key attaches to the run of the first
-#                      (default: made of the job's id and attempt)
+#                      (default: made of the job's id and attempt, the suite, profile and backend)
 #   PARTITA_JUNIT      file for the results               (default: junit.xml)
 #   PARTITA_ARTIFACTS  file for the artifacts, a zip      (default: partita-artifacts.zip; empty: none)
 #   PARTITA_TIMEOUT_S  how long to wait                   (default: 3600); the run goes on afterwards
@@ -35,10 +35,12 @@ patience_s=${PARTITA_PATIENCE_S:-300} # of a server that does not answer
 token=
 run=
 has_results=
+has_details=
 is_concluded=
+verdict= # the exit code that was decided on
 scratch=$(mktemp -d)
 printf '{}' >"$scratch/empty"
-trap 'rm -rf "$scratch"' EXIT
+trap 'leave' EXIT
 trap 'stop' HUP INT TERM
 
 say() { printf '%s\n' "$*"; }
@@ -48,6 +50,7 @@ is_safe_address() {
   case $1 in
     *[!!-~]* | *@*) return 1 ;;
     https://* | http://localhost | http://localhost[:/]* | http://127.0.0.1 | http://127.0.0.1[:/]*) ;;
+    'http://[::1]' | 'http://[::1]:'* | 'http://[::1]/'*) ;;
     *) return 1 ;;
   esac
 }
@@ -60,14 +63,35 @@ fail() { # CODE SENTENCE
   if is_github; then say "::error title=Partita::$(escape "$2")" >&2; else say "partita: $2" >&2; fi
   [ -n "$has_results" ] || write_junit "$2"
   conclude error "$2"
+  end "$1"
+}
+
+end() { # CODE
+  verdict=$1
   exit "$1"
+}
+
+# A command that failed by itself ends the script, too: with a code that says nothing of the code.
+leave() {
+  set +e
+  case $verdict in
+    0 | 1 | 2 | 3) ;;
+    *)
+      verdict=3
+      say "partita: the script ended too early, see above: nothing is known of the code" >&2
+      say_it_goes_on
+      conclude error "the script ended too early"
+      ;;
+  esac
+  rm -rf "$scratch"
+  exit "$verdict"
 }
 
 stop() { # the job is being stopped
   trap '' HUP INT TERM
   say_it_goes_on
   conclude error "the job was stopped"
-  exit 3
+  end 3
 }
 
 # announce STATE SENTENCE, to those that look at the commit; conclude: for the last time
@@ -96,7 +120,8 @@ mask() { # SECRET: GitHub replaces it in everything that it shows
   if is_github; then say "::add-mask::$1"; fi
 }
 
-# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status, 000 without an answer.
+# ask METHOD PATH FILE [BODY]: the answer into FILE; prints the status. Without a whole answer, or with
+# a page of a proxy instead of JSON, it prints 000, and FILE says why.
 # The token goes through stdin: arguments of programs can be seen by everybody on the machine.
 ask() {
   set -- "$1" "$2" "$3" "${4:-}"
@@ -104,8 +129,19 @@ ask() {
   [ -n "$token" ] || : >"$scratch/head"
   [ -z "$4" ] || printf 'header = "Content-Type: application/json"\ndata-binary = "@%s"\n' "$4" >>"$scratch/head"
   [ -z "${key:-}" ] || [ "$1" != POST ] || printf 'header = "Idempotency-Key: %s"\n' "$key" >>"$scratch/head"
-  curl -sS --config - --request "$1" --output "$3" --write-out '%{http_code}' --max-time 60 \
-    --proto '=https,http' "$server/api/v1$2" <"$scratch/head" 2>"$scratch/curl" || :
+  limit_s=60
+  case $2 in */archive) limit_s=600 ;; esac
+  code=$(curl -sS --config - --request "$1" --output "$3" --write-out '%{http_code}' --max-time "$limit_s" \
+    --proto '=https,http' "$server/api/v1$2" <"$scratch/head" 2>"$scratch/curl") || code=000
+  case $code$2 in
+    2*/junit | 2*/archive | 2*/sign-out) ;;
+    2*) jq -es 'length == 1 and (.[0] | type == "object")' "$3" >/dev/null 2>&1 || {
+      code=000
+      echo "the answer is no JSON" >"$scratch/curl"
+    } ;;
+  esac
+  [ "$code" != 000 ] || jq -Rs '{detail: .}' <"$scratch/curl" >"$3"
+  printf '%s' "$code"
 }
 
 detail() { # FILE: why the server refuses, in its own words
@@ -133,7 +169,7 @@ sign_in() {
   if [ -n "${PARTITA_ID_TOKEN:-}" ]; then
     id_token=$PARTITA_ID_TOKEN
   elif is_github; then
-    id_token=$(github_token) || exit "$?"
+    id_token=$(github_token) || end "$?"
   else
     fail 2 "PARTITA_ID_TOKEN is not set: the job's OIDC token (in GitLab by the keyword id_tokens)"
   fi
@@ -144,7 +180,7 @@ sign_in() {
   rm -f "$scratch/exchange"
   case $status in
     201) ;;
-    000) fail 3 "$server does not answer: $(cat "$scratch/curl")" ;;
+    000) fail 3 "$server does not answer: $(detail "$scratch/session")" ;;
     *) fail 3 "$server does not let this job in ($status): $(detail "$scratch/session")" ;;
   esac
   token=$(jq -r .token "$scratch/session")
@@ -155,14 +191,19 @@ sign_in() {
 
 # ---- the run -----------------------------------------------------------------------------------
 
-job_key() {
+job_key() { # its last part tells the legs of a matrix apart, which have the same name of a job
+  printf '%s-%s' "$(name_job)" \
+    "$(printf '%s\n' "$suite" "${PARTITA_PROFILE:-}" "${PARTITA_BACKEND:-}" | cksum | cut -d ' ' -f 1)"
+}
+
+name_job() {
   if is_github; then
     printf 'github-%s-%s-%s-%s' "$GITHUB_RUN_ID" "${GITHUB_RUN_ATTEMPT:-1}" "${GITHUB_JOB:-job}" "$suite"
   elif [ -n "${CI_JOB_ID:-}" ]; then
     printf 'gitlab-%s-%s' "$CI_JOB_ID" "$suite"
   else
     printf '%s-%s' "${BUILD_TAG:-$(date +%s)-$$}" "$suite"
-  fi | tr -c '!-~' '-' | cut -c1-128
+  fi | tr -c '!-~' '-' | cut -c1-117
 }
 
 launch() {
@@ -228,8 +269,10 @@ wait_for_end() {
   done
 }
 
+is_renewable() { is_github && [ -z "${PARTITA_TOKEN:-}${PARTITA_ID_TOKEN:-}" ]; }
+
 renew() { # a session ends after its minutes, a job of GitHub may ask for another token
-  if is_github && [ -z "${PARTITA_TOKEN:-}${PARTITA_ID_TOKEN:-}" ]; then
+  if is_renewable; then
     sign_in
     return
   fi
@@ -239,22 +282,46 @@ renew() { # a session ends after its minutes, a job of GitHub may ask for anothe
 
 # ---- the report --------------------------------------------------------------------------------
 
+# fetch PATH FILE: into FILE and status, again while the server is away, once with a new session
+fetch() {
+  is_renewed=
+  while :; do
+    status=$(ask GET "$1" "$2")
+    case $status in
+      401)
+        [ -z "$is_renewed" ] && is_renewable || return 0
+        is_renewed=yes
+        sign_in
+        continue
+        ;;
+      000 | 429 | 5??) ;;
+      *) return 0 ;;
+    esac
+    [ "$(date +%s)" -lt "$until_s" ] || return 0
+    sleep "$pause_s"
+  done
+}
+
 fetch_all() {
-  status=$(ask GET "/executions/$run/junit" "$scratch/junit")
+  until_s=$(($(date +%s) + patience_s)) # of all three
+  fetch "/executions/$run/junit" "$scratch/junit"
   if [ "$status" = 200 ]; then
-    mkdir -p "$(dirname "$junit")"
-    cat "$scratch/junit" >"$junit"
     has_results=yes
+    keep "$scratch/junit" "$junit" || :
   else
     write_junit "the results could not be fetched ($status)"
   fi
-  status=$(ask GET "/executions/$run?omit=events,attempts" "$scratch/whole")
-  [ "$status" = 200 ] || cp "$scratch/run" "$scratch/whole"
-  [ -n "$artifacts" ] && [ "$(jq '.artifacts | length' "$scratch/whole")" -gt 0 ] || return 0
-  status=$(ask GET "/executions/$run/artifacts/archive" "$scratch/zip")
+  fetch "/executions/$run?omit=events,attempts" "$scratch/whole"
   if [ "$status" = 200 ]; then
-    cat "$scratch/zip" >"$artifacts"
-    say "Artifacts: $artifacts"
+    has_details=yes
+  else
+    say "The details of the run could not be fetched ($status): $(detail "$scratch/whole")"
+    cp "$scratch/run" "$scratch/whole"
+  fi
+  [ -n "$artifacts" ] && [ "$(jq '.artifacts | length' "$scratch/whole")" -gt 0 ] || return 0
+  fetch "/executions/$run/artifacts/archive" "$scratch/zip"
+  if [ "$status" = 200 ]; then
+    if keep "$scratch/zip" "$artifacts"; then say "Artifacts: $artifacts"; fi
   else
     say "The artifacts could not be fetched ($status): $(detail "$scratch/zip")"
   fi
@@ -262,12 +329,19 @@ fetch_all() {
 
 # A CI system shows a job without its report as one whose tests nobody knows: say so in the report.
 write_junit() {
-  mkdir -p "$(dirname "$junit")"
   message=$(printf '%s' "$1" | sed 's/&/\&amp;/g; s/</\&lt;/g; s/"/\&quot;/g')
   printf '%s\n' '<?xml version="1.0" encoding="UTF-8"?>' \
     '<testsuites tests="1" errors="1"><testsuite name="partita" tests="1" errors="1">' \
     "<testcase name=\"run\" classname=\"partita\"><error message=\"$message\"/></testcase>" \
-    '</testsuite></testsuites>' >"$junit"
+    '</testsuite></testsuites>' >"$scratch/report"
+  keep "$scratch/report" "$junit" || :
+}
+
+# keep FILE TARGET: where the job wants it. That it cannot be written there changes no exit code.
+keep() {
+  if { mkdir -p "$(dirname "$2")" && cat "$1" >"$2"; } 2>"$scratch/error"; then return 0; fi
+  say "partita: $2 could not be written: $(cat "$scratch/error")" >&2
+  return 1
 }
 
 suite_file() {
@@ -324,34 +398,36 @@ explain() { # lines of the run may look like commands to GitHub, which shall not
   if is_github; then say "::$stop::"; fi
 }
 
-# Whether every step that failed the run failed by what it ran on: nothing is known of the code.
+# Whether something failed by what it ran on: as the exit code 11 of `partita run launch --watch`.
 is_of_infrastructure() {
   jq -e '
-    ["runtime_unavailable", "agent_unavailable", "agent_lost", "unschedulable", "quota_exceeded",
-     "admission_refused", "evicted", "preempted", "node_lost", "internal_error"] as $infrastructure
-    | [.steps[]? | select(.status == "failed" and (.continueOnFailure | not)) | .reason
-       | select(. != "dependency_failed" and . != "run_failed")]
-    | length > 0 and all(.[]; . as $reason | $infrastructure | index($reason))
+    ["runtime_unavailable", "agent_unavailable", "agent_lost", "internal_error", "backend_unavailable",
+     "secret_unresolved", "run_timeout", "dependency_replaced", "unschedulable", "quota_exceeded",
+     "admission_refused", "container_config", "init_failed", "evicted", "preempted",
+     "node_lost"] as $infrastructure
+    | [.reason, (.steps[]? | select(.status == "failed") | .reason)]
+    | any(.[]; . as $reason | any($infrastructure[]; . == $reason))
   ' "$scratch/whole" >/dev/null
 }
 
 finish() {
   output status "$(jq -r .status "$scratch/run")"
-  annotate
-  summarize
-  explain
+  for part in annotate summarize explain; do
+    "$part" || say "partita: a part of the report could not be written ($part)" >&2
+  done
   [ -n "${PARTITA_TOKEN:-}" ] || ask POST /auth/sign-out "$scratch/out" "$scratch/empty" >/dev/null
   case $(jq -r '"\(.status) \(.reason // "")"' "$scratch/run") in
     Healthy*)
       conclude success "$(jq -r .sentence "$scratch/run")"
-      exit 0
+      end 0
       ;;
     "Failed step_failed" | "Failed ")
+      [ -n "$has_details" ] || fail 3 "the run failed, and why could not be fetched"
       if ! is_of_infrastructure; then
         conclude failure "$(jq -r .sentence "$scratch/run")"
-        exit 1
+        end 1
       fi
-      fail 3 "the steps failed by what they run on: $(jq -r .sentence "$scratch/run")"
+      fail 3 "a step failed by what it ran on: $(jq -r .sentence "$scratch/run")"
       ;;
     Canceled*) fail 3 "the run was canceled" ;;
     *) fail 3 "the run ended without an answer about your code: $(jq -r .sentence "$scratch/run")" ;;
@@ -359,7 +435,7 @@ finish() {
 }
 
 for program in curl jq; do
-  command -v "$program" >/dev/null || { say "partita: this script needs $program" >&2; exit 2; }
+  command -v "$program" >/dev/null || { say "partita: this script needs $program" >&2; end 2; }
 done
 [ -n "$server" ] || fail 2 "PARTITA_SERVER is not set: the address of the server"
 [ -n "$suite" ] || fail 2 "PARTITA_SUITE is not set: the id of the suite to run"

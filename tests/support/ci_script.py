@@ -58,6 +58,13 @@ FAILED: dict[str, Any] = RUN | {
 }
 
 
+@dataclass(frozen=True)
+class Cut:
+    """An answer that ends before its last byte."""
+
+    document: Any
+
+
 @dataclass
 class ScriptedServer:
     """Answers a route with the next of its answers, and with the last one from then on."""
@@ -81,9 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         names = {name.lower(): value for name, value in self.headers.items()}
         status, document = scripted.answer(f"{self.command} {self.path}", names, body)
-        content = document.encode() if isinstance(document, str) else json.dumps(document).encode()
+        whole = document.document if isinstance(document, Cut) else document
+        content = whole.encode() if isinstance(whole, str) else json.dumps(whole).encode()
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Length", str(len(content) + isinstance(document, Cut)))
         self.end_headers()
         self.wfile.write(content)
 
