@@ -102,6 +102,16 @@ def test_a_job_gets_a_session_of_its_rule(ada, ada_row, issuer, trust, said):
     assert "by rule shop-main: github: acme/shop@refs/heads/main by workflow CI" in said()
 
 
+def test_a_workspace_named_like_the_id_of_another_does_not_take_its_place(
+    ada, ada_row, issuer, trust
+):
+    meant = str(ada_row.workspace_id)
+    trust({"workspace": meant})
+    Workspace.objects.create(name="Mallory", slug=meant)
+
+    assert exchange(issuer.token()).json()["workspaceId"] == meant
+
+
 def test_neither_token_is_stored_or_written_anywhere(ada, issuer, trust, said):
     """Invariant 19."""
     trust()
