@@ -22,6 +22,14 @@ from readers.project_file import (
 
 _WITHOUT_SUITES: Final = (["init"], ["suite", "new"])  # they make what may be missing
 
+_STORE_KEYS: Final = (
+    "DB_DRIVER",
+    "MONGO_URI",
+    "MONGO_URI_FILE",
+    "POSTGRES_DSN",
+    "POSTGRES_DSN_FILE",
+)
+
 
 def project_file() -> ProjectFile | None:
     """Return what the partita.toml of the working folder says, None without one.
@@ -61,9 +69,10 @@ def fill_environment(project: ProjectFile) -> None:
 def name_own_store() -> None:
     """Set the store of a first `up` where the environment and the data folder name none.
 
-    A command before that `up` then does not wait for a MongoDB that nobody has.
+    A command before that `up` then does not wait for a MongoDB that nobody has. Where the address
+    of a store is set, the drivers read it as they do elsewhere.
     """
-    if not env.text("DB_DRIVER"):
+    if not any(env.text(name) for name in _STORE_KEYS):
         os.environ["DB_DRIVER"] = "sqlite"
 
 
