@@ -118,13 +118,13 @@ def _check_signature(token: str, header: Mapping[str, Any], rule: TrustRule) -> 
         leeway=conf.LEEWAY,
         options={"require": _REQUIRED, "verify_aud": False},
     )
-    expires_at = datetime.fromtimestamp(int(claims["exp"]), UTC)
-    if expires_at > now() + _LONGEST_TOKEN_LIFE:
+    expires_s = int(claims["exp"])  # a calendar may not reach as far
+    if expires_s > (now() + _LONGEST_TOKEN_LIFE).timestamp():
         raise ValueError(f"it lives longer than {_LONGEST_TOKEN_LIFE.days} days")
     return _VerifiedToken(
         job=read_job(claims),
         once_key=once_key(token, rule.issuer, claims.get("jti")),
-        expires_at=expires_at,
+        expires_at=datetime.fromtimestamp(expires_s, UTC),
     )
 
 

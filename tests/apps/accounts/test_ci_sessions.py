@@ -229,6 +229,11 @@ REFUSED: dict[str, tuple[Callable[[CiIssuer], str], tuple[int, str], str]] = {
         (401, "ci_token_invalid"),
         "the token is not valid",
     ),
+    "a life beyond the years of a calendar": (
+        lambda ci: ci.token(exp=10**17),
+        (401, "ci_token_invalid"),
+        "it lives longer than 7 days",
+    ),
     "unsigned": (unsigned, (401, "ci_token_invalid"), "the algorithm 'none' is not allowed"),
     "HMAC by the public key": (
         with_hmac,
