@@ -363,27 +363,27 @@ def test_a_key_that_the_issuer_withdrew_counts_no_longer(ada, issuer, trust, mon
     assert problem(exchange(issuer.token(key=old))) == (401, "ci_token_invalid")
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        {"status": 500},
-        {"status": 302},
-        {"jwks": b"no JSON"},
-        {"jwks": []},
-        {"jwks": {"keys": "none"}},
-        {"jwks": {"keys": [{"kid": str(n)} for n in range(101)]}},
-        {"jwks": b'{"keys": [], "x": "' + b"x" * 300_000 + b'"}'},
-        {"jwks": b"[" * 100_000},
-        {"document": {"issuer": "https://evil.example"}},
-        {"document": {"jwks_uri": None}},
-        {"document": {"jwks_uri": "http://192.0.2.1/jwks"}},
-        {"document": {"jwks_uri": "file:///etc/passwd"}},
-    ],
-    ids=str,
-)
-def test_an_issuer_that_cannot_be_read_is_not_the_fault_of_the_job(ada, issuer, trust, spoil):
+SPOILT: dict[str, dict[str, Any]] = {
+    "an error": {"status": 500},
+    "a redirect": {"status": 302},
+    "keys that are no JSON": {"jwks": b"no JSON"},
+    "a list": {"jwks": []},
+    "keys that are no list": {"jwks": {"keys": "none"}},
+    "too many keys": {"jwks": {"keys": [{"kid": str(n)} for n in range(101)]}},
+    "a long document": {"jwks": b'{"keys": [], "x": "' + b"x" * 300_000 + b'"}'},
+    "a deep document": {"jwks": b"[" * 100_000},
+    "the document of another": {"document": {"issuer": "https://evil.example"}},
+    "no address of keys": {"document": {"jwks_uri": None}},
+    "an address without TLS": {"document": {"jwks_uri": "http://192.0.2.1/jwks"}},
+    "an address of a file": {"document": {"jwks_uri": "file:///etc/passwd"}},
+    "an address that is none": {"document": {"jwks_uri": "https://ci.example\x00/jwks"}},
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_an_issuer_that_cannot_be_read_is_not_the_fault_of_the_job(ada, issuer, trust, case):
     trust()
-    for name, value in spoil.items():
+    for name, value in SPOILT[case].items():
         setattr(issuer, name, value)
 
     assert problem(exchange(issuer.token())) == (503, "ci_issuer_unavailable")
