@@ -33,6 +33,26 @@ _OF_OTHERS: Final = frozenset(
 )
 _REFS_OF_OTHERS: Final = ("refs/pull/", "refs/merge-requests/")
 
+# Claims that say who owns the code; the subject may begin with their names, or with _SUBJECTS.
+_OWNERS: Final = frozenset(
+    {
+        *("repository", "repository_id", "repository_owner", "repository_owner_id"),  # GitHub
+        *("project_path", "project_id", "namespace_path", "namespace_id"),  # GitLab
+        *("organization_slug", "organization_id"),  # Buildkite
+        *("workspaceUuid", "repositoryUuid"),  # Bitbucket
+    }
+)
+_SUBJECTS: Final = frozenset({"repo", "org", "organization", "enterprise"})
+# What a repository of anybody can have its subject begin with (GitHub: include_claim_keys).
+_OF_ANYBODY: Final = frozenset(
+    {
+        *("actor", "actor_id", "context", "environment", "event_name", "pipeline_source"),
+        *("base_ref", "head_ref", "ref", "ref_path", "ref_protected", "ref_type", "sha"),
+        *("repository_visibility", "runner_environment", "visibility"),
+        *("job_workflow_ref", "job_workflow_sha", "workflow", "workflow_ref", "workflow_sha"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRule:
@@ -157,9 +177,41 @@ def suite_rule(text: str) -> str:
 
 
 def is_bound(rule: TrustRule) -> bool:
-    """Return whether a rule says whose jobs it means: by repository, or by a claim's beginning."""
-    patterns = (pattern for _, pattern in _claim_patterns(rule))
-    return bool(rule.repositories) or any(not each.startswith("*") for each in patterns)
+    """Return whether a rule says whose jobs it means, by repositories or by a claim of an owner.
+
+    Of several patterns of one claim each must say it, as any of them may fit.
+    """
+    if rule.repositories:
+        return not any(repository_rule(each) for each in rule.repositories)
+    return any(
+        all(_names_owner(name, each) for each in patterns)
+        for name, patterns in _claims_by_name(rule).items()
+    )
+
+
+def _names_owner(claim: str, pattern: str) -> bool:
+    """Return whether nobody but an owner, whom the pattern names, gets such a claim."""
+    if claim == "sub":
+        return _is_subject_of_owner(pattern)
+    if claim in {"repository", "project_path"}:
+        return not repository_rule(pattern)
+    return (claim in _OWNERS or "/" in claim) and _begins_with_name(pattern)
+
+
+def _is_subject_of_owner(pattern: str) -> bool:
+    """Look at `repo:acme/**`, `https://jenkins.example/job/**`, `project-7:*`."""
+    _, is_address, place = pattern.partition("://")
+    if is_address:
+        return _begins_with_name(place)
+    kind, *rest = re.split("[:/]", pattern, maxsplit=1)
+    if kind in _OF_ANYBODY:
+        return False
+    return _begins_with_name("".join(rest) if kind in _OWNERS | _SUBJECTS else pattern)
+
+
+def _begins_with_name(pattern: str) -> bool:
+    name = re.split("[:/]", pattern, maxsplit=1)[0]
+    return bool(name) and "*" not in name
 
 
 def read_job(claims: Mapping[str, Any]) -> JobClaims:

@@ -30,6 +30,7 @@ from apps.accounts.services.administrators import (
     operator,
     operator_access_token,
     replace_administrator_token,
+    revoke_local_token,
 )
 from apps.accounts.services.api_tokens import (
     api_tokens_of,

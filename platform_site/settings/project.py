@@ -15,6 +15,14 @@ from readers.project_file import FILE_NAME, ProjectFile, ProjectFileInvalid
 
 _WITHOUT_SUITES: Final = (["init"], ["suite", "new"])  # they make what may be missing
 
+_STORE_KEYS: Final = (
+    "DB_DRIVER",
+    "MONGO_URI",
+    "MONGO_URI_FILE",
+    "POSTGRES_DSN",
+    "POSTGRES_DSN_FILE",
+)
+
 
 def fill_environment(project: ProjectFile) -> None:
     """Set the variables that the environment leaves open; raise ProjectFileInvalid.
@@ -37,9 +45,10 @@ def fill_environment(project: ProjectFile) -> None:
 def name_own_store() -> None:
     """Set the store of a first `up` where the environment and the data folder name none.
 
-    A command before that `up` then does not wait for a MongoDB that nobody has.
+    A command before that `up` then does not wait for a MongoDB that nobody has. Where the address
+    of a store is set, the drivers read it as they do elsewhere.
     """
-    if not env.text("DB_DRIVER"):
+    if not any(env.text(name) for name in _STORE_KEYS):
         os.environ["DB_DRIVER"] = "sqlite"
 
 

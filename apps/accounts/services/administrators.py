@@ -16,8 +16,8 @@ from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.errors import EmailTaken, Forbidden
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
-from apps.accounts.domain.tokens import sign_access_token
-from apps.accounts.models import User
+from apps.accounts.domain.tokens import hash_token, sign_access_token
+from apps.accounts.models import ApiToken, User
 from apps.accounts.selectors import clear_cached, find_user
 from apps.accounts.services.api_tokens import replace_api_token
 from apps.accounts.services.sign_up import create_account
@@ -125,6 +125,11 @@ def replace_administrator_token(email: str, *, name: str) -> str:
         raise NotFound("there is no such account")
     made = replace_api_token(user.id, name=name, scope=TokenScope.ADMIN, days=_LOCAL_TOKEN_DAYS)
     return made.token
+
+
+def revoke_local_token(token: str) -> None:
+    """Revoke an API token of which `up` itself kept the text; do nothing for an unknown one."""
+    ApiToken.objects.filter(token_hash=hash_token(token)).delete()
 
 
 def first_administrator() -> FirstAdministrator | None:

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 from uuid import UUID
 
 import jwt
+from django.db.models import Q
 
 from apps.accounts import conf
 from apps.accounts.domain.ci_sessions import CI_TOKEN_PREFIX, job_identity, once_key, rule_digest
@@ -117,25 +118,26 @@ def _check_signature(token: str, header: Mapping[str, Any], rule: TrustRule) -> 
         leeway=conf.LEEWAY,
         options={"require": _REQUIRED, "verify_aud": False},
     )
-    expires_at = datetime.fromtimestamp(int(claims["exp"]), UTC)
-    if expires_at > now() + _LONGEST_TOKEN_LIFE:
+    expires_s = int(claims["exp"])  # a calendar may not reach as far
+    if expires_s > (now() + _LONGEST_TOKEN_LIFE).timestamp():
         raise ValueError(f"it lives longer than {_LONGEST_TOKEN_LIFE.days} days")
     return _VerifiedToken(
         job=read_job(claims),
         once_key=once_key(token, rule.issuer, claims.get("jti")),
-        expires_at=expires_at,
+        expires_at=datetime.fromtimestamp(expires_s, UTC),
     )
 
 
 def _find_workspace(named: str) -> Workspace | None:
-    """Return the workspace of this slug or id."""
-    found = Workspace.objects.filter(slug=named).first()
-    if found is not None:
-        return found
+    """Return the workspace of this id, or of this slug where it can be no id.
+
+    People choose slugs: one that reads like the id of another workspace must not take its place.
+    """
     try:
-        return Workspace.objects.filter(pk=UUID(named)).first()
+        wanted = Q(pk=UUID(named))
     except ValueError:
-        return None
+        wanted = Q(slug=named)
+    return Workspace.objects.filter(wanted).first()
 
 
 @unit_of_work

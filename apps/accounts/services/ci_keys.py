@@ -40,6 +40,14 @@ _MAX_BYTES: Final = 256 * 1024
 _MAX_KEYS: Final = 100
 _LEAST_RSA_BITS: Final = 2048
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_UNREADABLE: Final = (
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    ValueError,
+    TypeError,
+    TimeoutError,
+    RecursionError,
+)
 _log = logging.getLogger("partita.accounts")
 
 
@@ -88,7 +96,7 @@ def _refresh(ring: _KeyRing, rule: TrustRule, key_id: str) -> None:
     if now - ring.failed_at >= _AFTER_FAILURE_S:
         try:
             ring.keys = asyncio.run(_fetch_keys(rule))
-        except (httpx.HTTPError, ValueError, TypeError, TimeoutError, RecursionError) as error:
+        except _UNREADABLE as error:
             ring.failed_at = time.monotonic()
             _log.warning("The keys of %s cannot be read: %.300s", rule.issuer, _reason(error))
         else:

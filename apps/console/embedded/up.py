@@ -90,14 +90,7 @@ class Up:
         self.addresses = [address_of(each) for each in sockets]
         self.celery = CeleryThread()
         self._write_listener_file(runtime)
-        if self.administrator is not None:
-            local_sign_in.write_token_file(
-                conf.data_dir(),
-                self.administrator.email,
-                host=conf.host(),
-                port=conf.port(),
-                pages=public_url(),
-            )
+        self._write_token_file()
         self.hint = (
             self._hint_without_demo()
         )  # here, as nothing in the event loop may ask the store
@@ -120,6 +113,13 @@ class Up:
         lines = f"PORT={conf.port()}\nPUBLIC_API_URL={public_url()}\nLOCAL_RUNTIME={runtime}\n"
         new.write_text(lines, encoding="utf-8")
         new.replace(file)
+
+    def _write_token_file(self) -> None:
+        email = self.administrator.email if self.administrator else ""
+        if warning := local_sign_in.write_token_file(
+            conf.data_dir(), email, host=conf.host(), port=conf.port(), pages=public_url()
+        ):
+            self._warn(warning)
 
     def _choose_runtime(self) -> str:
         chosen, why = workers.choose_local_runtime()

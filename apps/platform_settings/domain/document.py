@@ -143,7 +143,10 @@ def _trust_rules(fields: Fields) -> Iterator[TrustRule]:
     for entry in fields.entries(CI_TRUST):
         rule, missing = TrustRule(**entry.attributes), {}
         if not is_bound(rule):
-            missing["repositories"] = "or a claim: else every account of the issuer gets in"
+            missing["repositories"] = (
+                "or a claim that names an owner, such as repository_owner=acme or "
+                "sub=repo:acme/**: else every account of the issuer gets in"
+            )
         if not rule.suites:
             missing["suites"] = "* stands for all of them"
         if any(f"{each.pointer}/".startswith(f"{entry.pointer}/") for each in fields.faults):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ from readers.project_file import (
 FALLBACK_NAME: Final = "first"  # for a folder whose name has neither letters nor digits
 DATA_FOLDER: Final = "var"
 _IGNORE_FILE: Final = ".gitignore"
+_IGNORE_MODE: Final = 0o666  # less the umask
+_MAX_IGNORE_BYTES: Final = 1024 * 1024
 _IGNORE_LINE: Final = f"/{DATA_FOLDER}/"
 _IGNORED_BY: Final = {f"{start}{DATA_FOLDER}{end}" for start in ("/", "") for end in ("/", "")}
 _OTHER_NAME: Final = "choose another name: partita init --name NAME"
@@ -44,12 +48,16 @@ class RepositoryTaken(PlatformError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRepository:
-    """What `init` wrote: paths relative to `folder`, sorted."""
+    """What `init` wrote: paths relative to `folder`, sorted.
+
+    `left_out` says what is left to do by hand, "" if nothing is.
+    """
 
     folder: Path
     suite_id: str
     suite: Path
     files: Sequence[str]
+    left_out: str = ""
 
 
 def init_repository(folder: Path, *, template: str, name: str = "") -> NewRepository:
@@ -108,13 +116,18 @@ def _write(folder: Path, suite: Path, template: str) -> NewRepository:
     """Write the suite, then what names it, so that an error leaves no partita.toml behind."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [f"{suite.relative_to(folder)}/{path}" for path in _new_suite(suite, template)]
-    if _add_ignore_line(folder / _IGNORE_FILE):
+    obstacle = _ignore_file_obstacle(folder / _IGNORE_FILE)
+    if not obstacle and _add_ignore_line(folder / _IGNORE_FILE):
         written.append(_IGNORE_FILE)
     text = _TEXT.format(name=suite.name, suites=DEFAULT_SUITES)
     with (folder / FILE_NAME).open("x", encoding="utf-8") as file:
         file.write(text)
     return NewRepository(
-        folder=folder, suite_id=suite.name, suite=suite, files=sorted([*written, FILE_NAME])
+        folder=folder,
+        suite_id=suite.name,
+        suite=suite,
+        files=sorted([*written, FILE_NAME]),
+        left_out=obstacle,
     )
 
 
@@ -125,6 +138,20 @@ def _new_suite(suite: Path, template: str) -> Sequence[str]:
         raise RepositoryTaken(f"{suite} exists", _OTHER_NAME) from None
 
 
+def _ignore_file_obstacle(path: Path) -> str:
+    """Return why .gitignore is left as it is, "" where it may be read and written."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return ""
+    if stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_IGNORE_BYTES:
+        return ""
+    fact = f"is larger than {_MAX_IGNORE_BYTES} bytes"
+    if not stat.S_ISREG(found.st_mode):
+        fact = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is no file"
+    return f"{path} {fact} and was left as it is: have Git ignore {_IGNORE_LINE} yourself"
+
+
 def _add_ignore_line(path: Path) -> bool:
     """Append the line for the data folder to .gitignore unless it has it; return whether."""
     before = path.read_bytes() if path.exists() else b""
@@ -132,6 +159,7 @@ def _add_ignore_line(path: Path) -> bool:
     if lines & _IGNORED_BY:
         return False
     start = b"" if not before or before.endswith(b"\n") else b"\n"
-    with path.open("ab") as file:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, _IGNORE_MODE), "ab") as file:
         file.write(start + f"{_IGNORE_LINE}\n".encode())
     return True

@@ -102,6 +102,16 @@ def test_a_job_gets_a_session_of_its_rule(ada, ada_row, issuer, trust, said):
     assert "by rule shop-main: github: acme/shop@refs/heads/main by workflow CI" in said()
 
 
+def test_a_workspace_named_like_the_id_of_another_does_not_take_its_place(
+    ada, ada_row, issuer, trust
+):
+    meant = str(ada_row.workspace_id)
+    trust({"workspace": meant})
+    Workspace.objects.create(name="Mallory", slug=meant)
+
+    assert exchange(issuer.token()).json()["workspaceId"] == meant
+
+
 def test_neither_token_is_stored_or_written_anywhere(ada, issuer, trust, said):
     """Invariant 19."""
     trust()
@@ -218,6 +228,11 @@ REFUSED: dict[str, tuple[Callable[[CiIssuer], str], tuple[int, str], str]] = {
         lambda ci: ci.token(exp=10**30),
         (401, "ci_token_invalid"),
         "the token is not valid",
+    ),
+    "a life beyond the years of a calendar": (
+        lambda ci: ci.token(exp=10**17),
+        (401, "ci_token_invalid"),
+        "it lives longer than 7 days",
     ),
     "unsigned": (unsigned, (401, "ci_token_invalid"), "the algorithm 'none' is not allowed"),
     "HMAC by the public key": (
@@ -348,27 +363,27 @@ def test_a_key_that_the_issuer_withdrew_counts_no_longer(ada, issuer, trust, mon
     assert problem(exchange(issuer.token(key=old))) == (401, "ci_token_invalid")
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        {"status": 500},
-        {"status": 302},
-        {"jwks": b"no JSON"},
-        {"jwks": []},
-        {"jwks": {"keys": "none"}},
-        {"jwks": {"keys": [{"kid": str(n)} for n in range(101)]}},
-        {"jwks": b'{"keys": [], "x": "' + b"x" * 300_000 + b'"}'},
-        {"jwks": b"[" * 100_000},
-        {"document": {"issuer": "https://evil.example"}},
-        {"document": {"jwks_uri": None}},
-        {"document": {"jwks_uri": "http://192.0.2.1/jwks"}},
-        {"document": {"jwks_uri": "file:///etc/passwd"}},
-    ],
-    ids=str,
-)
-def test_an_issuer_that_cannot_be_read_is_not_the_fault_of_the_job(ada, issuer, trust, spoil):
+SPOILT: dict[str, dict[str, Any]] = {
+    "an error": {"status": 500},
+    "a redirect": {"status": 302},
+    "keys that are no JSON": {"jwks": b"no JSON"},
+    "a list": {"jwks": []},
+    "keys that are no list": {"jwks": {"keys": "none"}},
+    "too many keys": {"jwks": {"keys": [{"kid": str(n)} for n in range(101)]}},
+    "a long document": {"jwks": b'{"keys": [], "x": "' + b"x" * 300_000 + b'"}'},
+    "a deep document": {"jwks": b"[" * 100_000},
+    "the document of another": {"document": {"issuer": "https://evil.example"}},
+    "no address of keys": {"document": {"jwks_uri": None}},
+    "an address without TLS": {"document": {"jwks_uri": "http://192.0.2.1/jwks"}},
+    "an address of a file": {"document": {"jwks_uri": "file:///etc/passwd"}},
+    "an address that is none": {"document": {"jwks_uri": "https://ci.example\x00/jwks"}},
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_an_issuer_that_cannot_be_read_is_not_the_fault_of_the_job(ada, issuer, trust, case):
     trust()
-    for name, value in spoil.items():
+    for name, value in SPOILT[case].items():
         setattr(issuer, name, value)
 
     assert problem(exchange(issuer.token())) == (503, "ci_issuer_unavailable")

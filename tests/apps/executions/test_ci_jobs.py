@@ -31,7 +31,7 @@ JOB = "github: acme/shop@refs/heads/main by workflow CI"
 
 @pytest.fixture(autouse=True)
 def _suites(settings, worker: Worker) -> None:
-    for name in ("hello", "team-a", "other"):
+    for name in ("hello", "team-a", "Team-b", "teams", "other"):
         folder = Path(settings.SUITES_DIR) / name
         folder.mkdir(parents=True)
         (folder / "suite.star").write_text(SUITE)
@@ -87,6 +87,25 @@ def test_it_sees_runs_of_its_suites_in_its_workspace_alone(job, person):
     for run in (hidden, foreign):
         with pytest.raises(ExecutionNotFound):
             api.get_execution(job, run["id"])
+
+
+@pytest.mark.parametrize(
+    ("suites", "seen"),
+    [
+        (("team-*",), {"team-a"}),
+        (("Team-*",), {"Team-b"}),
+        (("HELLO", "team.*"), set()),
+        (("team*", "hello"), {"team-a", "teams", "hello"}),
+        (("*",), {"team-a", "Team-b", "teams", "hello"}),
+    ],
+)
+def test_it_sees_what_it_may_launch_to_the_letter(person, suites, seen):
+    """Invariant 16."""
+    for suite in ("team-a", "Team-b", "teams", "hello"):
+        launch(person, suite)
+    job = somebody(workspace_id=person.workspace_id, ci_session_hash="0" * 64, suites=suites)
+
+    assert {run.suite_id for run in matching_runs(job, RunFilter())} == seen
 
 
 def test_a_rule_without_suites_left_sees_nothing(job, person):

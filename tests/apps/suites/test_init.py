@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,37 @@ def test_a_gitignore_that_knows_the_data_folder_stays_as_it_is(repository: Path,
     assert init() == 0
 
     assert (repository / ".gitignore").read_bytes() == f"{line}\r\n".encode()
+
+
+@pytest.mark.parametrize("target", ["theirs", "not there"])
+def test_a_gitignore_that_leads_elsewhere_is_not_followed(
+    repository: Path, capsys, tmp_path: Path, target: str
+):
+    (tmp_path / "theirs").write_text("*.log\n")
+    (repository / ".gitignore").symlink_to(tmp_path / target)
+
+    assert init("-o", "json") == 0
+
+    said = capsys.readouterr()
+    assert ".gitignore is a symbolic link and was left as it is: have Git ignore /var/" in said.err
+    assert ".gitignore" not in json.loads(said.out)["files"]
+    assert (tmp_path / "theirs").read_text() == "*.log\n"
+    assert not (tmp_path / "not there").exists()
+    assert (repository / "partita.toml").is_file()
+
+
+def test_a_huge_gitignore_and_one_that_is_no_file_are_not_read(repository: Path, capsys):
+    huge = b"x" * 1024 * 1024
+    (repository / ".gitignore").write_bytes(huge + b"\n")
+    (repository / "part").mkdir()
+    os.mkfifo(repository / "part/.gitignore")
+
+    assert init("part") == init() == 0
+
+    said = capsys.readouterr().err
+    assert ".gitignore is larger than 1048576 bytes and was left" in said
+    assert ".gitignore is no file and was left" in said
+    assert (repository / ".gitignore").stat().st_size == len(huge) + 1
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,9 @@ def test_a_job_is_named_in_words(claims, label):
     assert read_job({"iss": ISSUER, **claims}).label == label
 
 
-@pytest.mark.parametrize("text", ["*", "**", "*/shop", "acme", "acme/", "/shop", "a*/shop", ""])
+@pytest.mark.parametrize(
+    "text", ["*", "**", "*/*", "**/*", "*/shop", "acme", "acme/", "/shop", "a*/shop", ""]
+)
 def test_a_repository_names_whose_it_is(text):
     assert "owner or group" in repository_rule(text)
     assert repository_rule("acme/*") == repository_rule("acme/tools/**") == ""
@@ -202,10 +204,60 @@ def test_claims_and_suites_have_a_form():
     assert not reaches_suite((), "shop")
 
 
-def test_a_rule_must_say_whose_jobs_it_means():
-    assert is_bound(rule())
-    assert is_bound(rule(repositories=(), claims=("sub=project-7:*",)))
-    assert not is_bound(rule(repositories=(), claims=("sub=*",), branches=("main",)))
+@pytest.mark.parametrize(
+    ("claims", "is_said"),
+    [
+        (["sub=project-7:*"], True),
+        (["sub=repo:acme/**"], True),
+        (["sub=repo:acme/shop:ref:refs/heads/main"], True),
+        (["sub=project_path:acme/tools/**"], True),
+        (["sub=repository_owner_id:7:**"], True),
+        (["sub=org/5f1c/project/**"], True),
+        (["sub=https://jenkins.example/job/**"], True),
+        (["repository_owner=acme"], True),
+        (["repository_owner_id=7", "event_name=push"], True),
+        (["repository=acme/*"], True),
+        (["namespace_path=acme/**", "namespace_path=tools"], True),
+        (["project_id=7"], True),
+        (["organization_slug=acme"], True),
+        (["oidc.circleci.com/project-id=5f1c"], True),
+        ([], False),
+        (["sub=*"], False),
+        (["sub=**"], False),
+        (["sub=*", "event_name=push"], False),
+        (["sub=repo:acme/**", "sub=**"], False),
+        (["sub=repo:**"], False),
+        (["sub=repo:*/shop:**"], False),
+        (["sub=repo:a**"], False),
+        (["sub=repo:"], False),
+        (["sub=repo**"], False),
+        (["sub=project_path:**"], False),
+        (["sub=project_path:*/shop:**"], False),
+        (["sub=organization:*:pipeline:ci:**"], False),
+        (["sub=https://**"], False),
+        (["sub=event_name:push"], False),
+        (["sub=runner_environment:github-hosted:**"], False),
+        (["sub=job_workflow_ref:acme/ci/**"], False),
+        (["event_name=push"], False),
+        (["runner_environment=github-hosted"], False),
+        (["actor=ada"], False),
+        (["ref=refs/heads/main"], False),
+        (["repository=*/*"], False),
+        (["repository=**"], False),
+        (["repository_owner=*"], False),
+        (["repository_owner=acme*"], False),
+        (["namespace_path=a**"], False),
+        (["oidc.circleci.com/project-id=*"], False),
+    ],
+)
+def test_a_rule_must_say_whose_jobs_it_means(claims: list[str], is_said: bool):
+    assert is_bound(rule(repositories=(), claims=tuple(claims), branches=("main",))) is is_said
+    assert is_bound(rule(claims=tuple(claims)))
+
+
+@pytest.mark.parametrize("patterns", [("*/*",), ("**",), ("acme/shop", "*/shop")])
+def test_repositories_of_anybody_bind_no_rule(patterns: tuple[str, ...]):
+    assert not is_bound(rule(repositories=patterns, claims=("repository_owner=acme",)))
 
 
 @given(

@@ -14,11 +14,13 @@ from readers.project_file import ProjectFileInvalid, project_of_working_folder
 
 NAMES = ("DATA_DIR", "SUITES_DIR", "MODULES_DIR", "PLATFORM_SETTINGS_FILE", "PROFILES_FILE")
 
+ADDRESSES = ("MONGO_URI", "MONGO_URI_FILE", "POSTGRES_DSN", "POSTGRES_DSN_FILE")
+
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository in whose folder `suites` a command runs, without any variable."""
-    for name in (*NAMES, "DB_DRIVER"):
+    for name in (*NAMES, "DB_DRIVER", *ADDRESSES):
         monkeypatch.setenv(name, "")
     (tmp_path / ".git").mkdir()
     (tmp_path / "suites").mkdir()
@@ -92,3 +94,15 @@ def test_the_store_is_that_of_up_unless_one_is_named(
     project.name_own_store()
 
     assert os.environ["DB_DRIVER"] == named
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+@pytest.mark.usefixtures("repository")
+def test_an_operator_who_sets_the_address_of_a_store_gets_no_other(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.setenv(name, "/run/secrets/store")
+
+    project.name_own_store()
+
+    assert os.environ["DB_DRIVER"] == ""

@@ -36,6 +36,8 @@ class Command(PlatformCommand):
         made = repository.init_repository(
             Path(options["folder"]), template=options["template"], name=options["name"]
         )
+        if made.left_out:
+            self.stderr.write(made.left_out)
         if options["output"] == "json":
             print_json(
                 {
