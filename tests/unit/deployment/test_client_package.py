@@ -39,7 +39,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(installed: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", "-S", "-c", START, str(installed), *words],
+        [sys.executable, "-I", "-S", "-B", "-c", START, str(installed), *words],
         cwd=cwd, env={"PATH": "/usr/bin:/bin", "HOME": str(cwd)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
