@@ -258,7 +258,7 @@ def test_an_answer_that_is_cut_off_is_none(job, server):
     archive = f"GET /api/v1/executions/{RUN['id']}/artifacts/archive"
     server.answers[archive] = [(200, Cut("PK"))]
 
-    assert job.run(PARTITA_PATIENCE_S="1").code == 0, job.said
+    assert job.run(PARTITA_PATIENCE_S="4").code == 0, job.said
 
     assert "The artifacts could not be fetched (000)" in job.said
     assert "transfer closed" in job.said
