@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
@@ -13,40 +11,23 @@ import pytest
 
 from kernel.version import VERSION
 from tests.support.own_repository import OwnFolder
-from tests.support.parts import give_up
 from tests.support.processes import ROOT
+from tests.support.wheels import build_wheel, install_wheel
 
 pytestmark = pytest.mark.slow
-UV = Path(sys.executable).with_name("uv")
 MOST_MB = 8  # of the wheel, with the documentation site that `make dist` builds before
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(build, cwd=ROOT, check=False, capture_output=True)
-    if done.returncode:
-        give_up(f"the wheel cannot be built: {done.stderr.decode()[-300:]}")
-    return next(folder.iterdir())
+    return build_wheel(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def program(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the `partita` of an environment that has the wheel and what it requires."""
-    folder = tmp_path_factory.mktemp("environment") / "env"
-    if not UV.exists():
-        give_up("needs uv, of the tools of `make test`")
-    subprocess.run([UV, "venv", "-q", "-p", sys.executable, folder], check=True)
-    pins = str(ROOT / "requirements.txt")
-    install = [str(UV), "pip", "install", "-q", "-p", str(folder), "-c", pins, str(wheel)]
-    # what is in the cache needs no index
-    done = subprocess.run([*install, "--offline"], check=False, capture_output=True)
-    if done.returncode:
-        done = subprocess.run(install, check=False, capture_output=True)
-    if done.returncode:
-        give_up(f"the libraries cannot be installed: {done.stderr.decode()[-300:]}")
-    return str(folder / "bin" / "partita")
+    programs = install_wheel(wheel, tmp_path_factory.mktemp("environment") / "env")
+    return str(programs / "partita")
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +19,10 @@ import pytest
 from kernel.version import VERSION
 from tests.apps.mocks.test_served_files import EXAMPLES, OPENAPI
 from tests.support.files import write_files
-from tests.support.parts import give_up
 from tests.support.processes import ROOT, until
+from tests.support.wheels import build_wheel, install_wheel
 
 pytestmark = pytest.mark.slow
-UV = Path(sys.executable).with_name("uv")
 PACKAGES = {"cue", "kernel", "mocks", "readers", "surfaces"}
 STATED_MB, TOLERANCE_MB = 57, 25  # of the guide; wheels differ by platform and version
 PROTO = 'syntax = "proto3";\nservice Pay { rpc Take(Sum) returns (Sum); }\nmessage Sum {}\n'
@@ -41,30 +39,13 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"mocks", "kerne
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(build, cwd=ROOT / "partita_mock", check=False, capture_output=True)
-    if done.returncode:
-        give_up(f"the wheel cannot be built: {done.stderr.decode()[-300:]}")
-    return next(folder.iterdir())
+    return build_wheel(ROOT / "partita_mock", tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the programs of an environment that has the wheel and what it requires."""
-    folder = tmp_path_factory.mktemp("environment") / "env"
-    if not UV.exists():
-        give_up("needs uv, of the tools of `make test`")
-    subprocess.run([UV, "venv", "-q", "-p", sys.executable, folder], check=True)
-    pins = str(ROOT / "requirements.txt")
-    install = [str(UV), "pip", "install", "-q", "-p", str(folder), "-c", pins, str(wheel)]
-    # what is in the cache needs no index
-    done = subprocess.run([*install, "--offline"], check=False, capture_output=True)
-    if done.returncode:
-        done = subprocess.run(install, check=False, capture_output=True)
-    if done.returncode:
-        give_up(f"the libraries cannot be installed: {done.stderr.decode()[-300:]}")
-    return folder / "bin"
+    return install_wheel(wheel, tmp_path_factory.mktemp("environment") / "env")
 
 
 @contextmanager
