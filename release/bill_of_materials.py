@@ -39,7 +39,7 @@ class LibraryMissing(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+class PinnedLibrary:
     """One library of requirements.txt that this platform needs, with the hashes of its archives."""
 
     name: str
@@ -56,7 +56,7 @@ def package_url(name: str, version: str) -> str:
     return f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
 
 
-def read_pins(text: str) -> list[Pin]:
+def read_pins(text: str) -> list[PinnedLibrary]:
     """Return the pins of a file that uv wrote; not those whose marker excludes this platform."""
     lines = text.replace("\\\n", " ").splitlines()
     found = []
@@ -67,11 +67,13 @@ def read_pins(text: str) -> list[Pin]:
         if wanted.marker is None or wanted.marker.evaluate():
             version = str(wanted.specifier).removeprefix("==")
             hashes = sorted(_HASH.findall(line))
-            found.append(Pin(name=canonicalize_name(wanted.name), version=version, hashes=hashes))
+            found.append(
+                PinnedLibrary(name=canonicalize_name(wanted.name), version=version, hashes=hashes)
+            )
     return found
 
 
-def bill_of_materials(pins: Iterable[Pin], *, made_at: str) -> Mapping[str, object]:
+def bill_of_materials(pins: Iterable[PinnedLibrary], *, made_at: str) -> Mapping[str, object]:
     """Return the document of Partita and the pinned libraries; raise LibraryMissing.
 
     `made_at` is RFC 3339. Two documents of the same libraries have the same serial number.
@@ -108,7 +110,7 @@ def bill_of_materials(pins: Iterable[Pin], *, made_at: str) -> Mapping[str, obje
     }
 
 
-def _installed(pin: Pin) -> Distribution:
+def _installed(pin: PinnedLibrary) -> Distribution:
     try:
         found = distribution(pin.name)
     except PackageNotFoundError:
@@ -118,7 +120,7 @@ def _installed(pin: Pin) -> Distribution:
     return found
 
 
-def _component(pin: Pin, found: Distribution) -> Mapping[str, object]:
+def _component(pin: PinnedLibrary, found: Distribution) -> Mapping[str, object]:
     return {
         "type": "library",
         "bom-ref": pin.purl,

@@ -39,7 +39,7 @@ class UnknownReader(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class EnvironmentVariable:
     name: str
     kind: str
     default: str  # as Markdown; empty where there is none, or where it is computed
@@ -59,9 +59,9 @@ def page() -> str:
     )
 
 
-def variables(folder: Path = SETTINGS) -> dict[str, Variable]:
+def variables(folder: Path = SETTINGS) -> dict[str, EnvironmentVariable]:
     """Return the variables that the settings modules read, by name; the first default counts."""
-    found: dict[str, Variable] = {}
+    found: dict[str, EnvironmentVariable] = {}
     for path in [folder / "base.py", *sorted(folder.glob("*.py"))]:
         if path.name not in ("env.py", "test.py") and "sync" not in path.name:
             for call in _reads(path):
@@ -87,7 +87,7 @@ def _reads(path: Path) -> Iterator[ast.Call]:
             yield node
 
 
-def _variable(call: ast.Call) -> Variable:
+def _variable(call: ast.Call) -> EnvironmentVariable:
     reader = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     name = ast.literal_eval(call.args[0])
     keywords = {each.arg: each.value for each in call.keywords}
@@ -96,7 +96,7 @@ def _variable(call: ast.Call) -> Variable:
     if reader == _CHOICE:
         options = _literal(call.args[2])
         kind = f"one of {codes(options)}" if isinstance(options, tuple) else "a word"
-    return Variable(name=name, kind=kind, default=_shown_default(reader, given))
+    return EnvironmentVariable(name=name, kind=kind, default=_shown_default(reader, given))
 
 
 def _shown_default(reader: str, given: ast.expr | None) -> str:

@@ -20,7 +20,7 @@ from kernel.version import VERSION
 from release.bill_of_materials import (
     REQUIREMENTS,
     LibraryMissing,
-    Pin,
+    PinnedLibrary,
     bill_of_materials,
     licenses_of,
     read_pins,
@@ -106,12 +106,12 @@ def test_pins_of_other_platforms_are_left_out():
 @pytest.mark.parametrize(
     ("pin", "said"),
     [
-        (Pin(name="not-there", version="1", hashes=()), "not-there==1 is not installed"),
-        (Pin(name="django", version="0", hashes=()), "django==0 is pinned, "),
+        (PinnedLibrary(name="not-there", version="1", hashes=()), "not-there==1 is not installed"),
+        (PinnedLibrary(name="django", version="0", hashes=()), "django==0 is pinned, "),
     ],
     ids=["missing", "another version"],
 )
-def test_what_is_not_installed_as_pinned_is_refused(pin: Pin, said: str):
+def test_what_is_not_installed_as_pinned_is_refused(pin: PinnedLibrary, said: str):
     with pytest.raises(LibraryMissing, match=re.escape(said)):
         bill_of_materials([pin], made_at="2026-01-01T00:00:00Z")
 
