@@ -1,4 +1,4 @@
-"""`partita sync_status`: targets, their contents and their status."""
+"""`partita sync status`: targets, their contents and their status."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sync_stack.core.drift import TargetStatus
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.server.documents import target_document
@@ -14,15 +14,17 @@ from sync_stack.orchestrator.server.documents import target_document
 _MOST = 10_000
 
 
-class Command(SyncCommand):
+class StatusVerb(SyncVerb):
+    name = "status"
+    text = "list targets: what they hold, which are behind, since when and why"
     help = (
         "List targets: what each destination holds, from which commit, and its status "
         "(stale: Git could not be read since, or the head of the ref not parsed)."
     )
     examples = """\
-  partita sync_status
-  partita sync_status --rule shop --env production
-  partita sync_status --status drifted -o json"""
+  partita sync status
+  partita sync status --rule shop --env production
+  partita sync status --status drifted -o json"""
     columns = (
         *("RULE", "REPOSITORY", "ENV", "DESTINATION", "COMMIT", "GENERATION"),
         *("KEYS", "APPLIED", "STATUS"),
