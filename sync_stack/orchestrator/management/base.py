@@ -43,6 +43,7 @@ class CommandAnswer:
 
     document: object
     rows: Sequence[Sequence[object]]
+    notes: Sequence[str] = ()  # lines below the table
     problems: Sequence[str] = ()  # lines for stderr
     failure: str = ""
 
@@ -154,7 +155,7 @@ class SyncVerb:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in table
         )
-        return "\n".join(lines)
+        return "\n".join([*lines, *answer.notes])
 
 
 class RuleVerb(SyncVerb):

@@ -18,6 +18,7 @@ from sync_stack.orchestrator.management.verbs.drift import DriftVerb
 from sync_stack.orchestrator.management.verbs.history import HistoryVerb
 from sync_stack.orchestrator.management.verbs.orphans import OrphansVerb
 from sync_stack.orchestrator.management.verbs.plan import PlanVerb
+from sync_stack.orchestrator.management.verbs.show import ShowVerb, WatchVerb
 from sync_stack.orchestrator.management.verbs.status import StatusVerb
 from sync_stack.orchestrator.management.verbs.trigger import TriggerVerb
 
@@ -27,6 +28,8 @@ VERBS: Final[tuple[SyncVerb, ...]] = (
     TriggerVerb(),
     StatusVerb(),
     HistoryVerb(),
+    ShowVerb(),
+    WatchVerb(),
     DriftVerb(),
     BlameVerb(),
     OrphansVerb(),
