@@ -196,8 +196,10 @@ def unapplied_refs(request: ApiRequest) -> ApiResponse:
 
 
 def list_drift_page(request: ApiRequest) -> ApiResponse:
-    parameters = request.parameters(("rule", "datasource", "env", "state", "since", *_PAGE))
-    where = _columns(parameters, {"rule": "rule_id"}, ("rule", "datasource", "env", "state"))
+    parameters = request.parameters(("rule", "datasource", "repo", "env", "state", "since", *_PAGE))
+    where = _columns(
+        parameters, {"rule": "rule_id"}, ("rule", "datasource", "repo", "env", "state")
+    )
     if "state" in parameters:
         _among("state", parameters["state"][0], _DRIFT_STATES)
     since = _moment(parameters, "since")

@@ -82,7 +82,7 @@ _OPERATIONS: Final = {
     "/v1/refs/unapplied": _operation(
         "Refs of which nothing was applied yet.", "UnappliedRefs", "rule repo", pages=False
     ),
-    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource env state since"),
+    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource repo env state since"),
     "/v1/health/liveness": _operation("Alive.", "Health", key=False),
     "/v1/health/readiness": _operation("Ready.", "Health", key=False),
 }
