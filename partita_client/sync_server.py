@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from partita_client import conf
 from partita_client.addresses import parse_address
-from partita_client.errors import ApiProblem, NoServer, NotPartita
+from partita_client.errors import ApiProblem, NoConnection, NoServer, NotPartita
 from partita_client.server_choice import read_token_file
 from partita_client.transport import HttpTransport
 
@@ -140,6 +140,9 @@ class SyncClient:
             answer = self.transport.send("GET", f"/v1{path}", query=asked)
         except ApiProblem as error:
             error.advice = _ADVICE.get(error.code, error.advice)
+            raise
+        except NoConnection as error:
+            error.advice = error.advice.replace("partita up", "partita run_orchestrator")
             raise
         if answer.status != HTTPStatus.OK:
             raise self._no_orchestrator(path)

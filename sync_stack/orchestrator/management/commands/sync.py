@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -59,7 +60,7 @@ class Command(CommandHelp, BaseCommand):
             own = verbs.add_parser(
                 verb.name,
                 help=verb.text,
-                description=verb.help,
+                description=textwrap.fill(verb.help, 80),
                 epilog=f"examples:\n{verb.examples}\n\n{self.exit_codes}",
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
