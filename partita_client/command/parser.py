@@ -146,8 +146,8 @@ class CommandNoun:
     """A noun with its verbs.
 
     `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
-    `add_server` adds the options that name one; `live_values` completes options and arguments, by
-    their names.
+    `store_place` begins a sentence that says where that store is. `add_server` adds the options
+    that name a server; `live_values` completes options and arguments, by their names.
     """
 
     name: str
@@ -156,6 +156,7 @@ class CommandNoun:
     examples: str
     store_verbs: Mapping[str, str] = field(default_factory=dict)
     file_verbs: Sequence[str] = ()
+    store_place: str = "With an `up` on this machine"
     add_server: Callable[[Any], None] = add_partita_server
     live_values: Mapping[str, Callable[[Any], list[str]]] = field(default_factory=dict)
 

@@ -36,7 +36,6 @@ from partita_client.sync_server import SyncClient, choose_sync_server
 
 _POLL_S: Final = 1.0
 PATIENCE_S: Final = 2.0  # of a completion
-_DEFAULT_WAIT_S: Final = 600.0
 STATUSES: Final = (
     *("in_sync", "drifted", "healing", "flapping", "syncing", "inconsistent", "unknown"),
 )
@@ -189,7 +188,7 @@ def _print_task(task: Any, session: CommandSession) -> None:
 def _add_watch(parser: Any) -> None:
     _add_task(parser)
     parser.add_argument(
-        "--timeout", type=seconds, default=_DEFAULT_WAIT_S, help="such as 90s; 10m unless given"
+        "--timeout", type=seconds, default="10m", help="such as 90s; 10m unless given"
     )
 
 
@@ -289,6 +288,7 @@ NOUN: Final = CommandNoun(
         "approve-prune": "approve the deletion of the keys that a guard kept (beside the store)",
     },
     file_verbs=("check",),
+    store_place="Beside the store of the orchestrator",
     add_server=add_sync_server,
     live_values={
         "task": _tasks,

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from django.db import connection
 
-from partita_client.command import sync
 from partita_client.command.program import StoreCommand, run_words
 from partita_client.errors import NoServer
 from partita_client.sync_server import choose_sync_server
@@ -184,7 +183,9 @@ def test_a_task_shows_the_keys_that_a_guard_kept(world, url, type_in: Type):
 
 def test_a_watch_ends_as_its_task_does(world, url, type_in: Type, monkeypatch):
     task = world.commit_and_push({"app.yaml": "a: 1\n"})
-    monkeypatch.setattr(sync.time, "sleep", lambda _seconds: world.finish(task))
+    monkeypatch.setattr(
+        "partita_client.command.sync.time.sleep", lambda _seconds: world.finish(task)
+    )
 
     code, out, err = type_in("watch", task.id)
 
@@ -203,7 +204,7 @@ def test_a_watch_that_is_over_or_left_says_how_to_come_back(world, url, type_in:
     def leave(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sync.time, "sleep", leave)
+    monkeypatch.setattr("partita_client.command.sync.time.sleep", leave)
     assert type_in("watch", task.id)[0] == 14
 
 
@@ -330,7 +331,8 @@ def test_words_and_ids_are_completed(world, url, capsys):
     def completed(*words: str) -> list[str]:
         capsys.readouterr()
         run_words(["__complete", "sync", *words])
-        return capsys.readouterr().out.split()
+        printed: str = capsys.readouterr().out
+        return printed.split()
 
     assert completed("s") == ["status", "show"]
     assert completed("show", "") == [task.id]
