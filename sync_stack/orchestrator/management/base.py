@@ -84,15 +84,14 @@ class SyncVerb:
     def add_more(self, parser: CommandParser) -> None:
         """Add the arguments of the verb itself; none by default."""
 
-    def run(self, options: dict[str, Any], stdout: CommandOutput, stderr: CommandOutput) -> None:
+    def run(self, options: Mapping[str, Any], stdout: CommandOutput, stderr: CommandOutput) -> None:
         """Print the answer. Raises CommandError."""
-        for name, words in self.choices.items():
-            options[name] = _choice(name, options[name], words)
+        chosen = {name: _choice(name, options[name], words) for name, words in self.choices.items()}
         if self.limit:
-            options["limit"] = max(1, options["limit"])
+            chosen["limit"] = max(1, options["limit"])
         if "rule" in self.filters:
             self.check_rule(options["rule"])
-        answer = self.answer(options)
+        answer = self.answer({**options, **chosen})
         stdout.write(self.show(options["output"], answer))
         for problem in answer.problems:
             stderr.write(problem)

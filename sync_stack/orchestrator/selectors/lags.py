@@ -167,11 +167,11 @@ def list_unapplied(where: Mapping[str, str]) -> list[UnappliedRef]:
     ]
     known = {(repo, ref) for _, repo, ref in applied}
     known |= {(record.name.repo, record.name.ref) for record in records}
-    found += _unrecorded(reader.live, known, where)
+    found += _refs_of_first_tasks(reader.live, known, where)
     return found[:MAX_UNAPPLIED]
 
 
-def _unrecorded(
+def _refs_of_first_tasks(
     live: Iterable[LiveSync], known: set[tuple[str, str]], where: Mapping[str, str]
 ) -> list[UnappliedRef]:
     """Return the refs of tasks that no worker has ended: the first of their ref."""

@@ -13,10 +13,10 @@ from django.db import ProgrammingError
 from kernel.commands import CommandHelp, ExitCode
 from sync_stack.orchestrator.management.base import SyncVerb
 from sync_stack.orchestrator.management.verbs.approve_prune import ApprovePruneVerb
-from sync_stack.orchestrator.management.verbs.blame import BlameVerb
 from sync_stack.orchestrator.management.verbs.check import CheckVerb
 from sync_stack.orchestrator.management.verbs.drift import DriftVerb
 from sync_stack.orchestrator.management.verbs.history import HistoryVerb
+from sync_stack.orchestrator.management.verbs.origins import BlameVerb
 from sync_stack.orchestrator.management.verbs.orphans import OrphansVerb
 from sync_stack.orchestrator.management.verbs.plan import PlanVerb
 from sync_stack.orchestrator.management.verbs.show import ShowVerb, WatchVerb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,9 @@ class CheckVerb(SyncVerb):
         parser.add_argument("--strict", action="store_true", help="warnings give exit code 1")
         parser.add_argument("--resolve", action="store_true", help="also fetch every secret")
 
-    def run(self, options: dict[str, Any], stdout: CommandOutput, _stderr: CommandOutput) -> None:
+    def run(
+        self, options: Mapping[str, Any], stdout: CommandOutput, _stderr: CommandOutput
+    ) -> None:
         """Print what is wrong and end with its exit code."""
         with refusing():
             settings = _settings(options["path"])
