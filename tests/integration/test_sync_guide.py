@@ -20,6 +20,7 @@ from tests.support.servers import free_port
 GUIDE = "sync-configuration.md"
 PLACE = "/srv/sync"
 HTTP = "localhost:8000"
+KEY = "key-of-the-reader"
 READS = ("cat ", "sync status")  # what orchestrator and watcher do, they do in a moment
 pytestmark = pytest.mark.slow
 
@@ -35,6 +36,8 @@ class Reader:
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
             "APP_ENV": "development",
+            "TASK_API_KEYS": KEY,
+            "PARTITA_SYNC_KEY": KEY,
             "ORCHESTRATOR_GRPC_ADDR": f"127.0.0.1:{grpc}",
             "ORCHESTRATOR_ADDR": f"127.0.0.1:{grpc}",
             "ORCHESTRATOR_HTTP_ADDR": f"127.0.0.1:{http}",
@@ -117,4 +120,6 @@ def test_the_guide_works_as_printed(reader: Reader, processes: list[Process]) ->
             processes.append(reader.start("run_watcher"))
         reader.sees(command, expected)
 
+    refused = reader.type(f"PARTITA_SYNC_KEY= PARTITA_SYNC_URL={HTTP} ./partita sync status")
+    assert (refused.returncode, "unauthenticated" in refused.stderr) == (4, True)
     until(lambda: "healed" in reader.type("./partita sync drift").stdout, within_s=45, each_s=1)

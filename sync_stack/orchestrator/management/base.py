@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Final, Protocol
 import yaml
 from django.core.management.base import CommandError, CommandParser
 
+from kernel import clock
 from kernel.commands import ExitCode, add_output
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
@@ -34,6 +36,7 @@ _FILTERS: Final = {
     "datasource": "only of this datasource",
     "ref": "such as refs/heads/main",
 }
+_AGES: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _COLUMN_OF: Final = {"rule": "rule_id"}  # the others are named as their column
 
 
@@ -173,6 +176,15 @@ class RuleVerb(SyncVerb):
             names = known_names(name, (each.name for each in bundle.rules))
             raise CommandError(f"no rule {name!r} {names}", returncode=ExitCode.NOT_FOUND)
         return trigger_manual(ports, rule, repo=options["repo"], env=options["env"], **extra)
+
+
+def age_of(instant: datetime | None) -> str:
+    """Return how long ago an instant was, for people: `45s`, `5m`, `3h`, `2d`; a dash for none."""
+    if instant is None:
+        return "-"
+    passed_s = max(0.0, (clock.now() - instant).total_seconds())
+    size, unit = next((entry for entry in _AGES if passed_s >= entry[0]), _AGES[-1])
+    return f"{int(passed_s // size)}{unit}"
 
 
 def write_document(document: object, output: str) -> str:

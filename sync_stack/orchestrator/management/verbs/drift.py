@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from kernel import clock
 from sync_stack.core.drift import Episode
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb, age_of
 from sync_stack.orchestrator.selectors import drift
 from sync_stack.orchestrator.server.documents import drift_document
 
@@ -20,7 +19,7 @@ class DriftVerb(SyncVerb):
   partita sync drift --state open
   partita sync drift --rule shop --env production -o json"""
     columns = (
-        *("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "SINCE"),
+        *("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "AGE"),
         *("POLLS", "CHANGED", "ADDED", "REMOVED"),
     )
     filters = ("rule", "repo", "env", "datasource")
@@ -37,7 +36,7 @@ class DriftVerb(SyncVerb):
                 drift.repo,
                 drift.env,
                 f"{drift.state}{', flapping' if drift.flapping else ''}",
-                clock.rfc3339(drift.first_seen_at),
+                age_of(drift.first_seen_at),
                 drift.polls,
                 *(drift.counts.get(name, 0) for name in ("changed", "added", "removed")),
             )

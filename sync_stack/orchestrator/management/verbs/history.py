@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Final
 
 from django.core.management.base import CommandError, CommandParser
 
-from kernel import clock
 from kernel.commands import ExitCode
 from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb, age_of
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
@@ -29,7 +28,7 @@ class HistoryVerb(SyncVerb):
   partita sync history --repo acme/shop --env production
   partita sync history --commit 9f1c22ab
   partita sync history --state failed --limit 5 -o json"""
-    columns = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
+    columns = ("TASK", "AGE", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
     filters = ("rule", "repo", "ref", "env")
     choices: ClassVar = {"state": State, "kind": TaskKind}
     limit = 50
@@ -51,7 +50,7 @@ class HistoryVerb(SyncVerb):
         rows = [
             (
                 task.id,
-                clock.rfc3339(task.created_at),
+                age_of(task.created_at),
                 task.kind,
                 task.state,
                 task.message,

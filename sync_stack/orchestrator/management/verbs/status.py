@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Final
 
 from django.core.management.base import CommandParser
 
+from kernel import clock
 from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.domain.target_lag import TargetLag
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb, age_of
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import lags, ledgers
 from sync_stack.orchestrator.selectors.lags import UnappliedRef
@@ -35,7 +36,7 @@ class StatusVerb(SyncVerb):
   partita sync status --status drifted -o json"""
     columns = (
         *("RULE", "REPOSITORY", "ENV", "DESTINATION", "COMMIT", "GENERATION"),
-        *("KEYS", "APPLIED", "STATUS", "BEHIND"),
+        *("KEYS", "AGE", "STATUS", "BEHIND"),
     )
     filters = ("rule", "repo", "env", "datasource")
     choices: ClassVar = {"status": TargetStatus}
@@ -70,23 +71,28 @@ def _row(target: LedgerTarget, lag: TargetLag | None) -> tuple[Any, ...]:
         target.commit[:12],
         target.generation,
         target.keys,
-        target.applied_at or "-",
+        _age(target.applied_at),
         f"{target.status}{', stale' if target.stale_since else ''}",
         (lag.code or lag.state) if lag else "-",
     )
+
+
+def _age(time: str) -> str:
+    """Return the age of an RFC 3339 time, a dash for an empty text."""
+    return age_of(clock.parse_rfc3339(time) if time else None)
 
 
 def _lag_notes(targets: Sequence[LedgerTarget], behind: Mapping[str, TargetLag]) -> Iterator[str]:
     for target in targets:
         if lag := behind.get(target.id):
             place = f"{target.rule_id} {target.repo} {target.env} at {target.destination}"
-            yield from _explanation(f"{place}: behind since {lag.since}", lag)
+            yield from _explanation(f"{place}: behind for {_age(lag.since)}", lag)
 
 
 def _unapplied_notes(unapplied: Sequence[UnappliedRef]) -> Iterator[str]:
     for ref in unapplied:
         place = " ".join(filter(None, (ref.rule, ref.repo, ref.ref)))
-        yield from _explanation(f"{place}: nothing applied yet, since {ref.lag.since}", ref.lag)
+        yield from _explanation(f"{place}: nothing applied for {_age(ref.lag.since)}", ref.lag)
 
 
 def _explanation(beginning: str, lag: TargetLag) -> Iterator[str]:
