@@ -27,10 +27,12 @@ from partita_client.exit_codes import ExitCode
 from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
 from partita_client.server_choice import GivenServer, choose_server
+from partita_client.sync_server import choose_sync_server, is_sync_server_named
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
 _MISSING_MAX: Final = 200
+_SYNC: Final = "sync"
 _BROKEN_PIPE: Final = 141
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -39,6 +41,7 @@ NOUNS: Final = {
     "profile": "resources:PROFILE",
     "environment": "resources:ENVIRONMENT",
     "catalog": "resources:CATALOG",
+    "sync": "sync:NOUN",
     "login": "sign_in:LOGIN",
     "logout": "sign_in:LOGOUT",
     "whoami": "sign_in:WHOAMI",
@@ -62,8 +65,8 @@ Launch packaged test environments, on this machine or on a server.
   partita run list --status failed              also: logs, rerun, cancel, download, open, …
   partita doctor                                is the server well, and am I signed in?
 
-commands: run, suite, profile, environment, catalog, login, context, whoami, doctor, completion,
-  mock, settings, worker, …; `partita COMMAND --help` has options and examples, and
+commands: run, suite, profile, environment, catalog, sync, login, context, whoami, doctor,
+  completion, mock, settings, worker, …; `partita COMMAND --help` has options and examples, and
   `partita admin` lists what works beside the store"""
 _MISTAKES: Final = {
     **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
@@ -119,7 +122,8 @@ def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if first in own:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
-        return _run_noun(noun, rest, has_store=has_store)
+        run = _run_sync if first == _SYNC else _run_noun
+        return run(noun, rest, has_store=has_store)
     return StoreCommand(words=rest) if first == "admin" else _leave(words)
 
 
@@ -166,6 +170,40 @@ def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> in
     if verb is not None:
         return _run_verb(noun, verb, words[1:])
     return _refuse_verb(noun, name)
+
+
+def _run_sync(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
+    """Run a verb of `sync` over HTTP where an orchestrator is named, else leave it to its store.
+
+    A verb that only the store has is not run on the store here while another place is meant.
+    """
+    name = words[0] if words else ""
+    verb = noun.find(name)
+    if name not in noun.names:
+        return _refuse_verb(noun, name)
+    is_help = bool({"-h", "--help"} & {*words[1:]})
+    if name in noun.file_verbs or (verb is None and is_help):
+        return StoreCommand(words=[noun.name, *words])
+    if not is_sync_server_named(_option_of(words[1:], "--server")):
+        if verb is None or has_store:
+            return StoreCommand(words=[noun.name, *words])
+    elif verb is None:
+        url = choose_sync_server(_option_of(words[1:], "--server")).url
+        raise BadConfiguration(
+            f"`partita sync {name}` works beside the store of the orchestrator, and {url} is meant",
+            advice=f"type it where the orchestrator runs: partita admin sync {name} …",
+        )
+    return _run_verb(noun, verb, words[1:])
+
+
+def _option_of(words: Sequence[str], name: str) -> str:
+    """Return the value of an option as typed, empty if it is not there."""
+    for number, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            return "".join(words[number + 1 : number + 2])
+    return ""
 
 
 def _refuse_verb(noun: CommandNoun, name: str) -> int:

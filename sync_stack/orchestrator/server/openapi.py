@@ -22,10 +22,12 @@ class _Operation(TypedDict):
     security: NotRequired[list[dict[str, list[str]]]]
 
 
-def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True) -> _Operation:
+def _operation(
+    summary: str, schema: str, filters: str = "", *, key: bool = True, pages: bool = True
+) -> _Operation:
     names = filters.split()
     parameters = [_parameter(name, "", "string") for name in names]
-    parameters += [_parameter(*entry) for entry in _PAGING] if names else []
+    parameters += [_parameter(*entry) for entry in _PAGING] if names and pages else []
     responses: dict[str, object] = {
         "200": {
             "description": summary,
@@ -77,7 +79,10 @@ _OPERATIONS: Final = {
     "/v1/targets": _operation(
         "Targets and their status.", "Targets", "rule datasource repo env status"
     ),
-    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource env state since"),
+    "/v1/refs/unapplied": _operation(
+        "Refs of which nothing was applied yet.", "UnappliedRefs", "rule repo", pages=False
+    ),
+    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource repo env state since"),
     "/v1/health/liveness": _operation("Alive.", "Health", key=False),
     "/v1/health/readiness": _operation("Ready.", "Health", key=False),
 }
@@ -125,7 +130,12 @@ OPENAPI: Final = {
                 status="string",
                 stale="boolean",
                 stale_since="string",
+                behind="object",
             ),
+            "UnappliedRef": _record(
+                rule_id="string", repo="string", ref="string", datasource="string", behind="object"
+            ),
+            "UnappliedRefs": _page("refs", "UnappliedRef"),
             "Drift": _record(drift_id="string", rule_id="string", state="string", polls="integer"),
             "Tasks": _page("tasks", "Task"),
             "Targets": _page("targets", "Target"),

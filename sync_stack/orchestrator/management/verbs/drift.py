@@ -1,4 +1,4 @@
-"""`partita sync_drift`: episodes of drift, newest first."""
+"""`partita sync drift`: episodes of drift, newest first."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any, ClassVar
 
 from kernel import clock
 from sync_stack.core.drift import Episode
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
 from sync_stack.orchestrator.selectors import drift
 from sync_stack.orchestrator.server.documents import drift_document
 
 
-class Command(SyncCommand):
+class DriftVerb(SyncVerb):
+    name = "drift"
+    text = "list manual changes and how they were healed"
     help = "List episodes of drift, newest first; -o json names every key that differs."
     examples = """\
-  partita sync_drift --state open
-  partita sync_drift --rule shop --env production -o json"""
+  partita sync drift --state open
+  partita sync drift --rule shop --env production -o json"""
     columns = (
         *("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "SINCE"),
         *("POLLS", "CHANGED", "ADDED", "REMOVED"),

@@ -1,4 +1,4 @@
-"""`partita sync_plan`: plan a sync of a rule without writing."""
+"""`partita sync plan`: plan a sync of a rule without writing."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from sync_stack.orchestrator.domain.task_documents import StoredError, TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import CommandAnswer, RuleCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, RuleVerb
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.server.documents import task_document
 from sync_stack.orchestrator.services.operator_requests import run_here
 
 
-class Command(RuleCommand):
+class PlanVerb(RuleVerb):
+    name = "plan"
+    text = "show what a sync would change"
     help = (
         "Plan a rule without writing: what would be written and pruned now, and what a guard or a "
         "bad file would stop. Secrets are not fetched."
     )
     examples = """\
-  partita sync_plan --rule shop
-  partita sync_plan --rule shop --repo acme/shop --env production -o json"""
+  partita sync plan --rule shop
+  partita sync plan --rule shop --repo acme/shop --env production -o json"""
     columns = ("REPOSITORY", "ENV", "DESTINATION", "WRITE", "PRUNE", "UNCHANGED", "OUTCOME")
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:

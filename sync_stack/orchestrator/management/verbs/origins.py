@@ -1,4 +1,4 @@
-"""`partita sync_blame KEY`: the origin of a live key."""
+"""`partita sync blame KEY`: the origin of a live key."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
 from sync_stack.orchestrator.server.documents import target_document
 from sync_stack.orchestrator.services.key_origins import KeyOrigin, origins
 from sync_stack.repositories import Signature
 
 
-class Command(SyncCommand):
+class BlameVerb(SyncVerb):
+    name = "blame"
+    text = "show which commit wrote a key"
     help = (
         "Show where a key in a datasource comes from: the commit that last changed it and its "
         "author (read from Git), the task that wrote it and the delivery that asked for it. "
         "LIVE is in_sync, changed (outside Git), missing or unknown. Values are not shown."
     )
     examples = """\
-  partita sync_blame db.host
-  partita sync_blame db.host --rule shop --env production -o json"""
+  partita sync blame db.host
+  partita sync blame db.host --rule shop --env production -o json"""
     columns = ("DESTINATION", "LIVE", "COMMIT", "AUTHOR", "WRITTEN", "FILE", "TASK", "DELIVERY")
     filters = ("rule", "repo", "env", "datasource")
 
@@ -34,7 +36,7 @@ class Command(SyncCommand):
         if not found:
             raise CommandError(
                 f"no target holds {options['key']!r}: it was written outside Git or released, or "
-                "the filters exclude its target (partita sync_status lists targets)"
+                "the filters exclude its target (partita sync status lists targets)"
             )
         problems = [
             f"{each.target.destination}: cannot be read from Git: {each.problem}"

@@ -1,4 +1,4 @@
-"""`partita sync_history`: tasks and their results, newest first."""
+"""`partita sync history`: tasks and their results, newest first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from kernel import clock
 from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
 from sync_stack.orchestrator.server.documents import task_document
@@ -16,11 +16,13 @@ from sync_stack.orchestrator.server.documents import task_document
 _COMMIT = 12
 
 
-class Command(SyncCommand):
+class HistoryVerb(SyncVerb):
+    name = "history"
+    text = "list tasks and their results, newest first"
     help = "List tasks, newest first: what was requested, and the result."
     examples = """\
-  partita sync_history --repo acme/shop --env production
-  partita sync_history --state failed --limit 5 -o json"""
+  partita sync history --repo acme/shop --env production
+  partita sync history --state failed --limit 5 -o json"""
     columns = ("TASK", "CREATED", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
     filters = ("rule", "repo", "ref", "env")
     choices: ClassVar = {"state": State, "kind": TaskKind}

@@ -1,15 +1,16 @@
-"""`partita sync_bundle_check [PATH] [--strict] [--resolve] [-o json]`."""
+"""`partita sync check [PATH] [--strict] [--resolve] [-o json]`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
-from kernel.commands import CommandHelp, ExitCode, add_output
+from kernel.commands import ExitCode
 from kernel.redaction import known_secrets
 from readers.diagnostics import Diagnostic
 from sync_stack.configuration.conf import (
@@ -20,24 +21,30 @@ from sync_stack.configuration.conf import (
 )
 from sync_stack.configuration.process_configuration import check_file
 from sync_stack.configuration.startup import StartRefused, refusing
-from sync_stack.orchestrator.management.base import write_document
+from sync_stack.orchestrator.management.base import CommandOutput, SyncVerb, write_document
 
 
-class Command(CommandHelp, BaseCommand):
-    help = "Print every error and warning of a bundle, with file, line and column."
+class CheckVerb(SyncVerb):
+    name = "check"
+    text = "check config.cue"
+    help = (
+        "Print every error and warning of a bundle, with file, line and column. The exit code is "
+        "78 for errors, and 1 for warnings with --strict."
+    )
     examples = """\
-  partita sync_bundle_check config.cue
-  partita sync_bundle_check config.cue --strict --resolve
-  partita sync_bundle_check -o json"""
-    exit_codes = "exit codes: 0 valid, 1 warnings, with --strict, 2 usage, 78 errors"
+  partita sync check config.cue
+  partita sync check config.cue --strict --resolve
+  partita sync check -o json"""
 
-    def add_arguments(self, parser: CommandParser) -> None:
+    def add_more(self, parser: CommandParser) -> None:
         parser.add_argument("path", nargs="?", type=Path, help="the bundle; default CONFIG_PATH")
         parser.add_argument("--strict", action="store_true", help="warnings give exit code 1")
         parser.add_argument("--resolve", action="store_true", help="also fetch every secret")
-        add_output(parser)
 
-    def handle(self, *_args: Any, **options: Any) -> None:
+    def run(
+        self, options: Mapping[str, Any], stdout: CommandOutput, _stderr: CommandOutput
+    ) -> None:
+        """Print what is wrong and end with its exit code."""
         with refusing():
             settings = _settings(options["path"])
         complaints = check_file(settings, resolve=options["resolve"])
@@ -46,7 +53,7 @@ class Command(CommandHelp, BaseCommand):
             text = write_document(bundle_document(complaints, settings.file), options["output"])
         else:
             text = as_text(complaints, settings.file)
-        self.stdout.write(known_secrets.mask(text))
+        stdout.write(known_secrets.mask(text))
         sys.exit(code)
 
 

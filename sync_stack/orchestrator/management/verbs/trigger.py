@@ -1,4 +1,4 @@
-"""`partita sync_trigger`: sync what a rule tracks now."""
+"""`partita sync trigger`: sync what a rule tracks now."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from sync_stack.orchestrator.domain.task_documents import TaskRequest
-from sync_stack.orchestrator.management.base import CommandAnswer, RuleCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, RuleVerb
 from sync_stack.orchestrator.server.documents import task_document
 
 
-class Command(RuleCommand):
+class TriggerVerb(RuleVerb):
+    name = "trigger"
+    text = "sync a rule now"
     help = (
         "Create a task for the head of each ref of a rule's targets, or of its repositories. The "
-        "orchestrator runs it within seconds (partita sync_history shows it)."
+        "orchestrator runs it within seconds (partita sync history shows it)."
     )
     examples = """\
-  partita sync_trigger --rule shop
-  partita sync_trigger --rule shop --repo acme/shop --env production"""
+  partita sync trigger --rule shop
+  partita sync trigger --rule shop --repo acme/shop --env production"""
     columns = ("TASK", "REPOSITORY", "REF")
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:

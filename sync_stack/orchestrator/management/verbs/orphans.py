@@ -1,4 +1,4 @@
-"""`partita sync_orphans [--release|--purge]`: targets that no rule produces any more."""
+"""`partita sync orphans [--release|--purge]`: targets that no rule produces any more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from sync_stack.orchestrator.management.base import CommandAnswer, SyncCommand
+from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.server.documents import target_document, task_document
 from sync_stack.orchestrator.services.execution.attempt import Ports
@@ -19,16 +19,18 @@ from sync_stack.orchestrator.services.operator_requests import (
 )
 
 
-class Command(SyncCommand):
+class OrphansVerb(SyncVerb):
+    name = "orphans"
+    text = "list, release or purge targets that no rule produces any more"
     help = (
         "List targets that no rule produces any more. --release forgets them, and what they wrote "
         "stays; --purge deletes what they own, except protected keys and keys with the marker of "
         "another owner, and then forgets them."
     )
     examples = """\
-  partita sync_orphans
-  partita sync_orphans --release --rule old-shop
-  partita sync_orphans --purge --rule old-shop --env staging -o json"""
+  partita sync orphans
+  partita sync orphans --release --rule old-shop
+  partita sync orphans --purge --rule old-shop --env staging -o json"""
     columns = ("RULE", "REPOSITORY", "ENV", "DESTINATION", "KEYS", "DONE")
     filters = ("rule", "repo", "env")
 
