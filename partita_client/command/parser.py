@@ -31,6 +31,11 @@ _MEANT: Final = {
     "use": "set switch",
     "remove": "rm delete",
     "artifacts": "reports files",
+    "journal": "calls log logs requests",
+    "apply": "set put replace import update edit",
+    "registries": "registry",
+    "drain": "cordon pause disable",
+    "resume": "uncordon unpause enable undrain",
 }
 
 
