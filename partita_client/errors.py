@@ -95,6 +95,12 @@ _NEXT = {
     "nothing_to_rerun": "run all of it again: partita run rerun RUN",
     "execution_active": "wait for its end: partita run wait RUN",
     "execution_finished": "it has ended: partita run show RUN",
+    "precondition_failed": "somebody changed it meanwhile: read it again, then repeat the change",
+    "registry_not_found": "`partita settings show` shows the registries",
+    "sync_in_progress": "it is being read now: try again in a minute",
+    "agent_not_found": "`partita worker list` shows runners and workers",
+    "agent_online": "keep new runs from it: partita worker drain ID",
+    "ci_session_limited": "a person, or an API token of one, can do this",
     "rate_limited": "try again in a minute",
     "too_many_streams": "end another `run watch` or `run logs -f` of yours first",
 }

@@ -81,6 +81,7 @@ class HttpTransport:
     ) -> HttpAnswer:
         """Return the answer of a request that succeeded; raise ClientError.
 
+        A `body` of bytes is sent as it is, with the Content-Type of the headers, any other as JSON.
         A GET is repeated while the server is away, others where `repeats` says that they may be.
         """
         may_repeat = method == "GET" if repeats is None else repeats
@@ -168,7 +169,7 @@ class HttpTransport:
             sent["Authorization"] = f"Bearer {self.token}"
         content = None
         if body is not None:
-            content = json.dumps(body).encode()
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
         place = f"{self.address.path}{path}"
         if query:

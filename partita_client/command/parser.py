@@ -35,6 +35,11 @@ _MEANT: Final = {
     "trigger": "sync apply run reconcile now",
     "check": "validate lint verify",
     "plan": "diff preview dry-run",
+    "journal": "calls log logs requests",
+    "apply": "set put replace import update edit",
+    "registries": "registry",
+    "drain": "cordon pause disable",
+    "resume": "uncordon unpause enable undrain",
 }
 
 

@@ -42,6 +42,9 @@ NOUNS: Final = {
     "environment": "resources:ENVIRONMENT",
     "catalog": "resources:CATALOG",
     "sync": "sync:NOUN",
+    "mock": "mocks:NOUN",
+    "settings": "settings:NOUN",
+    "worker": "workers:NOUN",
     "login": "sign_in:LOGIN",
     "logout": "sign_in:LOGOUT",
     "whoami": "sign_in:WHOAMI",
@@ -51,7 +54,7 @@ NOUNS: Final = {
     "version": "versions:NOUN",
 }
 # nouns that have verbs of both halves: without a server they work on files and on the store
-SHARED: Final = ("suite", "profile", "environment")
+SHARED: Final = ("suite", "profile", "environment", "settings")
 OVERVIEW: Final = """\
 usage: partita COMMAND …
 
@@ -65,8 +68,8 @@ Launch packaged test environments, on this machine or on a server.
   partita run list --status failed              also: logs, rerun, cancel, download, open, …
   partita doctor                                is the server well, and am I signed in?
 
-commands: run, suite, profile, environment, catalog, sync, login, context, whoami, doctor,
-  completion, mock, settings, worker, …; `partita COMMAND --help` has options and examples, and
+commands: run, suite, profile, environment, catalog, mock, settings, worker, sync, login,
+  context, whoami, doctor, completion, …; `partita COMMAND --help` has options and examples, and
   `partita admin` lists what works beside the store"""
 _MISTAKES: Final = {
     **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
@@ -82,6 +85,9 @@ _MISTAKES: Final = {
     **dict.fromkeys(("auth", "signin", "sign-in"), "partita login URL"),
     **dict.fromkeys(("config", "contexts", "ctx"), "partita context list"),
     **dict.fromkeys(("search", "pull"), "partita catalog search TEXT, or partita suite pull REF"),
+    **dict.fromkeys(("workers", "runners", "agents", "agent", "nodes"), "partita worker list"),
+    **dict.fromkeys(("mocks",), "partita mock state SUITE, or partita mock journal SUITE"),
+    **dict.fromkeys(("registry", "registries"), "partita settings registries test"),
     **dict.fromkeys(("validate", "lint", "new"), "partita suite validate|lint|new …"),
 }
 
@@ -302,7 +308,7 @@ def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
 def _complete(words: Sequence[str]) -> int:
     """Print what the last word may become; a mistake on the way prints nothing."""
     module = importlib.import_module("partita_client.command.completion")
-    others = ("up", "admin", "mock", "settings", "worker", "store", "help")
+    others = ("up", "admin", "store", "help")
     for name in module.complete(words, dict.fromkeys([*NOUNS, *others], ""), find_noun):
         say(name)
     return ExitCode.OK
