@@ -18,6 +18,7 @@ from partita_client.documents import (
     RunExplanation,
     RunListing,
     RunReport,
+    RunShell,
     ServerHealth,
     StreamedLine,
     WhoIsThis,
@@ -195,6 +196,18 @@ class Client:
 
     def repeat(self, run_id: str, repeat_id: str) -> Any:
         return self.get(_of_run(run_id, "repeats", repeat_id))
+
+    def shells(self, run_id: str) -> list[RunShell]:
+        """Return the shells of a run, the newest first."""
+        return cast("list[RunShell]", self.get(_of_run(run_id, "shells"))["shells"])
+
+    def open_shell(self, run_id: str, step: str, **body: Any) -> RunShell:
+        """Open a shell in a step: `command`, `columns`, `rows`. Its terminal is a WebSocket."""
+        sent = {"stepId": step, **_without_unset(body)}
+        return cast("RunShell", self._call("POST", _of_run(run_id, "shells"), body=sent))
+
+    def end_shell(self, run_id: str, shell_id: str) -> None:
+        self._call("DELETE", _of_run(run_id, "shells", shell_id), repeats=True)
 
     def wait(self, run_id: str, *, timeout_s: float | None = None) -> RunReport:
         """Return the run once it has ended; raise WaitTimeout."""

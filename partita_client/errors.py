@@ -102,6 +102,11 @@ _NEXT = {
     "agent_online": "keep new runs from it: partita worker drain ID",
     "ci_session_limited": "a person, or an API token of one, can do this",
     "rate_limited": "try again in a minute",
+    "ci_session_limited": "the session of a CI job launches, follows, reruns and cancels runs; "
+    "for anything else, use the token of a person",
+    "not_kept": "keep it at the launch: partita run launch SUITE --keep 30m",
+    "shells_off": "SHELL_ACCESS of the server closes shells; an administrator can open them",
+    "too_many_shells": "end one on the page of its run (Shell)",
     "too_many_streams": "end another `run watch` or `run logs -f` of yours first",
 }
 
