@@ -79,6 +79,10 @@ class RunStep(TypedDict):
     exitCode: NotRequired[int]
     waitsFor: NotRequired[str]
     missingArtifacts: NotRequired[list[dict[str, str]]]
+    dependsOn: NotRequired[list[str]]
+    onFailure: NotRequired[list[str]]
+    startedAt: NotRequired[str]
+    finishedAt: NotRequired[str]
 
 
 class RunArtifact(TypedDict):

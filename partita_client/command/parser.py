@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
@@ -52,6 +53,7 @@ class CommandSession:
 
     options: argparse.Namespace
     asked_url: str = field(default="", init=False)
+    _note: Callable[[str], None] = field(default=note, init=False)
     _client: Client | None = field(default=None, init=False)
     _choice: ServerChoice | None = field(default=None, init=False)
 
@@ -95,7 +97,21 @@ class CommandSession:
     ) -> Client:
         """Return a client of a server, which from now on is the one that was asked."""
         self.asked_url = url
-        return Client(url, token=token, ca_file=ca_file, on_away=_say_away, new_token=new_token)
+        return Client(
+            url, token=token, ca_file=ca_file, on_away=self._say_away, new_token=new_token
+        )
+
+    def _say_away(self, why: str) -> None:
+        self._note(f"{printable(why)}; waiting for the server, no line will be missed")
+
+    @contextmanager
+    def notes_to(self, write: Callable[[str], None]) -> Iterator[None]:
+        """Give notes about the connection to `write` for a while, instead of stderr."""
+        self._note = write
+        try:
+            yield
+        finally:
+            self._note = note
 
     @property
     def has_asked_an_up(self) -> bool:
@@ -105,10 +121,6 @@ class CommandSession:
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
-
-
-def _say_away(why: str) -> None:
-    note(f"{printable(why)}; waiting for the server, no line will be missed")
 
 
 def given_server(options: argparse.Namespace) -> GivenServer:

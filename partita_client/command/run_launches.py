@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from partita_client.client import ENDED
+from partita_client.command.live_view import add_plain, open_live_view
 from partita_client.command.output import note, paint, printable, say, show_document
 from partita_client.command.parser import (
     CommandSession,
@@ -78,6 +79,7 @@ def _add_after_launch(parser: Any) -> None:
     view = parser.add_mutually_exclusive_group()
     view.add_argument("-w", "--watch", action="store_true", help="show it live until it is over")
     view.add_argument("--wait", action="store_true", help="wait until it is over, without its log")
+    add_plain(parser)
     add_timeout(parser)
 
 
@@ -186,9 +188,9 @@ def _follow(session: CommandSession, run_id: str, *, has_lines: bool, ends_at: f
     left_s = None if ends_at is None else max(0.05, ends_at - time.monotonic())
     if has_lines:
         width, colors = source_width(run["steps"]), dict[str, str]()
-        for record in client.log(run_id, timeout_s=left_s):
-            write(output_line(record["line"], colors, width))
-            sys.stdout.flush()
+        with open_live_view(session, run, write) as write_line:
+            for record in client.log(run_id, timeout_s=left_s):
+                write_line(output_line(record["line"], colors, width))
     elif run["status"] not in ENDED:
         client.wait(run_id, timeout_s=left_s)
     ended = client.run(run_id, parts=_TEXT_PARTS)
@@ -291,9 +293,14 @@ def open_run(session: CommandSession) -> int:
     return ExitCode.OK
 
 
-def _add_watch(parser: Any) -> None:
+def _add_wait(parser: Any) -> None:
     add_run(parser)
     add_timeout(parser)
+
+
+def _add_watch(parser: Any) -> None:
+    _add_wait(parser)
+    add_plain(parser)
 
 
 VERBS = (
@@ -314,7 +321,7 @@ VERBS = (
         name="wait",
         text="wait until a run is over; the exit code says how it ended",
         run=wait_for_run,
-        add_arguments=_add_watch,
+        add_arguments=_add_wait,
     ),
     CommandVerb(name="cancel", text="cancel a run", run=cancel_run, add_arguments=add_cancel),
     CommandVerb(

@@ -19,7 +19,7 @@ from partita_client.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
 
 _NAMES: Final = 5  # of steps that are folded into one line
 _SOURCE_COLORS: Final = ("cyan", "magenta", "blue", "green", "yellow")
-_MARKS: Final = {
+STEP_MARKS: Final = {
     "pending": ("·", "dim"),
     "queued": ("◌", "dim"),
     "running": ("●", "blue"),
@@ -28,7 +28,7 @@ _MARKS: Final = {
     "skipped": ("–", "yellow"),
     "canceled": ("■", "yellow"),
 }
-_UNKNOWN_MARK: Final = ("?", "dim")  # a status that only a newer server has
+UNKNOWN_MARK: Final = ("?", "dim")  # a status that only a newer server has
 _VERDICTS: Final = {"Healthy": ("✓", "green"), "Failed": ("✗", "red"), "Canceled": ("■", "yellow")}
 _DIGEST_CHARACTERS: Final = 19  # of a digest, `sha256:` included
 _DIFFERENT_THINGS: Final = {
@@ -191,7 +191,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _step_row(step: RunStep) -> str:
-    mark, style = _MARKS.get(step["status"], _UNKNOWN_MARK)
+    mark, style = STEP_MARKS.get(step["status"], UNKNOWN_MARK)
     status = f"{printable(step['status']):<9}"
     text = f" {paint(mark, style)} {printable(step['id']):<20} {paint(status, style)}"
     text += f"{printable(step.get('duration', '')):>5}"
@@ -202,7 +202,7 @@ def _step_row(step: RunStep) -> str:
 
 
 def _folded_row(status: str, ids: Sequence[str]) -> str:
-    mark, style = _MARKS.get(status, _UNKNOWN_MARK)
+    mark, style = STEP_MARKS.get(status, UNKNOWN_MARK)
     row = paint(f" {mark} {len(ids)} step{'' if len(ids) == 1 else 's'} {status}", style)
     if status in ("skipped", "canceled"):
         row += paint(printable(f": {join_some(ids, _NAMES)}"), "dim")

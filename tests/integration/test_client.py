@@ -232,6 +232,21 @@ def test_ctrl_c_leaves_the_run_and_a_cancel_ends_it(here: Typed):
     here.run("run", "wait", run_id, code=12)
 
 
+def test_a_terminal_shows_the_steps_live_below_the_lines(here: Typed):
+    words = ("run", "launch", "steady", "--watch")
+    with here.on_screen(*words, columns=60, rows=16) as program:
+        shown = program.await_text(r"^ ● steady +running +00:0[2-5]")
+        assert re.search(r"^Steady Booting  00:\d\d$", shown, re.MULTILINE), shown
+        program.resize(100, 30)
+        assert program.await_end() == 0
+
+    text = program.screen.text
+    assert numbers_of(text, "steady") == list(range(1, STEADY_LINES + 1))
+    assert re.search(r"^✓ Steady: Healthy after 00:\d\d  1 step healthy$", text, re.MULTILINE), text
+    assert "● steady" not in text
+    assert "Steady Booting" not in text
+
+
 def test_the_end_of_the_time_is_thirteen(here: Typed):
     words = ("--profile", "long.yaml", "--wait", "--timeout", "2s")
     out = here.run("run", "launch", "slow", *words, code=13)
