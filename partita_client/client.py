@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 from partita_client.documents import (
+    CiSignIn,
     GreenDifferences,
     OutputLine,
     RunArtifact,
@@ -316,6 +317,10 @@ class Client:
     def device_token(self, device_code: str) -> Any:
         """Return the token once it is confirmed; raise ApiProblem (authorization_pending, …)."""
         return self._call("POST", "/auth/device/token", body={"deviceCode": device_code})
+
+    def sign_in_ci(self, id_token: str) -> CiSignIn:
+        """Exchange the OIDC token of a CI job, once, for a session (reference: control-plane 3)."""
+        return cast("CiSignIn", self._call("POST", "/auth/ci", body={"token": id_token}))
 
     def revoke_token(self, token_id: str) -> None:
         """Revoke an API token; an API token may revoke itself alone."""

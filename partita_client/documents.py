@@ -179,6 +179,18 @@ class WhoIsThis(TypedDict):
     expiresAt: str
 
 
+class CiSignIn(TypedDict):
+    """The session of a CI job: its token, the rule that let the job in, and what it may launch."""
+
+    token: str
+    expiresAt: str
+    workspaceId: str
+    role: str
+    suites: list[str]
+    rule: str
+    launchedBy: str
+
+
 class DeviceCode(TypedDict):
     """The codes of a sign-in that a person confirms in a browser (RFC 8628)."""
 

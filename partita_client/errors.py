@@ -43,9 +43,16 @@ class NoServer(ClientError):
 
 
 class NotPartita(ClientError):
-    """What answered is no Partita server, or something between it and the client."""
+    """What answered is no Partita server, or something between it and the client.
+
+    `status` is that of its answer, 0 where none is known.
+    """
 
     exit_code = ExitCode.UNAVAILABLE
+
+    def __init__(self, detail: str, *, advice: str = "", status: int = 0) -> None:
+        super().__init__(detail, advice=advice)
+        self.status = status
 
 
 class NoConnection(ClientError):

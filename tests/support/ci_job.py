@@ -1,12 +1,13 @@
-"""A job of CI that runs examples/ci/launch.sh, and a server that answers as a test wants it to."""
+"""A job of CI that runs `partita run launch --ci`, and a server that answers as a test wants."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.http_threads import serve_http
-from tests.support.parts import give_up
 from tests.support.processes import ROOT
 
-SCRIPT = ROOT / "examples" / "ci" / "launch.sh"
+PROGRAM = (sys.executable, "-m", "partita_client", "run", "launch")
 ID_TOKEN, SESSION = "eyJ.the-job.s1gned", "pci_the-session"
 RUN: dict[str, Any] = {
     "id": "run-0123456789ab",
@@ -65,6 +65,14 @@ class Cut:
     document: Any
 
 
+@dataclass(frozen=True)
+class Late:
+    """An answer that begins after a while."""
+
+    document: Any
+    after_s: float
+
+
 @dataclass
 class ScriptedServer:
     """Answers a route with the next of its answers, and with the last one from then on."""
@@ -88,7 +96,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         names = {name.lower(): value for name, value in self.headers.items()}
         status, document = scripted.answer(f"{self.command} {self.path}", names, body)
-        whole = document.document if isinstance(document, Cut) else document
+        if isinstance(document, Late):
+            time.sleep(document.after_s)
+        whole = document.document if isinstance(document, Cut | Late) else document
         content = whole.encode() if isinstance(whole, str) else json.dumps(whole).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content) + isinstance(document, Cut)))
@@ -105,16 +115,16 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def scripted_server() -> Iterator[ScriptedServer]:
     """Serve a run that is queued and then healthy; a test gives a route other answers."""
-    for program in ("jq", "curl"):
-        if not shutil.which(program):
-            give_up(f"needs the program {program}")
-    session = {"token": SESSION, "launchedBy": "github: acme/shop", "rule": "main"}
+    sessions = [
+        (201, {"token": token, "launchedBy": "github: acme/shop", "rule": "main"})
+        for token in (SESSION, *(f"{SESSION}-{number}" for number in range(2, 9)))
+    ]
     run = f"/api/v1/executions/{RUN['id']}"
     with serve_http(_Handler) as listening:
         made = ScriptedServer(f"http://127.0.0.1:{listening.server_port}")
         made.answers = {
             "GET /id": [(200, {"value": ID_TOKEN})],
-            "POST /api/v1/auth/ci": [(201, session)],
+            "POST /api/v1/auth/ci": sessions,
             "POST /api/v1/executions": [(201, RUN)],
             f"GET {run}": [(200, RUN | {"status": "Queued"}), (200, RUN)],
             f"GET {run}/junit": [(200, "<testsuites/>")],
@@ -138,6 +148,8 @@ class GitHubJob:
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(self.folder / "home"),
             "TMPDIR": str(self.folder),
             "GITHUB_ACTIONS": "true",
             "GITHUB_RUN_ID": "7",
@@ -145,20 +157,30 @@ class GitHubJob:
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "ACTIONS_ID_TOKEN_REQUEST_URL": f"{self.server.url}/id?api=2",
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "the-request-token",
-            "PARTITA_SERVER": self.server.url,
-            "PARTITA_SUITE": "shop",
-            "PARTITA_PAUSE_S": "0.05",
+            "PARTITA_URL": self.server.url,
         }
 
-    def run(self, **changes: str) -> GitHubJob:
+    def run(self, *options: str, suite: str = "shop", **changes: str) -> GitHubJob:
         known = self.environment | changes
         environment = {name: value for name, value in known.items() if value}
+        return self._run(self.words(*options, suite=suite), environment)
+
+    def _run(self, words: list[str], environment: dict[str, str]) -> GitHubJob:
         done = subprocess.run(
-            ["sh", str(SCRIPT)], env=environment, cwd=self.folder,
+            words, env=environment, cwd=self.folder,
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         self.code, self.said = done.returncode, done.stdout + done.stderr
         return self
+
+    def words(self, *options: str, suite: str = "shop") -> list[str]:
+        return [*PROGRAM, "--ci", *options, "--", suite]
+
+    def run_python(self, before: str) -> GitHubJob:
+        """Run the job in a process in which something else was done before."""
+        program = "; from partita_client.__main__ import main; main()"
+        script = f"import sys\n{before}\nsys.argv[1:] = {self.words()[3:]}{program}"
+        return self._run([sys.executable, "-c", script], self.environment)
 
     def read(self, name: str) -> str:
         return (self.folder / name).read_text()
@@ -166,6 +188,10 @@ class GitHubJob:
     @property
     def annotations(self) -> list[str]:
         return [line for line in self.said.splitlines() if line.startswith("::error")]
+
+
+def problem(status: int, detail: str, code: str = "refused") -> tuple[int, Any]:
+    return status, {"code": code, "detail": detail}
 
 
 def answer_run(server: ScriptedServer, *answers: tuple[int, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What examples/ci/launch.sh tells GitHub: a commit status and one comment in the pull request."""
+"""What a job of CI tells GitHub: a commit status and one comment in the pull request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.support.ci_script import FAILED, RUN, SCRIPT, GitHubJob, ScriptedServer, answer_run
+from tests.support.ci_job import FAILED, RUN, GitHubJob, ScriptedServer, answer_run, problem
 from tests.support.http_threads import serve_http
 from tests.support.processes import until
 
@@ -23,6 +23,7 @@ TOKEN, COMMIT = "ghs_the-jobs-own", "9f2b1c" + 34 * "0"
 BOT = {"login": "github-actions[bot]", "type": "Bot"}
 MARKER = "<!-- partita/shop -->"
 REPOSITORY = "/repos/acme/shop"
+BOTH = ("--commit-status", "--comment")
 
 
 @dataclass
@@ -122,17 +123,15 @@ Run = Callable[..., GitHubJob]
 
 @pytest.fixture
 def run(job: GitHubJob, github: FakeGitHub) -> Run:
-    """Run the job with a status and a comment, unless `changes` say otherwise."""
+    """Run the job with a status and a comment, unless its options or `changes` say otherwise."""
     known = {
         "GITHUB_API_URL": github.url,
         "GITHUB_SERVER_URL": "https://github.example",
         "GITHUB_REPOSITORY": "acme/shop",
         "GITHUB_SHA": COMMIT,
         "GITHUB_TOKEN": TOKEN,
-        "PARTITA_STATUS": "1",
-        "PARTITA_COMMENT": "1",
     }
-    return lambda **changes: job.run(**(known | changes))
+    return lambda *options, **changes: job.run(*(options or BOTH), **(known | changes))
 
 
 def test_a_commit_is_pending_and_then_says_what_came_of_it(run: Run, github: FakeGitHub):
@@ -176,7 +175,7 @@ def test_a_red_run_is_apart_from_one_that_found_nothing_out(
 def test_a_job_that_is_not_let_in_leads_to_itself(
     run: Run, github: FakeGitHub, server: ScriptedServer
 ):
-    server.answers["POST /api/v1/auth/ci"] = [(403, {"detail": "no trust rule"})]
+    server.answers["POST /api/v1/auth/ci"] = [problem(403, "no trust rule")]
 
     assert run(GITHUB_RUN_ID="7").code == 3
     (status,) = github.statuses
@@ -197,7 +196,7 @@ def test_a_description_is_one_line_of_at_most_140_characters(
 
 
 def test_jobs_with_another_profile_have_a_status_of_their_own(run: Run, github: FakeGitHub):
-    run(PARTITA_PROFILE="small.yaml", PARTITA_BACKEND="kind (1)")
+    run(*BOTH, "--profile=small.yaml", "--backend=kind (1)")
 
     assert github.statuses[-1]["context"] == "partita/shop/small.yaml/kind--1-"
 
@@ -284,10 +283,10 @@ def test_the_event_of_a_pull_request_names_its_commit_and_number(
 
 
 def test_neither_is_written_unless_it_is_wanted(run: Run, github: FakeGitHub):
-    run(PARTITA_STATUS="false", PARTITA_COMMENT="")
+    run("--timeout=1m")
     assert not github.asked
 
-    run(PARTITA_STATUS="true", PARTITA_COMMENT="0")
+    run("--commit-status")
     assert (github.states, github.comments) == (["pending", "success"], [])
 
 
@@ -300,8 +299,8 @@ def test_neither_is_written_unless_it_is_wanted(run: Run, github: FakeGitHub):
         ({}, f"POST {REPOSITORY}/issues/5/comments", "GitHub answers 403: Resource not accessible"),
         ({"GITHUB_TOKEN": ""}, "", "GITHUB_TOKEN is not set"),
         ({"GITHUB_API_URL": "http://github.example"}, "", "must be an https address"),
-        ({"GITHUB_API_URL": "http://localhost:9"}, "", "GitHub answers 000"),
-        ({"GITHUB_API_URL": "http://localhost@github.example"}, "", "must be an https address"),
+        ({"GITHUB_API_URL": "http://localhost:9"}, "", "GitHub does not answer: no connection to"),
+        ({"GITHUB_API_URL": "http://localhost@github.example"}, "", "holds no password"),
     ],
     ids=str,
 )
@@ -336,10 +335,9 @@ def test_a_job_that_is_stopped_leaves_no_pending_status(
         "GITHUB_REPOSITORY": "acme/shop",
         "GITHUB_SHA": COMMIT,
         "GITHUB_TOKEN": TOKEN,
-        "PARTITA_STATUS": "1",
     }
     process = subprocess.Popen(
-        ["sh", str(SCRIPT)], env=environment, cwd=job.folder, stdout=subprocess.DEVNULL
+        job.words("--commit-status"), env=environment, cwd=job.folder, stdout=subprocess.DEVNULL
     )
     until(lambda: github.states == ["pending"], within_s=20, what="it waits for the run")
     process.send_signal(signal.SIGTERM)
@@ -349,13 +347,16 @@ def test_a_job_that_is_stopped_leaves_no_pending_status(
     assert github.statuses[-1]["description"] == "the job was stopped"
 
 
-def test_a_copy_of_the_script_alone_says_what_it_misses(run: Run, tmp_path: Path, monkeypatch):
-    copy = tmp_path / "launch.sh"
-    copy.write_text(SCRIPT.read_text())
-    monkeypatch.setattr("tests.support.ci_script.SCRIPT", copy)
+def test_a_shell_that_is_no_job_says_that_both_are_for_ci_systems(run: Run, github: FakeGitHub):
+    job = run(GITHUB_ACTIONS="", PARTITA_ID_TOKEN="x")
+
+    assert (job.code, "are for GitHub Actions and GitLab" in job.said) == (0, True), job.said
+    assert not github.asked
+
+
+def test_an_answer_in_another_shape_is_said_and_changes_no_exit_code(run: Run, github: FakeGitHub):
+    github.pulls[0] = {"number": 5}
 
     job = run()
-    assert (job.code, "need github.sh beside launch.sh" in job.said) == (0, True), job.said
-
-    job = run(GITHUB_ACTIONS="", PARTITA_ID_TOKEN="x")
-    assert (job.code, "are for GitHub Actions" in job.said) == (0, True), job.said
+    assert (job.code, "answered in another shape" in job.said) == (0, True), job.said
+    assert github.states == ["pending", "success"]

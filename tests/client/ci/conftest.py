@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ci_script import GitHubJob, ScriptedServer, scripted_server
+from tests.support.ci_job import GitHubJob, ScriptedServer, scripted_server
 
 
 @pytest.fixture
@@ -18,4 +18,6 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def job(tmp_path: Path, server: ScriptedServer) -> GitHubJob:
-    return GitHubJob(tmp_path, server)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    return GitHubJob(folder, server)
