@@ -107,7 +107,6 @@ _NEXT = {
     "sync_in_progress": "it is being read now: try again in a minute",
     "agent_not_found": "`partita worker list` shows runners and workers",
     "agent_online": "keep new runs from it: partita worker drain ID",
-    "ci_session_limited": "a person, or an API token of one, can do this",
     "rate_limited": "try again in a minute",
     "ci_session_limited": "the session of a CI job launches, follows, reruns and cancels runs; "
     "for anything else, use the token of a person",
