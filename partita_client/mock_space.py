@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from partita_client.client import Client
+from partita_client.client import Client, Sent
 
 _PAGE: Final = 200
 
 
-class MockSpace:
+class SuiteMocks:
     """The mocks of a suite: of one run, or the space that those who name no run share.
 
     `path_of_import`: where the run imports the suite, such as `pay`.
@@ -27,7 +27,7 @@ class MockSpace:
             {"suiteId": suite, "executionId": run, "import": path_of_import}
         )
 
-    def state(self, *, key: str = "") -> dict[str, Any]:
+    def state(self, *, key: str = "") -> Any:
         """Return the `records`, of one key if that is named, and the `counters`."""
         pages = list(self._pages("state", {"key": key}))
         records = [record for page in pages for record in page["records"]]
@@ -35,11 +35,11 @@ class MockSpace:
 
     def set_fields(
         self, key: str, fields: Mapping[str, str], *, unset: Sequence[str] = (), surface: str = ""
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Change the fields of a record and return it; a new one belongs to the surface."""
         body = {**self._name, "key": key, "set": dict(fields), "delete": list(unset)}
-        sent = body | _without_unset({"surfaceId": surface})
-        return dict(self._client.send("PATCH", "/mocks/state", sent))
+        sent = {**body, **_without_unset({"surfaceId": surface})}
+        return self._client.send("PATCH", "/mocks/state", sent)
 
     def journal(self, **only: str) -> Iterator[list[Any]]:
         """Yield pages of the kept calls, the newest first.
@@ -58,17 +58,17 @@ class MockSpace:
         query = _without_unset({**self._name, "surfaceId": surface})
         return int(self._client.send("DELETE", "/mocks/journal", **query)["removed"])
 
-    def explain(self, **call: Any) -> dict[str, Any]:
+    def explain(self, **call: Any) -> Any:
         """Return what would answer a call, and why; nothing is called.
 
         `call`: `surfaceId`, `method`, `path` or `operationId`, `headers`, `body`.
         """
-        return dict(self._client.send("POST", "/mocks/explain", {**self._name, **call}))
+        return self._client.send("POST", "/mocks/explain", {**self._name, **call})
 
-    def verify(self, **question: Any) -> dict[str, Any]:
+    def verify(self, **question: Any) -> Any:
         """Return how many kept calls fit the question, and whether so many were asked for."""
         sent = {**self._name, **_without_unset(question)}
-        return dict(self._client.send("POST", "/mocks/verify", sent))
+        return self._client.send("POST", "/mocks/verify", sent)
 
     def _pages(self, what: str, query: Mapping[str, str]) -> Iterator[Any]:
         cursor = ""
@@ -82,5 +82,5 @@ class MockSpace:
                 return
 
 
-def _without_unset(members: Mapping[str, Any]) -> dict[str, Any]:
+def _without_unset(members: Mapping[str, Any]) -> Sent:
     return {name: value for name, value in members.items() if value not in ("", None)}

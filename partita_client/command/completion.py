@@ -19,7 +19,7 @@ from partita_client.command.run_reads import STATUSES
 from partita_client.contexts import read_contexts
 from partita_client.errors import ClientError
 from partita_client.exit_codes import ExitCode
-from partita_client.installation import Installation
+from partita_client.installation import ServerInstallation
 from partita_client.server_choice import choose_server
 
 _PATIENCE_S: Final = 2.0
@@ -191,14 +191,14 @@ def _environments(client: Client, _verb: CommandVerb, _given: argparse.Namespace
 
 
 def _workers(client: Client, verb: CommandVerb, _given: argparse.Namespace) -> list[str]:
-    known = Installation(client).agents()
+    known = ServerInstallation(client).agents()
     if verb.name in ("drain", "resume"):
         known = [each for each in known if ("draining" in each) == (verb.name == "resume")]
     return [each["agentId"] for each in known]
 
 
 def _registries(client: Client, _verb: CommandVerb, _given: argparse.Namespace) -> list[str]:
-    return [each["registryId"] for each in Installation(client).settings()[0]["registries"]]
+    return [each["registryId"] for each in ServerInstallation(client).settings()[0]["registries"]]
 
 
 def _surfaces(client: Client, _verb: CommandVerb, given: argparse.Namespace) -> list[str]:

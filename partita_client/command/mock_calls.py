@@ -189,7 +189,7 @@ def verify_calls(session: CommandSession) -> int:
     return ExitCode.OK if answer["verified"] else ExitCode.ERROR
 
 
-def condition(text: str) -> dict[str, Any]:
+def condition(text: str) -> Any:
     """Return the condition that a word of the command line says."""
     if text.startswith("{"):
         try:

@@ -19,7 +19,7 @@ from partita_client.command.output import (
 from partita_client.command.parser import CommandSession, CommandVerb, run_id_of
 from partita_client.errors import BadConfiguration
 from partita_client.exit_codes import ExitCode
-from partita_client.mock_space import MockSpace
+from partita_client.mock_space import SuiteMocks
 
 OUTCOMES: Final = ("example", "fallback", "no_match", "rejected", "error")
 _EVERY_S: Final = 1.0
@@ -44,9 +44,9 @@ def add_space(parser: Any) -> None:
     )
 
 
-def space_of(session: CommandSession) -> MockSpace:
+def space_of(session: CommandSession) -> SuiteMocks:
     options = session.options
-    return MockSpace(
+    return SuiteMocks(
         session.client, options.suite, run=options.run or "", path_of_import=options.path_of_import
     )
 
@@ -95,7 +95,7 @@ def show_state(session: CommandSession) -> int:
     return ExitCode.OK
 
 
-def _change_state(session: CommandSession, space: MockSpace) -> int:
+def _change_state(session: CommandSession, space: SuiteMocks) -> int:
     options = session.options
     if not options.key:
         raise BadConfiguration("--set and --unset change one record: name it with --key")
@@ -175,7 +175,7 @@ def show_journal(session: CommandSession) -> int:
 
 
 def _follow_journal(
-    session: CommandSession, space: MockSpace, only: Mapping[str, str], calls: list[Any]
+    session: CommandSession, space: SuiteMocks, only: Mapping[str, str], calls: list[Any]
 ) -> None:
     """Print each call once, for programs one document a line, until interrupted."""
     form = "ndjson" if session.form == "json" else session.form
@@ -199,7 +199,7 @@ def _call_line(call: Any, form: str) -> str:
     return "  ".join(printable(cell) for column in columns if (cell := column.cell(call)))
 
 
-def _newer(space: MockSpace, only: Mapping[str, str], known: Mapping[str, None]) -> Iterator[Any]:
+def _newer(space: SuiteMocks, only: Mapping[str, str], known: Mapping[str, None]) -> Iterator[Any]:
     """Yield the calls that are not known, the newest first: pages until one has a known call."""
     for page in space.journal(**only):
         new = [call for call in page if call["id"] not in known]

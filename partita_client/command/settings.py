@@ -18,7 +18,7 @@ from partita_client.command.output import (
 from partita_client.command.parser import CommandNoun, CommandSession, CommandVerb
 from partita_client.errors import ApiProblem, BadConfiguration
 from partita_client.exit_codes import ExitCode
-from partita_client.installation import Installation
+from partita_client.installation import ServerInstallation
 
 _DOCUMENT: Final = ("text", "table", "wide", "json", "yaml")
 _REPORT: Final = ("text", "table", "json", "yaml", "ndjson")
@@ -77,7 +77,7 @@ SYNC_COLUMNS: Final = (
 
 
 def show_settings(session: CommandSession) -> int:
-    document, tag = Installation(session.client).settings()
+    document, tag = ServerInstallation(session.client).settings()
     if not session.is_for_people:
         show_document(document, session.form)
         return ExitCode.OK
@@ -113,7 +113,7 @@ def _add_apply(parser: Any) -> None:
 
 def apply_file(session: CommandSession) -> int:
     """Replace the settings, unless others change them between what is printed and the write."""
-    options, installation = session.options, Installation(session.client)
+    options, installation = session.options, ServerInstallation(session.client)
     file = _read_file(options.file)
     tag = options.if_match or installation.settings()[1]
     with _FaultsOf(options.file):
@@ -127,7 +127,7 @@ def apply_file(session: CommandSession) -> int:
 def diff_file(session: CommandSession) -> int:
     file = _read_file(session.options.file)
     with _FaultsOf(session.options.file):
-        changes = Installation(session.client).preview_settings(file)
+        changes = ServerInstallation(session.client).preview_settings(file)
     _show_changes(session, changes, dry=True)
     return ExitCode.ERROR if changes else ExitCode.OK
 
@@ -194,7 +194,7 @@ def _add_registries(parser: Any) -> None:
 
 def ask_registries(session: CommandSession) -> int:
     """Test registries, or have the server read them; return UNAVAILABLE where one failed."""
-    installation = Installation(session.client)
+    installation = ServerInstallation(session.client)
     wanted = session.options.registry
     known = [wanted] if wanted else _registry_ids(installation)
     if session.options.action == "test":
@@ -212,7 +212,7 @@ def ask_registries(session: CommandSession) -> int:
     return ExitCode.UNAVAILABLE if any(map(_has_failed, syncs)) else ExitCode.OK
 
 
-def _registry_ids(installation: Installation) -> list[str]:
+def _registry_ids(installation: ServerInstallation) -> list[str]:
     found = [str(each["registryId"]) for each in installation.settings()[0]["registries"]]
     if not found:
         note(f"no registry is configured; {_ADD_ONE}")

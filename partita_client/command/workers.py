@@ -18,7 +18,7 @@ from partita_client.command.parser import CommandNoun, CommandSession, CommandVe
 from partita_client.command.run_launches import confirm
 from partita_client.errors import ApiProblem, BadConfiguration
 from partita_client.exit_codes import ExitCode
-from partita_client.installation import Installation
+from partita_client.installation import ServerInstallation
 
 _DOCUMENT: Final = ("text", "json", "yaml")
 _REPORT: Final = ("text", "table", "wide", "json", "yaml")
@@ -70,14 +70,14 @@ def _add_status(parser: Any) -> None:
 
 
 def list_workers(session: CommandSession) -> int:
-    found = Installation(session.client).agents(status=session.options.state)
+    found = ServerInstallation(session.client).agents(status=session.options.state)
     show_list("agents", found, WORKER_COLUMNS, session.form, key="agentId")
     return ExitCode.OK
 
 
 def show_status(session: CommandSession) -> int:
     """Print how many workers there are and what there is to do, and then who they are."""
-    installation = Installation(session.client)
+    installation = ServerInstallation(session.client)
     agents, counts = installation.agents(), installation.run_counts()
     if not session.is_for_people:
         show_document({"summary": counts, "agents": agents}, session.form)
@@ -106,7 +106,7 @@ def show_worker(session: CommandSession) -> int:
 
 def _find_agent(session: CommandSession) -> Any:
     wanted = session.options.worker
-    known = Installation(session.client).agents()
+    known = ServerInstallation(session.client).agents()
     for agent in known:
         if agent["agentId"] == wanted:
             return agent
@@ -135,14 +135,14 @@ def _show_agent(session: CommandSession, agent: Any) -> None:
 
 
 def drain_worker(session: CommandSession) -> int:
-    agent = Installation(session.client).drain_agent(session.options.worker)
+    agent = ServerInstallation(session.client).drain_agent(session.options.worker)
     text = "takes no new runs and finishes its own"
     _show_change(session, agent, f"{text}; next: partita worker resume {agent['agentId']}")
     return ExitCode.OK
 
 
 def resume_worker(session: CommandSession) -> int:
-    agent = Installation(session.client).resume_agent(session.options.worker)
+    agent = ServerInstallation(session.client).resume_agent(session.options.worker)
     _show_change(session, agent, "takes new runs")
     return ExitCode.OK
 
@@ -169,7 +169,7 @@ def remove_worker(session: CommandSession) -> int:
         lost = f", and {jobs} running jobs are lost" if jobs else ""
         if not confirm(printable(f"remove {name}? Its credential ends{lost}")):
             return ExitCode.ERROR
-    Installation(session.client).remove_agent(name)
+    ServerInstallation(session.client).remove_agent(name)
     if session.is_for_people:
         say(printable(f"{name} is removed"))
     else:

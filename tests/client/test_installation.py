@@ -23,7 +23,7 @@ from apps.platform_settings.api import get_registry, replace_settings, settings_
 from kernel import clock
 from kernel.exit_codes import ExitCode
 from kernel.ids import new_uuid
-from partita_client.installation import Installation
+from partita_client.installation import ServerInstallation
 from tests.apps.platform_settings.documents import SECRETS, document, viewer_client
 from tests.support.client_views import TypedWords, ask_views
 from tests.support.openapi_answers import check_against_openapi
@@ -155,14 +155,14 @@ def test_a_conflict_ends_with_5(typed: TypedWords, file: Path):
 def test_what_others_change_before_the_write_is_a_conflict(
     typed: TypedWords, file: Path, monkeypatch: Any
 ):
-    preview = Installation.preview_settings
+    preview = ServerInstallation.preview_settings
 
     def change_first(self: Any, content: bytes) -> list[Any]:
         found = preview(self, content)
         replace_settings(operator(), document(description="of somebody else"))
         return found
 
-    monkeypatch.setattr(Installation, "preview_settings", change_first)
+    monkeypatch.setattr(ServerInstallation, "preview_settings", change_first)
 
     typed.run("settings", "apply", str(file), code=ExitCode.CONFLICT)
 

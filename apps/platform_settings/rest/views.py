@@ -40,7 +40,7 @@ class SettingsView(StrictAPIView):
     )
     def put(self, request: Request) -> Response:
         if_match = request.headers.get("If-Match", "")
-        api.replace_settings(request.user, _given(request), if_match=if_match)  # type: ignore[arg-type]
+        api.replace_settings(request.user, _read_document(request), if_match=if_match)  # type: ignore[arg-type]
         return self._answer(request)
 
     def _answer(self, request: Request) -> Response:
@@ -56,14 +56,14 @@ class SettingsPreviewView(StrictAPIView):
         operation_id="platform_settings_preview", request=SettingsInput, responses=SettingsPreview
     )
     def post(self, request: Request) -> Response:
-        changes = api.preview_settings(request.user, _given(request))  # type: ignore[arg-type]
+        changes = api.preview_settings(request.user, _read_document(request))  # type: ignore[arg-type]
         answer: SettingsPreview = {
             "changes": [{"key": each.key, "old": each.old, "new": each.new} for each in changes]
         }
         return Response(answer)
 
 
-def _given(request: Request) -> Mapping[str, Any]:
+def _read_document(request: Request) -> Mapping[str, Any]:
     """Return the document that a request holds; raise InvalidInput."""
     given = request.data
     if not isinstance(given, Mapping):
