@@ -121,9 +121,12 @@ def test_a_suite_is_shown_the_same_with_a_server_and_beside_the_store(
     assert capsys.readouterr().out == out
 
 
-OF_ITS_OWN = {  # made by the client, or in tests with a real server: streams, kept environments
+# made by the client, or in tests with a real server: streams, kept environments; the sync has a
+# server of its own (tests/sync/orchestrator/test_sync_client.py)
+OF_ITS_OWN = {
     ("context", "list"), ("context", "show"), ("doctor",), ("version",),
     ("run", "again"), ("run", "keep"), ("run", "logs"), ("run", "download"), ("run", "watch"),
+    *(("sync", verb) for verb in ("status", "history", "show", "watch", "drift")),
 }  # fmt: skip
 # verb → the operation whose answer its document is, the part of that, the client's own keys
 DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {

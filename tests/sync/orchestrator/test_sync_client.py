@@ -7,7 +7,9 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 from django.db import connection
@@ -19,6 +21,7 @@ from sync_stack.core.bundle.rules import Prune
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from sync_stack.orchestrator.server.http_api import HttpApi
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
+from sync_stack.orchestrator.server.openapi import OPENAPI
 from sync_stack.rpc.http_thread import HttpThread
 from tests.support.sync_world import World, rule
 
@@ -129,6 +132,32 @@ def test_programs_get_documents_with_times_and_the_whole_reason(world, url, type
     assert type_in("status", "-o", "name")[1] == f"{target.id}\n"
     assert type_in("status", "--jq", ".targets[].behind.state")[1] == "pending\n"
     assert target.applied_at in type_in("status", "-o", "wide")[1]
+
+
+def test_documents_are_what_the_api_is_described_to_answer(world, url, type_in: Type):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    waiting = world.commit_and_push({"app.yaml": "a: [\n"})
+    world.finish(world.commit_and_push({"app.yaml": "a: [\n"}, branch="develop"))
+    drift_of(LedgerTarget.objects.get())
+
+    status = json.loads(type_in("status", "-o", "json")[1])
+
+    check_described("Targets", {"targets": status["targets"]})
+    check_described("UnappliedRefs", {"refs": status["unapplied"]})
+    check_described("Tasks", json.loads(type_in("history", "-o", "json")[1]))
+    check_described("Task", json.loads(type_in("show", waiting.id, "-o", "json")[1]))
+    check_described("Drifts", json.loads(type_in("drift", "-o", "json")[1]))
+    assert all((status["targets"][0]["behind"], status["unapplied"][0]["behind"]))
+
+
+def check_described(name: str, document: Any) -> None:
+    """Hold a document against a schema of the description, in which every key is named."""
+    components = json.loads(json.dumps(OPENAPI["components"]))
+    for schema in components["schemas"].values():
+        schema["additionalProperties"] = False
+    whole = {"components": components, "$ref": f"#/components/schemas/{name}"}
+    validator = jsonschema_rs.Draft202012Validator(whole)
+    assert [str(error) for error in validator.iter_errors(document)] == []
 
 
 def test_filters_are_those_of_the_api_and_behind_is_one_of_the_client(world, url, type_in: Type):
