@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 from partita_client.ci.commit_checks import CommitChecks
 from partita_client.ci.job import CiJob
-from partita_client.ci.job_log import JobLog, append_for_github
+from partita_client.ci.job_log import JobLog
+from partita_client.ci.job_report import find_suite_file, report_run, set_output
 from partita_client.ci.job_session import JobSession
 from partita_client.ci.outcome import (
     CheckState,
@@ -25,14 +26,7 @@ from partita_client.ci.outcome import (
 )
 from partita_client.ci.patience import wait_for_answer
 from partita_client.ci.plain_text import plain_line
-from partita_client.ci.report_text import (
-    Run,
-    check_name,
-    failure_text,
-    find_suite_file,
-    marked_lines,
-    summary_text,
-)
+from partita_client.ci.report_text import Run, check_name
 from partita_client.ci.result_files import error_results, keep_file, write_results
 from partita_client.ci.web_api import require_https
 from partita_client.client import ENDED, Client
@@ -40,6 +34,7 @@ from partita_client.errors import ApiProblem, BadConfiguration, ClientError, Not
 from partita_client.exit_codes import CiExitCode
 from partita_client.server_choice import ServerChoice
 
+_WRONG_USE: Final = (400, 404, 422)
 _DETAILS: Final = ("suite", "steps", "artifacts", "verdict")
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _FIRST_PAUSE_S: Final = 0.2
@@ -92,7 +87,7 @@ class CiLaunch:
         except JobStopped:
             outcome = unknown("the job was stopped")
         except ClientError as error:
-            outcome = outcome_of_error(error, of_launch=not self._run_id)
+            outcome = outcome_of_error(error)
         except BaseException:  # noqa: BLE001 - whatever it is, it says nothing of the code
             self.output.line(traceback.format_exc())
             outcome = unknown("the client ended too early, see above: the code was not judged")
@@ -134,7 +129,9 @@ class CiLaunch:
             self._launch(client)
             run = self._wait(client)
             self._fetch(client)
-        self._report(run)
+        set_output(self.output, "status", run["status"])
+        file = request.suite_file or find_suite_file(request.suite)
+        report_run(self.output, self._details or run, page=self._page, suite_file=file)
         return outcome_of(run, self._details)
 
     # the run
@@ -144,14 +141,19 @@ class CiLaunch:
         key = request.idempotency_key or self.job.idempotency_key(
             request.suite, body.get("profile", ""), body.get("backend", "")
         )
-        run = self._ask(
-            lambda: _require_run(client.launch(request.suite, idempotency_key=key, **body)),
-            f"refuses the launch of {request.suite}",
-        )
+        try:
+            run = self._ask(
+                lambda: _require_run(client.launch(request.suite, idempotency_key=key, **body)),
+                f"refuses the launch of {request.suite}",
+            )
+        except ApiProblem as error:  # there is no such suite, profile or backend
+            if error.status not in _WRONG_USE:
+                raise
+            raise BadConfiguration(error.detail, advice=error.advice) from None
         self._run_id = run["id"]
         self.output.line(f"Run {self._run_id} of {plain_line(request.suite)}: {self._page}")
-        self._set_output("run-id", self._run_id)
-        self._set_output("run-url", self._page)
+        set_output(self.output, "run-id", self._run_id)
+        set_output(self.output, "run-url", self._page)
         self._tell(CheckState.PENDING, "the run was launched")
 
     def _wait(self, client: Client) -> Run:
@@ -236,37 +238,6 @@ class CiLaunch:
             sentence = f"The {what} could not be fetched: {plain_line(error.detail)}"
             self.output.line(sentence)
             return sentence
-
-    def _report(self, run: Run) -> None:
-        whole = self._details or run
-        self._set_output("status", plain_line(run["status"]))
-        parts: dict[str, Callable[[], None]] = {
-            "the annotations": lambda: self._annotate(whole),
-            "the summary": lambda: append_for_github(
-                "GITHUB_STEP_SUMMARY", summary_text(whole, self._page)
-            ),
-            "the failures": lambda: self.output.quote("What failed", list(failure_text(whole))),
-        }
-        for name, write in parts.items():
-            try:
-                write()
-            except OSError as error:
-                self.output.warn(f"{name} could not be written: {error.strerror or error}")
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
-                self.output.warn(
-                    f"{name} could not be written: the run has another shape ({error!r})"
-                )
-
-    def _annotate(self, run: Run) -> None:
-        file = self.request.suite_file or find_suite_file(self.request.suite)
-        for line, step, text in marked_lines(run):
-            self.output.annotate(file, line, step, text)
-
-    def _set_output(self, name: str, value: str) -> None:
-        try:
-            append_for_github("GITHUB_OUTPUT", f"{name}={value}\n")
-        except OSError as error:
-            self.output.warn(f"the output {name} could not be written: {error.strerror or error}")
 
     def _tell(self, state: CheckState, sentence: str) -> None:
         """Tell those that look at the commit or its pull request."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from partita_client.ci.plain_text import plain_line
-from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer
+from partita_client.errors import BadConfiguration, ClientError, NoServer
 from partita_client.exit_codes import INFRASTRUCTURE_REASONS, CiExitCode
-
-_REFUSED_LAUNCH: Final = (400, 404, 422)  # there is no such suite, profile or backend
 
 
 class CheckState(enum.StrEnum):
@@ -60,11 +58,10 @@ def unknown(sentence: str) -> CiOutcome:
     return CiOutcome(code=CiExitCode.UNKNOWN, state=CheckState.ERROR, sentence=sentence)
 
 
-def outcome_of_error(error: ClientError, *, of_launch: bool = False) -> CiOutcome:
+def outcome_of_error(error: ClientError) -> CiOutcome:
     """Return what an error says: wrong usage, or nothing about the code."""
     advice = f"; next: {error.advice}" if error.advice else ""
     sentence = plain_line(f"{error.detail}{advice}")
-    is_refused = of_launch and isinstance(error, ApiProblem) and error.status in _REFUSED_LAUNCH
-    if is_refused or isinstance(error, BadConfiguration | NoServer):
+    if isinstance(error, BadConfiguration | NoServer):
         return CiOutcome(code=CiExitCode.USAGE, state=CheckState.ERROR, sentence=sentence)
     return unknown(sentence)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
-from pathlib import Path
 from typing import Any, Final
 
 from partita_client.ci.outcome import CheckState
@@ -14,9 +12,6 @@ from partita_client.ci.plain_text import cut_text, plain_line, plain_text
 
 _COMMENT_CHARACTERS: Final = 10_000  # which become 50,000 of HTML; GitHub takes 65,536
 _SUMMARY_CHARACTERS: Final = 200_000  # GitHub takes 1 MiB
-_FOLDERS_MAX: Final = 20_000
-_SUITE_ID: Final = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*)*")
-_SKIPPED: Final = (".git", "node_modules", ".venv")
 _MARKS: Final = {"Healthy": "✅", "Failed": "❌"}
 _STATES: Final = {
     CheckState.PENDING: "⏳ running",
@@ -53,20 +48,6 @@ def marked_lines(run: Run) -> Iterator[tuple[int, str, str]]:
         first_case = [f"{case['name']}: {case['message']}" for case in step["cases"][:1]]
         words = [step["sentence"], *step["causes"][:1], *first_case]
         yield next(numbers, 1), name, "\n".join(filter(None, words))
-
-
-def find_suite_file(suite: str) -> str:
-    """Return the suite.star of a suite in the working folder, where it usually is if not found."""
-    if not _SUITE_ID.fullmatch(suite):
-        return "suite.star"
-    for number, (folder, below, _files) in enumerate(os.walk(".")):
-        below[:] = sorted(name for name in below if name not in _SKIPPED)
-        file = Path(folder, suite, "suite.star")
-        if file.is_file():
-            return file.as_posix()
-        if number >= _FOLDERS_MAX:
-            break
-    return f"suites/{suite}/suite.star"
 
 
 def summary_text(run: Run, page: str) -> str:

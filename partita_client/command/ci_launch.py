@@ -17,6 +17,7 @@ from partita_client.command.ci_options import ARTIFACTS, JUNIT
 from partita_client.command.parser import CommandSession
 from partita_client.command.run_launches import launch_body, require_group
 from partita_client.errors import BadConfiguration
+from partita_client.exit_codes import CiExitCode
 from partita_client.server_choice import ServerChoice
 
 _SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -36,8 +37,11 @@ def launch_in_ci(session: CommandSession) -> int:
         output=open_log(job),
         choose=lambda: _choose(session),
     )
-    with stopped_by_signals():
-        return launch.execute()
+    try:
+        with stopped_by_signals():
+            return launch.execute()
+    except JobStopped:  # at its very end
+        return CiExitCode.UNKNOWN
 
 
 def _choose(session: CommandSession) -> ServerChoice:

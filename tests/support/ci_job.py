@@ -173,6 +173,10 @@ class GitHubJob:
         self.code, self.said = done.returncode, done.stdout + done.stderr
         return self
 
+    def run_plain(self, *words: str) -> GitHubJob:
+        """Run `partita run launch` without `--ci`."""
+        return self._run([*PROGRAM, *words], self.environment)
+
     def words(self, *options: str, suite: str = "shop") -> list[str]:
         return [*PROGRAM, "--ci", *options, "--", suite]
 
