@@ -19,6 +19,7 @@ from partita_client.exit_codes import EXIT_CODES_HELP
 from partita_client.server_choice import GivenServer, ServerChoice, choose_server
 
 USAGE: Final = 2
+LOCAL_OPTION: Final = "--local"
 _MEANT: Final = {
     "list": "ls ps all",
     "show": "get describe view status info",
@@ -105,6 +106,11 @@ class CommandSession:
             self._note = note
 
     @property
+    def origin(self) -> str:
+        """What names the server that was asked, empty before there is one."""
+        return self._choice.origin if self._choice is not None else ""
+
+    @property
     def has_asked_an_up(self) -> bool:
         """Whether the server that was asked is an `up` of this machine."""
         return self._choice is not None and bool(self._choice.data_dir)
@@ -142,6 +148,7 @@ class CommandNoun:
     """A noun with its verbs.
 
     `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
+    `is_shared`: the verbs of a noun of both halves work on files and the store without a server.
     """
 
     name: str
@@ -150,6 +157,7 @@ class CommandNoun:
     examples: str
     store_verbs: Mapping[str, str] = field(default_factory=dict)
     file_verbs: Sequence[str] = ()
+    is_shared: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -241,6 +249,10 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
     server.add_argument(
         "--ca-file", default="", metavar="FILE", help="a private authority; else PARTITA_CA_FILE"
     )
+    if noun.is_shared:
+        server.add_argument(
+            LOCAL_OPTION, action="store_true", help="no server: the files and the store here"
+        )
     return parser
 
 
