@@ -19,6 +19,7 @@ from partita_client.exit_codes import EXIT_CODES_HELP
 from partita_client.server_choice import GivenServer, ServerChoice, choose_server
 
 USAGE: Final = 2
+LOCAL_OPTION: Final = "--local"
 _MEANT: Final = {
     "list": "ls ps all",
     "show": "get describe view status info",
@@ -114,6 +115,11 @@ class CommandSession:
             self._note = note
 
     @property
+    def origin(self) -> str:
+        """What names the server that was asked, empty before there is one."""
+        return self._choice.origin if self._choice is not None else ""
+
+    @property
     def has_asked_an_up(self) -> bool:
         """Whether the server that was asked is an `up` of this machine."""
         return self._choice is not None and bool(self._choice.data_dir)
@@ -163,6 +169,7 @@ class CommandNoun:
     """A noun with its verbs.
 
     `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
+    `is_shared`: the verbs of a noun of both halves work on files and the store without a server.
     `store_place` begins a sentence that says where that store is. `add_server` adds the options
     that name a server; `live_values` completes options and arguments, by their names.
     """
@@ -176,6 +183,7 @@ class CommandNoun:
     store_place: str = "With an `up` on this machine"
     add_server: Callable[[Any], None] = add_partita_server
     live_values: Mapping[str, Callable[[Any], list[str]]] = field(default_factory=dict)
+    is_shared: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -261,6 +269,10 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
             help="filter the document of -o json as jq does; strings are printed as they are",
         )
     noun.add_server(parser)
+    if noun.is_shared:
+        parser.add_argument(
+            LOCAL_OPTION, action="store_true", help="no server: the files and the store here"
+        )
     return parser
 
 

@@ -272,6 +272,7 @@ def list_packages(session: CommandSession) -> int:
 
 SUITE: Final = CommandNoun(
     name="suite",
+    is_shared=True,
     text="List and show the suites of a server; the other verbs work on files beside the store.",
     verbs=(
         CommandVerb(
@@ -291,6 +292,7 @@ SUITE: Final = CommandNoun(
 )
 PROFILE: Final = CommandNoun(
     name="profile",
+    is_shared=True,
     text="List and show the profiles of suites; the other verbs work beside the store.",
     verbs=(
         CommandVerb(
@@ -319,6 +321,7 @@ PROFILE: Final = CommandNoun(
 )
 ENVIRONMENT: Final = CommandNoun(
     name="environment",
+    is_shared=True,
     text="Show what runs hold or left on container runtimes.",
     verbs=(
         CommandVerb(
