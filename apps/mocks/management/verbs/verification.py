@@ -94,7 +94,7 @@ def condition_of(text: str) -> dict[str, object]:
         try:
             return dict(json.loads(text))
         except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from None
     source, colon, rest = text.partition(":")
     at = next((place for place, each in enumerate(rest) if each in "=~"), len(rest))
     name, operator, value = rest[:at], rest[at : at + 1], rest[at + 1 :]
