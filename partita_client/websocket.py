@@ -19,8 +19,8 @@ from partita_client.transport import HttpTransport, Query, UpgradedConnection, e
 from partita_client.websocket_frames import (
     NORMAL,
     BrokenFrame,
-    SocketFrameReader,
     Opcode,
+    SocketFrameReader,
     SocketMessage,
     encode_frame,
 )

@@ -12,8 +12,8 @@ from websockets.protocol import Protocol, Side
 
 from partita_client.websocket_frames import (
     BrokenFrame,
-    SocketFrameReader,
     Opcode,
+    SocketFrameReader,
     encode_frame,
     mask_bytes,
 )
