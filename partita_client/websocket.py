@@ -19,8 +19,8 @@ from partita_client.transport import HttpTransport, Query, UpgradedConnection, e
 from partita_client.websocket_frames import (
     NORMAL,
     BrokenFrame,
-    FrameReader,
     Opcode,
+    SocketFrameReader,
     SocketMessage,
     encode_frame,
 )
@@ -47,7 +47,7 @@ class WebSocket:
     def __init__(self, upgraded: UpgradedConnection, transport: HttpTransport) -> None:
         self._channel = upgraded.channel
         self._address = transport.address
-        self._frames = FrameReader(MESSAGE_MAX)
+        self._frames = SocketFrameReader(MESSAGE_MAX)
         self._outgoing = bytearray()
         self._end: NoConnection | None = None
         self._channel.setblocking(False)  # noqa: FBT003 - of the library

@@ -87,7 +87,7 @@ def mask_bytes(content: bytes, mask: bytes) -> bytes:
     return (int.from_bytes(content) ^ int.from_bytes(repeated)).to_bytes(size)
 
 
-class FrameReader:
+class SocketFrameReader:
     """Makes messages of what a server sends, cut at any byte."""
 
     def __init__(self, message_max: int) -> None:

@@ -12,8 +12,8 @@ from websockets.protocol import Protocol, Side
 
 from partita_client.websocket_frames import (
     BrokenFrame,
-    FrameReader,
     Opcode,
+    SocketFrameReader,
     encode_frame,
     mask_bytes,
 )
@@ -65,7 +65,7 @@ def test_messages_are_whole_wherever_they_are_cut(piece: int):
             peer_frame(PeerOpcode.CLOSE, b""),
         ]
     )
-    reader = FrameReader(MAX)
+    reader = SocketFrameReader(MAX)
 
     messages = [
         message
@@ -115,7 +115,7 @@ def test_what_breaks_the_rules_is_refused_before_it_is_kept(name: str):
     stream, code = BROKEN[name]
 
     with pytest.raises(BrokenFrame) as refused:
-        FrameReader(MAX).feed(stream)
+        SocketFrameReader(MAX).feed(stream)
 
     assert refused.value.code == code
 
@@ -123,7 +123,7 @@ def test_what_breaks_the_rules_is_refused_before_it_is_kept(name: str):
 def test_any_bytes_are_messages_or_are_refused():
     draw = random.Random(7)
     for _ in range(2000):
-        reader = FrameReader(1000)
+        reader = SocketFrameReader(1000)
         try:
             for _ in range(5):
                 reader.feed(draw.randbytes(draw.randrange(40)))
