@@ -161,6 +161,11 @@ def _add_journal(parser: Any) -> None:
 def show_journal(session: CommandSession) -> int:
     """Print the kept calls, the oldest first; with `--follow` go on until interrupted."""
     options, space = session.options, space_of(session)
+    if options.follow and session.jq is not None:
+        raise BadConfiguration(
+            "--jq filters one document, and --follow has no end: leave out one of them",
+            advice="a document a line for jq itself: --follow -o ndjson | jq …",
+        )
     only = {
         "surfaceId": options.surface,
         "operationId": options.operation,

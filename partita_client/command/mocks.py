@@ -9,8 +9,8 @@ from partita_client.command.parser import CommandNoun
 
 NOUN: Final = CommandNoun(
     name="mock",
-    text="Explain, verify, look at and reset the simulated APIs of suites on a server.\n"
-    "serve, import, record, lint and schema work on files, without a server.",
+    text="Explain, verify, look at and reset the simulated APIs of suites on a server; "
+    "serve, import,\nrecord, lint and schema work on files.",
     verbs=(*mock_calls.VERBS, *mock_spaces.VERBS),
     file_verbs=("serve", "import", "record", "lint", "schema"),
     examples="""\

@@ -9,6 +9,7 @@ from partita_client.command.output import (
     ListColumn,
     age_of,
     align_columns,
+    note,
     printable,
     say,
     show_document,
@@ -168,6 +169,7 @@ def remove_worker(session: CommandSession) -> int:
             raise BadConfiguration(f"nobody can be asked whether {name} goes", advice="add --yes")
         lost = f", and {jobs} running jobs are lost" if jobs else ""
         if not confirm(printable(f"remove {name}? Its credential ends{lost}")):
+            note("nothing was removed")
             return ExitCode.ERROR
     ServerInstallation(session.client).remove_agent(name)
     if session.is_for_people:

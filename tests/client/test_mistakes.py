@@ -62,6 +62,7 @@ TYPED = [
     (["mock", "state", "shop", "--set", "a=1"], 2, "name it with --key"),
     (["mock", "state", "shop", "--key", "k", "--set", "a"], 2, "expected FIELD=VALUE"),
     (["mock", "explain", "shop", "api", "GET", "/", "-H", "x"], 2, "expected 'NAME: VALUE'"),
+    (["mock", "journal", "shop", "-f", "--jq", ".id"], 2, "leave out one of them"),
     (["mock", "verify", "shop", "--when", "x"], 2, "expected SOURCE:NAME=VALUE"),
     (["settings", "apply", "none.yaml"], 2, "partita settings show -o yaml > FILE"),
     (["settings", "registries", "ping"], 2, "choose from"),

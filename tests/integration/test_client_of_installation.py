@@ -63,7 +63,7 @@ def test_a_fault_of_a_file_has_file_line_and_key(here: Typed, tmp_path: Path):
     said = here.run("settings", "apply", "new.yaml", code=1)
 
     assert "error validation_failed: new.yaml:2:23: " in said
-    assert "nmae" in said
+    assert '"nmae" is not a known key; did you mean name?' in said
 
 
 def test_a_registry_that_does_not_answer_is_tested(here: Typed, tmp_path: Path):

@@ -77,6 +77,14 @@ def test_a_fault_of_a_file_has_its_line(admin: APIClient, path: str) -> None:
     assert settings_document(operator()) == before
 
 
+def test_a_misspelled_key_is_answered_by_the_one_that_was_meant(admin: APIClient) -> None:
+    answer = send(admin, OTHER.replace("name: Edge", "nmae: Edge"))
+
+    (unknown, _missing) = answer.json()["errors"]
+    assert unknown["detail"] == '"nmae" is not a known key; did you mean name?'
+    assert (unknown["line"], unknown["column"]) == (4, 21)
+
+
 @pytest.mark.parametrize(
     "text", ["", "- a", "a: [", "a: &b [*b]", "mode: local\nmode: remote", "\x00", "# " * 2**20]
 )
