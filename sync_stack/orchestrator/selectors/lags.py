@@ -58,7 +58,7 @@ class UnappliedRef:
 class LagReader:
     """What the lags of one list are found with, read once."""
 
-    live: Sequence[LiveSync]
+    live: Mapping[tuple[str, str], Sequence[LiveSync]]  # by repository and ref
     records: Mapping[str, RecordedRef]
     named: Mapping[str, Task]
     failures: dict[str, Task | None] = field(default_factory=dict)
@@ -77,9 +77,8 @@ class LagReader:
         )
         found = [
             _lag_of_live(base, sync)
-            for sync in self.live
-            if (sync.repo, sync.ref) == (target.repo, target.ref)
-            and sync.is_for(target.rule_id, target.platform, segment)
+            for sync in self.live.get((target.repo, target.ref), ())
+            if sync.is_for(target.rule_id, target.platform, segment)
             and sync.commit != target.commit
         ]
         if record and (failed := self._lag_of_record(base, record, target.id)):
@@ -96,9 +95,8 @@ class LagReader:
         )
         found = [
             _lag_of_live(base, sync)
-            for sync in self.live
-            if (sync.repo, sync.ref) == (name.repo, name.ref)
-            and sync.is_for(name.rule, record.platform, record.datasource)
+            for sync in self.live.get((name.repo, name.ref), ())
+            if sync.is_for(name.rule, record.platform, record.datasource)
         ]
         if failed := self._lag_of_record(base, record, ""):
             found.append(failed)
@@ -172,31 +170,33 @@ def list_unapplied(where: Mapping[str, str]) -> list[UnappliedRef]:
 
 
 def _refs_of_first_tasks(
-    live: Iterable[LiveSync], known: set[tuple[str, str]], where: Mapping[str, str]
+    live: Mapping[tuple[str, str], Sequence[LiveSync]],
+    known: set[tuple[str, str]],
+    where: Mapping[str, str],
 ) -> list[UnappliedRef]:
-    """Return the refs of tasks that no worker has ended: the first of their ref."""
+    """Return the refs of tasks that no worker has ended, with the oldest task of each."""
     rule, repo = where.get("rule_id", ""), where.get("repo", "")
-    found: dict[tuple[str, str], UnappliedRef] = {}
-    for sync in live:
-        place = (sync.repo, sync.ref)
-        wanted = repo in ("", sync.repo) and (not rule or not sync.rules or rule in sync.rules)
-        if place in known or not wanted:
+    found = []
+    for place, syncs in live.items():
+        wanted = [sync for sync in syncs if not rule or not sync.rules or rule in sync.rules]
+        if place in known or not wanted or repo not in ("", place[0]):
             continue
-        of_rule = sync.rules[0] if len(sync.rules) == 1 else ""
+        first = wanted[0]
+        of_rule = first.rules[0] if len(first.rules) == 1 else ""
+        datasource = first.task.datasource
         base = TargetLag(
-            rule=of_rule, repo=sync.repo, datasource=sync.task.datasource, state=STALE, since=""
+            rule=of_rule, repo=first.repo, datasource=datasource, state=STALE, since=""
         )
-        found.setdefault(
-            place,
+        found.append(
             UnappliedRef(
                 rule=of_rule,
-                repo=sync.repo,
-                ref=sync.ref,
-                datasource=sync.task.datasource,
-                lag=_lag_of_live(base, sync),
-            ),
+                repo=first.repo,
+                ref=first.ref,
+                datasource=datasource,
+                lag=_lag_of_live(base, first),
+            )
         )
-    return list(found.values())
+    return found
 
 
 def _reader(records: Sequence[RecordedRef]) -> LagReader:
@@ -209,24 +209,26 @@ def _reader(records: Sequence[RecordedRef]) -> LagReader:
     )
 
 
-def _live_syncs() -> list[LiveSync]:
-    """Return the refs of the oldest tasks that have not ended, without heals, plans and purges."""
+def _live_syncs() -> dict[tuple[str, str], list[LiveSync]]:
+    """Return by repository and ref what the oldest tasks that have not ended will bring.
+
+    Heals, plans and purges bring no head.
+    """
     rows = Task.objects.filter(state__in=list(_LIVE)).order_by("id").defer("memory", "result")
-    found = []
+    found: dict[tuple[str, str], list[LiveSync]] = {}
     for task in rows[:_MAX_LIVE]:
         request = TaskRequest.of(task.request)
         if request.heal or request.dry_run or request.purge:
             continue
-        found += [
-            LiveSync(
+        for event in request.events:
+            sync = LiveSync(
                 task=task,
                 repo=event.repo,
                 ref=event.ref,
                 commit=event.commit,
                 rules=request.rules,
             )
-            for event in request.events
-        ]
+            found.setdefault((event.repo, event.ref), []).append(sync)
     return found
 
 

@@ -298,6 +298,19 @@ def test_a_filter_that_nothing_can_match_is_refused(world, command, known):
     assert refused.value.returncode == (3 if "--rule" in command else 2)
 
 
+def test_the_history_of_a_commit_is_found_by_its_beginning(world):
+    first = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.finish(world.commit_and_push({"app.yaml": "a: 2\n"}))
+    commit = first.request["events"][0]["commit"]
+
+    found = told("history", "--commit", commit[:8].upper())["tasks"]
+
+    assert [task["task_id"] for task in found] == [first.id]
+    with pytest.raises(CommandError, match="at least 7 hex digits") as refused:
+        call_command("sync", "history", "--commit", "main")
+    assert refused.value.returncode == 2
+
+
 def test_a_rule_that_left_the_bundle_is_still_a_filter(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
     world.with_rules(name="renamed")
