@@ -71,7 +71,7 @@ def _request_of(options: Any, job: CiJob) -> CiRequest:
     )
 
 
-def _body_of(options: Any, job: CiJob) -> dict[str, Any]:
+def _body_of(options: Any, job: CiJob) -> dict[str, object]:
     """Return what goes with the launch; what no option says, the CI system does."""
     body = launch_body(options)
     said = {
