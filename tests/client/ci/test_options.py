@@ -55,6 +55,16 @@ def test_no_token_goes_to_a_server_that_a_file_of_the_repository_names(job, serv
     assert server.heard == []
 
 
+def test_a_job_takes_no_server_of_a_person_unless_it_is_named(job, server):
+    config = write_context(job, "pat_of-ada")
+
+    job.run(PARTITA_URL="", XDG_CONFIG_HOME=config)
+    assert (job.code, "no server is named for this CI job" in job.said) == (2, True), job.said
+    assert server.heard == []
+    assert job.run("--server", server.url, PARTITA_URL="", XDG_CONFIG_HOME=config).code == 0
+    assert job.run("--context=here", PARTITA_URL="", XDG_CONFIG_HOME=config).code == 0, job.said
+
+
 @pytest.mark.parametrize(
     "options",
     [("--junit=a.xml",), ("--comment", "--commit-status"), ("--patience=1s", "--artifacts=")],
