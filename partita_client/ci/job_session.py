@@ -12,11 +12,10 @@ from partita_client.ci.job import CiJob
 from partita_client.ci.job_log import JobLog
 from partita_client.ci.plain_text import plain_line
 from partita_client.client import Client
-from partita_client.errors import BadConfiguration, ClientError, NotPartita
+from partita_client.errors import ClientError, NotPartita
 from partita_client.server_choice import ServerChoice
 
 _SIGN_OUT_S: Final = 5.0
-_BY_FILE: Final = "partita.toml"
 Ask = Callable[[Callable[[], Any], str], Any]  # over absences; the text says what a refusal is
 
 
@@ -47,12 +46,6 @@ class JobSession:
     def sign_in(self) -> str:
         """Return the token of a new session."""
         choice = self.choice
-        if choice.origin == _BY_FILE:
-            raise BadConfiguration(
-                f"{_BY_FILE} names {choice.url}, and the job's own token is not sent to a server "
-                "that a file chose",
-                advice=f"if it is the one, say so: PARTITA_URL={choice.url}",
-            )
         id_token = fetch_id_token(self.job, self.audience or choice.url)
         self.output.hide(id_token)
         with Client(choice.url, ca_file=choice.ca_file) as client:

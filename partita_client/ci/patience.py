@@ -14,7 +14,7 @@ _Answer = TypeVar("_Answer")
 
 
 def wait_for_answer(
-    ask: Callable[[], _Answer], *, until: float, on_away: Callable[[str], None]
+    ask: Callable[[], _Answer], *, until: float, on_away: Callable[[str], object]
 ) -> _Answer:
     """Ask again while the server is away, until a time of `time.monotonic`; raise ClientError.
 

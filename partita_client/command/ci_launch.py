@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from partita_client import conf
 from partita_client.ci.job import CiJob, read_job
 from partita_client.ci.job_log import open_log
 from partita_client.ci.launch import CiLaunch, CiRequest, JobStopped
@@ -18,9 +19,11 @@ from partita_client.command.parser import CommandSession
 from partita_client.command.run_launches import launch_body, require_group
 from partita_client.errors import BadConfiguration
 from partita_client.exit_codes import CiExitCode
+from partita_client.project import find_project
 from partita_client.server_choice import ServerChoice
 
 _SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_NAMES: Final = ("PARTITA_URL", "PARTITA_CONTEXT")
 _TIMEOUT_S: Final = 3600.0
 _PATIENCE_S: Final = 300.0
 
@@ -51,7 +54,23 @@ def _choose(session: CommandSession) -> ServerChoice:
         raise BadConfiguration("--ci waits without the log: leave out --watch")
     if session.form != "text":
         raise BadConfiguration("--ci prints what its CI system reads: leave out -o and --jq")
+    _require_named_server(session.options)
     return session.choice
+
+
+def _require_named_server(options: Any) -> None:
+    """Refuse a server that nobody named for this job: its token may be worth something there.
+
+    That of partita.toml is the choice of whoever may change a file; the current context and an `up`
+    of this machine are those of a person.
+    """
+    named = (options.server, options.context_name, *map(conf.variable, _NAMES))
+    if not any(named):
+        project = find_project()
+        url = (project and project.server) or "https://partita.example"
+        raise BadConfiguration(
+            "no server is named for this CI job", advice=f"set PARTITA_URL={url}, or --server URL"
+        )
 
 
 def _request_of(options: Any, job: CiJob) -> CiRequest:
@@ -71,7 +90,7 @@ def _request_of(options: Any, job: CiJob) -> CiRequest:
     )
 
 
-def _body_of(options: Any, job: CiJob) -> dict[str, Any]:
+def _body_of(options: Any, job: CiJob) -> dict[str, object]:
     """Return what goes with the launch; what no option says, the CI system does."""
     body = launch_body(options)
     said = {

@@ -104,7 +104,7 @@ def launch_run(session: CommandSession) -> int:
     return _after_launch(session, run)
 
 
-def launch_body(options: Any) -> dict[str, Any]:
+def launch_body(options: Any) -> dict[str, object]:
     """Return what the options say of a launch."""
     group = options.concurrency_group.strip()
     concurrency = {"group": group, "cancelInProgress": options.cancel_in_progress}

@@ -287,7 +287,7 @@ def test_what_could_not_be_found_out_is_apart_from_red(system: CiSystem):
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [
-        ({"PARTITA_URL": ""}, (), "no server is known"),
+        ({"PARTITA_URL": ""}, (), "no server is named for this CI job"),
         ({"PARTITA_URL": "http://partita.example"}, (), "must be an https address"),
         ({"suite": ""}, (), "no suite is named"),
         ({"suite": "no such suite"}, (), "refuses the launch"),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -180,6 +181,14 @@ def test_a_refusal_is_told_in_the_servers_words(job, server, route, answers, cod
     assert (job.code, words in job.said) == (code, True), job.said
     if code:
         assert "<error message=" in job.read("junit.xml")
+
+
+def test_results_with_an_error_are_xml_whatever_the_server_says(job, server):
+    server.answers["POST /api/v1/executions"] = [problem(403, '<no> & "never" \x00\x1b[1m')]
+
+    assert job.run().code == 3, job.said
+    (error,) = ET.fromstring(job.read("junit.xml")).iter("error")
+    assert (error.get("message") or "").endswith('(403): <no> & "never"')
 
 
 def test_a_server_that_is_away_for_a_moment_is_waited_for(job, server):
@@ -363,6 +372,8 @@ def test_letters_that_the_log_cannot_have_end_nothing(job, server):
 
     assert job.run(PYTHONIOENCODING="ascii").code == 1, job.said
     assert r"za\u017c" in job.said
+    assert "could not be written" not in job.said
+    assert "zażółć" in job.read("summary.md")
 
 
 @pytest.mark.parametrize(("status", "code"), [("Healthy", 0), ("Failed", 3)])

@@ -55,6 +55,16 @@ def test_no_token_goes_to_a_server_that_a_file_of_the_repository_names(job, serv
     assert server.heard == []
 
 
+def test_a_job_takes_no_server_of_a_person_unless_it_is_named(job, server):
+    config = write_context(job, "pat_of-ada")
+
+    job.run(PARTITA_URL="", XDG_CONFIG_HOME=config)
+    assert (job.code, "no server is named for this CI job" in job.said) == (2, True), job.said
+    assert server.heard == []
+    assert job.run("--server", server.url, PARTITA_URL="", XDG_CONFIG_HOME=config).code == 0
+    assert job.run("--context=here", PARTITA_URL="", XDG_CONFIG_HOME=config).code == 0, job.said
+
+
 @pytest.mark.parametrize(
     "options",
     [("--junit=a.xml",), ("--comment", "--commit-status"), ("--patience=1s", "--artifacts=")],
@@ -144,14 +154,12 @@ def test_what_is_no_token_of_a_job_is_not_sent(job: GitHubJob, server: ScriptedS
 def test_no_text_of_the_server_is_a_command(job: GitHubJob, server: ScriptedServer, text: str):
     forged = RUN | {"status": text, "sentence": text}
     server.answers[f"GET /api/v1/executions/{RUN['id']}"] = [(200, forged), (200, RUN)]
-    job.run()
+    said = job.run().said
     server.answers["POST /api/v1/executions"] = [refusal(403, text)]
-    job.run()
+    said += job.run().said
 
     ours = ("::add-mask::", "::stop-commands::", "::error title=Partita::")
-    lines = [
-        line for line in job.said.split("\n") if "##[" in line or line.lstrip().startswith("::")
-    ]
+    lines = [line for line in said.split("\n") if "##[" in line or line.lstrip().startswith("::")]
     assert all(line.startswith(ours) or len(line) == 36 for line in lines), lines
 
 
