@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
-from partita_client.documents import (
-    CiSignIn,
-    GreenDifferences,
-    OutputLine,
-    RunArtifact,
-    RunExplanation,
-    RunListing,
-    RunReport,
-    RunShell,
-    ServerHealth,
-    StreamedLine,
-    WhoIsThis,
-)
 from partita_client.downloads import download_file
 from partita_client.errors import NotPartita
 from partita_client.event_stream import ResumingStream, StreamFrame
 from partita_client.transport import HttpTransport, Query
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import (
+        CiSignIn,
+        GreenDifferences,
+        OutputLine,
+        RunArtifact,
+        RunExplanation,
+        RunListing,
+        RunReport,
+        RunShell,
+        ServerHealth,
+        StreamedLine,
+        WhoIsThis,
+    )
 
 API: Final = "/api/v1"
 ENDED: Final = ("Healthy", "Failed", "Canceled")
@@ -174,7 +176,7 @@ class Client:
         return self._call("POST", _of_run(run_id, "rerun"), body=sent)
 
     def _launch(self, path: str, body: Sent, key: str) -> Any:
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Idempotency-Key": key or os.urandom(16).hex()}
         return self._call("POST", path, body=body, headers=headers, repeats=True)
 
     def cancel(self, run_id: str, *, reason: str = "") -> RunListing:

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from partita_client.command.output import cell_width, paint, printable
 from partita_client.command.run_views import STEP_MARKS, UNKNOWN_MARK, shorten
-from partita_client.documents import RunReport, RunStep
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import RunReport, RunStep
 
 _OVER: Final = ("healthy", "failed", "skipped", "canceled")
 # the order in which steps get a row if there are too few, and in which the others are counted

@@ -6,25 +6,21 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from partita_client import conf
 from partita_client.client import ENDED, Client
 from partita_client.command.live_screen import LiveScreen, open_screen
 from partita_client.command.live_steps import WatchedRun
 from partita_client.command.parser import CommandSession
-from partita_client.documents import RunReport
 from partita_client.errors import ClientError
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import RunReport
 
 _NOT_CI: Final = ("", "0", "false")
 _NO_CURSOR: Final = ("", "dumb")
 WriteLine = Callable[[str], None]
-
-
-def add_plain(parser: Any) -> None:
-    parser.add_argument(
-        "--plain", action="store_true", help="log lines alone, also on a terminal: no live table"
-    )
 
 
 @contextmanager

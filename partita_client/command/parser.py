@@ -12,7 +12,13 @@ from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from partita_client.client import Client
-from partita_client.command.output import FORMATS, note, printable, printable_lines
+from partita_client.command.output import (
+    FORMATS,
+    note,
+    printable,
+    printable_lines,
+    terminal_columns,
+)
 from partita_client.durations import parse_duration_ms
 from partita_client.errors import ClientError
 from partita_client.exit_codes import EXIT_CODES_HELP
@@ -208,20 +214,24 @@ class CommandLine(argparse.ArgumentParser):
     """A parser whose errors name the option that was most likely meant."""
 
     def error(self, message: str) -> NoReturn:
-        import difflib  # for mistakes alone
-
         known = [each for action in self._actions for each in action.option_strings]
         wrong = re.findall(r"(?<![\w-])--?[a-z][\w-]*", message.partition(":")[2])
         hints = [
             f"did you mean {close[0]}?"
             for word in wrong
-            if (close := difflib.get_close_matches(word, known, n=1, cutoff=0.6))
-            and word not in known
+            if (close := closest_names(word, known)) and word not in known
         ]
         self.print_usage(_Stderr())
         note(f"error: {message}" + (f"; {hints[0]}" if hints else ""))
         note(f"next: {self.prog} --help")
         raise SystemExit(USAGE)
+
+
+class _HelpText(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; argparse makes one for each option that it is given."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_columns() - 2)
 
 
 class _Stderr:
@@ -250,7 +260,7 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
         prog=" ".join(["partita", noun.name, verb.name]).rstrip(),
         description=f"{verb.text[:1].upper()}{verb.text[1:]}.",
         epilog=f"examples:\n{noun.examples.rstrip()}\n\n{EXIT_CODES_HELP}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpText,
         allow_abbrev=False,
     )
     verb.add_arguments(parser)
@@ -281,10 +291,15 @@ def nearest_name(word: str, known: Sequence[str]) -> str:
     for name, others in _MEANT.items():
         if name in known and word.lower() in others.split():
             return name
+    close = closest_names(word.lower(), known)
+    return close[0] if close else ""
+
+
+def closest_names(word: str, known: Sequence[str]) -> Sequence[str]:
+    """Return the name that is spelled most alike, nothing if none is."""
     import difflib  # for mistakes alone
 
-    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    return close[0] if close else ""
+    return difflib.get_close_matches(word, known, n=1, cutoff=0.6)
 
 
 # types of arguments

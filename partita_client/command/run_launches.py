@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from partita_client.client import ENDED
 from partita_client.command.ci_options import add_ci_options, require_ci
-from partita_client.command.live_view import add_plain, open_live_view
 from partita_client.command.output import note, paint, printable, say, show_document
 from partita_client.command.parser import (
     CommandSession,
@@ -26,9 +25,11 @@ from partita_client.command.run_views import (
     run_lines,
     source_width,
 )
-from partita_client.documents import RunListing, RunReport
 from partita_client.errors import BadConfiguration, WaitTimeout
 from partita_client.exit_codes import ExitCode
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import RunListing, RunReport
 
 _TRIGGERS = ("Manual", "CI", "API")
 _TEXT_PARTS = ("steps", "verdict", "artifacts")
@@ -84,6 +85,12 @@ def _add_after_launch(parser: Any) -> None:
     view.add_argument("--wait", action="store_true", help="wait until it is over, without its log")
     add_plain(parser)
     add_timeout(parser)
+
+
+def add_plain(parser: Any) -> None:
+    parser.add_argument(
+        "--plain", action="store_true", help="log lines alone, also on a terminal: no live table"
+    )
 
 
 def add_timeout(parser: Any) -> None:
@@ -204,7 +211,8 @@ def _follow(session: CommandSession, run_id: str, *, has_lines: bool, ends_at: f
     left_s = None if ends_at is None else max(0.05, ends_at - time.monotonic())
     if has_lines:
         width, colors = source_width(run["steps"]), dict[str, str]()
-        with open_live_view(session, run, write) as write_line:
+        live_view = importlib.import_module("partita_client.command.live_view")
+        with live_view.open_live_view(session, run, write) as write_line:
             for record in client.log(run_id, timeout_s=left_s):
                 write_line(output_line(record["line"], colors, width))
     elif run["status"] not in ENDED:

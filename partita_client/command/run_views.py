@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from partita_client.command.output import align_columns, join_some, paint, printable
-from partita_client.documents import (
-    ExplainedStep,
-    GreenDifference,
-    GreenDifferences,
-    OutputLine,
-    RunExplanation,
-    RunReport,
-    RunStep,
+from partita_client.command.output import (
+    align_columns,
+    join_some,
+    paint,
+    printable,
+    terminal_columns,
 )
 from partita_client.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import (
+        ExplainedStep,
+        GreenDifference,
+        GreenDifferences,
+        OutputLine,
+        RunExplanation,
+        RunReport,
+        RunStep,
+    )
 
 _NAMES: Final = 5  # of steps that are folded into one line
 _SOURCE_COLORS: Final = ("cyan", "magenta", "blue", "green", "yellow")
@@ -180,10 +188,8 @@ def output_line(line: OutputLine, colors: dict[str, str], width: int) -> str:
 
 def source_width(steps: Sequence[RunStep]) -> int:
     """Return the width of the longest source, at most a quarter of the terminal."""
-    import shutil  # slow to import, and no other verb needs it
-
     longest = max(len(source) for source in ["execution", *(step["id"] for step in steps)])
-    return min(longest, max(9, shutil.get_terminal_size().columns // 4))
+    return min(longest, max(9, terminal_columns() // 4))
 
 
 def shorten(text: str, width: int) -> str:

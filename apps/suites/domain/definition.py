@@ -343,10 +343,8 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
         return {}
     if evaluation.problem:
         return {"topologyError": evaluation.problem.as_dict()}
-    outcome: _Outcome = {
-        "topology": list(evaluation.topology),
-        "stepCount": len(evaluation.topology),
-    }
+    nodes = list(evaluation.topology)
+    outcome: _Outcome = {"topology": nodes, "stepCount": len(nodes)}
     if evaluation.dependencies:
         outcome["resolvedDependencies"] = list(evaluation.dependencies)
     return outcome
