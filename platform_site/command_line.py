@@ -21,11 +21,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "run": "launch suites, look at runs and their logs, cancel them",
         "suite": "list, check, write, lock and share suites",
         "profile": "list, show and change the profiles of a suite",
-        "mock": "serve a contract as an API; explain, verify, record and reset mocks",
+        "mock": "serve a contract as an API; import, record and lint mocks",
     },
     "Administration": {
         "settings": "show, change and apply the settings; synchronize registries",
-        "worker": "list runners and workers and their state",
         "check_cluster": "say what a Kubernetes cluster lacks for running steps",
         "environment": "show what runs hold or left on container runtimes, and remove it",
         "store": "back up, restore and copy the store",

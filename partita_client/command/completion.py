@@ -19,6 +19,7 @@ from partita_client.command.run_reads import STATUSES
 from partita_client.contexts import read_contexts
 from partita_client.errors import ClientError
 from partita_client.exit_codes import ExitCode
+from partita_client.installation import ServerInstallation
 from partita_client.server_choice import choose_server
 
 _PATIENCE_S: Final = 2.0
@@ -189,6 +190,21 @@ def _environments(client: Client, _verb: CommandVerb, _given: argparse.Namespace
     return [each["sandboxId"] for each in client.environments()["sandboxes"]]
 
 
+def _workers(client: Client, verb: CommandVerb, _given: argparse.Namespace) -> list[str]:
+    known = ServerInstallation(client).agents()
+    if verb.name in ("drain", "resume"):
+        known = [each for each in known if ("draining" in each) == (verb.name == "resume")]
+    return [each["agentId"] for each in known]
+
+
+def _registries(client: Client, _verb: CommandVerb, _given: argparse.Namespace) -> list[str]:
+    return [each["registryId"] for each in ServerInstallation(client).settings()[0]["registries"]]
+
+
+def _surfaces(client: Client, _verb: CommandVerb, given: argparse.Namespace) -> list[str]:
+    return [each["id"] for each in client.suite(given.suite).get("apiSurfaces", ())]
+
+
 _LIVE: Final = {
     "run": _runs,
     "suite": _suites,
@@ -198,4 +214,8 @@ _LIVE: Final = {
     "step": _steps,
     "artifact": _artifacts,
     "sandbox": _environments,
+    "worker": _workers,
+    "registry": _registries,
+    "surface": _surfaces,
+    "surfaceId": _surfaces,
 }

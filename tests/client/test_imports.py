@@ -52,6 +52,7 @@ def test_run_list_loads_no_large_module_that_it_does_not_need(fake: FakePartita)
     assert {name for name in names if name in large} == set()
     assert "urllib.request" not in names
     assert "partita_client.command.resources" not in names
+    assert not [name for name in names if name.startswith("partita_client.ci")]
 
 
 def test_it_costs_little(fake: FakePartita):
