@@ -23,10 +23,12 @@ TAGS: Final = {
     "agent-control": "The protocol between workers and the control plane",
 }
 SUMMARIES: Final = {
+    "agents_drain": "Keep new runs from an agent",
     "agents_heartbeat": "Report that an agent is alive",
     "agents_list": "List runners and workers",
     "agents_register": "Register a runner or worker",
     "agents_remove": "Remove an agent",
+    "agents_resume": "Let an agent take new runs again",
     "api_tokens_create": "Create an API token",
     "api_tokens_list": "List your API tokens",
     "api_tokens_revoke": "Revoke an API token",
@@ -100,8 +102,10 @@ SUMMARIES: Final = {
     "mocks_state_reset": "Reset the state of a space",
     "mocks_verify": "Say whether a space got the calls that a test expects",
     "platform_settings_get": "Show the settings",
+    "platform_settings_preview": "Show what a replacement of the settings would change",
     "platform_settings_replace": "Replace the settings",
     "platform_settings_sync_registry": "Read what a registry offers now",
+    "platform_settings_test_registry": "Test the connection to a registry",
     "profiles_create": "Create a profile",
     "profiles_delete": "Delete a profile",
     "profiles_make_default": "Make a profile the default of its suite",
