@@ -88,7 +88,7 @@ reference: $(VENV)/.development  ## write the reference tables of docs/ anew, fr
 	@DJANGO_SETTINGS_MODULE=platform_site.settings.test $(PY) -m documentation.reference
 
 pictures: $(VENV)/.development  ## take the pictures of the pages anew, into docs/images
-	@PICTURES_TO=docs/images $(BIN)/pytest -q -n 0 tests/integration/test_pictures.py
+	@PICTURES_TO=docs/images $(PY) -m tests.support.run -- -q -n 0 tests/integration/test_pictures.py
 
 format: $(VENV)/.development  ## let ruff rewrite the code
 	@$(BIN)/ruff check -q --fix $(CODE); $(BIN)/ruff format -q $(CODE)

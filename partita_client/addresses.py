@@ -62,7 +62,7 @@ def parse_address(text: str) -> ServerAddress:
         host = text.split("/")[0].rsplit(":", 1)[0].strip("[]")
         text = f"{'http' if host in _LOOPBACK else 'https'}://{text}"
     if not text.isprintable() or " " in text:  # urlsplit drops some of these
-        raise BadConfiguration(f"{text!r} is no address of a server")
+        raise BadConfiguration(f"{text!r} is not an address of a server")
     example = "expected an address such as https://partita.example.com"
     try:
         parts = urlsplit(text)
@@ -70,9 +70,9 @@ def parse_address(text: str) -> ServerAddress:
     except ValueError as error:
         raise BadConfiguration(f"{text}: {error}; {example}") from None
     if parts.scheme not in _PORTS or not parts.hostname or not _HOST.fullmatch(parts.hostname):
-        raise BadConfiguration(f"{text!r} is no address of a server: {example}")
+        raise BadConfiguration(f"{text!r} is not an address of a server: {example}")
     if "]" in parts.netloc and not re.fullmatch(r".*\](:\d*)?", parts.netloc):
-        raise BadConfiguration(f"{text!r} is no address of a server: {example}")
+        raise BadConfiguration(f"{text!r} is not an address of a server: {example}")
     if parts.username or parts.password:
         raise BadConfiguration(
             "an address holds no password: it would be shown and kept",

@@ -85,7 +85,7 @@ class Client:
             return json.loads(answer.body)
         except ValueError:
             raise NotPartita(
-                f"{self.url} answered {path} with something that is no JSON",
+                f"{self.url} answered {path} with something that is not JSON",
                 advice="check the address: partita login URL, then partita doctor",
             ) from None
 
@@ -113,7 +113,8 @@ class Client:
             return cast("ServerHealth", dict(json.loads(answer.body)))
         except (ValueError, TypeError):
             raise NotPartita(
-                f"{self.url} is no Partita server: /healthz is no JSON", advice="check the address"
+                f"{self.url} is not a Partita server: /healthz is not JSON",
+                advice="check the address",
             ) from None
 
     def readiness(self) -> Any:

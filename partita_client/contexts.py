@@ -76,7 +76,7 @@ def read_contexts() -> SavedContexts:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise BadConfiguration(
             f"{file} is damaged ({type(error).__name__}: {error})",
-            advice=f"mend it, or remove it and sign in again: rm {file}",
+            advice=f"fix it, or remove it and sign in again: rm {file}",
         ) from None
 
 
@@ -126,7 +126,7 @@ def require_name(name: str) -> str:
     """Return the name of a context; raise BadConfiguration for what is none."""
     if not _NAME.fullmatch(name):
         raise BadConfiguration(
-            f"{name!r} is no name for a context",
+            f"{name!r} is not a name for a context",
             advice="letters, digits, '.', '_' and '-': --name NAME",
         )
     return name

@@ -4,7 +4,7 @@ ClientError
 ├── ApiProblem          the server refused (RFC 9457): `status`, `code`, `errors`
 ├── BadConfiguration    an address, a file or a variable of the client is wrong
 ├── NoServer            nothing says which server is meant
-├── NotPartita          what answered is no Partita server
+├── NotPartita          what answered is not a Partita server
 ├── NoConnection   no connection, or it was cut more often than was tried
 └── WaitTimeout         a wait or a watch took longer than was allowed
 
@@ -43,7 +43,7 @@ class NoServer(ClientError):
 
 
 class NotPartita(ClientError):
-    """What answered is no Partita server, or something between it and the client.
+    """What answered is not a Partita server, or something between it and the client.
 
     `status` is that of its answer, 0 where none is known.
     """

@@ -150,4 +150,4 @@ def _document(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise NotPartita("the stream holds a record that is no JSON") from None
+        raise NotPartita("the stream holds a record that is not JSON") from None

@@ -15,5 +15,5 @@ def find_project() -> ProjectFile | None:
         return project_of_working_folder()
     except ProjectFileInvalid as error:
         raise BadConfiguration(
-            str(error), advice="mend the file, or name a server for this command: --server URL"
+            str(error), advice="fix the file, or name a server for this command: --server URL"
         ) from None

@@ -195,7 +195,7 @@ def read_token_file(file: Path) -> str:
         with file.open(encoding="utf-8") as opened:
             text = opened.read(64 * 1024).strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise BadConfiguration(f"the file of the token, {file}, cannot be read: {why}") from None
     if not text:
         raise BadConfiguration(f"the file of the token, {file}, is empty")

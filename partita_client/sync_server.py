@@ -153,6 +153,6 @@ class SyncClient:
 
     def _no_orchestrator(self, path: str) -> NotPartita:
         return NotPartita(
-            f"{self.url} answered /v1{path} with something that is no JSON",
+            f"{self.url} answered /v1{path} with something that is not JSON",
             advice=_ADVICE["not_found"],
         )

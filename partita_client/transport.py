@@ -331,8 +331,8 @@ def problem_of(answer: HttpAnswer, url: str) -> ApiProblem | NotPartita:
         code, detail = str(document["code"]), str(document["detail"])
     except (ValueError, LookupError, TypeError):
         return NotPartita(
-            f"{url} answered {answer.status} without a problem document: it is no Partita server, "
-            "or a proxy before it answered",
+            f"{url} answered {answer.status} without a problem document: "
+            "it is not a Partita server, or a proxy before it answered",
             advice="check the address: partita login URL, then partita doctor",
             status=answer.status,
         )

@@ -171,4 +171,4 @@ def _require_text(content: bytes) -> None:
     try:
         content.decode()
     except UnicodeDecodeError:
-        raise BrokenFrame(NOT_TEXT, "a text that is no UTF-8") from None
+        raise BrokenFrame(NOT_TEXT, "a text that is not UTF-8") from None

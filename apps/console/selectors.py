@@ -219,7 +219,7 @@ def environment_words(principal: Principal, run: Mapping[str, Any]) -> str:
     if known:
         return str(known["summary"])
     goes_on = run["status"] in ("Booting", "Canceling")
-    return "what it has on the machine" if goes_on and display.is_isolated(run["backend"]) else ""
+    return "resources on the machine" if goes_on and display.is_isolated(run["backend"]) else ""
 
 
 def since_green(principal: Principal, run: Mapping[str, Any]) -> dict[str, object] | None:

@@ -79,7 +79,7 @@ class RedisSink:
         )
 
     def start(self) -> None:
-        """Settings go to its standard input: the password is no argument."""
+        """Settings go to its standard input: the password is not an argument."""
         lines = ["bind 127.0.0.1", f"port {self._port}", 'save ""', "appendonly no"]
         lines += [f"dir {self._programs.folder}", f"requirepass {self._password}"]
         self._programs.start("redis", ["redis-server", "-"], {}, stdin="\n".join(lines).encode())

@@ -23,7 +23,7 @@ _MESSAGE_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebAnswer:
-    """`status` is 0 where there was no answer; `document` is None where it is no JSON."""
+    """`status` is 0 where there was no answer; `document` is None where it is not JSON."""
 
     status: int
     document: Any = None

@@ -195,7 +195,7 @@ def condition(text: str) -> Any:
         try:
             return dict(json.loads(text))
         except ValueError as error:
-            raise ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+            raise ArgumentTypeError(f"{text!r} is not JSON: {error}") from None
     source, colon, rest = text.partition(":")
     at = next((place for place, each in enumerate(rest) if each in "=~"), len(rest))
     name, operator, value = rest[:at], rest[at : at + 1], rest[at + 1 :]

@@ -275,7 +275,7 @@ def _other_shape(url: str, error: Exception) -> NotPartita:
     missing = f"no {error}" if isinstance(error, KeyError) else str(error)[:_MISSING_MAX]
     return NotPartita(
         f"{url} answered in another shape than this client knows ({missing}): it "
-        "is no Partita server, or one of another version",
+        "is not a Partita server, or one of another version",
         advice="compare both: partita version, and check the address: partita doctor",
     )
 

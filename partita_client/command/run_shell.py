@@ -78,7 +78,7 @@ def _program_of(words: list[str]) -> list[str]:
     """Return the program and its arguments, without the `--` before them."""
     words = words[1:] if words[:1] == ["--"] else words
     if words and words[0].startswith("-"):
-        raise BadConfiguration(f"{words[0]!r} is no program: options come before RUN")
+        raise BadConfiguration(f"{words[0]!r} is not a program: options come before RUN")
     return words
 
 

@@ -157,7 +157,7 @@ def _given_token(session: CommandSession) -> str:
         return token
     if not options.device and not sys.stdin.isatty():
         raise BadConfiguration(
-            "nobody can confirm a code here: this is no terminal",
+            "nobody can confirm a code here: this is not a terminal",
             advice="partita login URL --token-stdin < token.txt, or PARTITA_URL and PARTITA_TOKEN",
         )
     return ""

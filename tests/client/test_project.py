@@ -157,7 +157,7 @@ def test_a_mistake_in_the_file_is_named_with_its_line(repository: Path, capsys):
     said = capsys.readouterr().err
     assert f'{repository}/partita.toml:2: "servre" is not a key' in said
     assert "did you mean server?" in said
-    assert "next: mend the file" in said
+    assert "next: fix the file" in said
 
 
 @needs_root

@@ -32,8 +32,8 @@ def _standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         ((), "the following arguments are required: RUN, STEP"),
         ((RUN,), "the following arguments are required: STEP"),
-        ((RUN, "api", "-o", "json"), "'-o' is no program: options come before RUN"),
-        ((RUN, "api", "--", "--version"), "'--version' is no program: options come before RUN"),
+        ((RUN, "api", "-o", "json"), "'-o' is not a program: options come before RUN"),
+        ((RUN, "api", "--", "--version"), "'--version' is not a program: options come before RUN"),
         (("-o", "json", RUN, "api"), "a shell has no document to print; leave it out"),
         (("--jq", ".", RUN, "api"), "unrecognized arguments: --jq"),
     ],

@@ -103,10 +103,10 @@ BROKEN = {
         + peer_frame(PeerOpcode.CONT, b"x"),
         1009,
     ),
-    "a text that is no UTF-8": (peer_frame(PeerOpcode.TEXT, b"\xff"), 1007),
+    "a text that is not UTF-8": (peer_frame(PeerOpcode.TEXT, b"\xff"), 1007),
     "half a close code": (peer_frame(PeerOpcode.CLOSE, b"\x03"), 1002),
     "a close code that is never sent": (peer_frame(PeerOpcode.CLOSE, b"\x03\xed"), 1002),
-    "a close reason that is no UTF-8": (peer_frame(PeerOpcode.CLOSE, b"\x03\xe8\xff"), 1007),
+    "a close reason that is not UTF-8": (peer_frame(PeerOpcode.CLOSE, b"\x03\xe8\xff"), 1007),
 }
 
 

@@ -225,7 +225,7 @@ def test_what_cannot_be_opened_has_an_exit_code_and_a_sentence(
     assert "a shell has no document to print; leave it out" in document[1]
     assert "never started" in late[1]
     assert "the image has no shell; name a program" in refused[1]
-    assert "'-o' is no program: options come before RUN" in option[1]
+    assert "'-o' is not a program: options come before RUN" in option[1]
 
 
 PARTS = re.compile(rb"<(\d+)>")

@@ -237,4 +237,4 @@ def _document_in(message: SocketMessage) -> Any:
     try:
         return dict(json.loads(message.text))
     except (ValueError, TypeError, RecursionError):
-        raise NotPartita("the server sent a text that is no JSON object") from None
+        raise NotPartita("the server sent a text that is not a JSON object") from None

@@ -15,7 +15,7 @@ _BY_CODE: Final = {
     "git_auth": f"give the platform a token that may read {{repo}}; {_MEND}",
     "repository_not_found": f"check the name {{repo}} and that the token may read it; {_MEND}",
     "sink_auth": f"give the datasource {{datasource}} valid credentials; {_MEND}",
-    "schema_invalid": "mend the values in Git and push: partita sync show {task} names them",
+    "schema_invalid": "fix the values in Git and push: partita sync show {task} names them",
 }
 _BY_STATE: Final = {
     State.PENDING.lower(): "partita sync watch {task}; if nothing takes it, no worker runs",
@@ -53,7 +53,7 @@ class TargetLag:
         elif self.code in _BY_CODE:
             text = _BY_CODE[self.code]
         elif self.file:
-            text = f"mend {self.place} in Git and push"
+            text = f"fix {self.place} in Git and push"
         elif self.task_id:
             text = f"partita sync show {{task}}; {_MEND}"
         else:

@@ -113,7 +113,7 @@ def test_a_truncated_archive_is_refused(archive: Path, part: float):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * part)])
 
-    assert "no complete archive" in refusal(archive)
+    assert "not a complete archive" in refusal(archive)
 
 
 def test_damaged_bytes_are_refused(archive: Path):
@@ -212,7 +212,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path):
     other = tmp_path / "partita.sqlite3"
     other.write_bytes(b"SQLite format 3\0" + bytes(5000))
 
-    assert "no complete archive" in refusal(other)
+    assert "not a complete archive" in refusal(other)
 
 
 @pytest.mark.parametrize("line", [b"[1]\n", b"{\n", b"[" * 100_000, b"\xff\n", b"1\n"])

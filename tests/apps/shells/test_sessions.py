@@ -47,7 +47,7 @@ def test_a_service_that_runs_can_be_entered_while_its_run_goes_on(ada: Caller):
     refused = open_shell(ada, run.run_id, "seed")
 
     assert problem(refused) == (409, "not_kept")
-    assert "a service that runs" in refused.json()["detail"]
+    assert "a running service" in refused.json()["detail"]
 
 
 def test_what_left_nothing_to_enter_is_refused_with_what_to_do(ada: Caller):

@@ -215,7 +215,7 @@ def test_no_note_is_written_unless_it_is_wanted(run: Run, gitlab: FakeGitLab):
     [
         ({"GITLAB_TOKEN": ""}, "", "GITLAB_TOKEN is not set"),
         ({"CI_API_V4_URL": "http://gitlab.example/api/v4"}, "", "must be an https address"),
-        ({"CI_API_V4_URL": ""}, "", "is no address of a server"),
+        ({"CI_API_V4_URL": ""}, "", "is not an address of a server"),
         ({}, "GET /api/v4/user", "GitLab answers 403: 403 Forbidden (GITLAB_TOKEN needs the scope"),
         ({}, f"GET {REQUESTS}", "GitLab answers 403"),
         ({}, f"POST {NOTES}", "GitLab answers 403"),

@@ -274,7 +274,7 @@ def test_tokens_go_by_plain_http_to_this_machine_only(job, address, is_taken):
     job.run("--patience=1ms", PARTITA_URL=address, PARTITA_TOKEN="pat_mine")
 
     assert job.code == (3 if is_taken else 2), job.said
-    refusals = ("must be an https address", "holds no password", "is no address of a server")
+    refusals = ("must be an https address", "holds no password", "is not an address of a server")
     assert any(each in job.said for each in refusals) is not is_taken
 
 
@@ -320,7 +320,7 @@ def test_a_session_that_is_no_json_could_not_be_found_out(job, server):
     server.answers["POST /api/v1/auth/ci"] = [(201, "<html/>")]
 
     assert job.run("--patience=1s").code == 3
-    assert "with something that is no JSON" in job.said
+    assert "with something that is not JSON" in job.said
 
 
 def test_files_go_into_folders_that_are_made(job, server):

@@ -218,7 +218,7 @@ def test_a_wrong_question_is_a_matter_of_usage(shell: TypedWords, words: tuple[s
     ("words", "said"),
     [
         (("--when", "card=visa"), "expected SOURCE:NAME=VALUE"),
-        (("--when", "{"), "is no JSON"),
+        (("--when", "{"), "is not JSON"),
         (("--count", "two"), "invalid int"),
         (("--outcome", "matched"), "choose from 'example'"),
     ],

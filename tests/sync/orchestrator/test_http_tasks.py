@@ -90,7 +90,7 @@ def test_a_target_that_is_behind_says_why_and_what_to_do(world):
         "detail": "",
         "file": "app.yaml",
         "line": task.error["line"],
-        "next": f"mend app.yaml:{task.error['line']} in Git and push",
+        "next": f"fix app.yaml:{task.error['line']} in Git and push",
     }
 
 

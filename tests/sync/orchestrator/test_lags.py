@@ -100,7 +100,7 @@ def test_a_file_that_does_not_parse_is_named_with_its_line(world):
 
     assert (lag.state, lag.code, lag.file) == ("failed", "parse_error", "app.yaml")
     assert lag.line > 1
-    assert lag.next_step == f"mend app.yaml:{lag.line} in Git and push"
+    assert lag.next_step == f"fix app.yaml:{lag.line} in Git and push"
 
 
 def test_a_repository_that_is_away_is_the_reason_while_it_is_tried_again(world):
@@ -135,7 +135,7 @@ def test_a_first_push_that_was_never_applied_is_listed_although_it_has_no_target
     (ref,) = lags.list_unapplied({"rule_id": "shop"})
     assert (ref.rule, ref.lag.code, ref.lag.file) == ("shop", "parse_error", "app.yaml")
     assert "nothing applied for " in status()
-    assert "mend app.yaml" in status("--repo", "acme/shop")
+    assert "fix app.yaml" in status("--repo", "acme/shop")
     assert lags.list_unapplied({"rule_id": "other"}) == []
 
 

@@ -112,7 +112,7 @@ def test_what_is_behind_is_explained_with_the_next_command(world, url, type_in: 
     assert ": failed, prune_guard: " in out
     assert f"  next: if the keys may go: partita sync approve-prune {stopped.id}" in out
     assert "shop acme/shop refs/heads/develop: nothing applied for " in out
-    assert "  next: mend app.yaml:" in out
+    assert "  next: fix app.yaml:" in out
     assert err == "1 target, 1 behind, 1 ref never applied\n"
 
 

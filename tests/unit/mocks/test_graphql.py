@@ -163,7 +163,7 @@ async def test_a_wrong_query_has_errors_as_servers_have_them(query, says):
 async def test_a_body_without_a_query_is_400(body):
     answer = await films().call("/graphql", body=body)
     assert (answer.status, answer.media_type) == (400, "application/json")
-    assert "no JSON with a query" in json.loads(answer.body)["errors"][0]["message"]
+    assert "not JSON with a query" in json.loads(answer.body)["errors"][0]["message"]
 
 
 async def test_fragments_that_multiply_are_refused_soon():

@@ -396,7 +396,7 @@ def test_a_good_keyword_becomes_its_wire_form(call, keywords, wire):
         ("test.run", {"reset_mocks": NODE}, "wrong_type", "a list of mock"),
         ("test.run", {"reset_mocks": [1]}, "wrong_type", "a mock or suite node"),
         ("mock.serve", {"surface": []}, "invalid_value", "at least one surface"),
-        ("mock.serve", {"surface": "a/b"}, "invalid_value", "no id of a surface"),
+        ("mock.serve", {"surface": "a/b"}, "invalid_value", "not an id of a surface"),
         ("mock.serve", {"surface": 1}, "wrong_type", "a string or a list"),
         ("service.mock", {"timeout": "3h"}, "invalid_value", "limit"),
         ("service.prism", {}, "missing_argument", "contract is required"),

@@ -75,7 +75,7 @@ MISTAKES = [
     ("examples:\n  a: {response: {headers: {x y: ¶z}}}", '"x y" is not the name of a header'),
     ("examples:\n  a: {response: {bodyFile: ¶none.json}}", "is not a file of the suite"),
     ("examples:\n  a: {response: {bodyFile: ¶[x]}}", "bodyFile must be a text"),
-    ("examples:\n  a: {response: {bodyBase64: ¶'%%%'}}", "no base64"),
+    ("examples:\n  a: {response: {bodyBase64: ¶'%%%'}}", "not base64"),
     ("examples:\n  a: {response: {bodyBase64: ¶YQ==, body: x}}", "one of body, bodyFile"),
     ("examples:\n  a: {request: {bdy: ¶x}}", "did you mean body?"),
     ("examples:\n  a: {request: {headers: ¶3}}", "headers must be a mapping or a list"),
