@@ -21,6 +21,7 @@ NAMES = (
     "hostile_suites",
     "catalog",
     "commands",
+    "client",
     "resolve",
     "api",
     "tabs",

@@ -108,17 +108,16 @@ def token_of(context: SavedContext) -> str:
     keyring = _keyring()
     if keyring is None:
         raise BadConfiguration(
-            f"the token of the context {context.name} is in the keyring, but the module keyring "
-            "is not installed here",
-            advice=f"partita login {context.url}, or PARTITA_TOKEN",
+            f"the token of the context {context.name} is in the keyring, but {_why_no_keyring()}",
+            advice=f"partita login {context.url}, or PARTITA_URL and PARTITA_TOKEN",
         )
     try:
         return cast("str | None", keyring.get_password(_SERVICE, _keyring_name(context))) or ""
     except keyring.errors.KeyringError as error:
         raise BadConfiguration(
             f"the keyring does not give the token of the context {context.name}: {error}",
-            advice=f"unlock it; else PARTITA_TOKEN, or PARTITA_KEYRING=off partita login "
-            f"{context.url}",
+            advice="unlock it; else PARTITA_URL and PARTITA_TOKEN, or PARTITA_KEYRING=off partita "
+            f"login {context.url}",
         ) from None
 
 
@@ -177,9 +176,21 @@ def _keyring_name(context: SavedContext) -> str:
     return f"{context.name} {context.url}"
 
 
+def _why_no_keyring() -> str:
+    if _is_keyring_off():
+        return "PARTITA_KEYRING is off"
+    if importlib.util.find_spec("keyring") is None:
+        return "the module keyring is not installed here"
+    return "this session has no keyring"
+
+
+def _is_keyring_off() -> bool:
+    return conf.variable("PARTITA_KEYRING") == "off"
+
+
 def _keyring() -> Any:
     """Return the module `keyring` where it is installed and has a place to keep things in."""
-    if conf.variable("PARTITA_KEYRING") == "off" or importlib.util.find_spec("keyring") is None:
+    if _is_keyring_off() or importlib.util.find_spec("keyring") is None:
         return None
     keyring = importlib.import_module("keyring")
     usable: float = keyring.get_keyring().priority

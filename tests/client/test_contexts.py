@@ -142,12 +142,18 @@ def test_a_keyring_that_gets_locked_says_what_to_do(monkeypatch):
     assert read_contexts().contexts == {}
 
 
-def test_without_the_module_the_keyring_says_what_to_do(monkeypatch):
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [("off", "PARTITA_KEYRING is off"), ("", "the module keyring is not installed here")],
+)
+def test_without_a_keyring_it_is_said_why(monkeypatch, setting: str, why: str):
     monkeypatch.setattr("partita_client.contexts._keyring", FakeKeyring)
     save("team")
     monkeypatch.setattr("partita_client.contexts._keyring", lambda: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setenv("PARTITA_KEYRING", setting)
 
-    with pytest.raises(BadConfiguration, match="not installed here"):
+    with pytest.raises(BadConfiguration, match=why):
         token_of(read_contexts().contexts["team"])
 
 

@@ -20,6 +20,8 @@ PROGRAMS = {
     "docker-registry": "docker-registry",
     "prometheus": "prometheus",
     "jq": "jq",
+    "dbus-daemon": "dbus",
+    "gnome-keyring-daemon": "gnome-keyring",
 }
 BENCH_PROGRAMS = {"wrk": "wrk", "h2load": "nghttp2-client"}
 
