@@ -87,6 +87,9 @@ def run_command() -> None:
     if (said := command_line.answer(sys.argv[1:])) is not None:
         print(said)  # noqa: T201
         return
+    if refused := command_line.refusal(sys.argv[1:]):
+        sys.stderr.write(refused)
+        sys.exit(2)
     words = ["help"] if sys.argv[1:3] == ["help", "--all"] else sys.argv[1:]
     if sys.argv[1:3] == ["mock", "serve"]:
         sys.exit(serve_mocks(sys.argv[3:]))

@@ -120,6 +120,10 @@ def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
         return _run_noun(noun, rest, has_store=has_store)
+    if first == "admin" and rest[:1] == ["run"]:
+        typed = " ".join(["partita", *rest[:2]])
+        note(f"error: runs are those of a server: type `{typed} …` (`partita up` starts one here)")
+        return ExitCode.USAGE
     return StoreCommand(words=rest) if first == "admin" else _leave(words)
 
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
-from django.test import Client as WebClient
 
 from apps.accounts.models import User
 from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
 from apps.environments.api import RuntimeLook, record_look
 from apps.executions.services.admission import dispatch
 from kernel import clock
-from partita_client.command.program import NOUNS, StoreCommand, find_noun, run_words
-from partita_client.transport import HttpAnswer, HttpTransport
+from partita_client.command.program import NOUNS, find_noun
 from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.support.client_in_process import call_views, typed_output
 from tests.support.openapi_answers import check_against_openapi
 from tests.support.people import principal_of
 from tests.support.resources import resource
@@ -36,38 +35,12 @@ def in_process(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -
     settings.SUITES_DIR = tmp_path / "suites"
     shutil.copytree(HELLO, settings.SUITES_DIR / "hello")
     ensure_seed_admin(EMAIL, "Correct-Horse-1")
-    web = WebClient(raise_request_exception=False)
-
-    def send(
-        transport: HttpTransport, method: str, path: str, query: Any, body: Any, headers: Any
-    ) -> HttpAnswer:
-        own = {"Authorization": f"Bearer {transport.token}"} if transport.token else {}
-        content = b"" if body is None else json.dumps(body).encode()
-        place = f"{path}?{urlencode(query, doseq=True)}" if query else path
-        answer = web.generic(
-            method, place, content, content_type="application/json", headers={**own, **headers}
-        )
-        found = {name.lower(): value for name, value in answer.headers.items()}
-        return HttpAnswer(status=answer.status_code, headers=found, body=answer.content)
-
-    monkeypatch.setattr(HttpTransport, "_send_once", send)
-    monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
-    monkeypatch.setenv("PARTITA_URL", "http://localhost")
-    monkeypatch.setenv("PARTITA_TOKEN", replace_administrator_token(EMAIL, name="test"))
+    call_views(monkeypatch, replace_administrator_token(EMAIL, name="test"))
 
 
 @pytest.fixture
 def type_in(capsys: pytest.CaptureFixture[str]) -> Type:
-    def run(*words: str) -> tuple[int, str, str]:
-        try:
-            code = run_words(words)
-        except SystemExit as ended:
-            code = int(str(ended.code))
-        assert not isinstance(code, StoreCommand), code
-        said = capsys.readouterr()
-        return int(code), said.out, said.err
-
-    return run
+    return partial(typed_output, capsys)
 
 
 @pytest.fixture

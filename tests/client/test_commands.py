@@ -629,7 +629,7 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        (["admin", "run", "list"], ["run", "list"]),
+        (["admin", "suite", "list"], ["suite", "list"]),
         (["up"], ["up"]),
         (["suite", "lint", "shop"], ["suite", "lint", "shop"]),
         (["suite", "list"], ["suite", "list"]),
@@ -642,6 +642,18 @@ def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[
 
     assert isinstance(found, StoreCommand)
     assert list(found.words) == left
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"), [(["list", "-o", "json"], "partita run list …"), ([], "partita run …")]
+)
+def test_the_store_has_no_runs_of_its_own(type_in: Type, words: list[str], typed: str):
+    code, out, err = type_in("admin", "run", *words)
+
+    assert (code, out) == (2, "")
+    assert err == (
+        f"error: runs are those of a server: type `{typed}` (`partita up` starts one here)\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -658,10 +670,10 @@ def test_what_http_cannot_do_is_not_done_to_another_store(
     assert f"use the pages of {signed_in.url}" in err
 
 
-@pytest.mark.parametrize("noun", ["run", "suite", "profile", "environment"])
+@pytest.mark.parametrize("noun", ["suite", "profile", "environment"])
 def test_the_verbs_of_both_halves_are_known(noun: str):
     """A verb that only the store has must be named, or the client refuses it as a mistake."""
-    homes = {"run": "executions", "suite": "suites", "profile": "console"}
+    homes = {"suite": "suites", "profile": "console"}
     command = load_command_class(f"apps.{homes.get(noun, 'environments')}", noun)
     parser = command.create_parser("partita", noun)
     found = next(each.choices for each in parser._actions if isinstance(each.choices, dict))

@@ -15,6 +15,7 @@ from apps.operations.api import (
 )
 from apps.suites import api as suites
 from apps.suites.management.verbs import output
+from apps.suites.selectors import focus_on
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -46,7 +47,7 @@ def list_suites(options: CommandOptions) -> int:
 
 
 def show_suite(options: CommandOptions) -> int:
-    suites.focus_on([options["suite"]])
+    focus_on([options["suite"]])
     definition = suites.get_definition(options["suite"])
     if options["output"] == "json":
         print_json(definition)
