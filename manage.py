@@ -87,8 +87,8 @@ def run_command() -> None:
     if (said := command_line.answer(sys.argv[1:])) is not None:
         print(said)  # noqa: T201
         return
-    if new_name := command_line.RENAMED.get("".join(sys.argv[1:2])):
-        sys.stderr.write(f"error: there is no command {sys.argv[1]!r}\nnext: partita {new_name}\n")
+    if refused := command_line.refusal(sys.argv[1:]):
+        sys.stderr.write(refused)
         sys.exit(2)
     words = ["help"] if sys.argv[1:3] == ["help", "--all"] else sys.argv[1:]
     if sys.argv[1:3] == ["mock", "serve"]:

@@ -115,7 +115,7 @@ def measure(up: Up, options: list[str]) -> Iterator[tuple[Any, ...]]:
                 lambda command=command: docker_run(options, command),  # type: ignore[misc]
             )
             yield title, again, plain, again / plain, same, again / same
-    up.manage("run", "keep", run_id, "--end")
+    up.partita("run", "keep", run_id, "--end")
 
 
 def main() -> None:

@@ -20,11 +20,7 @@ from partita_client.project import find_project
 
 LOCAL: Final = "local"  # the name of the `up` of this machine where a context is named
 _BY_PROJECT: Final = "partita.toml"
-NO_SERVER: Final = (
-    "a server: partita login https://partita.example.com\n"
-    "  this machine: partita up\n"
-    "  the store beside this command, without a server: partita admin run list"
-)
+NO_SERVER: Final = "a server: partita login https://partita.example.com\n  this machine: partita up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "init": "write a first suite into your own repository",
         "up": "start Partita on this machine and launch the suite hello",
     },
-    "Suites and runs": {
-        "run": "launch suites, look at runs and their logs, cancel them",
+    "Suites": {
         "suite": "list, check, write, lock and share suites",
         "profile": "list, show and change the profiles of a suite",
         "mock": "serve a contract as an API; import, record and lint mocks",
@@ -66,6 +65,21 @@ def answer(arguments: Sequence[str]) -> str | None:
     if arguments[0] in VERSION_WORDS and len(arguments) == 1:
         return f"{PROGRAM} {VERSION}"
     return None
+
+
+def refusal(arguments: Sequence[str]) -> str:
+    """Return what to type instead of a command that is not here; empty for any other."""
+    words = [each for each in arguments if each not in HELP_WORDS]
+    name = "".join(words[:1])
+    if new_name := RENAMED.get(name):
+        return f"error: there is no command {name!r}\nnext: {PROGRAM} {new_name}\n"
+    if name != "run":
+        return ""
+    typed = " ".join([PROGRAM, *words[:2]])
+    return (
+        "error: runs belong to a server, which knows who you are\n"
+        f"next: {typed} (`{PROGRAM} up` starts a server here)\n"
+    )
 
 
 def overview() -> str:

@@ -41,8 +41,8 @@ from apps.executions.selectors.runs import (
     get_execution,
     is_job,
     jobs_to_stop,
-    recent_runs,
     suite_runs,
+    unfinished_runs,
 )
 from apps.executions.selectors.step_units import StepUnit, is_enterable, step_unit, step_units
 from apps.executions.selectors.suite_results import newest_by_suite

@@ -17,8 +17,7 @@ from apps.executions.domain.states import FINAL_EXECUTION
 from apps.executions.domain.verdict import RunVerdict, VerdictCase
 from apps.executions.log_reader import LogReader
 from apps.executions.selectors.detail import STEPS_ONLY, RunDetail, StepDocument, run_detail
-from apps.operations.api import ExitCode, printable
-from kernel.exit_codes import INFRASTRUCTURE_REASONS
+from apps.operations.api import printable
 
 _NAMES: Final = 5  # of steps that are folded into one line
 _COLOURS: Final = ("cyan", "magenta", "blue", "green", "yellow", "bright_cyan", "bright_magenta")
@@ -49,7 +48,7 @@ def watch(run_id: str, console: Console, *, stop: threading.Event | None = None)
                 detail = run_detail(run_id, STEPS_ONLY)
                 width = _source_width(detail["steps"], console)
                 for lines in reader.batches():
-                    texts = [render_line(line, colours, width) for line in lines]
+                    texts = [_render_line(line, colours, width) for line in lines]
                     console.print(Text("\n").join(texts), soft_wrap=True)
                 if console.is_terminal:
                     live.update(_step_table(detail, rows=max(4, console.height // 2)), refresh=True)
@@ -66,7 +65,7 @@ def _source_width(steps: Sequence[StepDocument], console: Console) -> int:
     return min(longest, max(9, console.width // 4))
 
 
-def render_line(line: LineRecord, colours: dict[str, str], width: int = 14) -> Text:
+def _render_line(line: LineRecord, colours: dict[str, str], width: int = 14) -> Text:
     """Return `MM:SS source  text`; events are dim, warnings and errors colored."""
     source = line.source
     colour = colours.setdefault(source, _COLOURS[len(colours) % len(_COLOURS)])
@@ -126,40 +125,27 @@ def _counts(steps: Sequence[StepDocument]) -> str:
     return ", ".join(f"{counted[status]} {status}" for status in _URGENCY if counted[status])
 
 
-def exit_code(detail: RunDetail) -> ExitCode:
-    """Return the exit code for a watched run."""
-    if detail["status"] == "Failed":
-        reasons = {detail.get("reason")} | {
-            step.get("reason") for step in detail["steps"] if step["status"] == "failed"
-        }
-        return ExitCode.RUN_ERROR if reasons & INFRASTRUCTURE_REASONS else ExitCode.RUN_FAILED
-    ends = {"Healthy": ExitCode.OK, "Canceled": ExitCode.RUN_CANCELED}
-    return ends.get(detail["status"], ExitCode.STILL_RUNNING)
-
-
-def print_run(detail: RunDetail, console: Console, *, every_step: bool = False) -> None:
+def print_run(detail: RunDetail, console: Console) -> None:
     """Print what failed and why, then what else there is, and last the verdict in one line.
 
-    Healthy, skipped, pending and canceled steps are one line each, or with `every_step` a row
-    each.
+    Healthy, skipped, pending and canceled steps are one line each.
     """
     width = _source_width(detail["steps"], console)
     for step in detail["steps"]:
-        if step["status"] != "failed" and (every_step or step["status"] in ("running", "queued")):
+        if step["status"] in ("running", "queued"):
             console.print(_verdict_row(step, width), soft_wrap=True)
-    print_failures(detail["verdict"], console)
-    folded = () if every_step else ("pending", "skipped", "canceled", "healthy")
-    for status in folded:
+    _print_failures(detail["verdict"], console)
+    for status in ("pending", "skipped", "canceled", "healthy"):
         ids = [step["id"] for step in detail["steps"] if step["status"] == status]
         if ids and not (status == "healthy" and detail["status"] == "Healthy"):
             console.print(_folded_row(status, ids), soft_wrap=True)
     for step in detail["steps"]:
         for missing in step.get("missingArtifacts", ()):
             console.print(_missing_row(step["id"], missing), soft_wrap=True)
-    print_sentence(detail, console)
+    _print_sentence(detail, console)
 
 
-def print_failures(verdict: RunVerdict, console: Console) -> None:
+def _print_failures(verdict: RunVerdict, console: Console) -> None:
     """Print each failed step with its causes, its failed test cases and its last lines."""
     for step in verdict["steps"]:
         sentence = f"{step['sentence']} (allowed to fail)" if step["mayFail"] else step["sentence"]
@@ -178,7 +164,7 @@ def print_failures(verdict: RunVerdict, console: Console) -> None:
         console.print(Text(f" ✗ and {more} more failed steps", style="red"), soft_wrap=True)
 
 
-def print_sentence(detail: RunDetail, console: Console) -> None:
+def _print_sentence(detail: RunDetail, console: Console) -> None:
     """Print the verdict in one line, and the next command where there is one."""
     verdict = detail["verdict"]
     mark, style = _VERDICTS.get(detail["status"], ("●", "yellow"))

@@ -7,7 +7,6 @@ from apps.operations.commands import (
     CommandOptions,
     PlatformCommand,
     VerbCommand,
-    align_columns,
     confirm,
     escape,
     print_json,

@@ -12,7 +12,6 @@ from apps.suites.calls import container_kinds
 from apps.suites.domain.definition import DefinitionDocument, Suite
 from apps.suites.domain.dependencies import FILES as DEPENDENCY_FILES
 from apps.suites.evaluator.module_docs import ModuleInfo, built_in_modules
-from apps.suites.evaluator.process import keep_evaluations
 from apps.suites.profiles import (
     NO_STORE,
     ProfilesChanged,
@@ -30,11 +29,9 @@ from apps.suites.selectors import (
     every_suite,
     find_suite,
     find_suite_by_id,
-    focus_on,
     get_definition,
     hydrated_surfaces,
     list_suites,
-    read_every_suite,
     resolve_suite,
     suite_from_files,
 )

@@ -1,4 +1,4 @@
-"""A run in words: the texts that the page, the store's own commands and the client share."""
+"""A run in words: the texts that the page, the terminal of `up` and the client share."""
 
 from __future__ import annotations
 

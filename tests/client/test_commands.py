@@ -639,7 +639,7 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        (["admin", "run", "list"], ["run", "list"]),
+        (["admin", "suite", "list"], ["suite", "list"]),
         (["up"], ["up"]),
         (["suite", "lint", "shop"], ["suite", "lint", "shop"]),
         (["suite", "list"], ["suite", "list"]),
@@ -649,6 +649,7 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
             ["mock", "import", "x.har", "--suite", "shop"],
             ["mock", "import", "x.har", "--suite", "shop"],
         ),
+        (["admin", "run", "list"], ["run", "list"]),
         (["admin", "settings", "apply", "now.yaml"], ["settings", "apply", "now.yaml"]),
         (["settings", "show"], ["settings", "show"]),
     ],
@@ -674,11 +675,10 @@ def test_what_http_cannot_do_is_not_done_to_another_store(
     assert f"use the pages of {signed_in.url}" in err
 
 
-@pytest.mark.parametrize("noun", ["run", "suite", "profile", "environment", "settings", "mock"])
+@pytest.mark.parametrize("noun", ["suite", "profile", "environment", "settings", "mock"])
 def test_the_verbs_of_both_halves_are_known(noun: str):
     """A verb that only the store has must be named, or the client refuses it as a mistake."""
     homes = {
-        "run": "executions",
         "suite": "suites",
         "profile": "console",
         "settings": "console",

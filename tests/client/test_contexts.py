@@ -241,7 +241,7 @@ def test_an_up_that_ended_is_not_meant(tmp_path: Path, monkeypatch):
 
     with pytest.raises(NoServer) as refused:
         choose_server(GivenServer())
-    for command in ("partita login", "partita up", "partita admin run list"):
+    for command in ("partita login", "partita up"):
         assert command in refused.value.advice
 
 

@@ -96,11 +96,11 @@ def test_a_mistake_is_answered_by_the_next_step(
 
 
 @pytest.mark.parametrize("words", [["run", "list"], ["run", "launch", "shop"], ["whoami"]])
-def test_without_a_server_three_ways_are_named(capsys, words: list[str]):
+def test_without_a_server_both_ways_are_named(capsys, words: list[str]):
     assert run_words(words) == 6
 
     said = capsys.readouterr().err
-    for way in ("partita login", "partita up", "partita admin run list"):
+    for way in ("partita login", "partita up"):
         assert way in said
 
 

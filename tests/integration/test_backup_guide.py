@@ -114,7 +114,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
     write_partita(folder)
     try:
         up.start()
-        ran = up.manage("run", "launch", "hello", "--watch")
+        ran = up.partita("run", "launch", "hello", "--watch")
         assert ran.returncode == 0, ran.stdout + ran.stderr
         credentials = up.credentials()
         token = str(sign_in(up, credentials).json()["token"])
@@ -163,7 +163,7 @@ def test_the_guide_can_be_followed(original: Original, postgres_url: str):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
     first_of_move = next(n for n, (said, _) in enumerate(steps) if said.startswith("export"))
-    assert (len(steps), first_of_move) == (16, 13)
+    assert (len(steps), first_of_move) == (14, 11)
 
     follow(original, steps[:first_of_move])  # beside the running `up`
     original.up.end()

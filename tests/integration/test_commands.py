@@ -1,4 +1,4 @@
-"""`manage.py run` and `suite` beside a running `up`, as a newcomer types them."""
+"""`partita run`, and `suite` beside a running `up`, as a newcomer types them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.management import execute_from_command_line
 
-from apps.accounts.services.administrators import ensure_seed_admin
 from tests.integration.suites import make_suites
 from tests.support.processes import ROOT, until
 from tests.support.up import Up
@@ -36,7 +32,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 def test_launch_and_watch(up: Up):
-    answer = up.manage("run", "launch", "hello", "--watch")
+    answer = up.partita("run", "launch", "hello", "--watch")
     assert answer.returncode == 0, answer.stderr
     first, *lines = answer.stdout.splitlines()
     run_id = first.split()[0]
@@ -49,7 +45,7 @@ def test_launch_and_watch(up: Up):
 
 
 def test_launch_prints_the_id_on_stdout_and_the_rest_on_stderr(up: Up):
-    answer = up.manage("run", "launch", "hello")
+    answer = up.partita("run", "launch", "hello")
     assert answer.returncode == 0
     assert re.fullmatch(r"run-[0-9a-f]{12}\n", answer.stdout)
     assert f"{up.url}/executions/run-" in answer.stderr
@@ -65,45 +61,45 @@ def test_json_is_the_wire_document(up: Up):
 
 
 def test_a_watched_launch_as_json_keeps_progress_off_stdout(up: Up):
-    answer = up.manage("run", "launch", "hello", "--watch", "-o", "json")
+    answer = up.partita("run", "launch", "hello", "--watch", "-o", "json")
     assert json.loads(answer.stdout)["status"] == "Healthy", answer.stderr
     assert "guests greeted: 3" in answer.stderr
 
 
 def test_exit_codes_tell_how_a_watched_run_ended(up: Up):
-    failed = up.manage("run", "launch", "failing", "--watch")
+    failed = up.partita("run", "launch", "failing", "--watch")
     assert failed.returncode == 10
     assert " exited with code " in failed.stdout
     assert "exit_nonzero" not in failed.stdout
     assert failed.stdout.splitlines()[-1].startswith("next: partita run logs run-")
     assert "✗ Failing: Failed after" in failed.stdout
 
-    late = up.manage("run", "launch", "slow", *LONG, "--watch", "--timeout", "2s")
+    late = up.partita("run", "launch", "slow", *LONG, "--watch", "--timeout", "2s")
     assert late.returncode == 13
     run_id = late.stdout.split()[0]
-    assert f"partita run logs {run_id} -f" in late.stdout
+    assert f"partita run watch {run_id}" in late.stdout
     assert "walk" in late.stdout
 
     watching = _command(up, "run", "logs", run_id, "--follow", "--source", "walk")
-    canceled = up.manage("run", "cancel", run_id, "--reason", "wrong branch")
+    canceled = up.partita("run", "cancel", run_id, "--reason", "wrong branch")
     assert (canceled.returncode, canceled.stdout) == (0, f"{run_id}: Canceling\n")
     followed, _ = watching.communicate(timeout=180)
     assert "walked" in followed
     assert "tick" not in followed
-    why = up.manage("run", "show", run_id).stdout.rstrip()
+    why = up.partita("run", "show", run_id).stdout.rstrip()
     assert "  Canceled by Administrator (" in why
     assert why.endswith("wrong branch")
-    assert up.manage("run", "cancel", run_id).returncode == 0, "canceled is what was asked for"
+    assert up.partita("run", "cancel", run_id).returncode == 0, "canceled is what was asked for"
 
     over = failed.stdout.split()[0]
-    assert up.manage("run", "cancel", over).returncode == 5
+    assert up.partita("run", "cancel", over).returncode == 5
 
 
 def test_a_run_canceled_while_it_is_watched(up: Up):
     watching = _command(up, "run", "launch", "slow", *LONG, "--watch")
     assert watching.stdout is not None
     run_id = watching.stdout.readline().split()[0]
-    assert up.manage("run", "cancel", run_id).returncode == 0
+    assert up.partita("run", "cancel", run_id).returncode == 0
     rest, _ = watching.communicate(timeout=180)
     assert watching.returncode == 12
     assert "■ Slow: Canceled" in rest
@@ -111,51 +107,19 @@ def test_a_run_canceled_while_it_is_watched(up: Up):
 
 def _command(up: Up, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "manage.py", *words], cwd=ROOT, text=True, env=up.environment,
+        [sys.executable, "partita_program.py", *words], cwd=ROOT, text=True, env=up.environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
 
-@pytest.fixture
-def installation(db: None, tmp_path: Path, settings: Any) -> None:
-    """Suites and an administrator, in this process."""
-    settings.SUITES_DIR = make_suites(tmp_path / "suites")
-    settings.ADMIN_EMAIL, settings.ADMIN_PASSWORD = "admin@example.org", "Admin-0-password"
-    ensure_seed_admin()
+def test_what_goes_wrong_is_said_in_words(up: Up):
+    """A suite that is not there or broken; the rest is in tests/client."""
+    unknown, broken = up.manage("suite", "show", "nosuch"), up.partita("run", "launch", "broken")
 
-
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        ("run launch nosuch", 3, "there is no suite 'nosuch'; known: broken, "),
-        (
-            "run launch hello --profile nope.yaml",
-            3,
-            "'nope.yaml'; known: default.yaml, ",
-        ),
-        ("run launch broken", 1, "commmand"),
-        ("run launch hello --watch --timeout 1x", 2, "expected a duration"),
-        ("run launch hello --timeout 5s", 1, "--watch"),
-        ("run launch hello --backend nowhere", 3, "nowhere"),
-        ("run show run-0123456789ab", 3, "`partita run list` shows the runs"),
-        ("run logs run-0123456789ab", 3, "execution not found"),
-        ("run cancel run-0123456789ab", 3, "execution not found"),
-        ("run list --status Nope", 2, "'Nope': expected one of"),
-        ("run list --limit 0", 2, "1 to 200"),
-        ("suite show nosuch", 3, "there is no suite 'nosuch'"),
-        ("run", 2, "VERB"),
-    ],
-)
-@pytest.mark.usefixtures("installation")
-def test_what_goes_wrong_is_said_in_words(
-    capsys: pytest.CaptureFixture[str], words: str, code: int, sentence: str
-):
-    with pytest.raises(SystemExit) as ended:
-        execute_from_command_line(["manage.py", *words.split()])
-    said = capsys.readouterr()
-    assert ended.value.code == code, said.err
-    assert sentence in said.err
-    assert said.out == ""
+    assert (unknown.returncode, unknown.stdout) == (3, "")
+    assert "there is no suite 'nosuch'" in unknown.stderr
+    assert (broken.returncode, broken.stdout) == (1, "")
+    assert "commmand" in broken.stderr
 
 
 def test_a_broken_suite_is_shown_with_the_place(up: Up):
@@ -170,8 +134,8 @@ def test_a_broken_suite_is_shown_with_the_place(up: Up):
 
 
 def test_the_log_of_a_step_that_the_run_has_not(up: Up):
-    run_id = up.manage("run", "launch", "hello").stdout.strip()
-    answer = up.manage("run", "logs", run_id, "--source", "nosuch")
+    run_id = up.partita("run", "launch", "hello").stdout.strip()
+    answer = up.partita("run", "logs", run_id, "--source", "nosuch")
     assert answer.returncode == 3
     assert "no step 'nosuch'; known: execution, greeter, " in answer.stderr
 
@@ -182,7 +146,7 @@ def test_a_closed_pipe_is_no_failure(up: Up):
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        command = [sys.executable, "manage.py", "run", "logs", run_id]
+        command = [sys.executable, "partita_program.py", "run", "logs", run_id]
         answer = subprocess.run(
             command,
             cwd=ROOT,
@@ -207,7 +171,7 @@ class Terminal:
         if self.pid == 0:
             environment = up.environment | {"COLUMNS": str(columns), "LINES": "20", "TERM": "xterm"}
             os.chdir(ROOT)
-            os.execve(sys.executable, [sys.executable, "manage.py", *words], environment)
+            os.execve(sys.executable, [sys.executable, "partita_program.py", *words], environment)
         self.shown = ""
 
     def read(self) -> str:
@@ -239,17 +203,6 @@ class Terminal:
         return os.waitstatus_to_exitcode(status)
 
 
-def test_a_narrow_terminal_shows_steps_below_the_lines(up: Up):
-    terminal = Terminal(up, "run", "launch", "hello", "--watch", columns=44)
-    terminal.hears("Hello: Healthy")
-    assert terminal.exit_code() == 0
-    assert "waits for" in terminal.shown, "the board"
-    rows = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.shown).replace("\r", "\n").splitlines()
-    board = [row for row in rows if "waits for" in row]
-    assert all(len(row) <= 44 for row in board), board
-    assert terminal.shown.rindex("\x1b[?25h") > terminal.shown.rindex("\x1b[?25l"), "the cursor"
-
-
 def test_no_terminal_is_too_narrow_for_an_id(up: Up):
     run_id = up.json("run", "launch", "hello")["id"]
     terminal = Terminal(up, "run", "list", columns=30)
@@ -266,7 +219,7 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(up: Up):
     match = re.search(r"partita run cancel (run-[0-9a-f]+)", terminal.shown)
     assert match, terminal.shown
     assert up.detail(match[1])["status"] == "Booting"
-    assert up.manage("run", "cancel", match[1]).returncode == 0
+    assert up.partita("run", "cancel", match[1]).returncode == 0
 
 
 def test_ctrl_c_before_anything_happened(up: Up):
@@ -274,7 +227,7 @@ def test_ctrl_c_before_anything_happened(up: Up):
     command.send_signal(signal.SIGINT)
     output, _ = command.communicate(timeout=180)
     if command.returncode in (-signal.SIGINT, 1):  # before Python itself was ready
-        assert "manage.py" not in output
+        assert "partita_program.py" not in output
     else:
         assert command.returncode == 130
         assert "Traceback" not in output

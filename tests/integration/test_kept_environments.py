@@ -60,10 +60,10 @@ def test_the_service_runs_on_and_the_failed_step_is_left_as_it_ended(up: Up):
     left = {"store": "running", "seed": "exited"}  # the first look may be of the run in progress
     until(lambda: containers(up, run["id"]) == left, within_s=30, what="a look sees it", each_s=0.5)
     assert run["events"][-2]["id"] == "execution-kept"
-    ended = up.manage("run", "keep", run["id"], "--end")
+    ended = up.partita("run", "keep", run["id"], "--end")
     assert ended.returncode == 0, ended.stderr
     until(lambda: has_nothing(up, run["id"]), within_s=45, what="it is removed", each_s=0.5)
-    assert up.manage("run", "keep", run["id"], "--for", "1m").returncode == 5
+    assert up.partita("run", "keep", run["id"], "--for", "1m").returncode == 5
 
 
 def test_a_kill_of_everything_of_ours_leaves_it_as_it_is(up: Up):

@@ -76,7 +76,7 @@ def test_api_page_and_command_show_one_plan(up: Up, failed: dict[str, Any], brow
         body = {"scope": "failed", "dryRun": True}
         by_api = client.post(f"/executions/{failed['id']}/rerun", json=body).json()
     by_command = up.json("run", "rerun", failed["id"], "--failed", "--dry-run")
-    said = up.manage("run", "rerun", failed["id"], "--failed", "--dry-run").stdout
+    said = up.partita("run", "rerun", failed["id"], "--failed", "--dry-run").stdout
 
     assert by_command == by_api
     texts = {step["id"]: step["text"] for step in by_api["steps"]}
@@ -109,12 +109,12 @@ def test_a_rerun_of_what_failed_runs_that_and_what_it_needs(up: Up):
     assert ran == AGAIN
     assert len(skipped(second)) == 34
 
-    watched = up.manage("run", "rerun", second["id"], "--failed", "--watch")
+    watched = up.partita("run", "rerun", second["id"], "--failed", "--watch")
     assert watched.returncode == 10, watched.stderr
     third = up.detail(re.search(r"run-[0-9a-f]{12}", watched.stdout)[0])  # type: ignore[index]
     assert skipped(third) == skipped(second)  # the command gives what the API gives
 
-    fixed = up.manage(
+    fixed = up.partita(
         "run", "rerun", third["id"], "--failed", "--profile", "fixed.yaml", "--watch",
         "-o", "json", "--yes",
     )  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_rerun_of_what_failed_runs_that_and_what_it_needs(up: Up):
     assert skipped(last) == skipped(second)
     assert "6 of 40 steps run again" in fixed.stderr
 
-    shown = up.manage("run", "show", third["id"]).stdout
+    shown = up.partita("run", "show", third["id"]).stdout
     assert "attempts: 1 failed → 2 failed → 3 failed → 4 healthy" in shown
     numbers = [each["number"] for each in up.detail(failed["id"])["attempts"]]
     assert numbers == [1, 2, 3, 4]
@@ -142,8 +142,8 @@ def test_what_differs_since_the_healthy_run_is_the_same_everywhere(up: Up, faile
     kinds = {(each["kind"], each["name"]) for each in found["differences"]}
     assert kinds >= {("profile", ""), ("env", "BROKEN")}
     assert up.json("run", "show", red["id"], "--since-green")["sinceGreen"] == found
-    refused = up.manage("run", "rerun", green, "--failed", "--dry-run")
+    refused = up.partita("run", "rerun", green, "--failed", "--dry-run")
     assert refused.returncode == 5
     assert "nothing_to_rerun" in refused.stderr
-    unknown = up.manage("run", "rerun", red["id"], "--step", "chek-a", "--dry-run")
+    unknown = up.partita("run", "rerun", red["id"], "--step", "chek-a", "--dry-run")
     assert "did you mean check-a?" in unknown.stderr

@@ -92,7 +92,7 @@ def wait_for_backend(up: Up) -> None:
 
 def lines(up: Up, run_id: str) -> dict[str, list[str]]:
     """What the steps printed."""
-    answer = up.manage("run", "logs", run_id, "-o", "json")
+    answer = up.partita("run", "logs", run_id, "-o", "json")
     assert answer.returncode == 0, answer.stderr
     found: dict[str, list[str]] = {}
     for text in answer.stdout.splitlines():
@@ -106,7 +106,7 @@ def lines(up: Up, run_id: str) -> dict[str, list[str]]:
 def test_a_suite_that_exists_only_in_a_registry_runs(up: Up, registry: TestRegistry):
     reference = f"{registry.repository('distant')}:1"
 
-    answer = up.manage("run", "launch", reference, "--watch", "-o", "json")
+    answer = up.partita("run", "launch", reference, "--watch", "-o", "json")
 
     assert answer.stdout, answer.stderr
     run = json.loads(answer.stdout)
@@ -120,7 +120,7 @@ def test_two_versions_are_imported_by_a_lock_and_each_has_its_own_files(
 ):
     locked_parent(up, registry, "parent")
 
-    answer = up.manage("run", "launch", "parent", "--watch", "-o", "json")
+    answer = up.partita("run", "launch", "parent", "--watch", "-o", "json")
 
     assert answer.stdout, answer.stderr
     run = json.loads(answer.stdout)
@@ -136,7 +136,7 @@ def test_a_digest_that_is_not_the_locked_one_refuses_the_launch(up: Up, registry
     digest = lock.read_text().partition("digest: sha256:")[2][:64]
     lock.write_text(lock.read_text().replace(digest, "0" * 64))
 
-    answer = up.manage("run", "launch", "tampered")
+    answer = up.partita("run", "launch", "tampered")
 
     assert answer.returncode == 1
     assert "0000000" in answer.stderr

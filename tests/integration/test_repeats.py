@@ -58,7 +58,7 @@ def run(up: Up) -> Iterator[dict[str, Any]]:
 
 def again(up: Up, run: dict[str, Any], *words: str) -> dict[str, Any]:
     """Run a step again to its end; return the repeat with its lines in `said`."""
-    ended = up.manage("run", "again", run["id"], *words, "--watch", "-o", "json")
+    ended = up.partita("run", "again", run["id"], *words, "--watch", "-o", "json")
     repeat: dict[str, Any] = json.loads(ended.stdout)
     return {**repeat, "said": ended.stderr, "code": ended.returncode}
 

@@ -72,6 +72,6 @@ def test_a_missing_report_is_a_warning_and_fails_a_step_that_requires_it(up: Up)
     assert steps["elsewhere"]["status"] == "healthy"
     assert reasons(detail) == {"strict": "artifact_missing"}
     assert steps["take"]["status"] == "healthy"
-    shown = up.manage("run", "show", run_id).stdout
+    shown = up.partita("run", "show", run_id).stdout
     assert "left no file report.xml" in shown
     assert "left no file gone.txt" in shown

@@ -110,7 +110,7 @@ def test_a_canceled_run_leaves_nothing(up: Up) -> None:
     run_id = up.launch("long")
     until_ahead(run_id, "it-b-ahead", "it-c-ahead")
 
-    up.manage("run", "cancel", run_id)
+    up.partita("run", "cancel", run_id)
 
     assert up.wait_for(run_id)["status"] == "Canceled"
     until_nothing_left(run_id)

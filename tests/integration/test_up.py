@@ -173,7 +173,7 @@ def test_it_drains_and_its_successor_goes_on(slow_up: Up, stop: signal.Signals):
     up.start()
     assert signs_in(up, account["password"])
     until(lambda: "walk-adopted" in up.events(run_id), within_s=30, what="walk is adopted")
-    assert up.manage("run", "cancel", run_id).returncode == 0
+    assert up.partita("run", "cancel", run_id).returncode == 0
     assert up.wait_for(run_id)["status"] == "Canceled"
     assert_walked(up, run_id, of=3000)
     assert up.ends(stop) == 0
@@ -424,7 +424,7 @@ def test_a_variable_that_cannot_be_read(folder: Path, name: str, value: str):
     ids=["sqlite", "mongo", "postgres"],
 )  # fmt: skip
 def test_no_store(folder: Path, store: dict[str, str]):
-    answer = Up(folder).manage("run", "list", **store)
+    answer = Up(folder).manage("artifacts", "status", **store)
     assert answer.returncode == 6
     assert_one_sentence(answer, f"DB_DRIVER={store['DB_DRIVER']}", "start `up` once")
 

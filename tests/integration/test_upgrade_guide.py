@@ -35,13 +35,14 @@ def test_the_guide_works_as_printed(tmp_path: Path) -> None:
     up = Up(tmp_path / "up", LOCAL_RUNTIME="process", UP_DEMO="0")
     try:
         up.start()
-        assert up.manage("run", "launch", "hello", "--watch").returncode == 0
+        assert up.partita("run", "launch", "hello", "--watch").returncode == 0
     finally:
         up.end()
+    restored = Up(tmp_path / "restored", LOCAL_RUNTIME="process", UP_DEMO="0")
     (tmp_path / "backups").mkdir()
     places = {
         "/srv/partita": str(up.data),
-        "/srv/restored": str(tmp_path / "restored"),
+        "/srv/restored": str(restored.data),
         "/mnt/backups": str(tmp_path / "backups"),
     }
     for command, expected in commands(places):
@@ -54,4 +55,5 @@ def test_the_guide_works_as_printed(tmp_path: Path) -> None:
         said = made.stdout + made.stderr
         assert prints(said, expected) or not expected, (command, said)
 
-    assert "hello" in up.manage("run", "list", DATA_DIR=str(tmp_path / "restored")).stdout
+    with restored:
+        assert "hello" in restored.partita("run", "list").stdout

@@ -9,7 +9,10 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client as WebClient
 
+from apps.accounts.api import Principal
+from apps.accounts.models import Membership, User, Workspace
 from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
+from apps.accounts.services.token_pairs import issue_tokens
 from partita_client.command.program import StoreCommand, run_words
 from partita_client.transport import HttpAnswer, HttpTransport
 
@@ -19,6 +22,31 @@ EMAIL = "admin@partita.local"
 def ask_views(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let requests of the client go to the views of this process, as the first administrator."""
     ensure_seed_admin(EMAIL, "Correct-Horse-1")
+    _call_views(monkeypatch, replace_administrator_token(EMAIL, name="test"))
+
+
+def ask_views_as(monkeypatch: pytest.MonkeyPatch, principal: Principal) -> None:
+    """Let the client ask as the person of a principal, whose account is made if there is none."""
+    user = User.objects.filter(pk=principal.user_id).first() or _account_of(principal)
+    _call_views(monkeypatch, issue_tokens(user).token)
+
+
+def _account_of(principal: Principal) -> User:
+    workspace = Workspace.objects.create(
+        id=principal.workspace_id, slug=f"w-{principal.workspace_id}", name="Ada's workspace"
+    )
+    user = User.objects.create(
+        id=principal.user_id,
+        workspace=workspace,
+        email=principal.email,
+        full_name=principal.full_name,
+    )
+    Membership.objects.create(user=user, workspace=workspace, role=principal.role)
+    return user
+
+
+def _call_views(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    """Let each request of the client go to the views; streams and downloads need a server."""
     web = WebClient(raise_request_exception=False)
 
     def send(
@@ -36,7 +64,7 @@ def ask_views(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HttpTransport, "_send_once", send)
     monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
     monkeypatch.setenv("PARTITA_URL", "http://localhost")
-    monkeypatch.setenv("PARTITA_TOKEN", replace_administrator_token(EMAIL, name="test"))
+    monkeypatch.setenv("PARTITA_TOKEN", token)
 
 
 class TypedWords:

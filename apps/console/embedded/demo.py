@@ -101,7 +101,7 @@ def left_running() -> list[str]:
     """Return a sentence for each run that the next `up` continues."""
     return [
         f"{run['id']} ({run['suiteTitle']}) has not ended: the next `up` continues it"
-        for run in executions.recent_runs(status="Booting,Canceling,Queued", suite_id="", limit=50)
+        for run in executions.unfinished_runs(limit=50)
     ]
 
 

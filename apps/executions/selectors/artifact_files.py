@@ -23,7 +23,7 @@ from apps.executions.domain.runs import ArtifactExpired, ArtifactNotFound
 from apps.executions.models import Artifact, Execution
 from apps.executions.selectors.artifact_bytes import artifact_bytes
 from apps.executions.selectors.artifacts import ARTIFACT_ID
-from apps.executions.selectors.runs import find_run, get_execution
+from apps.executions.selectors.runs import get_execution
 
 _FAST: Final = 1  # level of compression: the sender waits, and most bytes are text
 _FILE_MODE: Final = 0o644 << 16
@@ -105,15 +105,6 @@ def artifact_archive(principal: Principal, run_id: str) -> Iterator[bytes]:
     parts = _archive(get_execution(principal, run_id))
     first = next(parts)
     return chain([first], parts)
-
-
-def run_artifact_files(run_id: str) -> Iterator[tuple[str, bytes | None]]:
-    """Yield (name in an archive, bytes) of the artifacts of a run of any workspace, for commands.
-
-    The bytes are None where their storage no longer has them. Raise ExecutionNotFound before the
-    first, and StorageUnavailable.
-    """
-    return _files(_artifacts_with_names(find_run(Execution.objects.not_deleted(), run_id)))
 
 
 def _archive(row: Execution) -> Iterator[bytes]:

@@ -26,7 +26,6 @@ from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import RunDefinition, run_definition, suite_of
 from apps.executions.selectors.runs import (
     NEWEST_FIRST,
-    find_run,
     get_execution,
     summaries,
 )
@@ -90,15 +89,7 @@ def _attempt(row: Execution, brief: RunSummary) -> AttemptBody:
 
 def since_green(principal: Principal, run_id: str) -> SinceGreen:
     """Return what differs since the last Healthy run before it; raise ExecutionNotFound."""
-    return _since_green(get_execution(principal, run_id))
-
-
-def run_since_green(run_id: str) -> SinceGreen:
-    """Return the same for a run of any workspace, for commands; raise ExecutionNotFound."""
-    return _since_green(find_run(Execution.objects.not_deleted(), run_id))
-
-
-def _since_green(row: Execution) -> SinceGreen:
+    row = get_execution(principal, run_id)
     before = Execution.objects.not_deleted().filter(
         workspace_id=row.workspace_id,
         suite_id=row.suite_id,

@@ -14,11 +14,11 @@ from apps.executions.domain.repeats import (
     RepeatState,
     repeat_sentence,
 )
-from apps.executions.models import Execution, StepRepeat
+from apps.executions.models import StepRepeat
 from apps.executions.selectors.artifact_files import StoredFile, stored_file
 from apps.executions.selectors.artifacts import ArtifactDocument, artifact_documents
 from apps.executions.selectors.kept_environments import kept_runs
-from apps.executions.selectors.runs import find_run, get_execution
+from apps.executions.selectors.runs import get_execution
 from kernel import clock
 from kernel.agent_protocol import Job
 
@@ -85,18 +85,7 @@ def repeat_documents(rows: Iterable[StepRepeat], run_id: str) -> list[RepeatDocu
 
 def get_repeat(principal: Principal, run_id: str, repeat_id: str) -> StepRepeat:
     """Return the row with its run; raise ExecutionNotFound, RepeatNotFound."""
-    return _find_row(list_repeats(principal, run_id), repeat_id)
-
-
-def find_repeat(run_id: str, repeat_id: str) -> StepRepeat:
-    """Return a repeat of a run of any workspace, for commands; raise as `get_repeat` does."""
-    return _find_row(
-        StepRepeat.objects.filter(execution=find_run(Execution.objects.not_deleted(), run_id)),
-        repeat_id,
-    )
-
-
-def _find_row(rows: QuerySet[StepRepeat, StepRepeat], repeat_id: str) -> StepRepeat:
+    rows = list_repeats(principal, run_id)
     named = rows.select_related("execution").filter(repeat_id=repeat_id)
     row = named.first() if _REPEAT_ID.match(repeat_id) else None
     if row is None:

@@ -68,11 +68,10 @@ def matching_runs(
     return Execution.objects.visible_to(principal, workspace_id=workspace_id).matching(wanted)
 
 
-def recent_runs(*, status: str = "", suite_id: str = "", limit: int = 20) -> list[RunSummary]:
-    """Return the Summaries of the newest runs of all workspaces; `status` is a comma list."""
-    statuses = frozenset(part.strip() for part in status.split(",") if part.strip())
-    wanted = RunFilter(statuses=statuses, suite_id=suite_id)
-    rows = Execution.objects.not_deleted().matching(wanted)
+def unfinished_runs(*, limit: int) -> list[RunSummary]:
+    """Return the Summaries of the newest runs of all workspaces that have not ended."""
+    statuses = frozenset(status.value for status in set(ExecutionStatus) - FINAL_EXECUTION)
+    rows = Execution.objects.not_deleted().matching(RunFilter(statuses=statuses))
     return summaries(list(rows.order_by(*NEWEST_FIRST)[:limit]))
 
 

@@ -19,7 +19,7 @@ from apps.executions.domain.events import RUN_SOURCE, EventRecord, event_name, e
 from apps.executions.domain.timeline import StepFacts, StepMark, step_timelines
 from apps.executions.models import Execution, Step
 from apps.executions.selectors.definitions import edges_of
-from apps.executions.selectors.runs import duration, find_run, get_execution
+from apps.executions.selectors.runs import duration, get_execution
 from apps.streams import api as streams
 from kernel import clock
 
@@ -28,15 +28,7 @@ _event: Final = msgspec.json.Decoder(EventRecord)
 
 def timeline(principal: Principal, run_id: str) -> TimelineBody:
     """Return the timeline until now, or until the end; raise ExecutionNotFound."""
-    return _timeline_of(get_execution(principal, run_id))
-
-
-def run_timeline(run_id: str) -> TimelineBody:
-    """Return the same for a run of any workspace, for commands; raise ExecutionNotFound."""
-    return _timeline_of(find_run(Execution.objects.not_deleted(), run_id))
-
-
-def _timeline_of(row: Execution) -> TimelineBody:
+    row = get_execution(principal, run_id)
     is_over = row.finished_at is not None
     span = RunSpan(
         duration_ms=clock.milliseconds(duration(row, clock.now())),

@@ -12,9 +12,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command, find_commands, load_command_class
 
-from apps.executions.management.verbs.arguments import statuses
 from kernel.commands import ExitCode
-from kernel.errors import NotFound, PlatformError
 from kernel.version import VERSION
 from platform_site import command_line
 from platform_site.settings import embedded
@@ -52,7 +50,7 @@ def test_the_version_is_that_of_partita(words: list[str]):
     assert done.stdout == f"partita {VERSION}\n"
 
 
-@pytest.mark.parametrize("words", [["run"], ["help", "run"], ["help", "--all"], ["migrate"]])
+@pytest.mark.parametrize("words", [["suite"], ["help", "suite"], ["help", "--all"], ["migrate"]])
 def test_everything_else_is_for_the_commands(words: list[str]):
     assert command_line.answer(words) is None
 
@@ -67,7 +65,7 @@ def test_a_former_name_is_answered_with_the_command_of_now():
     assert done.stderr.endswith("next: partita sync approve-prune\n")
 
 
-WITH_VERBS = sorted({"run", "suite", "profile", "mock", "settings"})
+WITH_VERBS = sorted({"suite", "profile", "mock", "settings"})
 
 
 @pytest.mark.parametrize("name", WITH_VERBS)
@@ -91,31 +89,15 @@ def test_help_leaves_the_options_of_django_out(name: str):
     assert "exit codes:" in text
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("failed", "Failed"), ("HEALTHY, canceled", "Healthy,Canceled")]
-)
-def test_a_status_is_known_in_any_case(typed: str, meant: str):
-    assert statuses(typed) == meant
+@pytest.mark.parametrize("words", [["run"], ["run", "list", "-o", "json"], ["help", "run"]])
+def test_the_store_has_no_runs_of_its_own(words: list[str]):
+    done = subprocess.run(
+        [sys.executable, "manage.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        PlatformError("no backend `x`", code="backend_unknown"),
-        PlatformError("no profile `x`", code="profile_not_in_suite"),
-        NotFound("the run has no step 'x'"),
-    ],
-)
-def test_what_is_unknown_ends_with_3(error: PlatformError, monkeypatch, capsys):
-    def refuse(*_: object) -> int:
-        raise error
-
-    monkeypatch.setattr("apps.executions.management.verbs.results.executions.run_detail", refuse)
-    with pytest.raises(SystemExit) as ended:
-        call_command("run", "show", "run-1")
-
-    assert ended.value.code == ExitCode.NOT_FOUND
-    assert error.detail in capsys.readouterr().err
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert done.stderr.startswith("error: runs belong to a server, which knows who you are\n")
+    assert "\nnext: partita run" in done.stderr
 
 
 @pytest.fixture

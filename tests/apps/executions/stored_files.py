@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import cast
 
@@ -33,6 +36,12 @@ def uploaded(worker: Worker, *bodies: bytes) -> Run:
     for number, body in enumerate(bodies):
         store(worker, "a", body, path=f"{number}.txt")
     return run
+
+
+def unzip(parts: Iterable[bytes]) -> dict[str, bytes]:
+    """Return the files of an archive that was sent in parts."""
+    with zipfile.ZipFile(io.BytesIO(b"".join(parts))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def file_of(run: Run, number: int = 0) -> bytes:

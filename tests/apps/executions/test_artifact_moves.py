@@ -15,14 +15,22 @@ import pytest
 from apps.executions import api
 from apps.executions.models import Artifact, Blob, StoredObject
 from apps.executions.selectors.artifact_bytes import contents_of, heads_of
-from apps.executions.selectors.artifact_files import artifact_archive, run_artifact_files
+from apps.executions.selectors.artifact_files import artifact_archive
 from apps.executions.selectors.junit_report import junit_document
 from apps.executions.services import artifact_objects
 from apps.executions.services.artifact_moves import move_artifacts
 from apps.executions.services.artifact_objects import remove_marked_objects
 from apps.executions.services.artifact_retention import expire_artifacts
 from tests.apps.executions.runs import Worker, booted_run, node
-from tests.apps.executions.stored_files import BIG, age, everywhere, file_of, objects, uploaded
+from tests.apps.executions.stored_files import (
+    BIG,
+    age,
+    everywhere,
+    file_of,
+    objects,
+    unzip,
+    uploaded,
+)
 from tests.apps.executions.test_artifacts import EXPORTS, RED, junit, store
 from tests.support.artifact_storages import FailingStorage, new_bucket, use_location, use_store
 from tests.support.commands import command_output
@@ -99,17 +107,17 @@ def test_an_archive_has_what_moves_into_the_store_while_it_is_sent(
 ) -> None:
     """Its object may be gone, or its row too."""
     run = uploaded(worker, b"one", b"two", b"three")
-    files = run_artifact_files(run.id)
-    found = [next(files)]
+    archive = artifact_archive(run.principal, run.id)
+    parts = [next(archive)]
     use_store(settings)
     list(move_artifacts())
     second = StoredObject.objects.order_by("created_at")[1]
     failing.inner.remove(second.name)
-    found.append(next(files))
+    parts.append(next(archive))
     StoredObject.objects.all().delete()
-    found += files
+    parts += archive
 
-    assert [body for _, body in found] == [b"one", b"two", b"three"]
+    assert list(unzip(parts).values()) == [b"one", b"two", b"three"]
 
 
 @pytest.mark.parametrize("moves_to", ["url", "store"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from apps.executions.services.artifact_retention import expire_artifacts
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.apps.executions.test_artifacts import EXPORTS, RED, junit, store
-from tests.support.commands import command_output
+from tests.support.client_views import TypedWords, ask_views_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -116,11 +115,14 @@ def test_the_failed_cases_of_an_expired_report_are_left_out(worker: Worker) -> N
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    return command_output(capsys, "run", "artifacts", *words)
+    return TypedWords(capsys)("run", "artifacts", *words)
 
 
-def test_the_command_lists_files(capsys: pytest.CaptureFixture[str], worker: Worker) -> None:
+def test_the_command_lists_files(
+    capsys: pytest.CaptureFixture[str], worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = ended_run(worker, b"one")
+    ask_views_as(monkeypatch, run.principal)
 
     code, out, _ = command(capsys, run.id)
 
@@ -130,17 +132,3 @@ def test_the_command_lists_files(capsys: pytest.CaptureFixture[str], worker: Wor
     assert (row[:4], row[-1]) == (["a", "1", "raw", "3"], "0.txt")
     document = json.loads(command(capsys, run.id, "-o", "json")[1])
     assert document["artifacts"][0]["path"] == "0.txt"
-
-
-def test_the_command_downloads_files_and_replaces_none(
-    capsys: pytest.CaptureFixture[str], worker: Worker, tmp_path: Path
-) -> None:
-    run = ended_run(worker, b"one", b"two")
-
-    code, out, _ = command(capsys, run.id, "--download", str(tmp_path))
-
-    assert (code, out) == (0, f"{tmp_path}/a/1/0.txt\n{tmp_path}/a/1/1.txt\n")
-    assert (tmp_path / "a/1/1.txt").read_bytes() == b"two"
-    code, _, error = command(capsys, run.id, "--download", str(tmp_path))
-    assert code == 1
-    assert "is there already: choose another folder" in error

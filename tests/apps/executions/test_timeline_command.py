@@ -10,12 +10,12 @@ import pytest
 
 from apps.executions import api
 from apps.executions.selectors.logs import first_line_at, log_pages
-from apps.executions.selectors.timeline import run_timeline
 from apps.executions.services.cancellations import cancel
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
 from tests.apps.executions.timepiece import Timepiece, slow_run, write_lines
-from tests.support.commands import command_output
+from tests.support.client_views import TypedWords, ask_views_as
+from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -125,13 +125,17 @@ def numbered_lines(run: Run) -> list[dict[str, Any]]:
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    return command_output(capsys, "run", "timeline", *words)
+    return TypedWords(capsys)("run", "timeline", *words)
 
 
 def test_the_command_draws_bars_and_answers_json(
-    capsys: pytest.CaptureFixture[str], worker: Worker, timepiece: Timepiece
+    capsys: pytest.CaptureFixture[str],
+    worker: Worker,
+    timepiece: Timepiece,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = slow_run(worker, timepiece)
+    ask_views_as(monkeypatch, run.principal)
 
     code, out, error = command(capsys, run.id)
 
@@ -141,10 +145,14 @@ def test_the_command_draws_bars_and_answers_json(
     assert [row.split()[:2] for row in rows] == [["*", "db"], ["*", "check"]]
     assert rows[1].endswith("8 s, 2 attempts")
     document = json.loads(command(capsys, run.id, "-o", "json")[1])
-    assert document == run_timeline(run.id)
+    assert document == api.timeline(run.principal, run.id)
 
 
-def test_an_unknown_run_has_the_exit_code_of_not_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_run_has_the_exit_code_of_not_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_views_as(monkeypatch, somebody())
+
     code, _out, error = command(capsys, "run-0123456789ab")
 
     assert code == 3

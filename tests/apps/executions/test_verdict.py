@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pytest
 from defusedxml.ElementTree import fromstring
-from django.core.management import call_command
 from rich.console import Console
 
 from apps.executions import api, terminal_view
@@ -16,6 +16,8 @@ from apps.executions.selectors.junit_report import junit_document
 from apps.executions.services.cancellations import cancel
 from apps.executions.services.sweep import sweep
 from kernel.agent_protocol import ArtifactUpload, job_of
+from partita_client.command.parser import parse_verb
+from partita_client.command.program import find_noun
 from tests.apps.executions.runs import (
     Run,
     Worker,
@@ -25,6 +27,7 @@ from tests.apps.executions.runs import (
     profile,
     queued_run,
 )
+from tests.support.client_views import TypedWords, ask_views_as
 
 JUNIT = {"path": "report.xml", "format": "junit", "on": "always"}
 ANSI_REPORT = b"""<testsuite>
@@ -70,11 +73,19 @@ def _without_colors(text: str) -> str:
     return "\n".join(plain_text(line) for line in text.splitlines())
 
 
-def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        call_command("run", *words)
-    assert ended.value.code in (0, None)
-    return capsys.readouterr().out
+@pytest.fixture
+def type_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """What `partita run …` prints to who launched the run."""
+
+    def ask(run: Run, *words: str) -> str:
+        ask_views_as(monkeypatch, run.principal)
+        code, out, err = TypedWords(capsys)("run", *words)
+        assert code == 0, err
+        return out
+
+    return ask
 
 
 def test_the_sentence_in_lists_is_that_of_the_verdict(torture: Run):
@@ -115,57 +126,31 @@ def test_a_terminal_ends_with_the_reason_and_folds_what_is_healthy(torture: Run,
     assert text.splitlines()[-1] == f"next: partita run logs {torture.id} --failed"
 
 
-def test_the_next_command_works(worker: Worker, capsys: pytest.CaptureFixture[str]):
+def test_the_next_command_is_one_that_the_client_has(worker: Worker):
     run = booted_run(node("a"), node("b"))
     for step in worker.claim():
         worker.report(step, "running")
-        worker.log(step, f"words of {step}")
-    worker.fail("a", final_seq=1)
-    worker.end("b", final_seq=1)
-    program, *words = api.run_detail(run.id)["verdict"]["next"].split()
+    worker.fail("a")
+    program, noun, name, *words = api.run_detail(run.id)["verdict"]["next"].split()
 
-    told = run_command(capsys, *words[1:])
-
-    assert (program, words[0]) == ("partita", "run")
-    assert "words of a" in told
-    assert "words of b" not in told
+    known = find_noun(noun)
+    assert (program, noun) == ("partita", "run")
+    assert known is not None
+    assert (verb := known.find(name)) is not None
+    assert parse_verb(known, verb, words).run == run.id
 
 
-def test_the_logs_of_the_failed_steps_alone(torture: Run, capsys: pytest.CaptureFixture[str]):
-    told = run_command(capsys, "logs", torture.id, "--failed")
-
-    assert "no such table" in told
-    assert {line.split("[")[1].split("]")[0] for line in told.splitlines()} == {
-        "load-data-5",
-        "test-5",
-    }
-
-
-def test_without_a_failed_step_there_is_a_sentence_instead(
-    worker: Worker, capsys: pytest.CaptureFixture[str]
-):
-    run = booted_run(node("a"))
-    worker.claim()
-    worker.end("a")
-
-    with pytest.raises(SystemExit):
-        call_command("run", "logs", run.id, "--failed")
-
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "no step of this run has failed\n")
-
-
-def test_why_is_the_verdict_alone(torture: Run, capsys: pytest.CaptureFixture[str]):
-    told = run_command(capsys, "why", torture.id)
-    as_json = run_command(capsys, "why", torture.id, "-o", "json")
+def test_why_is_the_verdict_alone(torture: Run, type_in: Callable[..., str]):
+    told = type_in(torture, "why", torture.id)
+    as_json = type_in(torture, "why", torture.id, "-o", "json")
 
     assert "test-5: 1 of 2 tests failed" in told
     assert "healthy" not in told
     assert '"sentence": "load-data-5 exited with code 3; 1 more step failed"' in as_json
 
 
-def test_a_list_has_sentences_and_no_codes(torture: Run, capsys: pytest.CaptureFixture[str]):
-    told = run_command(capsys, "list")
+def test_a_list_has_sentences_and_no_codes(torture: Run, type_in: Callable[..., str]):
+    told = type_in(torture, "list")
 
     assert "load-data-5 exited with code 3; 1 more step failed" in told
     assert "step_failed" not in told
@@ -191,17 +176,16 @@ def test_tests_that_exit_with_one_are_told_by_their_report(worker: Worker):
     assert run.step("unit").reason == "exit_nonzero"
 
 
-def test_a_skipped_step_names_the_step_at_the_root(
-    worker: Worker, capsys: pytest.CaptureFixture[str]
-):
+def test_a_skipped_step_names_the_step_at_the_root(worker: Worker, type_in: Callable[..., str]):
     run = booted_run(node("db"), node("api", after=["db"]), node("e2e", after=["api"]))
     worker.claim()
     worker.fail("db", exit_code=3, error="exit code 3")
 
-    told = run_command(capsys, "show", run.id, "--all")
+    told = type_in(run, "show", run.id, "--all")
 
-    assert "a step that it needs was skipped: db exited with code 3" in told
-    assert "– 2 steps skipped: api, e2e" in run_command(capsys, "show", run.id)
+    assert "✗ db exited with code 3" in told
+    assert " dependency skipped" in told
+    assert "– 2 steps skipped: api, e2e" in type_in(run, "show", run.id)
 
 
 def test_a_run_that_is_too_long_says_so(worker: Worker):

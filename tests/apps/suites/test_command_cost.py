@@ -15,7 +15,7 @@ from apps.suites import api
 from apps.suites.domain import definition
 from apps.suites.evaluator import kept_answers, process
 from apps.suites.evaluator.kept_answers import FILE_NAME, KeptAnswers
-from apps.suites.selectors import SuiteNotFound
+from apps.suites.selectors import SuiteNotFound, focus_on
 from apps.suites.sources import index
 from tests.apps.suites.conftest import Workspace
 from tests.support.commands import run_command
@@ -218,7 +218,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_suite_that_is_unknown_is_one_error(workspace: Workspace) -> None:
-    api.focus_on(["nothing"])
+    focus_on(["nothing"])
 
     with pytest.raises(SuiteNotFound, match="none exist"):
         api.find_suite("nothing")

@@ -6,7 +6,9 @@ from typing import Any
 
 from apps.operations.api import CommandOptions, VerbCommand
 from apps.suites import api as suites
+from apps.suites.evaluator.process import keep_evaluations
 from apps.suites.management.verbs import checks, copies, locks, overviews, suite_files
+from apps.suites.selectors import read_every_suite
 
 
 class Command(VerbCommand):
@@ -39,7 +41,7 @@ class Command(VerbCommand):
         if suites.use_files_without_store():
             self.stderr.write(suites.NO_STORE)
         try:
-            with suites.keep_evaluations():
+            with keep_evaluations():
                 return super().execute_command(options)
         finally:
-            suites.read_every_suite()
+            read_every_suite()

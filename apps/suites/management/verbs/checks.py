@@ -16,6 +16,7 @@ from apps.operations.api import (
 from apps.suites import api as suites
 from apps.suites.authoring import checks
 from apps.suites.management.verbs import output
+from apps.suites.selectors import focus_on
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,7 +62,7 @@ def lint_suites(options: CommandOptions) -> int:
 def _choose_suites(options: CommandOptions) -> list[str]:
     """Return the ids of the suites that are named, else of all."""
     if named := options["suite"]:
-        suites.focus_on(named)
+        focus_on(named)
         return list(named)
     return [definition["id"] for definition in suites.list_suites()]
 

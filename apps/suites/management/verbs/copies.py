@@ -10,6 +10,7 @@ from apps.operations.api import CommandOptions, ExitCode, VerbCommand, print_jso
 from apps.suites import api as suites
 from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
+from apps.suites.selectors import focus_on
 from apps.suites.services import transfers
 
 
@@ -36,7 +37,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 def push_package(options: CommandOptions) -> int:
     name, reference = options["suite"], options["reference"]
     is_module = name.startswith("@")
-    suites.focus_on([] if is_module else [name])
+    focus_on([] if is_module else [name])
     for warning in () if is_module else transfers.push_warnings(name, reference):
         _progress(f"warning: {warning}")
     _progress(f"pushing {name} to {reference} …")
@@ -92,7 +93,7 @@ def pull_suite(options: CommandOptions) -> int:
 
 def fork_suite(options: CommandOptions) -> int:
     _progress(f"looking for {options['suite']} …")
-    suites.focus_on([options["suite"]])
+    focus_on([options["suite"]])
     suite, folder = suites.find_suite(options["suite"]), Path(options["folder"])
     suite_files.copy_files(suite, folder)
     if options["output"] == "json":

@@ -11,6 +11,7 @@ from apps.suites.authoring import locks
 from apps.suites.dependencies import lock_file
 from apps.suites.domain import differences
 from apps.suites.management.verbs import output
+from apps.suites.selectors import focus_on
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -29,7 +30,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
 
 def lock_suites(options: CommandOptions) -> int:
     if options["suite"]:
-        suites.focus_on(options["suite"])
+        focus_on(options["suite"])
     wanted = options["suite"] or locks.suites_to_lock()
     # what a new lock changes is known before the file is written
     compared = {name: suites.lock_difference(name) for name in wanted}

@@ -14,6 +14,7 @@ from apps.operations.api import (
 )
 from apps.suites import api as suites
 from apps.suites.domain.definition import summary_of
+from apps.suites.selectors import focus_on
 from partita_client.command.resources import SUITE_COLUMNS, print_suite
 
 
@@ -31,7 +32,7 @@ def list_suites(options: CommandOptions) -> int:
 
 
 def show_suite(options: CommandOptions) -> int:
-    suites.focus_on([options["suite"]])
+    focus_on([options["suite"]])
     definition = suites.get_definition(options["suite"])
     if options["output"] == "json":
         print_json(definition)

@@ -13,6 +13,7 @@ from apps.suites import api as suites
 from apps.suites import conf
 from apps.suites.authoring import suite_files
 from apps.suites.management.verbs import output
+from apps.suites.selectors import focus_on
 
 
 def add_verbs(command: VerbCommand, verbs: Any) -> None:
@@ -56,7 +57,7 @@ def new_suite(options: CommandOptions) -> int:
 
 def format_suites(options: CommandOptions) -> int:
     if options["suite"]:
-        suites.focus_on(options["suite"])
+        focus_on(options["suite"])
     wanted = [suites.find_suite(name) for name in options["suite"]] or [
         suite for suite in suites.every_suite() if suite.source == "workspace"
     ]
