@@ -124,7 +124,7 @@ SUMMARIES: Final = {
     "suites_list": "List suites",
     "suites_register": "Register a suite",
     "suites_remove": "Remove a registered suite",
-    "workspace_invitations_create": "Invite somebody to a workspace",
+    "workspace_invitations_create": "Invite someone to a workspace",
     "workspace_invitations_list": "List open invitations",
     "workspace_invitations_revoke": "Withdraw an invitation",
     "workspace_members_change": "Change the role of a member",

@@ -32,15 +32,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "keys": "show which keys encrypt what, and encrypt anew",
     },
     "Configuration sync": {
-        "sync_bundle_check": "check config.cue",
-        "sync_plan": "show what a sync would change",
-        "sync_trigger": "sync a rule now",
-        "sync_status": "list targets and what they hold",
-        "sync_history": "list past syncs of a target",
-        "sync_drift": "list manual changes and how they were healed",
-        "sync_blame": "show which commit wrote a key",
-        "sync_orphans": "list keys that no rule manages any longer",
-        "sync_approve_prune": "approve the deletion of many keys",
+        "sync": "check and plan syncs, list targets, tasks and manual changes; trigger, approve",
     },
     "Processes of an installation": {
         "run_runner": "run steps for the backends of type local",
@@ -49,6 +41,18 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "run_orchestrator": "write the configuration that was pushed",
         "run_watcher": "find and heal manual changes",
     },
+}
+# a former name → the command of now
+RENAMED: Final[Mapping[str, str]] = {
+    "sync_bundle_check": "sync check",
+    "sync_plan": "sync plan",
+    "sync_trigger": "sync trigger",
+    "sync_status": "sync status",
+    "sync_history": "sync history",
+    "sync_drift": "sync drift",
+    "sync_blame": "sync blame",
+    "sync_orphans": "sync orphans",
+    "sync_approve_prune": "sync approve-prune",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.operations.commands import (
+    LIST_OUTPUTS,
     CommandOptions,
     PlatformCommand,
     VerbCommand,
@@ -10,6 +11,7 @@ from apps.operations.commands import (
     confirm,
     escape,
     print_json,
+    print_list,
     print_table,
     printable,
     report_diagnostics,

@@ -94,14 +94,14 @@ def complete(words: Sequence[str], nouns: Mapping[str, str], find_noun: FindNoun
         return _beginning(noun.names, current)
     if verb is None:
         verb, rest = noun.find(rest[0]), rest[1:]
-    return [] if verb is None else _complete_verb(verb_parser(noun, verb), verb, rest, current)
+    return [] if verb is None else _complete_verb(noun, verb, rest, current)
 
 
 def _complete_verb(
-    parser: argparse.ArgumentParser, verb: CommandVerb, before: Sequence[str], current: str
+    noun: CommandNoun, verb: CommandVerb, before: Sequence[str], current: str
 ) -> list[str]:
     try:
-        found = [*_values(parser, verb, before, current)]
+        found = [*_values(noun, verb, before, current)]
     except ClientError:
         return []
     return [printable(each) for each in _beginning(found, current)]
@@ -112,9 +112,10 @@ def _beginning(names: Iterable[str], current: str) -> list[str]:
 
 
 def _values(
-    parser: argparse.ArgumentParser, verb: CommandVerb, before: Sequence[str], current: str
+    noun: CommandNoun, verb: CommandVerb, before: Sequence[str], current: str
 ) -> Iterator[str]:
     """Yield the options, or the values of the option or argument that comes next."""
+    parser = verb_parser(noun, verb)
     options = {name: each for each in parser._actions for name in each.option_strings}  # noqa: SLF001 - argparse tells it nowhere else
     positional = [each for each in parser._actions if not each.option_strings]  # noqa: SLF001
     given, typed, awaited = argparse.Namespace(), list[str](), None
@@ -134,14 +135,16 @@ def _values(
     if awaited is None and len(typed) < len(positional):
         awaited = positional[len(typed)]
     if awaited is not None:
-        yield from _values_of(awaited, verb, given)
+        yield from _values_of(awaited, noun, verb, given)
 
 
 def _values_of(
-    action: argparse.Action, verb: CommandVerb, given: argparse.Namespace
+    action: argparse.Action, noun: CommandNoun, verb: CommandVerb, given: argparse.Namespace
 ) -> Iterator[str]:
     if action.choices:
         yield from map(str, action.choices)
+    elif action.dest in noun.live_values:
+        yield from noun.live_values[action.dest](given)
     elif action.dest == "status":
         yield from (status.lower() for status in STATUSES)
     elif action.dest in ("context_name", "name"):

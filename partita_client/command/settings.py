@@ -234,6 +234,7 @@ def _has_failed(sync: Any) -> bool:
 NOUN: Final = CommandNoun(
     name="settings",
     text="Show and change the platform settings: backends, registries, secrets, mail.",
+    is_shared=True,
     verbs=(
         CommandVerb(
             name="show",

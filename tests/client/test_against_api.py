@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from apps.accounts.models import User
 from apps.environments.api import RuntimeLook, record_look
@@ -82,9 +84,49 @@ def test_every_read_is_a_document_and_a_table(type_in: Type, words: tuple[str, .
     assert out
 
 
-OF_ITS_OWN = {  # made by the client, or in tests with a real server: streams, kept environments
+@pytest.mark.usefixtures("_left_container")
+@pytest.mark.parametrize("form", ["text", "wide", "name", "json", "ndjson"])
+@pytest.mark.parametrize(
+    "words",
+    [("suite", "list"), ("profile", "list"), ("profile", "list", "hello"), ("environment", "list")],
+    ids=" ".join,
+)
+def test_a_list_is_the_same_with_a_server_and_beside_the_store(
+    type_in: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], form: str
+):
+    code, out, err = type_in(*words, "-o", form)
+
+    with pytest.raises(SystemExit) as ended:
+        call_command(*words, "-o", form)
+
+    assert (code, ended.value.code) == (0, 0), err
+    assert _without_moments(capsys.readouterr().out) == _without_moments(out)
+
+
+def _without_moments(text: str) -> str:
+    """Return a list without what is of the moment: times, and the tag that the client adds."""
+    text = re.sub(r'\n? *"(updatedAt|etag)": [^\n]*', "", text)
+    return re.sub(r",(?=\s*[}\]])|\b\d+s\b", "", text)
+
+
+def test_a_suite_is_shown_the_same_with_a_server_and_beside_the_store(
+    type_in: Type, capsys: pytest.CaptureFixture[str]
+):
+    _, out, _ = type_in("suite", "show", "hello")
+
+    with pytest.raises(SystemExit):
+        call_command("suite", "show", "hello")
+
+    assert "LEVEL  STEP" in out
+    assert capsys.readouterr().out == out
+
+
+# made by the client, or in tests with a real server: streams, kept environments; the sync has a
+# server of its own (tests/sync/orchestrator/test_sync_client.py)
+OF_ITS_OWN = {
     ("context", "list"), ("context", "show"), ("doctor",), ("version",),
     ("run", "again"), ("run", "keep"), ("run", "logs"), ("run", "download"), ("run", "watch"),
+    *(("sync", verb) for verb in ("status", "history", "show", "watch", "drift")),
 }  # fmt: skip
 # verb → the operation whose answer its document is, the part of that, the client's own keys
 DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {

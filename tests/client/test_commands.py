@@ -651,7 +651,6 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
         ),
         (["admin", "settings", "apply", "now.yaml"], ["settings", "apply", "now.yaml"]),
         (["settings", "show"], ["settings", "show"]),
-        (["run", "shell", RUN], ["run", "shell", RUN]),
     ],
 )
 def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[str]):
@@ -663,7 +662,7 @@ def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[
 
 @pytest.mark.parametrize(
     "words",
-    [("run", "shell", RUN, "api"), ("profile", "set", "shop", "x"), ("environment", "reap-all")],
+    [("profile", "set", "shop", "x"), ("environment", "reap-all")],
     ids=" ".join,
 )
 def test_what_http_cannot_do_is_not_done_to_another_store(

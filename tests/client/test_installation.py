@@ -279,7 +279,7 @@ def test_a_ci_job_is_refused_in_words(typed: TypedWords, file: Path, words: tupl
     typed.run(*words, code=ExitCode.FORBIDDEN)
 
     assert "error ci_session_limited: " in typed.stderr
-    assert "next: a person, or an API token of one, can do this" in typed.stderr
+    assert "next: the session of a CI job launches, follows, reruns" in typed.stderr
 
 
 def register(name: str, *, silent: bool = False, **facts: Any) -> None:

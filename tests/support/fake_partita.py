@@ -27,6 +27,7 @@ PERSON = {
 }
 Answer = tuple[int, Any]
 Handle = Callable[["FakePartita", dict[str, list[str]], Any], Answer]
+Frames = Callable[["FakePartita", int], Iterator[tuple[int, bytes]]]
 
 
 def summary(run_id: str = RUN, **more: Any) -> dict[str, Any]:
@@ -87,6 +88,7 @@ class FakePartita:
     def __init__(self) -> None:
         self.lines = 3
         self.line: dict[str, Any] = {}  # what each line has besides
+        self.events: list[dict[str, Any]] = []  # as `event_of` makes them
         self.answers: dict[str, Handle] = {}
         self.asked: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -243,7 +245,8 @@ class _Call(BaseHTTPRequestHandler):
         if not is_public and self.headers.get("Authorization") != f"Bearer {TOKEN}":
             self._send(*problem(401, "token_revoked", "the API token is unknown"))
         elif place.path.endswith(("/logs", "/events")):
-            self._stream(parse_qs(place.query), "line" if place.path.endswith("s/logs") else "")
+            frames = _log_frames if place.path.endswith("/logs") else _event_frames
+            self._stream(parse_qs(place.query), frames)
         else:
             query = parse_qs(place.query)
             self._send(*self.fake.answer(self.command, place.path, query, body))
@@ -258,24 +261,49 @@ class _Call(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, query: dict[str, list[str]], _kind: str) -> None:
+    def _stream(self, query: dict[str, list[str]], frames: Frames) -> None:
+        """Send what there is and what comes, until the run is over."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        since = max(int(query["since"][0]), 0)
+        last = max(int(query["since"][0]), 0)
         with contextlib.suppress(OSError):
             self.wfile.write(b": connected\n\n")
-            numbers = range(since + 1, self.fake.lines + 1)
-            frames = (frame_of(number, self.fake.line) for number in numbers)
-            while chunk := b"".join(islice(frames, 200)):
-                self.wfile.write(chunk)
-            while not self.fake.is_over:
+            while True:
+                is_over = self.fake.is_over
+                for number, chunk in frames(self.fake, last):
+                    self.wfile.write(chunk)
+                    last = number
+                if is_over:
+                    break
                 self.wfile.write(b": ping\n\n")
                 self.wfile.flush()
                 time.sleep(0.05)
             self.wfile.write(b'event: end\ndata: {"status":"Failed","lastId":1}\n\n')
+
+
+def _log_frames(fake: FakePartita, last: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the frames of the lines after `last`, up to 200 at once, with the id of the last."""
+    numbers = iter(range(last + 1, fake.lines + 1))
+    while some := list(islice(numbers, 200)):
+        yield some[-1], b"".join(frame_of(number, fake.line) for number in some)
+
+
+def _event_frames(fake: FakePartita, last: int) -> Iterator[tuple[int, bytes]]:
+    for number, event in enumerate(list(fake.events)[last:], start=last + 1):
+        record = {"id": number, "executionId": RUN, "failing": False, "duration": "00:01"}
+        record |= {"executionStatus": fake.detail["status"], "event": event}
+        record["updatedAt"] = event["time"]
+        yield number, f"id: {number}\ndata: {json.dumps(record)}\n\n".encode()
+
+
+def event_of(source: str, what: str, status: str, *, attempt: int = 1, **more: Any) -> Any:
+    """Return an event of a step as the API has it."""
+    name = f"{source}-{what}" + (f"-{attempt}" if attempt > 1 else "")
+    return {"id": name, "source": source, "timestamp": "00:01", "time": rfc3339(now()),
+            "text": what, "status": status, "level": "info", "attempt": attempt} | more  # fmt: skip
 
 
 def frame_of(number: int, more: dict[str, Any]) -> bytes:

@@ -129,7 +129,7 @@ def first_administrator() -> FirstAdministrator | None:
 def disable(user_id: UUID, *, by: UUID) -> None:
     """Keep an account out, and end its sessions and tokens; raise NotFound, Forbidden."""
     if user_id == by:
-        raise Forbidden("nobody disables their own account; ask another administrator")
+        raise Forbidden("you cannot disable your own account; ask another administrator")
     _disable(user_id, by)
     clear_cached(user_id)
     revoke_everything(user_id)

@@ -55,7 +55,7 @@ class RegistrySyncView(StrictAPIView):
 
 
 class RegistryTest(TypedDict):
-    """Whether a registry answers and lets us in; `code` is empty where it does."""
+    """Whether a registry answers and lets the server in; `code` is empty where it does."""
 
     registryId: str
     reachable: bool

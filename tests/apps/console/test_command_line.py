@@ -57,6 +57,16 @@ def test_everything_else_is_for_the_commands(words: list[str]):
     assert command_line.answer(words) is None
 
 
+def test_a_former_name_is_answered_with_the_command_of_now():
+    done = subprocess.run(
+        [sys.executable, "manage.py", "sync_approve_prune", "x"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert done.stderr.endswith("next: partita sync approve-prune\n")
+
+
 WITH_VERBS = sorted({"run", "suite", "profile", "mock", "settings"})
 
 
