@@ -240,7 +240,8 @@ class Sender:
             what = call if case.path.endswith(("explain", "verify")) else record
             case.body = {"suiteId": "shop", "surfaceId": "shop", **what}
         elif resource == "platform-settings":
-            answer = self._session.get(f"{self._url}{case.path}", headers=self._headers, timeout=60)
+            place = f"{self._url}/api/v1/platform-settings"
+            answer = self._session.get(place, headers=self._headers, timeout=60)
             if answer.ok:
                 case.body = {**answer.json(), "description": case.body.get("description", "")}
 
