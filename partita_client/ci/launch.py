@@ -100,9 +100,7 @@ class CiLaunch:
             if outcome.code in (CiExitCode.USAGE, CiExitCode.UNKNOWN):
                 self.output.fail(outcome.sentence)
             if self._run_id and not self._has_ended:
-                self.output.line(
-                    f"The run goes on: {self._page}. The same call attaches to it again."
-                )
+                self.output.line(f"The run goes on: {self._page}. {self._way_back}")
             if not self._has_results:
                 write_results(self.output, self.request.junit, error_results(outcome.sentence))
             self._tell(outcome.state, outcome.sentence)
@@ -177,6 +175,12 @@ class CiLaunch:
                 raise ClientError(f"the run has not ended within {self.request.timeout_s:g} s")
             time.sleep(min(pause_s, max(0.0, ends_at - time.monotonic())))
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
+
+    @property
+    def _way_back(self) -> str:
+        if self.job.name or self.request.idempotency_key:
+            return "The same call attaches to it again."
+        return f"Look again: partita run wait {self._run_id}"
 
     @property
     def _page(self) -> str:
