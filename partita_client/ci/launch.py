@@ -37,6 +37,7 @@ from partita_client.server_choice import ServerChoice
 _WRONG_USE: Final = (400, 404, 422)
 _DETAILS: Final = ("suite", "steps", "artifacts", "verdict")
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_DOWNLOAD_S: Final = 600.0
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 3.0
 
@@ -227,7 +228,9 @@ class CiLaunch:
             with tempfile.TemporaryDirectory(prefix="partita-") as folder:
                 file = Path(folder, "artifacts.zip")
                 found = self._try(
-                    lambda: client.download_archive(self._run_id, file), "artifacts", until
+                    lambda: client.download_archive(self._run_id, file, timeout_s=_DOWNLOAD_S),
+                    "artifacts",
+                    until,
                 )
                 if not isinstance(found, str) and keep_file(self.output, file, target):
                     self.output.line(f"Artifacts: {target}")
