@@ -79,6 +79,10 @@ class RunStep(TypedDict):
     exitCode: NotRequired[int]
     waitsFor: NotRequired[str]
     missingArtifacts: NotRequired[list[dict[str, str]]]
+    dependsOn: NotRequired[list[str]]
+    onFailure: NotRequired[list[str]]
+    startedAt: NotRequired[str]
+    finishedAt: NotRequired[str]
 
 
 class RunArtifact(TypedDict):
@@ -196,3 +200,30 @@ class DeviceCode(TypedDict):
     verificationUriComplete: NotRequired[str]
     expiresIn: int
     interval: int
+
+
+class ShellEnding(TypedDict):
+    code: str
+    detail: str
+
+
+class RunShell(TypedDict):
+    """A program on a terminal inside the environment of a run (reference: control-plane 11.7).
+
+    `state` is `opening`, `open` or `ended`; `end` says why it has ended.
+    """
+
+    shellId: str
+    executionId: str
+    stepId: str
+    state: str
+    command: list[str]
+    openedBy: str
+    isYours: bool
+    createdAt: str
+    socket: str
+    notice: NotRequired[str]
+    openedAt: NotRequired[str]
+    endedAt: NotRequired[str]
+    exitCode: NotRequired[int]
+    end: NotRequired[ShellEnding]

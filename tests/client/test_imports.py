@@ -29,7 +29,9 @@ def loaded_by(fake: FakePartita, *words: str) -> tuple[int, list[str]]:
     return code, names
 
 
-@pytest.mark.parametrize("words", [("run", "list"), ("suite", "list"), ("doctor",), ("whoami",)])
+@pytest.mark.parametrize(
+    "words", [("run", "list"), ("suite", "list"), ("doctor",), ("whoami",), ("sync", "--help")]
+)
 def test_a_command_loads_the_standard_library_alone(fake: FakePartita, words: tuple[str, ...]):
     code, names = loaded_by(fake, *words)
 
