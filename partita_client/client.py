@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -271,11 +272,13 @@ class Client:
         path = _of_run(run_id, "artifacts", artifact_id)
         return download_file(self.transport, f"{API}{path}", to)
 
-    def download_archive(self, run_id: str, to: Path) -> int:
-        """Write all artifacts as one zip file, which must not exist yet; return its size."""
-        return download_file(
-            self.transport, f"{API}{_of_run(run_id, 'artifacts', 'archive')}", to, resumes=False
-        )
+    def download_archive(self, run_id: str, to: Path, *, timeout_s: float = math.inf) -> int:
+        """Write all artifacts as one zip file, which must not exist yet; return its size.
+
+        Raise WaitTimeout.
+        """
+        path = f"{API}{_of_run(run_id, 'artifacts', 'archive')}"
+        return download_file(self.transport, path, to, resumes=False, timeout_s=timeout_s)
 
     def junit(self, run_id: str) -> bytes:
         """Return the JUnit report of a run as XML."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from partita_client.errors import BadConfiguration, NoConnection
+from partita_client.errors import BadConfiguration, NoConnection, WaitTimeout
 from partita_client.transport import HttpTransport, pause_s
 
 _CHUNK: Final = 2**18
@@ -22,14 +23,22 @@ _IDLE_S: Final = 60.0
 _PART_CHARACTERS: Final = 40
 
 
-def download_file(transport: HttpTransport, path: str, to: Path, *, resumes: bool = True) -> int:
+def download_file(
+    transport: HttpTransport,
+    path: str,
+    to: Path,
+    *,
+    resumes: bool = True,
+    timeout_s: float = math.inf,
+) -> int:
     """Write what `path` answers into a new file; return its size.
 
     A cut download goes on with a range where `resumes` is set, else begins anew. The file has its
-    name when it is whole. Raise BadConfiguration where it exists or cannot be written.
+    name when it is whole. Raise BadConfiguration where it exists or cannot be written, WaitTimeout.
     """
     with new_file(to) as part:
-        return _fetch(transport, path, part, resumes=resumes)
+        ends_at = time.monotonic() + timeout_s
+        return _fetch(transport, path, part, resumes=resumes, ends_at=ends_at)
 
 
 @contextmanager
@@ -76,7 +85,9 @@ def _require_free(to: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
 
 
-def _fetch(transport: HttpTransport, path: str, part: Path, *, resumes: bool) -> int:
+def _fetch(
+    transport: HttpTransport, path: str, part: Path, *, resumes: bool, ends_at: float
+) -> int:
     tag = ""
     with part.open("wb") as file:
         for tries_left in reversed(range(_TRIES)):
@@ -89,7 +100,7 @@ def _fetch(transport: HttpTransport, path: str, part: Path, *, resumes: bool) ->
                     if answer.status != HTTPStatus.PARTIAL_CONTENT:
                         _begin_anew(file)
                     tag = answer.headers.get("ETag", "")
-                    _copy(answer, file)
+                    _copy(answer, file, ends_at)
             except NoConnection:
                 if not tries_left:
                     raise
@@ -104,10 +115,12 @@ def _begin_anew(file: BinaryIO) -> None:
     file.truncate()
 
 
-def _copy(answer: HTTPResponse, file: BinaryIO) -> None:
-    """Write what is read; raise NoConnection for a body that ends too early."""
+def _copy(answer: HTTPResponse, file: BinaryIO, ends_at: float) -> None:
+    """Write what is read; raise NoConnection for a body that ends too early, WaitTimeout."""
     left = answer.length
-    while chunk := answer.read(_CHUNK):
+    while chunk := answer.read1(_CHUNK):
+        if time.monotonic() > ends_at:
+            raise WaitTimeout("the download takes too long")
         try:
             file.write(chunk)
         except OSError as error:  # not one of the connection

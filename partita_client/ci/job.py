@@ -47,7 +47,7 @@ _NAMES: Final = {
 class CiJob:
     """`name` tells the job and its attempt from all others; `event` is what GitHub started it by.
 
-    Texts that the CI system does not say are empty.
+    Texts that the CI system does not say are empty; a job without a name finds no run again.
     """
 
     system: str
@@ -64,7 +64,8 @@ class CiJob:
 
         Its last part tells the legs of a matrix apart, whose jobs have one name.
         """
-        name = re.sub(r"[^!-~]", "-", f"{self.name}-{suite}")[:_KEY_CHARACTERS]
+        own_name = self.name or uuid.uuid4().hex
+        name = re.sub(r"[^!-~]", "-", f"{own_name}-{suite}")[:_KEY_CHARACTERS]
         leg = "\n".join((suite, profile, backend))
         return f"{name}-{zlib.crc32(leg.encode('utf-8', 'replace'))}"
 
@@ -103,7 +104,7 @@ def _name_job(system: str) -> str:
     for name, variable in _NAMES.items():
         if found := conf.variable(variable):
             return f"{name}-{found}"
-    return uuid.uuid4().hex  # nothing tells a second call from another job
+    return ""
 
 
 def _page_on_github() -> str:

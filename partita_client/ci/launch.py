@@ -37,6 +37,7 @@ from partita_client.server_choice import ServerChoice
 _WRONG_USE: Final = (400, 404, 422)
 _DETAILS: Final = ("suite", "steps", "artifacts", "verdict")
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_DOWNLOAD_S: Final = 600.0
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 3.0
 
@@ -100,9 +101,7 @@ class CiLaunch:
             if outcome.code in (CiExitCode.USAGE, CiExitCode.UNKNOWN):
                 self.output.fail(outcome.sentence)
             if self._run_id and not self._has_ended:
-                self.output.line(
-                    f"The run goes on: {self._page}. The same call attaches to it again."
-                )
+                self.output.line(f"The run goes on: {self._page}. {self._way_back}")
             if not self._has_results:
                 write_results(self.output, self.request.junit, error_results(outcome.sentence))
             self._tell(outcome.state, outcome.sentence)
@@ -179,6 +178,12 @@ class CiLaunch:
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
 
     @property
+    def _way_back(self) -> str:
+        if self.job.name or self.request.idempotency_key:
+            return "The same call attaches to it again."
+        return f"Look again: partita run wait {self._run_id}"
+
+    @property
     def _page(self) -> str:
         choice = cast("ServerChoice", self._choice)
         return f"{choice.pages_url or choice.url}/executions/{quote(self._run_id, safe='')}"
@@ -223,7 +228,9 @@ class CiLaunch:
             with tempfile.TemporaryDirectory(prefix="partita-") as folder:
                 file = Path(folder, "artifacts.zip")
                 found = self._try(
-                    lambda: client.download_archive(self._run_id, file), "artifacts", until
+                    lambda: client.download_archive(self._run_id, file, timeout_s=_DOWNLOAD_S),
+                    "artifacts",
+                    until,
                 )
                 if not isinstance(found, str) and keep_file(self.output, file, target):
                     self.output.line(f"Artifacts: {target}")

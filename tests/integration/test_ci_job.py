@@ -350,6 +350,17 @@ def test_the_action_runs_the_client_with_its_inputs(system: CiSystem):
     ended = job.run_shell(step["run"], PYTHONPATH=str(job.folder))
 
     assert (ended.code, step["shell"]) == (0, "sh"), ended.said
+    refused = job.run_shell(
+        step["run"],
+        PARTITA_PROFILE="-x $(touch pwned); touch pwned",
+        PARTITA_STATUS="true",
+        PARTITA_COMMENT="true",
+        GITHUB_TOKEN="t",
+        GITHUB_API_URL="http://github.example",
+    )
+    assert (refused.code, "-x $(touch pwned)" in refused.said) == (2, True), refused.said
+    assert "no commit status and no comment: the address must be an https address" in refused.said
+    assert not (job.folder / "pwned").exists()
     used = re.findall(r"steps\.run\.outputs\.([a-z-]+)", json.dumps(action["outputs"]))
     assert set(used) == job.outputs().keys()
 

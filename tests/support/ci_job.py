@@ -73,6 +73,13 @@ class Late:
     after_s: float
 
 
+@dataclass(frozen=True)
+class Trickle:
+    """An answer that comes letter by letter."""
+
+    document: Any
+
+
 @dataclass
 class ScriptedServer:
     """Answers a route with the next of its answers, and with the last one from then on."""
@@ -98,12 +105,17 @@ class _Handler(BaseHTTPRequestHandler):
         status, document = scripted.answer(f"{self.command} {self.path}", names, body)
         if isinstance(document, Late):
             time.sleep(document.after_s)
-        whole = document.document if isinstance(document, Cut | Late) else document
+        whole = document.document if isinstance(document, Cut | Late | Trickle) else document
         content = whole.encode() if isinstance(whole, str) else json.dumps(whole).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content) + isinstance(document, Cut)))
         self.end_headers()
-        self.wfile.write(content)
+        if isinstance(document, Trickle):
+            for number in range(len(content)):
+                self.wfile.write(content[number : number + 1])
+                time.sleep(0.1)
+        else:
+            self.wfile.write(content)
 
     def do_POST(self) -> None:
         self.do_GET()

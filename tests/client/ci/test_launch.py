@@ -14,7 +14,7 @@ import yaml
 
 from kernel.ci_trust import matches_pattern
 from kernel.exit_codes import INFRASTRUCTURE_REASONS, CiExitCode, ExitCode
-from partita_client import Client, NoConnection
+from partita_client import Client, NoConnection, WaitTimeout
 from partita_client.ci.outcome import outcome_of
 from partita_client.command.run_views import exit_code_of
 from tests.support.ci_job import (
@@ -25,6 +25,7 @@ from tests.support.ci_job import (
     Cut,
     Late,
     ScriptedServer,
+    Trickle,
     answer_run,
     problem,
 )
@@ -301,6 +302,15 @@ def test_the_archive_has_more_time_than_other_answers(job, server):
         assert client.download_archive(RUN["id"], job.folder / "all.zip") == 2
         with pytest.raises(NoConnection, match="does not answer in time"):
             client.junit(RUN["id"])
+
+
+def test_an_archive_that_comes_letter_by_letter_is_given_up(job, server):
+    answer = (200, Trickle(300 * "P"))  # 30 s
+    server.answers[f"GET /api/v1/executions/{RUN['id']}/artifacts/archive"] = [answer]
+
+    with Client(server.url) as client, pytest.raises(WaitTimeout, match="takes too long"):
+        client.download_archive(RUN["id"], job.folder / "all.zip", timeout_s=0.5)
+    assert not list(job.folder.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,16 @@ def test_each_system_says_what_the_job_is(monkeypatch, variables, name, texts):
     assert (job.name, (job.author, job.commit, job.branch, job.message)) == (name, texts)
 
 
-def test_a_job_that_nothing_names_is_no_other_one():
-    assert read_job().name != read_job().name
+def test_a_job_that_nothing_names_is_no_other_one_and_says_how_its_run_is_found(job, server):
+    unnamed = {"GITHUB_ACTIONS": "", "PARTITA_TOKEN": "pat_mine"}
+    server.answers[f"GET /api/v1/executions/{RUN['id']}"] = [(200, RUN | {"status": "Running"})]
+
+    said = job.run("--timeout=1s", **unnamed).said + job.run("--timeout=1s", **unnamed).said
+    launches = [heard for heard in server.heard if heard[0] == "POST /api/v1/executions"]
+    first, second = (headers["idempotency-key"] for _, headers, _ in launches)
+    assert first != second
+    assert said.count(f"Look again: partita run wait {RUN['id']}") == 2
+    assert "attaches" in job.run("--timeout=1s", "--idempotency-key=mine", **unnamed).said
 
 
 def test_the_event_of_github_says_the_message(job: GitHubJob, server, tmp_path: Path):
