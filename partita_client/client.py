@@ -18,12 +18,14 @@ from partita_client.transport import HttpTransport, Query
 
 if TYPE_CHECKING:  # dictionaries by another name: a command does without
     from partita_client.documents import (
+        CiSignIn,
         GreenDifferences,
         OutputLine,
         RunArtifact,
         RunExplanation,
         RunListing,
         RunReport,
+        RunShell,
         ServerHealth,
         StreamedLine,
         WhoIsThis,
@@ -198,6 +200,18 @@ class Client:
     def repeat(self, run_id: str, repeat_id: str) -> Any:
         return self.get(_of_run(run_id, "repeats", repeat_id))
 
+    def shells(self, run_id: str) -> list[RunShell]:
+        """Return the shells of a run, the newest first."""
+        return cast("list[RunShell]", self.get(_of_run(run_id, "shells"))["shells"])
+
+    def open_shell(self, run_id: str, step: str, **body: Any) -> RunShell:
+        """Open a shell in a step: `command`, `columns`, `rows`. Its terminal is a WebSocket."""
+        sent = {"stepId": step, **_without_unset(body)}
+        return cast("RunShell", self._call("POST", _of_run(run_id, "shells"), body=sent))
+
+    def end_shell(self, run_id: str, shell_id: str) -> None:
+        self._call("DELETE", _of_run(run_id, "shells", shell_id), repeats=True)
+
     def wait(self, run_id: str, *, timeout_s: float | None = None) -> RunReport:
         """Return the run once it has ended; raise WaitTimeout."""
         for _frame in self.events(run_id, timeout_s=timeout_s):
@@ -305,6 +319,10 @@ class Client:
     def device_token(self, device_code: str) -> Any:
         """Return the token once it is confirmed; raise ApiProblem (authorization_pending, …)."""
         return self._call("POST", "/auth/device/token", body={"deviceCode": device_code})
+
+    def sign_in_ci(self, id_token: str) -> CiSignIn:
+        """Exchange the OIDC token of a CI job, once, for a session (reference: control-plane 3)."""
+        return cast("CiSignIn", self._call("POST", "/auth/ci", body={"token": id_token}))
 
     def revoke_token(self, token_id: str) -> None:
         """Revoke an API token; an API token may revoke itself alone."""

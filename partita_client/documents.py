@@ -179,6 +179,18 @@ class WhoIsThis(TypedDict):
     expiresAt: str
 
 
+class CiSignIn(TypedDict):
+    """The session of a CI job: its token, the rule that let the job in, and what it may launch."""
+
+    token: str
+    expiresAt: str
+    workspaceId: str
+    role: str
+    suites: list[str]
+    rule: str
+    launchedBy: str
+
+
 class DeviceCode(TypedDict):
     """The codes of a sign-in that a person confirms in a browser (RFC 8628)."""
 
@@ -188,3 +200,30 @@ class DeviceCode(TypedDict):
     verificationUriComplete: NotRequired[str]
     expiresIn: int
     interval: int
+
+
+class ShellEnding(TypedDict):
+    code: str
+    detail: str
+
+
+class RunShell(TypedDict):
+    """A program on a terminal inside the environment of a run (reference: control-plane 11.7).
+
+    `state` is `opening`, `open` or `ended`; `end` says why it has ended.
+    """
+
+    shellId: str
+    executionId: str
+    stepId: str
+    state: str
+    command: list[str]
+    openedBy: str
+    isYours: bool
+    createdAt: str
+    socket: str
+    notice: NotRequired[str]
+    openedAt: NotRequired[str]
+    endedAt: NotRequired[str]
+    exitCode: NotRequired[int]
+    end: NotRequired[ShellEnding]

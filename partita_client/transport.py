@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import IO, Any, Final, NoReturn
 from urllib.parse import urlencode
 
 from partita_client import conf
@@ -44,6 +44,15 @@ class HttpAnswer:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradedConnection:
+    """A connection after a 101; `reader` may hold bytes that came right behind the answer."""
+
+    channel: socket.socket
+    headers: Mapping[str, str]  # names in lower case
+    reader: IO[bytes]
+
+
 @dataclass(slots=True)
 class HttpTransport:
     """One connection to one server, made when it is needed; for one thread.
@@ -60,6 +69,7 @@ class HttpTransport:
     _connection: http.client.HTTPConnection | None = field(default=None, init=False)
     _used_at: float = field(default=0.0, init=False)
     _context: ssl.SSLContext | None = field(default=None, init=False)
+    _is_tunneled: bool = field(default=False, init=False)  # through proxies, also without TLS
 
     def __post_init__(self) -> None:
         self.address = parse_address(self.url)
@@ -81,6 +91,7 @@ class HttpTransport:
     ) -> HttpAnswer:
         """Return the answer of a request that succeeded; raise ClientError.
 
+        A `body` of bytes is sent as it is, with the Content-Type of the headers, any other as JSON.
         A GET is repeated while the server is away, others where `repeats` says that they may be.
         """
         may_repeat = method == "GET" if repeats is None else repeats
@@ -92,24 +103,31 @@ class HttpTransport:
                 if not tries_left:
                     raise
             else:
-                if self._has_new_token(answer.status):
+                if self.take_new_token(answer.status):
                     answer = self._send_once(method, path, query, body, headers or {})
                 if answer.status not in _AWAY or not tries_left:
                     return self.require_success(answer)
             time.sleep(pause_s(_TRIES - 1 - tries_left))
         raise AssertionError("the last try returns or raises")
 
-    def _has_new_token(self, status: int) -> bool:
-        """Take the token of now where the server refuses that of before."""
+    def take_new_token(self, status: int) -> bool:
+        """Take the token of now where the server refuses that of before; return whether it did."""
         if status != http.HTTPStatus.UNAUTHORIZED or self.new_token is None:
             return False
         token, before = self.new_token(), self.token
         self.token = token or before
         return self.token != before
 
-    def ask(self, path: str) -> HttpAnswer:
-        """Return the answer of a GET, whatever its status is; raise NoConnection, NotPartita."""
-        return self._send_once("GET", path, None, None, {})
+    def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
+        """Return the answer, whatever its status is; raise NoConnection, NotPartita."""
+        return self._send_once(method, path, None, body, headers or {})
 
     def _send_once(
         self, method: str, path: str, query: Query | None, body: object, headers: Mapping[str, str]
@@ -145,12 +163,52 @@ class HttpTransport:
                     answer = HttpAnswer(
                         status=response.status, headers=_headers_of(response), body=content
                     )
-                    if self._has_new_token(answer.status):
+                    if self.take_new_token(answer.status):
                         raise NoConnection(f"{self.address.url} has replaced its token")
                     self.require_success(answer)
                 yield response
         finally:
             other.close()
+
+    @contextmanager
+    def upgrade(
+        self, path: str, *, query: Query, headers: Mapping[str, str], timeout_s: float
+    ) -> Iterator[UpgradedConnection]:
+        """Yield a connection of its own on which the server speaks another protocol from now on.
+
+        Raise ApiProblem, NoConnection, NotPartita; it is closed at the end.
+        """
+        other = HttpTransport(self.url, self.token, self.ca_file, self.timeout_s)
+        other._context, other._is_tunneled = self._context, True
+        try:
+            with other._errors_in_words():
+                response = other._begin("GET", path, query, None, headers, timeout_s)
+                if response.status != http.HTTPStatus.SWITCHING_PROTOCOLS:
+                    self._refuse_upgrade(response)
+                connection = other._connection
+                if connection is None or connection.sock is None:
+                    raise http.client.RemoteDisconnected("it was cut")
+                upgraded = UpgradedConnection(
+                    channel=connection.sock, headers=_headers_of(response), reader=response.fp
+                )
+            yield upgraded
+        finally:
+            other.close()
+
+    def _refuse_upgrade(self, response: http.client.HTTPResponse) -> NoReturn:
+        content = _read_whole(response)
+        answer = HttpAnswer(status=response.status, headers=_headers_of(response), body=content)
+        if self.take_new_token(answer.status):
+            raise NoConnection(f"{self.address.url} has replaced its token")
+        problem = problem_of(answer, self.address.url)
+        if isinstance(problem, ApiProblem):
+            raise problem
+        if answer.status in _AWAY:
+            raise NoConnection(f"{self.address.url} is away: a proxy answered {answer.status}")
+        raise NotPartita(
+            f"{self.address.url} answered {answer.status} instead of opening a WebSocket",
+            advice="a proxy before it has to pass WebSockets (the headers Upgrade and Connection)",
+        )
 
     def _begin(
         self,
@@ -168,7 +226,7 @@ class HttpTransport:
             sent["Authorization"] = f"Bearer {self.token}"
         content = None
         if body is not None:
-            content = json.dumps(body).encode()
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
         place = f"{self.address.path}{path}"
         if query:
@@ -182,8 +240,9 @@ class HttpTransport:
         """Return the connection, what stands before the path, and headers for a proxy."""
         proxy = proxy_for(self.address, conf.environment())
         is_plain = self.address.scheme == "http"
-        prefix = f"http://{self.address.host_and_port}" if proxy and is_plain else ""
-        proxy_headers = proxy.headers if proxy and is_plain else {}
+        is_forwarded = is_plain and not self._is_tunneled
+        prefix = f"http://{self.address.host_and_port}" if proxy and is_forwarded else ""
+        proxy_headers = proxy.headers if proxy and is_forwarded else {}
         if self._connection is not None and time.monotonic() - self._used_at < _IDLE_S:
             return self._connection, prefix, proxy_headers
         self.close()
@@ -194,8 +253,8 @@ class HttpTransport:
             connection = http.client.HTTPSConnection(
                 host, port, timeout=timeout_s, context=self._tls_context()
             )
-            if proxy:
-                connection.set_tunnel(self.address.host, self.address.port, proxy.headers)
+        if proxy and not is_forwarded:
+            connection.set_tunnel(self.address.host, self.address.port, proxy.headers)
         self._connection = connection
         return connection, prefix, proxy_headers
 
@@ -227,6 +286,7 @@ class HttpTransport:
             raise NotPartita(
                 f"{self.address.url} leads elsewhere: {to[:200]}",
                 advice=f"use that address: partita login {to.split('/api/')[0][:200]}",
+                status=answer.status,
             )
         raise problem_of(answer, self.address.url)
 
@@ -274,6 +334,7 @@ def problem_of(answer: HttpAnswer, url: str) -> ApiProblem | NotPartita:
             f"{url} answered {answer.status} without a problem document: it is no Partita server, "
             "or a proxy before it answered",
             advice="check the address: partita login URL, then partita doctor",
+            status=answer.status,
         )
     return ApiProblem(
         status=answer.status,

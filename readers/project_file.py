@@ -229,7 +229,7 @@ def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError:  # a port that is no number, brackets around no IPv6 address
+    except ValueError:  # a port that is not a number, brackets around no IPv6 address
         return False
     is_bare = not (parts.query or parts.fragment or parts.username or parts.password)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and is_bare and port != 0

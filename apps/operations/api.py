@@ -15,7 +15,6 @@ from apps.operations.commands import (
     print_table,
     printable,
     report_diagnostics,
-    report_error,
     store_unusable,
 )
 from apps.operations.conf import broker_url, celery_application, db_driver, redis_url

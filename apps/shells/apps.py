@@ -6,4 +6,3 @@ from django.apps import AppConfig
 class ShellsConfig(AppConfig):
     name = "apps.shells"
     label = "shells"
-    further_verbs = {"run shell": "apps.shells.management.shell.add_verbs"}

@@ -31,9 +31,9 @@ _STYLES: Final = {
     "cyan": "36",
 }
 _STYLE_OF_STATUSES: Final = {
-    "green": "Healthy healthy Running ready",
-    "red": "Failed failed Zombie not_ready",
-    "yellow": "Canceled Canceling canceled skipped Degraded Residual degraded",
+    "green": "Healthy healthy Running ready online Ready Indexed",
+    "red": "Failed failed Zombie not_ready offline Disconnected",
+    "yellow": "Canceled Canceling canceled skipped Degraded Residual degraded draining",
     "blue": "Booting running",
     "dim": "Queued queued pending disabled",
 }

@@ -39,6 +39,15 @@ _MEANT: Final = {
     "use": "set switch",
     "remove": "rm delete",
     "artifacts": "reports files",
+    "history": "tasks list log syncs",
+    "trigger": "sync apply run reconcile now",
+    "check": "validate lint verify",
+    "plan": "diff preview dry-run",
+    "journal": "calls log logs requests",
+    "apply": "set put replace import update edit",
+    "registries": "registry",
+    "drain": "cordon pause disable",
+    "resume": "uncordon unpause enable undrain",
 }
 
 
@@ -134,6 +143,18 @@ def given_server(options: argparse.Namespace) -> GivenServer:
     )
 
 
+def add_partita_server(parser: Any) -> None:
+    """Add the options that say which server is meant."""
+    server = parser.add_argument_group("server")
+    server.add_argument("--server", default="", metavar="URL", help="else PARTITA_URL")
+    server.add_argument(
+        "--context", dest="context_name", default="", metavar="NAME", help="else PARTITA_CONTEXT"
+    )
+    server.add_argument(
+        "--ca-file", default="", metavar="FILE", help="a private authority; else PARTITA_CA_FILE"
+    )
+
+
 def no_arguments(_parser: argparse.ArgumentParser) -> None:
     """Add nothing: the verb has no options of its own."""
 
@@ -155,6 +176,8 @@ class CommandNoun:
 
     `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
     `is_shared`: the verbs of a noun of both halves work on files and the store without a server.
+    `store_place` begins a sentence that says where that store is. `add_server` adds the options
+    that name a server; `live_values` completes options and arguments, by their names.
     """
 
     name: str
@@ -163,12 +186,16 @@ class CommandNoun:
     examples: str
     store_verbs: Mapping[str, str] = field(default_factory=dict)
     file_verbs: Sequence[str] = ()
+    store_place: str = "With an `up` on this machine"
+    add_server: Callable[[Any], None] = add_partita_server
+    live_values: Mapping[str, Callable[[Any], list[str]]] = field(default_factory=dict)
     is_shared: bool = False
 
     @property
     def names(self) -> list[str]:
         """The names of all verbs."""
-        return [*(each.name for each in self.verbs), *self.store_verbs, *self.file_verbs]
+        found = [*(each.name for each in self.verbs), *self.store_verbs, *self.file_verbs]
+        return list(dict.fromkeys(found))
 
     def find(self, name: str) -> CommandVerb | None:
         return next((verb for verb in self.verbs if verb.name == name), None)
@@ -251,16 +278,9 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
             metavar="EXPRESSION",
             help="filter the document of -o json as jq does; strings are printed as they are",
         )
-    server = parser.add_argument_group("server")
-    server.add_argument("--server", default="", metavar="URL", help="else PARTITA_URL")
-    server.add_argument(
-        "--context", dest="context_name", default="", metavar="NAME", help="else PARTITA_CONTEXT"
-    )
-    server.add_argument(
-        "--ca-file", default="", metavar="FILE", help="a private authority; else PARTITA_CA_FILE"
-    )
+    noun.add_server(parser)
     if noun.is_shared:
-        server.add_argument(
+        parser.add_argument(
             LOCAL_OPTION, action="store_true", help="no server: the files and the store here"
         )
     return parser

@@ -28,10 +28,12 @@ from partita_client.exit_codes import ExitCode
 from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
 from partita_client.server_choice import GivenServer, choose_server
+from partita_client.sync_server import choose_sync_server, is_sync_server_named
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
 _MISSING_MAX: Final = 200
+_SYNC: Final = "sync"
 _BROKEN_PIPE: Final = 141
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -40,6 +42,10 @@ NOUNS: Final = {
     "profile": "resources:PROFILE",
     "environment": "resources:ENVIRONMENT",
     "catalog": "resources:CATALOG",
+    "sync": "sync:NOUN",
+    "mock": "mocks:NOUN",
+    "settings": "settings:NOUN",
+    "worker": "workers:NOUN",
     "login": "sign_in:LOGIN",
     "logout": "sign_in:LOGOUT",
     "whoami": "sign_in:WHOAMI",
@@ -61,8 +67,8 @@ Launch packaged test environments, on this machine or on a server.
   partita run list --status failed              also: logs, rerun, cancel, download, open, …
   partita doctor                                is the server well, and am I signed in?
 
-commands: run, suite, profile, environment, catalog, login, context, whoami, doctor, completion,
-  mock, settings, worker, …; `partita COMMAND --help` has options and examples, and
+commands: run, suite, profile, environment, catalog, mock, settings, worker, sync, login,
+  context, whoami, doctor, completion, …; `partita COMMAND --help` has options and examples, and
   `partita admin` lists what works beside the store"""
 _MISTAKES: Final = {
     **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
@@ -78,6 +84,9 @@ _MISTAKES: Final = {
     **dict.fromkeys(("auth", "signin", "sign-in"), "partita login URL"),
     **dict.fromkeys(("config", "contexts", "ctx"), "partita context list"),
     **dict.fromkeys(("search", "pull"), "partita catalog search TEXT, or partita suite pull REF"),
+    **dict.fromkeys(("workers", "runners", "agents", "agent", "nodes"), "partita worker list"),
+    **dict.fromkeys(("mocks",), "partita mock state SUITE, or partita mock journal SUITE"),
+    **dict.fromkeys(("registry", "registries"), "partita settings registries test"),
     **dict.fromkeys(("validate", "lint", "new"), "partita suite validate|lint|new …"),
 }
 
@@ -118,7 +127,8 @@ def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if first in own:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
-        return _run_noun(noun, rest, has_store=has_store)
+        run = _run_sync if first == _SYNC else _run_noun
+        return run(noun, rest, has_store=has_store)
     return StoreCommand(words=rest) if first == "admin" else _leave(words)
 
 
@@ -167,6 +177,40 @@ def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> in
     if verb is not None:
         return _run_verb(noun, verb, words[1:])
     return _refuse_verb(noun, name)
+
+
+def _run_sync(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
+    """Run a verb of `sync` over HTTP where an orchestrator is named, else leave it to its store.
+
+    A verb that only the store has is not run on the store here while another place is meant.
+    """
+    name = words[0] if words else ""
+    verb = noun.find(name)
+    if name not in noun.names:
+        return _refuse_verb(noun, name)
+    is_help = bool({"-h", "--help"} & {*words[1:]})
+    if name in noun.file_verbs or (verb is None and is_help):
+        return StoreCommand(words=[noun.name, *words])
+    if not is_sync_server_named(_option_of(words[1:], "--server")):
+        if verb is None or has_store:
+            return StoreCommand(words=[noun.name, *words])
+    elif verb is None:
+        url = choose_sync_server(_option_of(words[1:], "--server")).url
+        raise BadConfiguration(
+            f"`partita sync {name}` works beside the store of the orchestrator, and {url} is meant",
+            advice=f"type it where the orchestrator runs: partita admin sync {name} …",
+        )
+    return _run_verb(noun, verb, words[1:])
+
+
+def _option_of(words: Sequence[str], name: str) -> str:
+    """Return the value of an option as typed, empty if it is not there."""
+    for number, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            return "".join(words[number + 1 : number + 2])
+    return ""
 
 
 def _is_local(noun: CommandNoun, words: Sequence[str]) -> bool:
@@ -291,7 +335,7 @@ def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
 def _complete(words: Sequence[str]) -> int:
     """Print what the last word may become; a mistake on the way prints nothing."""
     module = importlib.import_module("partita_client.command.completion")
-    others = ("up", "admin", "mock", "settings", "worker", "store", "help")
+    others = ("up", "admin", "store", "help")
     for name in module.complete(words, dict.fromkeys([*NOUNS, *others], ""), find_noun):
         say(name)
     return ExitCode.OK

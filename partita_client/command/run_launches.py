@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from partita_client.client import ENDED
+from partita_client.command.ci_options import add_ci_options, require_ci
 from partita_client.command.output import note, paint, printable, say, show_document
 from partita_client.command.parser import (
     CommandSession,
@@ -51,6 +52,7 @@ def add_launch(parser: Any) -> None:
     for name in ("author", "commit", "branch", "message"):
         parser.add_argument(f"--{name}", default="", help="kept with the run")
     _add_after_launch(parser)
+    add_ci_options(parser)
 
 
 def add_rerun(parser: Any) -> None:
@@ -97,25 +99,38 @@ def add_timeout(parser: Any) -> None:
 
 def launch_run(session: CommandSession) -> int:
     options = session.options
+    require_ci(options)
+    if options.ci:  # which other commands need not load
+        ci_launch = importlib.import_module("partita_client.command.ci_launch")
+        return int(ci_launch.launch_in_ci(session))
     _require_watch(options)
-    group = options.concurrency_group.strip()
-    if options.cancel_in_progress and not group:
-        raise BadConfiguration("--cancel-in-progress needs --concurrency-group")
-    concurrency = {"group": group, "cancelInProgress": options.cancel_in_progress}
+    require_group(options)
     run = session.client.launch(
-        options.suite,
-        idempotency_key=options.idempotency_key,
-        profile=options.profile,
-        backend=options.backend,
-        keepAliveMs=options.keep_ms,
-        trigger=options.trigger,
-        author=options.author,
-        commit=options.commit,
-        branch=options.branch,
-        message=options.message,
-        concurrency=concurrency if group else None,
+        options.suite, idempotency_key=options.idempotency_key, **launch_body(options)
     )
     return _after_launch(session, run)
+
+
+def launch_body(options: Any) -> dict[str, object]:
+    """Return what the options say of a launch."""
+    group = options.concurrency_group.strip()
+    concurrency = {"group": group, "cancelInProgress": options.cancel_in_progress}
+    return {
+        "profile": options.profile,
+        "backend": options.backend,
+        "keepAliveMs": options.keep_ms,
+        "trigger": options.trigger,
+        "author": options.author,
+        "commit": options.commit,
+        "branch": options.branch,
+        "message": options.message,
+        "concurrency": concurrency if group else None,
+    }
+
+
+def require_group(options: Any) -> None:
+    if options.cancel_in_progress and not options.concurrency_group.strip():
+        raise BadConfiguration("--cancel-in-progress needs --concurrency-group")
 
 
 def rerun_run(session: CommandSession) -> int:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from partita_client.command import run_again, run_launches, run_logs, run_reads, run_timeline
+from partita_client.command import (
+    run_again,
+    run_launches,
+    run_logs,
+    run_reads,
+    run_shell,
+    run_timeline,
+)
 from partita_client.command.parser import CommandNoun
 
 NOUN: Final = CommandNoun(
@@ -16,8 +23,8 @@ NOUN: Final = CommandNoun(
         *run_logs.VERBS,
         *run_timeline.VERBS,
         *run_again.VERBS,
+        *run_shell.VERBS,
     ),
-    store_verbs={"shell": "open a terminal in a step (of an `up` on this machine)"},
     examples="""\
   partita run launch hello --watch
   partita run launch shop --profile broken.yaml --wait --timeout 5m
@@ -32,6 +39,7 @@ NOUN: Final = CommandNoun(
   partita run cancel run-0123456789ab --reason "wrong branch"
   partita run download run-0123456789ab --to reports
   partita run keep run-0123456789ab --for 1h     or --end
+  partita run shell run-0123456789ab api         a terminal in a step; also … api -- redis-cli
   partita run again run-0123456789ab seed --env BREAK=no   one step, in the kept environment
 an id may also be the address of the run's page""",
 )

@@ -8,26 +8,22 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
-from django.test import Client as WebClient
 
 from apps.accounts.models import User
-from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
 from apps.environments.api import RuntimeLook, record_look
 from apps.executions.services.admission import dispatch
 from kernel import clock
-from partita_client.command.program import NOUNS, StoreCommand, find_noun, run_words
-from partita_client.transport import HttpAnswer, HttpTransport
+from partita_client.command.program import NOUNS, find_noun
 from tests.apps.executions.runs import Run, Worker, booted_run, node
+from tests.support.client_views import EMAIL, TypedWords, ask_views
 from tests.support.openapi_answers import check_against_openapi
 from tests.support.people import principal_of
 from tests.support.resources import resource
 from tests.support.up import HELLO
 
-EMAIL = "admin@partita.local"
 pytestmark = pytest.mark.django_db(transaction=True)
 Type = Callable[..., tuple[int, str, str]]
 
@@ -37,39 +33,12 @@ def in_process(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -
     """Requests go to the views of this process, as the first administrator."""
     settings.SUITES_DIR = tmp_path / "suites"
     shutil.copytree(HELLO, settings.SUITES_DIR / "hello")
-    ensure_seed_admin(EMAIL, "Correct-Horse-1")
-    web = WebClient(raise_request_exception=False)
-
-    def send(
-        transport: HttpTransport, method: str, path: str, query: Any, body: Any, headers: Any
-    ) -> HttpAnswer:
-        own = {"Authorization": f"Bearer {transport.token}"} if transport.token else {}
-        content = b"" if body is None else json.dumps(body).encode()
-        place = f"{path}?{urlencode(query, doseq=True)}" if query else path
-        answer = web.generic(
-            method, place, content, content_type="application/json", headers={**own, **headers}
-        )
-        found = {name.lower(): value for name, value in answer.headers.items()}
-        return HttpAnswer(status=answer.status_code, headers=found, body=answer.content)
-
-    monkeypatch.setattr(HttpTransport, "_send_once", send)
-    monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
-    monkeypatch.setenv("PARTITA_URL", "http://localhost")
-    monkeypatch.setenv("PARTITA_TOKEN", replace_administrator_token(EMAIL, name="test"))
+    ask_views(monkeypatch)
 
 
 @pytest.fixture
 def type_in(capsys: pytest.CaptureFixture[str]) -> Type:
-    def run(*words: str) -> tuple[int, str, str]:
-        try:
-            code = run_words(words)
-        except SystemExit as ended:
-            code = int(str(ended.code))
-        assert not isinstance(code, StoreCommand), code
-        said = capsys.readouterr()
-        return int(code), said.out, said.err
-
-    return run
+    return TypedWords(capsys)
 
 
 @pytest.fixture
@@ -100,6 +69,9 @@ def failed_run() -> Run:
         (("catalog", "search", "hello"), "packages"),
         (("whoami",), "user"),
         (("version",), "server"),
+        (("settings", "show"), "agents"),
+        (("worker", "list"), "agents"),
+        (("worker", "status"), "summary"),
     ],
 )
 def test_every_read_is_a_document_and_a_table(type_in: Type, words: tuple[str, ...], key: str):
@@ -149,9 +121,12 @@ def test_a_suite_is_shown_the_same_with_a_server_and_beside_the_store(
     assert capsys.readouterr().out == out
 
 
-OF_ITS_OWN = {  # made by the client, or in tests with a real server: streams, kept environments
+# made by the client, or in tests with a real server: streams, kept environments; the sync has a
+# server of its own (tests/sync/orchestrator/test_sync_client.py)
+OF_ITS_OWN = {
     ("context", "list"), ("context", "show"), ("doctor",), ("version",),
     ("run", "again"), ("run", "keep"), ("run", "logs"), ("run", "download"), ("run", "watch"),
+    *(("sync", verb) for verb in ("status", "history", "show", "watch", "drift")),
 }  # fmt: skip
 # verb → the operation whose answer its document is, the part of that, the client's own keys
 DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {
@@ -166,6 +141,10 @@ DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {
     ("environment", "list"): ("sandboxes_list", "", set()),
     ("environment", "show", "run-000000000001"): ("sandboxes_list", "sandboxes.0", set()),
     ("whoami",): ("auth_me", "", {"server", "context"}),
+    ("settings", "show"): ("platform_settings_get", "", set()),
+    ("worker", "show", "runner-1"): ("agents_list", "agents.0", set()),
+    ("worker", "drain", "runner-1"): ("agents_drain", "", set()),
+    ("worker", "resume", "runner-1"): ("agents_resume", "", set()),
 }
 # verb → the operation whose lists its one list is, joined over all pages
 LISTS: dict[tuple[str, ...], tuple[str, str]] = {
@@ -175,6 +154,7 @@ LISTS: dict[tuple[str, ...], tuple[str, str]] = {
     ("profile", "list"): ("profiles_suites_list", "suites"),
     ("catalog", "list"): ("catalog_packages_list", "packages"),
     ("catalog", "search", "partita"): ("catalog_packages_list", "packages"),
+    ("worker", "list"): ("agents_list", "agents"),
 }
 
 
@@ -247,6 +227,9 @@ def test_every_verb_with_a_document_is_checked_or_has_one_of_its_own():
         tuple(word for word in words[:2] if word.islower()) for words in (*DOCUMENTS, *LISTS)
     }
     checked |= {("run", "rerun"), ("run", "cancel"), ("run", "launch")}
+    checked |= {("mock", verb) for verb in ("state", "journal", "reset", "explain", "verify")}
+    checked |= {("settings", verb) for verb in ("diff", "apply", "registries")}
+    checked |= {("worker", verb) for verb in ("status", "remove")}  # in files of their own
     known = {
         (noun.name, verb.name) if verb.name else (noun.name,)
         for name in NOUNS

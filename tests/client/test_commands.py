@@ -86,6 +86,16 @@ READS = [
     ("whoami",),
     ("doctor",),
     ("version",),
+    ("settings", "show"),
+    ("settings", "registries", "test"),
+    ("settings", "registries", "sync", "zot"),
+    ("worker", "list"),
+    ("worker", "status"),
+    ("worker", "show", "edge"),
+    ("mock", "state", "shop"),
+    ("mock", "journal", "shop"),
+    ("mock", "explain", "shop", "api", "GET", "/goods"),
+    ("mock", "verify", "shop"),
 ]
 
 
@@ -635,7 +645,12 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
         (["suite", "list"], ["suite", "list"]),
         (["mock", "serve"], ["mock", "serve"]),
         (["help", "--all"], ["help", "--all"]),
-        (["run", "shell", RUN], ["run", "shell", RUN]),
+        (
+            ["mock", "import", "x.har", "--suite", "shop"],
+            ["mock", "import", "x.har", "--suite", "shop"],
+        ),
+        (["admin", "settings", "apply", "now.yaml"], ["settings", "apply", "now.yaml"]),
+        (["settings", "show"], ["settings", "show"]),
     ],
 )
 def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[str]):
@@ -647,7 +662,7 @@ def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[
 
 @pytest.mark.parametrize(
     "words",
-    [("run", "shell", RUN, "api"), ("profile", "set", "shop", "x"), ("environment", "reap-all")],
+    [("profile", "set", "shop", "x"), ("environment", "reap-all")],
     ids=" ".join,
 )
 def test_what_http_cannot_do_is_not_done_to_another_store(
@@ -659,10 +674,16 @@ def test_what_http_cannot_do_is_not_done_to_another_store(
     assert f"use the pages of {signed_in.url}" in err
 
 
-@pytest.mark.parametrize("noun", ["run", "suite", "profile", "environment"])
+@pytest.mark.parametrize("noun", ["run", "suite", "profile", "environment", "settings", "mock"])
 def test_the_verbs_of_both_halves_are_known(noun: str):
     """A verb that only the store has must be named, or the client refuses it as a mistake."""
-    homes = {"run": "executions", "suite": "suites", "profile": "console"}
+    homes = {
+        "run": "executions",
+        "suite": "suites",
+        "profile": "console",
+        "settings": "console",
+        "mock": "mocks",
+    }
     command = load_command_class(f"apps.{homes.get(noun, 'environments')}", noun)
     parser = command.create_parser("partita", noun)
     found = next(each.choices for each in parser._actions if isinstance(each.choices, dict))

@@ -171,7 +171,7 @@ def running_up(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-STORE_VERBS = [["environment", "reap-all"], ["profile", "set", "shop", "x"], ["run", "shell", "r"]]
+STORE_VERBS = [["environment", "reap-all"], ["profile", "set", "shop", "x"]]
 
 
 @pytest.mark.parametrize("words", STORE_VERBS, ids=" ".join)

@@ -42,7 +42,7 @@ def fail(up: Up) -> dict[str, Any]:
 
 def shell(up: Up, run_id: str, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", "run", "shell", run_id, *words],
+        [sys.executable, "partita_program.py", "run", "shell", run_id, *words],
         cwd=ROOT,
         env=up.environment,
         input=typed,
@@ -68,7 +68,7 @@ def test_a_command_in_a_service_that_goes_on(up: Up, run: dict[str, Any]):
 
 
 def test_a_person_at_a_terminal(up: Up, run: dict[str, Any]):
-    argv = [sys.executable, "manage.py", "run", "shell", run["id"], "store"]
+    argv = [sys.executable, "partita_program.py", "run", "shell", run["id"], "store"]
     person = PersonAtTerminal(argv, up.environment | {"TERM": "xterm-256color"})
     try:
         person.await_text(b"secrets of the step")

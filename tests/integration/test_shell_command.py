@@ -1,6 +1,6 @@
-"""`partita run shell` on a terminal and in a pipe; the runner is in the process of the test.
+"""`partita run shell` on a terminal, in a pipe and through cuts, over HTTP.
 
-(reference: control-plane 11.7)
+The runner is in the process of the test. (reference: control-plane 11.7)
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -15,42 +16,61 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from apps.accounts.api import Role
+from apps.accounts.models import Membership, User
 from apps.executions.models import Execution
 from apps.shells.models import ShellSession
 from tests.apps.executions_rest.conftest import Caller
 from tests.apps.shells import conftest as shells
-from tests.apps.shells.conftest import await_shell, await_state, keep_run
+from tests.apps.shells.conftest import RunnerOfShells, await_shell, await_state, keep_run
 from tests.support.browser import Server
-from tests.support.fake_shells import RuntimeWithShells
+from tests.support.fake_partita import Relay
+from tests.support.fake_shells import FakeShell, RuntimeWithShells
 from tests.support.processes import ROOT, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
-ada, admin = shells.ada, shells.admin
 runtime, start_runner = shells.runtime, shells.start_runner
 
 
 @pytest.fixture
-def run(ada: Caller, admin: Caller, runtime: RuntimeWithShells, start_runner: Any) -> Execution:
-    run = keep_run(ada)
+def run(client: httpx.Client, runtime: RuntimeWithShells) -> Execution:
+    """A kept run of Ada, who has just signed up."""
+    run = keep_run(Caller(User.objects.get(email="ada@example.org"), ""))
     runtime.give_unit(run.run_id, "seed")
     runtime.notice = "a copy of the ended step"
-    start_runner(runtime)
     return run
 
 
+@pytest.fixture(autouse=True)
+def runner(runtime: RuntimeWithShells, start_runner: Callable[..., Any]) -> RunnerOfShells:
+    started: RunnerOfShells = start_runner(runtime)
+    return started
+
+
+def token_of(api: httpx.Client) -> str:
+    return str(api.headers["Authorization"]).partition(" ")[2]
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    return Server(tmp_path).environment | {"TERM": "xterm-256color"}
+def environment(client: httpx.Client, server: Server, tmp_path: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "TERM": "xterm-256color",
+        "PARTITA_URL": server.url,
+        "PARTITA_TOKEN": token_of(client),
+    }
 
 
 def command(run_id: str, *words: str) -> list[str]:
-    return [sys.executable, "manage.py", "run", "shell", run_id, "seed", *words]
+    return [sys.executable, "-m", "partita_client", "run", "shell", run_id, "seed", *words]
 
 
 class PersonAtTerminal:
@@ -189,7 +209,7 @@ def test_what_cannot_be_opened_has_an_exit_code_and_a_sentence(
 ):
     def attempt(*argv: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "manage.py", "run", "shell", *argv], env=environment, cwd=ROOT,
+            [*command("")[:-2], *argv], env=environment, cwd=ROOT,
             stdin=subprocess.DEVNULL, capture_output=True, check=False,
         )  # fmt: skip
         return done.returncode, done.stderr.decode()
@@ -198,8 +218,185 @@ def test_what_cannot_be_opened_has_an_exit_code_and_a_sentence(
     unknown, missing = attempt("run-0123456789ab", "seed"), attempt(run.run_id, "nothing")
     late = attempt(run.run_id, "check")
     refused, option = attempt(run.run_id, "seed"), attempt(run.run_id, "seed", "-o", "json")
+    document = attempt("-o", "json", run.run_id, "seed")
 
     assert (unknown[0], missing[0], late[0], refused[0]) == (3, 3, 5, 6)
+    assert (option[0], document[0]) == (2, 2)
+    assert "a shell has no document to print; leave it out" in document[1]
     assert "never started" in late[1]
     assert "the image has no shell; name a program" in refused[1]
     assert "'-o' is no program: options come before RUN" in option[1]
+
+
+PARTS = re.compile(rb"<(\d+)>")
+
+
+def test_cuts_lose_no_output_and_double_none(
+    run: Execution,
+    environment: dict[str, str],
+    server: Server,
+    runtime: RuntimeWithShells,
+    runner: RunnerOfShells,
+):
+    """Invariant 15, through a relay that cuts the first connections after so many bytes."""
+    relay = Relay(server.port, cuts=12, after_bytes=20_000)
+    shell = subprocess.Popen(
+        command(run.run_id), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=environment | {"PARTITA_URL": f"http://127.0.0.1:{relay.port}"}, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    opened = await_opened(runtime)
+    runner.do(lambda: opened.print(b"".join(b"<%d>\r\n" % number for number in range(60_000))))
+    runner.do(lambda: opened.exit(5))
+
+    output, errors = shell.communicate(timeout=120)
+
+    relay.close()
+    assert shell.returncode == 5, errors
+    assert [int(number) for number in PARTS.findall(output)] == list(range(60_000))
+    assert relay.accepted > 12
+
+
+def await_opened(runtime: RuntimeWithShells) -> FakeShell:
+    until(lambda: bool(runtime.opened), within_s=60, what="a shell is open")
+    return next(iter(runtime.opened.values()))
+
+
+def test_a_shell_goes_on_after_kill_9_of_the_server(
+    person: PersonAtTerminal, server: Server, runtime: RuntimeWithShells, runner: RunnerOfShells
+):
+    person.await_text(b"$ ")
+    person.type(b"one\r")
+    person.await_text(b"said: one")
+    server.kill()
+    person.await_text(b"waiting for the server, no output will be missed (~. leaves)")
+    shell = await_opened(runtime)
+    runner.do(lambda: shell.print(b"meanwhile\r\n"))
+    person.type(b"typed while it was away\r")
+    server.start()
+
+    person.await_text(b"meanwhile")
+    person.await_text(b"said: typed while it was away")
+    assert person.text.count(b"said: one") == 1
+    person.type(b"exit 4\r")
+    assert person.process.wait(30) == 4
+
+
+def test_a_person_can_leave_while_the_server_is_away(person: PersonAtTerminal, server: Server):
+    person.await_text(b"$ ")
+    server.kill()
+    person.await_text(b"(~. leaves)")
+    person.type(b"\r~.")
+
+    assert person.process.wait(60) == 0
+    assert person.attributes() == person.before
+    server.start()
+
+
+def test_keys_that_a_cut_may_have_lost_are_not_sent_twice(
+    run: Execution, environment: dict[str, str], server: Server, runtime: RuntimeWithShells
+):
+    """The server is stopped, so that it takes nothing, and then killed with the keys."""
+    person = PersonAtTerminal(command(run.run_id), environment)
+    try:
+        person.await_text(b"$ ")
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        person.type(b"lost\r")
+        time.sleep(0.5)
+        server.kill()
+        server.start()
+        person.await_text(
+            b"the last 5 bytes that you typed may not have arrived; they are not sent"
+        )
+        person.type(b"\rafter\r")
+        person.await_text(b"said: after")
+        assert bytes(await_opened(runtime).written).count(b"lost") == 0
+    finally:
+        person.close()
+
+
+def test_a_pipe_whose_input_is_in_doubt_ends_with_a_sentence(
+    run: Execution, environment: dict[str, str], server: Server, runtime: RuntimeWithShells
+):
+    shell = subprocess.Popen(
+        command(run.run_id), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=environment, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert shell.stdin is not None
+    shell.stdin.write(b"one\n")
+    shell.stdin.flush()
+    opened = await_opened(runtime)
+    until(lambda: b"one" in opened.written, within_s=30, what="the first line arrives")
+    time.sleep(0.5)  # until its confirmation is back
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    shell.stdin.write(b"two\n")
+    shell.stdin.flush()
+    time.sleep(0.5)
+    server.kill()
+    server.start()
+
+    _, errors = shell.communicate(timeout=60)
+
+    assert shell.returncode == 6, errors
+    assert b"of the input 4 bytes may not have arrived; the shell ends" in errors
+    assert b"two" not in opened.written
+
+
+def test_who_may_not_enter_is_told_in_words(
+    run: Execution, environment: dict[str, str], server: Server
+):
+    def attempt(token: str) -> tuple[int, str]:
+        done = subprocess.run(
+            command(run.run_id), env=environment | {"PARTITA_TOKEN": token}, cwd=ROOT,
+            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr.decode()
+
+    facts = {"fullName": "Bob", "email": "bob@example.org", "password": "Str0ngEnough"}
+    foreign = httpx.post(f"{server.url}/api/v1/auth/sign-up", json=facts).json()["token"]
+    code, words = attempt(foreign)
+    assert code == 3
+    assert "error execution_not_found" in words
+    code, words = attempt("pat_unknown")
+    assert code == 4
+    assert "next: sign in again: partita login" in words
+    Membership.objects.filter(user__email="ada@example.org").update(role=Role.VIEWER)
+    code, words = attempt(environment["PARTITA_TOKEN"])
+    assert code == 4
+    assert "error role_required" in words
+    assert "`partita whoami` shows your role" in words
+
+
+def test_who_loses_the_role_is_told_and_has_the_terminal_back(person: PersonAtTerminal):
+    person.await_text(b"$ ")
+    Membership.objects.filter(user__email="ada@example.org").update(role=Role.VIEWER)
+
+    person.await_text(b"error role_required")
+    assert person.process.wait(60) == 4
+    assert person.attributes() == person.before
+
+
+def test_a_server_that_is_away_has_an_exit_code(run: Execution, environment: dict[str, str]):
+    done = subprocess.run(
+        command(run.run_id), env=environment | {"PARTITA_URL": "http://127.0.0.1:1"}, cwd=ROOT,
+        stdin=subprocess.DEVNULL, capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 6
+    assert b"no connection to http://127.0.0.1:1" in done.stderr
+
+
+def test_much_input_and_output_pass_whole(
+    run: Execution, environment: dict[str, str], runtime: RuntimeWithShells
+):
+    """3 MB each way, not UTF-8 as far as it is typed; neither side waits for the other forever."""
+    typed = bytes(range(128, 256)) * 8
+    done = subprocess.run(
+        command(run.run_id), env=environment, cwd=ROOT, capture_output=True, check=False,
+        input=b"flood 3000000\n" + typed.replace(b"\n", b"") * 200 + b"\nexit 9\n", timeout=240,
+    )  # fmt: skip
+
+    assert done.returncode == 9, done.stderr
+    assert done.stdout.count(b"x") >= 3_000_000
+    assert bytes(await_opened(runtime).written).count(typed) == 200

@@ -122,12 +122,53 @@ _SUITE = {
     "id": "shop", "title": "Shop", "description": "sells", "owner": "a", "version": "1",
     "repository": "workspace/shop", "state": "evaluated", "topology": [],
     "profiles": [{"fileName": "ci.yaml", "label": "CI", "description": "", "default": True}],
+    "apiSurfaces": [{"id": "api"}],
 }  # fmt: skip
 _BACKEND = {"id": "local", "label": "Local", "kind": "local", "default": True, "available": True}
 _PROFILE = {
     "id": "ci", "fileName": "ci.yaml", "name": "CI", "scope": "CI", "yaml": "env: {}\n",
     "default": True, "launchable": True, "source": "workspace",
 }  # fmt: skip
+_REGISTRY = {
+    "registryId": "zot", "registryUrl": "https://zot.example", "syncStatus": "Indexed",
+    "lastSyncedAt": "2026-11-24T17:05:33.000Z", "repositoryScope": "",
+}  # fmt: skip
+_SETTINGS = {
+    "mode": "local", "fileInSync": True, "warnings": [], "registries": [_REGISTRY],
+    "agents": [
+        {"agentId": "local", "name": "Local", "type": "local", "enabled": True, "default": True,
+         "routingTags": [], "maxConcurrentRuns": 0, "maxConcurrentSteps": 4, "status": "Ready"},
+    ],
+}  # fmt: skip
+_CHANGE = {"key": "mode", "old": "local", "new": "remote"}
+_CALL = {
+    "id": "call-1", "time": "2026-11-24T17:05:33.000Z", "method": "GET", "path": "/goods",
+    "surfaceId": "api", "outcome": "example", "status": 200, "durationMs": 3,
+}  # fmt: skip
+_RECORD = {
+    "key": "orders", "surfaceId": "api", "fields": {"placed": "7"}, "version": 2,
+    "updatedAt": "2026-11-24T17:05:33.000Z",
+}  # fmt: skip
+_EXPLAINED = {
+    "operationId": "GET /goods", "dispatcher": "example", "constraints": [], "candidates": [],
+    "schemaErrors": [],
+    "response": {"status": 200, "mediaType": "application/json", "headers": {}, "body": "[]",
+                 "delayMillis": 0},
+}  # fmt: skip
+
+
+def agent(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "agentId": name, "kind": "worker", "name": name, "status": "online", "capabilities": [],
+        "backends": [name], "labels": {}, "registeredAt": "2026-11-24T17:05:33.000Z",
+        "lastHeartbeatAt": rfc3339(now()), "runningJobs": 0, "runtimeAvailable": True,
+    } | more  # fmt: skip
+
+
+_AGENTS = [agent("edge", draining=True), agent("near")]
+_SUMMARY = dict.fromkeys(
+    ("queuedExecutions", "bootingExecutions", "runningSteps", "queuedSteps"), 0
+)
 _ROUTES: dict[str, Handle] = {
     "GET /healthz": lambda *_: (
         200,
@@ -158,6 +199,29 @@ _ROUTES: dict[str, Handle] = {
         200, {"containerRuntimeAvailable": True, "sandboxes": [], "warnings": []}
     ),
     "GET /api/v1/catalog/packages": lambda *_: (200, {"packages": [], "total": 0, "warnings": []}),
+    "GET /api/v1/platform-settings": lambda *_: (200, _SETTINGS),
+    "POST /api/v1/platform-settings/preview": lambda *_: (200, {"changes": [_CHANGE]}),
+    "PUT /api/v1/platform-settings": lambda *_: (200, _SETTINGS),
+    "POST /api/v1/platform-settings/registries/zot/test": lambda *_: (
+        200,
+        {"registryId": "zot", "reachable": True, "code": "", "detail": "it answers",
+         "durationMs": 3},
+    ),
+    "POST /api/v1/platform-settings/registries/zot/sync": lambda *_: (
+        200, {**_SETTINGS, "sync": {"packages": 1, "durationMs": 3, "errors": []}}
+    ),
+    "GET /api/v1/agents": lambda *_: (200, {"agents": _AGENTS}),
+    "POST /api/v1/agents/near/drain": lambda *_: (200, agent("near", draining=True)),
+    "POST /api/v1/agents/near/resume": lambda *_: (200, agent("near")),
+    "GET /api/v1/executions/overview": lambda *_: (200, {"summary": _SUMMARY}),
+    "GET /api/v1/mocks/state": lambda *_: (200, {"records": [_RECORD], "counters": []}),
+    "PATCH /api/v1/mocks/state": lambda *_: (200, _RECORD),
+    "DELETE /api/v1/mocks/state": lambda *_: (200, {"removed": 1}),
+    "GET /api/v1/mocks/journal": lambda *_: (200, {"entries": [_CALL]}),
+    "POST /api/v1/mocks/explain": lambda *_: (200, _EXPLAINED),
+    "POST /api/v1/mocks/verify": lambda *_: (
+        200, {"count": 1, "verified": True, "detail": "found 1 call", "calls": [_CALL]}
+    ),
     "POST /api/v1/auth/sign-out": lambda *_: problem(403, "session_required"),
 }  # fmt: skip
 
@@ -172,7 +236,9 @@ class _Call(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         place = urlsplit(self.path)
         size = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(size)) if size else None
+        sent = self.rfile.read(size)
+        is_json = self.headers.get("Content-Type") == "application/json"
+        body = json.loads(sent) if sent and is_json else sent.decode() or None
         self.fake.asked.append((self.command, place.path, body))
         self.fake.headers.append({name.lower(): value for name, value in self.headers.items()})
         is_public = place.path == "/healthz" or place.path.startswith("/api/v1/auth/device")
@@ -185,7 +251,7 @@ class _Call(BaseHTTPRequestHandler):
             query = parse_qs(place.query)
             self._send(*self.fake.answer(self.command, place.path, query, body))
 
-    do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - names of the library
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - names of the library
 
     def _send(self, status: int, body: Any) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()

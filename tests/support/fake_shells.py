@@ -56,7 +56,7 @@ class FakeShell(Shell):
                 self.exit(0)
             elif byte in b"\r\n":
                 self.print(b"\r\n")
-                self._obey(bytes(self._line).decode())
+                self._obey(bytes(self._line).decode(errors="replace"))
                 self._line.clear()
                 self.print(PROMPT)
             else:

@@ -92,6 +92,9 @@ class ShellConsumer(StreamConsumer):
             await self._note_read(size)
 
     async def _send_output(self, output: bytearray) -> None:
+        """Send output; that the session is open, and its notice, is sent before the first of it."""
+        if self._shell.document["state"] == ShellState.OPENING:
+            await self._look_whether_open()
         await self.send(bytes_data=self._read_id.to_bytes(8, "big") + bytes(output))
 
     async def _send_other(self, kind: str, fields: Mapping[str, Any]) -> None:

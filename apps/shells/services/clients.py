@@ -1,4 +1,4 @@
-"""Sessions, the side of a client that types and reads: a WebSocket, or a command.
+"""Sessions, the side of a client that types and reads over a WebSocket.
 
 (reference: control-plane 11.7)
 """

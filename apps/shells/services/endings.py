@@ -23,7 +23,6 @@ from apps.streams.api import close_topic, delete_topics, nudge, unit_of_work
 from kernel import clock, ids
 
 logger = logging.getLogger("partita.audit")
-COMMAND_LINE: Final = "command line"  # the address of who opens a shell beside the store
 OUTPUT_KEPT_FOR: Final = timedelta(hours=1)
 _A_SWEEP: Final = 100
 
@@ -136,7 +135,6 @@ def audit(row: ShellSession, method: str) -> None:
         workspace_id=str(row.workspace_id),
         agent_id=row.agent_id,
     )
-    if row.opened_from != COMMAND_LINE:  # its stderr is a person's terminal; the row says it all
-        logger.info("%s", json.dumps(record.as_dict(), separators=(",", ":")))
+    logger.info("%s", json.dumps(record.as_dict(), separators=(",", ":")))
     if conf.keeps_audit_rows():
         trail.put(record)

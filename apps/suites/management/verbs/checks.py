@@ -30,7 +30,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
     validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
     lint = command.add_verb(
-        verbs, "lint", lint_suites, "report what is wrong, or legal but most likely wrong"
+        verbs, "lint", lint_suites, "report what is wrong, or valid but probably wrong"
     )
     lint.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
     lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")

@@ -1,0 +1,102 @@
+"""`run shell`: a terminal inside a step of a run."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from argparse import ArgumentTypeError
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+from partita_client.command.output import note, printable
+from partita_client.command.parser import CommandSession, CommandVerb, add_run
+from partita_client.documents import RunShell
+from partita_client.errors import BadConfiguration, ClientError
+from partita_client.exit_codes import ExitCode
+
+_EXITED: Final = "exited"
+_SECRETS: Final = "It sees the secrets of the step as the step had them; output is not masked."
+_DESCRIPTION: Final = f"""\
+Open a shell in a service that runs, or in any step of a run whose environment is kept
+(`partita run launch … --keep 30m`): an ended step is entered as a copy, with its files as it left
+them. {_SECRETS}
+Keys go to the program, Ctrl-C as well; `~.` at the beginning of a line leaves. Input may be a
+pipe. After a cut of the connection it goes on within 60 s. The exit code is that of the program."""
+
+
+def _add_shell(parser: Any) -> None:
+    parser.description = _DESCRIPTION
+    add_run(parser)
+    parser.add_argument("step", metavar="STEP")
+    program = parser.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND",
+        help="a program with its arguments instead of a shell",
+    )
+    program.required = False  # argparse would name it where STEP is missing
+    parser.add_argument("-o", "--output", type=_refuse_format, help=argparse.SUPPRESS)
+
+
+def _refuse_format(_text: str) -> NoReturn:
+    raise ArgumentTypeError("a shell has no document to print; leave it out")
+
+
+def enter_step(session: CommandSession) -> int:
+    """Open a shell, pass bytes until it ends, and return the exit code of the program."""
+    options = session.options
+    command = _program_of(options.command)
+    try:
+        terminals = importlib.import_module("partita_client.command.terminal.local_terminal")
+        sessions = importlib.import_module("partita_client.command.terminal.terminal_session")
+    except ImportError as error:  # termios
+        raise BadConfiguration(
+            f"`partita run shell` needs a terminal of Unix, and here is no {error.name}",
+            advice="open it on the page of the run (Shell), or in WSL",
+        ) from None
+    terminal = terminals.LocalTerminal()
+    size = terminal.size()
+    shell = session.client.open_shell(
+        options.run, options.step, command=command, columns=size.columns, rows=size.lines
+    )
+    if terminal.is_typed:
+        note(f"{_SECRETS} ~. leaves.")
+    try:
+        ended = sessions.TerminalSession(
+            client=session.client, terminal=terminal, shell=shell
+        ).run()
+    finally:
+        with suppress(ClientError):  # it ends by itself after 60 s
+            session.client.end_shell(shell["executionId"], shell["shellId"])
+    if ended is None:
+        note("left: the shell has ended")
+        return ExitCode.OK
+    return report_end(ended)
+
+
+def _program_of(words: list[str]) -> list[str]:
+    """Return the program and its arguments, without the `--` before them."""
+    words = words[1:] if words[:1] == ["--"] else words
+    if words and words[0].startswith("-"):
+        raise BadConfiguration(f"{words[0]!r} is no program: options come before RUN")
+    return words
+
+
+def report_end(shell: RunShell) -> int:
+    """Say why a shell has ended unless its program did; return the exit code."""
+    end = shell.get("end")
+    if end is None or end["code"] == _EXITED:
+        return shell.get("exitCode", ExitCode.ERROR)
+    note(f"the shell has ended: {printable(end['detail'])}")
+    return shell.get("exitCode") or ExitCode.UNAVAILABLE
+
+
+VERBS: Final = (
+    CommandVerb(
+        name="shell",
+        text="open a terminal in a step",
+        run=enter_step,
+        add_arguments=_add_shell,
+        formats=(),
+    ),
+)

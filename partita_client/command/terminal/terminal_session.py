@@ -1,0 +1,240 @@
+"""A terminal of this machine and a shell of a run, through cuts of the connection between them.
+
+Output has numbers: after a cut the server sends what comes after the last one, so none is lost and
+none is shown twice. What is typed has none. It is never sent twice, as it might run twice; a ping
+behind each message tells what the server has, and the rest is counted after a cut.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from partita_client.client import Client
+from partita_client.command.output import printable
+from partita_client.command.terminal.local_terminal import READ_MAX, HungUp, LocalTerminal
+from partita_client.command.terminal.terminal_modes import TypedEscapes
+from partita_client.documents import RunShell
+from partita_client.errors import (
+    ApiProblem,
+    ClientError,
+    NoConnection,
+    NotPartita,
+    advice_for,
+)
+from partita_client.event_stream import require_passing
+from partita_client.transport import pause_s
+from partita_client.websocket import SocketClosed, WebSocket, open_websocket
+from partita_client.websocket_frames import Opcode, SocketMessage
+
+IDLE_S: Final = 45.0  # the server says something every 15 s
+AWAY_S: Final = 90.0  # the shell itself ends after 60 s without a connection
+_WAIT_S: Final = 1.0
+_NUMBER_BYTES: Final = 8
+_UNCONFIRMED_MAX: Final = 2 * READ_MAX
+_FAILURES_BEFORE_A_WORD: Final = 2
+_REFUSED: Final = 4000  # + the status of the problem
+_STATUSES: Final = range(400, 600)
+_AGAINST_THE_RULES: Final = (1002, 1003, 1007, 1008, 1009, 1010)
+
+
+class InputInDoubt(ClientError):
+    """The connection was cut while input of a pipe was on its way."""
+
+    exit_code = NoConnection.exit_code
+
+
+@dataclass(slots=True)
+class SentInput:
+    """How many bytes were typed into one connection, and how many of them the server has."""
+
+    sent: int = 0
+    confirmed: int = 0
+
+    @property
+    def in_doubt(self) -> int:
+        return self.sent - self.confirmed
+
+
+@dataclass(slots=True, kw_only=True)
+class TerminalSession:
+    """Passes bytes between a terminal and an open shell until that ends, or the person leaves."""
+
+    client: Client
+    terminal: LocalTerminal
+    shell: RunShell
+    _escapes: TypedEscapes = field(default_factory=TypedEscapes, init=False)
+    _input: SentInput = field(default_factory=SentInput, init=False)
+    _held: bytes = field(default=b"", init=False)  # typed, and not sent yet
+    _last_id: int = field(default=0, init=False)
+    _heard_at: float = field(default=0.0, init=False)
+    _failures: int = field(default=0, init=False)
+    _away_since: float = field(default=0.0, init=False)
+
+    def run(self) -> RunShell | None:
+        """Return the shell as it ended, None where the person left; raise ClientError."""
+        self._away_since = time.monotonic()
+        try:
+            with self.terminal.raw_mode():
+                return self._stay_connected()
+        except HungUp:
+            return None
+
+    def _stay_connected(self) -> RunShell | None:
+        while True:
+            try:
+                with open_websocket(
+                    self.client.transport, self.shell["socket"], {"after": self._last_id}
+                ) as websocket:
+                    return self._pass_bytes(websocket)
+            except (ApiProblem, NoConnection) as error:
+                reason = self._explain_cut(error)
+            if self._count_failure(reason):
+                return None
+
+    def _pass_bytes(self, websocket: WebSocket) -> RunShell | None:
+        """Pass bytes until the shell ends; None where the person leaves."""
+        self._input = SentInput()
+        self._heard_at = time.monotonic()
+        while True:
+            for message in websocket.receive():
+                if (ended := self._take_message(message)) is not None:
+                    return ended
+            self._check_silence()
+            websocket.flush()
+            self._send_input(websocket)
+            typed = self.terminal.wait(_WAIT_S, for_input=self._may_type, connection=websocket)
+            if self._hold(typed):
+                return None
+
+    @property
+    def _may_type(self) -> bool:
+        """Whether to read input: keys always, as `~.` may be among them, a pipe where it can go."""
+        if self.terminal.is_typed:
+            return len(self._held) < READ_MAX
+        is_open = self.shell["state"] == "open"
+        return is_open and not self._held and self._input.in_doubt < _UNCONFIRMED_MAX
+
+    def _hold(self, typed: bytes) -> bool:
+        """Keep what was typed until it can be sent; return whether the person leaves."""
+        leaves = False
+        if self.terminal.is_typed:
+            typed, leaves = self._escapes.feed(typed)
+        self._held += typed
+        return leaves
+
+    def _send_input(self, websocket: WebSocket) -> None:
+        if self.shell["state"] != "open":
+            return
+        if (size := self.terminal.take_new_size()) is not None:
+            resize = {"type": "resize", "columns": size.columns, "rows": size.lines}
+            websocket.send(Opcode.TEXT, json.dumps(resize).encode())
+        if self._held and self._input.in_doubt < _UNCONFIRMED_MAX:
+            piece, self._held = self._held[:READ_MAX], self._held[READ_MAX:]
+            self._input.sent += len(piece)
+            websocket.send(Opcode.BINARY, piece)
+            websocket.send(Opcode.PING, self._input.sent.to_bytes(_NUMBER_BYTES))
+
+    def _take_message(self, message: SocketMessage) -> RunShell | None:
+        """Show output and note the rest; return the shell at its end."""
+        self._heard_at, self._failures = time.monotonic(), 0
+        if message.opcode == Opcode.BINARY:
+            number = int.from_bytes(message.content[:_NUMBER_BYTES])
+            if number > self._last_id:
+                self.terminal.show(message.content[_NUMBER_BYTES:])
+                self._last_id = number
+        elif message.opcode == Opcode.PONG:
+            if len(message.content) == _NUMBER_BYTES:
+                self._input.confirmed = int.from_bytes(message.content)
+        else:
+            return self._take_text(_document_in(message))
+        return None
+
+    def _take_text(self, document: Any) -> RunShell | None:
+        kind = document.get("type")
+        if kind == "gap":
+            self._last_id = max(self._last_id, int(document["to"]))
+            self.terminal.note("some output is no longer stored, and is left out here")
+        if kind not in ("session", "end"):
+            return None
+        before, self.shell = self.shell, document["session"]
+        notice = self.shell.get("notice")
+        if notice and before["state"] != self.shell["state"] == "open" and self.terminal.is_typed:
+            self.terminal.note(printable(notice))
+        return self.shell if kind == "end" else None
+
+    def _check_silence(self) -> None:
+        if time.monotonic() - self._heard_at > IDLE_S:
+            raise NoConnection(f"{self.client.url} has been silent for {IDLE_S:.0f} s")
+
+    # after a cut
+
+    def _explain_cut(self, error: ApiProblem | NoConnection) -> ClientError:
+        """Return why the connection ended if it may come back; raise what is final."""
+        if isinstance(error, SocketClosed):
+            self._require_reopening(error)
+        reason = require_passing(error)
+        if not self._failures:
+            self._away_since = time.monotonic()
+        in_doubt, self._input = self._input.in_doubt, SentInput()
+        if in_doubt and not self.terminal.is_typed:
+            raise InputInDoubt(
+                f"the connection was cut, and of the input {in_doubt} bytes may not have arrived; "
+                "the shell ends, as what follows could be meant for another state",
+                advice="look at what it did, then start again",
+            )
+        if in_doubt:
+            self.terminal.note(
+                f"the connection was cut: the last {in_doubt} bytes that you typed may not have "
+                "arrived; they are not sent again"
+            )
+        return reason
+
+    def _require_reopening(self, closed: SocketClosed) -> None:
+        """Raise what a close code means, unless the server may let this client in again."""
+        if closed.code in _AGAINST_THE_RULES:
+            raise NotPartita(
+                f"{self.client.url} refused what this client sent ({closed.code} {closed.reason})",
+                advice="compare both: partita version",
+            )
+        status = closed.code - _REFUSED
+        if self.client.transport.take_new_token(status) or not closed.reason:
+            return  # a credential that has ended is named when it is used again
+        if status in _STATUSES:
+            with suppress(NoConnection):
+                self.client.shells(self.shell["executionId"])  # a problem document has more words
+            require_passing(
+                ApiProblem(
+                    status=status,
+                    code=closed.reason,
+                    detail=f"{self.client.url} refuses this shell from now on",
+                    advice=advice_for(closed.reason, self.client.url),
+                )
+            )
+
+    def _count_failure(self, reason: ClientError) -> bool:
+        """Wait for the server; return whether the person leaves. Raise what lasts for too long."""
+        if time.monotonic() - self._away_since > AWAY_S:
+            raise reason
+        self._failures += 1
+        if self._failures == _FAILURES_BEFORE_A_WORD:
+            leave = " (~. leaves)" if self.terminal.is_typed else ""
+            self.terminal.note(
+                f"{printable(str(reason))}; waiting for the server, no output will be missed{leave}"
+            )
+        until = time.monotonic() + pause_s(self._failures - 1)
+        while (left_s := until - time.monotonic()) > 0:
+            may_read = self.terminal.is_typed and len(self._held) < READ_MAX
+            if self._hold(self.terminal.wait(left_s, for_input=may_read)):
+                return True
+        return False
+
+
+def _document_in(message: SocketMessage) -> Any:
+    try:
+        return dict(json.loads(message.text))
+    except (ValueError, TypeError, RecursionError):
+        raise NotPartita("the server sent a text that is no JSON object") from None
