@@ -51,7 +51,7 @@ def _has_table(session: CommandSession) -> bool:
     """Return whether a person looks: a terminal that can move its cursor, and no job of CI."""
     return (
         session.is_for_people
-        and not session.options.plain
+        and not getattr(session.options, "plain", False)
         and sys.stdout.isatty()
         and conf.variable("TERM") not in _NO_CURSOR
         and conf.variable("CI").lower() in _NOT_CI
