@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync_")
+SYNC_COMMANDS = ("run_orchestrator", "run_watcher", "sync")
 # Settings that know the commands of one part only.
 NARROW = ("platform_site.settings.gateway", "platform_site.settings.sync")
 
@@ -40,7 +40,7 @@ def _own_settings(command: str) -> str:
     """Commands of the sync stack need no account, no page and no JWT_SECRET."""
     if command == "run_gateway":
         return "platform_site.settings.gateway"
-    if command.startswith(SYNC_COMMANDS):
+    if command in SYNC_COMMANDS:
         return "platform_site.settings.sync"
     return "platform_site.settings.local"
 
@@ -89,6 +89,9 @@ def run_command() -> None:
         return
     if refused := command_line.refusal(sys.argv[1:]):
         sys.stderr.write(refused)
+        sys.exit(2)
+    if new_name := command_line.RENAMED.get("".join(sys.argv[1:2])):
+        sys.stderr.write(f"error: there is no command {sys.argv[1]!r}\nnext: partita {new_name}\n")
         sys.exit(2)
     words = ["help"] if sys.argv[1:3] == ["help", "--all"] else sys.argv[1:]
     if sys.argv[1:3] == ["mock", "serve"]:

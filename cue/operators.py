@@ -99,7 +99,7 @@ def _match(operator: str, left: Scalar, right: Scalar, line: int, column: int) -
     try:
         return matches(left.content, right.content) is (operator == "=~")
     except re2.error:
-        message = "the pattern is no regular expression (RE2)"
+        message = "the pattern is not a regular expression (RE2)"
         raise broken_at(line, column, message) from None
 
 

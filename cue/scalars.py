@@ -114,7 +114,9 @@ def limit(op: str, operand: Scalar, line: int, column: int) -> Limit | Fault:
         try:
             re2.compile(operand.content, options=_QUIET)
         except re2.error:
-            return Fault(line, column, "syntax_error", "the pattern is no regular expression (RE2)")
+            return Fault(
+                line, column, "syntax_error", "the pattern is not a regular expression (RE2)"
+            )
     elif op != "!=" and not operand.type & _ORDERED:
         return Fault(line, column, "wrong_type", f"{op} needs a number or a string")
     return Limit(op, operand, line, column)

@@ -102,7 +102,7 @@ class _Checker:
             case syntax.Selector(base=syntax.Reference(name=name)) if _package(name, names):
                 self._member(function, names)
             case _:
-                self._refuse(node, "a call of what is no function")
+                self._refuse(node, "a call of what is not a function")
         for argument in node.arguments:
             self.visit(argument, names)
 

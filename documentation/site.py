@@ -42,7 +42,7 @@ _SCRIPT_CHANGES: Final = (
         "a table that is too wide scrolls, which the keyboard must reach",
     ),
 )
-_SUMMARY: Final = re.compile(r"\A# .+\n+((?:[^#|<\n`\d-][^\n]*\n?)+)", re.MULTILINE)
+_SUMMARY: Final = re.compile(r"\A# .+\n+((?:(?!```)[^#|<\n\d-][^\n]*\n?)+)", re.MULTILINE)
 
 
 class SiteError(RuntimeError):
@@ -139,7 +139,7 @@ def summary(text: str) -> str:
     match = _SUMMARY.search(text)
     if not match:
         return ""
-    sentence = re.split(r"(?<=[.:;]) ", plain(" ".join(match[1].split())))[0]
+    sentence = re.split(r"(?<=[.]) ", plain(" ".join(match[1].split())))[0]
     return f": {sentence.rstrip('.:;')}"
 
 

@@ -156,7 +156,7 @@ def read_host(text: str) -> Address | str:
         return _read_ipv4(text)
     name = name.removesuffix(".")
     if len(name) > _NAME_LENGTH or not all(_LABEL.match(label) for label in name.split(".")):
-        raise HostInvalid(f"{text[:_NAME_LENGTH]!r} is no host name")
+        raise HostInvalid(f"{text[:_NAME_LENGTH]!r} is not a host name")
     return name
 
 
@@ -165,7 +165,7 @@ def _read_ipv6(text: str) -> IPv6Address:
     try:
         address = IPv6Address(bare)
     except AddressValueError:
-        raise HostInvalid(f"{text[:_NAME_LENGTH]!r} is no IPv6 address") from None
+        raise HostInvalid(f"{text[:_NAME_LENGTH]!r} is not an IPv6 address") from None
     if address.scope_id is not None:
         raise HostInvalid(f"{text[:_NAME_LENGTH]!r} has a zone id")
     return address
@@ -176,7 +176,7 @@ def _read_ipv4(text: str) -> IPv4Address:
         return IPv4Address(text)
     except AddressValueError:
         raise HostInvalid(
-            f"{text[:_NAME_LENGTH]!r} is no IPv4 address of four decimal numbers"
+            f"{text[:_NAME_LENGTH]!r} is not an IPv4 address of four decimal numbers"
         ) from None
 
 

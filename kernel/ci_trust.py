@@ -173,7 +173,7 @@ def suite_rule(text: str) -> str:
     """Return what a text that names suites breaks, or ""."""
     if _SUITES.fullmatch(text):
         return ""
-    return "must be the id of a suite, the beginning of one with a * behind it, or *"
+    return "must be the id of a suite, the beginning of one followed by *, or *"
 
 
 def is_bound(rule: TrustRule) -> bool:

@@ -19,7 +19,7 @@ def rfc3339(instant: datetime) -> str:
 def parse_rfc3339(text: str) -> datetime:
     """An aware datetime, in UTC.
 
-    Raises ValueError for other text, without an offset, and for what is no time in UTC.
+    Raises ValueError for other text, without an offset, and for what is not a time in UTC.
     """
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
@@ -27,7 +27,7 @@ def parse_rfc3339(text: str) -> datetime:
     try:
         return instant.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{text!r}: in UTC it is no time of the years 1 to 9999") from None
+        raise ValueError(f"{text!r}: in UTC it is not a time of the years 1 to 9999") from None
 
 
 def is_past(instant: datetime | None, now: datetime) -> bool:

@@ -34,7 +34,7 @@ class ClusterAccess:
 
     `token` is asked anew for each request; it may read a file or run a program, and raises
     AccessRefused. `refused` is told when the server refuses what `token` returned. `namespace`: of
-    the context; empty if it names none. `credential` and `advice` are for people: what lets us in,
+    the context; empty if it names none. `credential` and `advice` are for people: what accepts us,
     and what to do if it does not.
     """
 
@@ -79,7 +79,7 @@ def in_cluster() -> ClusterAccess:
             token=lambda: _read(ACCOUNT / "token").strip(),  # it is renewed
             namespace=namespace.read_text().strip() if namespace.exists() else "",
             credential="the token of this pod's service account",
-            advice="if the account was made anew, start the pod again",
+            advice="if the account was created again, start the pod again",
         )
     except _UNREADABLE as error:
         raise _refusal(error) from None

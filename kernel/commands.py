@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from kernel.exit_codes import EXIT_CODES_HELP, ExitCode
 
-__all__ = ["EXIT_CODES_HELP", "CommandHelp", "ExitCode", "add_output"]
+__all__ = ["EXIT_CODES_HELP", "OUTPUTS", "CommandHelp", "ExitCode", "add_output"]
 
 PROCESS_EXIT_CODES: Final = (
     "exit codes: 0 stopped, 69 an address or a folder is in use or a server is away,\n"
@@ -45,5 +46,5 @@ class CommandHelp:
         )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=OUTPUTS, default=OUTPUTS[0], help=OUTPUT_HELP)
+def add_output(parser: argparse.ArgumentParser, outputs: Sequence[str] = OUTPUTS) -> None:
+    parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=OUTPUT_HELP)

@@ -26,10 +26,20 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130
 
 
+class CiExitCode(enum.IntEnum):
+    """What the end of `partita run launch --ci` says: CI systems tell few codes apart."""
+
+    HEALTHY = 0
+    YOUR_CODE = 1
+    USAGE = 2
+    UNKNOWN = 3  # whatever else ends it: nothing was found out about the code
+
+
 EXIT_CODES_HELP: Final = (
     "exit codes: 0 success, 1 error, 2 usage, 3 not found, 4 not allowed, 5 conflict,\n"
     "  6 unavailable, 78 wrong configuration; a watched run: 10 failed (a step),\n"
-    "  11 failed (infrastructure), 12 canceled, 13 time out, 14 still running"
+    "  11 failed (infrastructure), 12 canceled, 13 time out, 14 still running;\n"
+    "  run launch --ci: 0 healthy, 1 your code, 2 usage, 3 could not find out"
 )
 BY_HTTP_STATUS: Final = {
     401: ExitCode.FORBIDDEN,

@@ -31,7 +31,7 @@ _OF_VAULT_ITSELF: Final = frozenset({"auth", "cubbyhole", "identity", "sys"})
 
 
 class VaultError(Exception):
-    """A secret cannot be had."""
+    """A secret is not available."""
 
 
 class VaultUnavailable(VaultError):
@@ -58,7 +58,7 @@ async def read_secret(
     """
     mount = path.partition("/")[0]
     if mount in _OF_VAULT_ITSELF:  # also answers, with this process's token for one
-        raise VaultError(f"{mount} is no mount of a key-value engine")
+        raise VaultError(f"{mount} is not a mount of a key-value engine")
     async with _open_session(vault, resolver, within_s) as session:
         return await session.fields(path)
 

@@ -120,7 +120,7 @@ class _Wire(asyncio.Protocol):
         try:
             self._rest = self._read_answers(self._rest + data if self._rest else data)
         except (ValueError, IndexError):  # of a server that is no Redis, or that nobody asked
-            self.give_up(ConnectionError("what came is no answer of Redis"))
+            self.give_up(ConnectionError("what came is not an answer of Redis"))
 
     def _read_answers(self, data: bytes) -> bytes:
         """Hand out the answers that are whole, and return what is left; raise ValueError."""

@@ -71,6 +71,8 @@ def parse_address(text: str) -> ServerAddress:
         raise BadConfiguration(f"{text}: {error}; {example}") from None
     if parts.scheme not in _PORTS or not parts.hostname or not _HOST.fullmatch(parts.hostname):
         raise BadConfiguration(f"{text!r} is no address of a server: {example}")
+    if "]" in parts.netloc and not re.fullmatch(r".*\](:\d*)?", parts.netloc):
+        raise BadConfiguration(f"{text!r} is no address of a server: {example}")
     if parts.username or parts.password:
         raise BadConfiguration(
             "an address holds no password: it would be shown and kept",

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
-from partita_client.documents import (
-    GreenDifferences,
-    OutputLine,
-    RunArtifact,
-    RunExplanation,
-    RunListing,
-    RunReport,
-    RunShell,
-    ServerHealth,
-    StreamedLine,
-    WhoIsThis,
-)
 from partita_client.downloads import download_file
 from partita_client.errors import NotPartita
 from partita_client.event_stream import ResumingStream, StreamFrame
 from partita_client.transport import HttpTransport, Query
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import (
+        CiSignIn,
+        GreenDifferences,
+        OutputLine,
+        RunArtifact,
+        RunExplanation,
+        RunListing,
+        RunReport,
+        RunShell,
+        ServerHealth,
+        StreamedLine,
+        WhoIsThis,
+    )
 
 API: Final = "/api/v1"
 ENDED: Final = ("Healthy", "Failed", "Canceled")
@@ -173,7 +176,7 @@ class Client:
         return self._call("POST", _of_run(run_id, "rerun"), body=sent)
 
     def _launch(self, path: str, body: Sent, key: str) -> Any:
-        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {"Idempotency-Key": key or os.urandom(16).hex()}
         return self._call("POST", path, body=body, headers=headers, repeats=True)
 
     def cancel(self, run_id: str, *, reason: str = "") -> RunListing:
@@ -316,6 +319,10 @@ class Client:
     def device_token(self, device_code: str) -> Any:
         """Return the token once it is confirmed; raise ApiProblem (authorization_pending, …)."""
         return self._call("POST", "/auth/device/token", body={"deviceCode": device_code})
+
+    def sign_in_ci(self, id_token: str) -> CiSignIn:
+        """Exchange the OIDC token of a CI job, once, for a session (reference: control-plane 3)."""
+        return cast("CiSignIn", self._call("POST", "/auth/ci", body={"token": id_token}))
 
     def revoke_token(self, token_id: str) -> None:
         """Revoke an API token; an API token may revoke itself alone."""

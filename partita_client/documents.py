@@ -79,6 +79,10 @@ class RunStep(TypedDict):
     exitCode: NotRequired[int]
     waitsFor: NotRequired[str]
     missingArtifacts: NotRequired[list[dict[str, str]]]
+    dependsOn: NotRequired[list[str]]
+    onFailure: NotRequired[list[str]]
+    startedAt: NotRequired[str]
+    finishedAt: NotRequired[str]
 
 
 class RunArtifact(TypedDict):
@@ -173,6 +177,18 @@ class WhoIsThis(TypedDict):
     workspace: dict[str, str]
     role: str
     expiresAt: str
+
+
+class CiSignIn(TypedDict):
+    """The session of a CI job: its token, the rule that let the job in, and what it may launch."""
+
+    token: str
+    expiresAt: str
+    workspaceId: str
+    role: str
+    suites: list[str]
+    rule: str
+    launchedBy: str
 
 
 class DeviceCode(TypedDict):

@@ -43,9 +43,16 @@ class NoServer(ClientError):
 
 
 class NotPartita(ClientError):
-    """What answered is no Partita server, or something between it and the client."""
+    """What answered is no Partita server, or something between it and the client.
+
+    `status` is that of its answer, 0 where none is known.
+    """
 
     exit_code = ExitCode.UNAVAILABLE
+
+    def __init__(self, detail: str, *, advice: str = "", status: int = 0) -> None:
+        super().__init__(detail, advice=advice)
+        self.status = status
 
 
 class NoConnection(ClientError):
@@ -95,6 +102,11 @@ _NEXT = {
     "nothing_to_rerun": "run all of it again: partita run rerun RUN",
     "execution_active": "wait for its end: partita run wait RUN",
     "execution_finished": "it has ended: partita run show RUN",
+    "precondition_failed": "somebody changed it meanwhile: read it again, then repeat the change",
+    "registry_not_found": "`partita settings show` shows the registries",
+    "sync_in_progress": "it is being read now: try again in a minute",
+    "agent_not_found": "`partita worker list` shows runners and workers",
+    "agent_online": "keep new runs from it: partita worker drain ID",
     "rate_limited": "try again in a minute",
     "ci_session_limited": "the session of a CI job launches, follows, reruns and cancels runs; "
     "for anything else, use the token of a person",

@@ -7,6 +7,7 @@ from kernel.exit_codes import (
     BY_PROBLEM_CODE,
     EXIT_CODES_HELP,
     INFRASTRUCTURE_REASONS,
+    CiExitCode,
     ExitCode,
 )
 
@@ -15,5 +16,6 @@ __all__ = [
     "BY_PROBLEM_CODE",
     "EXIT_CODES_HELP",
     "INFRASTRUCTURE_REASONS",
+    "CiExitCode",
     "ExitCode",
 ]

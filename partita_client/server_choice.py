@@ -83,7 +83,8 @@ def _by_habit(ca_file: str) -> ServerChoice:
     saved = read_contexts()
     if saved.current in saved.contexts:
         context = saved.contexts[saved.current]
-        return _of_context(context, "the current context", ca_file, token=_given_token())
+        _require_no_token("the current context is that of", context.url)
+        return _of_context(context, "the current context", ca_file)
     if found := find_local_up():
         return _of_up(found)
     raise NoServer("no server is known", advice=NO_SERVER)
@@ -92,20 +93,30 @@ def _by_habit(ca_file: str) -> ServerChoice:
 def _by_project(url: str, place: str, ca_file: str) -> ServerChoice:
     """Return the server that partita.toml names, with the token of its own context alone.
 
-    Whoever wrote the repository chose the address. A token of the environment is that of another
-    server, as far as is known here: raise BadConfiguration rather than send it or go without.
+    Whoever wrote the repository chose the address.
     """
     address = parse_address(url).url
-    if _given_token():
-        raise BadConfiguration(
-            f"{place} names {address}, and the token of the environment is not sent to a server "
-            "that a file chose",
-            advice=f"if the token is for it, say so: PARTITA_URL={address}",
-        )
+    _require_no_token(f"{place} names", address)
     context = _context_of_address(address)
     if context is not None:
         return _of_context(context, _BY_PROJECT, ca_file)
     return ServerChoice(url=address, origin=_BY_PROJECT, ca_file=ca_file or _given_ca_file())
+
+
+def _require_no_token(what_chose: str, address: str) -> None:
+    """Raise BadConfiguration where the environment has a token, but does not say for which server.
+
+    It is that of another server, as far as is known here. It is neither sent to one that a file
+    chose, be that of the repository or of the contexts, nor left out without a word.
+    """
+    if not _given_token():
+        return
+    name = "PARTITA_TOKEN_FILE" if conf.variable("PARTITA_TOKEN_FILE") else "PARTITA_TOKEN"
+    raise BadConfiguration(
+        f"{what_chose} {address}, and the token of the environment is not sent to a server that a "
+        "file chose",
+        advice=f"if the token is for it, say so: PARTITA_URL={address}; else unset {name}",
+    )
 
 
 def _context_of_address(address: str) -> SavedContext | None:

@@ -91,6 +91,7 @@ class HttpTransport:
     ) -> HttpAnswer:
         """Return the answer of a request that succeeded; raise ClientError.
 
+        A `body` of bytes is sent as it is, with the Content-Type of the headers, any other as JSON.
         A GET is repeated while the server is away, others where `repeats` says that they may be.
         """
         may_repeat = method == "GET" if repeats is None else repeats
@@ -117,9 +118,16 @@ class HttpTransport:
         self.token = token or before
         return self.token != before
 
-    def ask(self, path: str) -> HttpAnswer:
-        """Return the answer of a GET, whatever its status is; raise NoConnection, NotPartita."""
-        return self._send_once("GET", path, None, None, {})
+    def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
+        """Return the answer, whatever its status is; raise NoConnection, NotPartita."""
+        return self._send_once(method, path, None, body, headers or {})
 
     def _send_once(
         self, method: str, path: str, query: Query | None, body: object, headers: Mapping[str, str]
@@ -218,7 +226,7 @@ class HttpTransport:
             sent["Authorization"] = f"Bearer {self.token}"
         content = None
         if body is not None:
-            content = json.dumps(body).encode()
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
         place = f"{self.address.path}{path}"
         if query:
@@ -278,6 +286,7 @@ class HttpTransport:
             raise NotPartita(
                 f"{self.address.url} leads elsewhere: {to[:200]}",
                 advice=f"use that address: partita login {to.split('/api/')[0][:200]}",
+                status=answer.status,
             )
         raise problem_of(answer, self.address.url)
 
@@ -325,6 +334,7 @@ def problem_of(answer: HttpAnswer, url: str) -> ApiProblem | NotPartita:
             f"{url} answered {answer.status} without a problem document: it is no Partita server, "
             "or a proxy before it answered",
             advice="check the address: partita login URL, then partita doctor",
+            status=answer.status,
         )
     return ApiProblem(
         status=answer.status,

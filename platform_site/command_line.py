@@ -20,11 +20,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "Suites": {
         "suite": "list, check, write, lock and share suites",
         "profile": "list, show and change the profiles of a suite",
-        "mock": "serve a contract as an API; explain, verify, record and reset mocks",
+        "mock": "serve a contract as an API; import, record and lint mocks",
     },
     "Administration": {
         "settings": "show, change and apply the settings; synchronize registries",
-        "worker": "list runners and workers and their state",
         "check_cluster": "say what a Kubernetes cluster lacks for running steps",
         "environment": "show what runs hold or left on container runtimes, and remove it",
         "store": "back up, restore and copy the store",
@@ -32,15 +31,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "keys": "show which keys encrypt what, and encrypt anew",
     },
     "Configuration sync": {
-        "sync_bundle_check": "check config.cue",
-        "sync_plan": "show what a sync would change",
-        "sync_trigger": "sync a rule now",
-        "sync_status": "list targets and what they hold",
-        "sync_history": "list past syncs of a target",
-        "sync_drift": "list manual changes and how they were healed",
-        "sync_blame": "show which commit wrote a key",
-        "sync_orphans": "list keys that no rule manages any longer",
-        "sync_approve_prune": "approve the deletion of many keys",
+        "sync": "check and plan syncs, list targets, tasks and manual changes; trigger, approve",
     },
     "Processes of an installation": {
         "run_runner": "run steps for the backends of type local",
@@ -49,6 +40,18 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "run_orchestrator": "write the configuration that was pushed",
         "run_watcher": "find and heal manual changes",
     },
+}
+# a former name → the command of now
+RENAMED: Final[Mapping[str, str]] = {
+    "sync_bundle_check": "sync check",
+    "sync_plan": "sync plan",
+    "sync_trigger": "sync trigger",
+    "sync_status": "sync status",
+    "sync_history": "sync history",
+    "sync_drift": "sync drift",
+    "sync_blame": "sync blame",
+    "sync_orphans": "sync orphans",
+    "sync_approve_prune": "sync approve-prune",
 }
 
 

@@ -232,7 +232,7 @@ class _Inflated:
             if chunk:
                 return self._count(chunk)
         if self._inflate.unused_data or self._at < len(self._data):
-            raise ArchiveRefused("trailing_bytes", "goes on behind its gzip stream")
+            raise ArchiveRefused("trailing_bytes", "has more data after its gzip stream")
         return b""
 
     def _count(self, chunk: bytes) -> bytes:
@@ -259,7 +259,7 @@ def _entries(stream: _Inflated, limits: ArchiveLimits) -> Iterator[_Entry]:
         raise ArchiveRefused("pax_refused", "has an extended header without an entry")
     while rest := stream.take(_CHUNK):
         if rest.count(0) != len(rest):
-            raise ArchiveRefused("trailing_bytes", "goes on behind its last entry")
+            raise ArchiveRefused("trailing_bytes", "has more data after its last entry")
 
 
 def _header(stream: _Inflated) -> bytes:

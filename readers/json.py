@@ -62,7 +62,7 @@ def _refuse_deep(text: str, max_depth: int) -> None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise Unreadable(f"{name} is no JSON")
+    raise Unreadable(f"{name} is not JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, object]:
@@ -90,7 +90,7 @@ def is_text(value: str) -> bool:
 
 
 def refuse_bad_strings(value: Any) -> None:
-    """Raise Unreadable for a value with a string that is no text."""
+    """Raise Unreadable for a value with a string that is not text."""
     if isinstance(value, str) and not is_text(value):
         raise Unreadable("a string holds NUL or half of a surrogate pair")
     if isinstance(value, dict):

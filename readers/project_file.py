@@ -5,9 +5,7 @@ The wheel of the client has this file alone, so it imports nothing of ours.
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -111,6 +109,8 @@ def _owner(path: Path) -> int | None:
 
 def read_project_file(path: Path) -> ProjectFile:
     """Return what a partita.toml says; raise ProjectFileInvalid."""
+    import tomllib  # most commands of a client find no such file
+
     text = _read_text(path)
     try:
         document = tomllib.loads(text)
@@ -213,6 +213,8 @@ class _KeysOfFile:
 
 
 def _advice_for(key: str) -> str:
+    import difflib  # for mistakes alone
+
     near = difflib.get_close_matches(key.lower()[:40], KEYS, n=1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(KEYS)}"
 
@@ -227,7 +229,7 @@ def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         port = parts.port
-    except ValueError:  # a port that is no number, brackets around no IPv6 address
+    except ValueError:  # a port that is not a number, brackets around no IPv6 address
         return False
     is_bare = not (parts.query or parts.fragment or parts.username or parts.password)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and is_bare and port != 0

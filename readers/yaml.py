@@ -57,7 +57,7 @@ class Node:
     anchored: bool = False
 
     def get(self, key: str) -> Node | None:
-        """The value of a key of a mapping; None when absent or when this is no mapping."""
+        """The value of a key of a mapping; None when absent or when this is not a mapping."""
         return next((value for name, value in self.pairs or [] if name.text == key), None)
 
     def names(self) -> list[str]:
@@ -91,7 +91,7 @@ class Node:
         if isinstance(value, str):
             return Kind.STRING, value
         if isinstance(value, float) and not math.isfinite(value) and "." in (self.text or "")[:2]:
-            raise self.unreadable(f"{self.text} is no number that can be kept")
+            raise self.unreadable(f"{self.text} is not a number that can be kept")
         return Kind.NUMBER, self.text or ""
 
     def data(self) -> Any:
@@ -313,7 +313,7 @@ def _scalar(text: str, tag: str, *, plain: bool) -> Any:
         return text
     value = None if _NULL.match(text) else _number_or_word(text)
     if kind in _TYPES and not isinstance(value, _TYPES[kind]):
-        raise ValueError(f"{text[:80]!r} is no {kind}")
+        raise ValueError(f"{text[:80]!r} is not a valid {kind}")
     return value
 
 

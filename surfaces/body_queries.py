@@ -101,7 +101,7 @@ def _refuse_costly(bare: str) -> None:
             raise QueryInvalid(f"the axis {axis[:40]} is not used here")
         is_far = axis not in _INNER_AXES if axis else word not in "[]"
         if is_far and depth > 0:
-            raise QueryInvalid(f'"{word.strip()}" may not stand within [ ]: name children there')
+            raise QueryInvalid(f'"{word.strip()}" is not allowed within [ ]: name children there')
         far += is_far
     if far > MAX_FAR or bare.count("[") > MAX_PREDICATES or bare.count("|") > MAX_FAR:
         raise QueryInvalid("it looks through the document too often")

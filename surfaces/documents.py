@@ -184,7 +184,7 @@ class CallbackDocument(TypedDict):
 class ExchangeDocument(TypedDict):
     """An example; bodies and headers of schemas are a deterministic sample.
 
-    A body that is no text is in base64, its first 64 KiB.
+    A body that is not text is in base64, its first 64 KiB.
     """
 
     name: str

@@ -267,7 +267,7 @@ class _Lint:
             value = json.loads(text)
         except (ValueError, RecursionError):
             if "{{" not in text:
-                yield Problem("", "the body is no JSON")
+                yield Problem("", "the body is not JSON")
             return
         for each in problems(contract.documents, value, schema):
             if "{{" not in text or not _is_template(value, each.pointer):

@@ -78,7 +78,7 @@ def alternatives_of(conditions: Sequence[Condition]) -> list[tuple[Condition, ..
 class Message:
     """Headers and body in literal form, in schema form (`*_node`), or mixed.
 
-    `body` is None without a literal body, `content` holds the bytes of one that is no text.
+    `body` is None without a literal body, `content` holds the bytes of one that is not text.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class ParameterConstraint(FileRecord, frozen=True, kw_only=True):
 
 
 def check_status(tree: Tree) -> None:
-    """Raise Unreadable for what is no status of HTTP or gRPC, and no template."""
+    """Raise Unreadable for what is not a status of HTTP or gRPC, and no template."""
     if "{{" not in tree.text and not is_status(tree.text.strip(), grpc=True):
         raise unreadable_at(tree, f'"{tree.text[:40]}" is not a status')
     check_templates(tree)

@@ -35,7 +35,7 @@ def check_body(tree: Tree) -> None:
 
 
 def check_path(tree: Tree | None) -> None:
-    """Raise Unreadable for a text that is no path of templates."""
+    """Raise Unreadable for a text that is not a path of templates."""
     if tree is not None and (reason := path_problem(tree.text)):
         raise _unreadable(tree, f"the path {tree.text[:80]}: {reason}")
 

@@ -287,7 +287,7 @@ def _block_advice(name: str) -> str:
 def template_problems(text: str) -> Iterator[str]:
     """Yield why expressions of a template can never have a value: unknown paths and functions.
 
-    What a request or a record may lack is no problem, and neither is what is no expression.
+    What a request or a record may lack is no problem, and neither is what is not an expression.
     """
     for found in EXPRESSION.finditer(text) if "{{" in text else ():
         try:

@@ -75,7 +75,7 @@ def read_tree(text: str, path: str) -> Tree:
         return tree_of(value)
     try:
         return _tree(read_yaml(text))
-    except Unreadable:  # JSON that is no YAML: escaped surrogate pairs, tabs
+    except Unreadable:  # JSON that is not YAML: escaped surrogate pairs, tabs
         return tree_of(value)
 
 

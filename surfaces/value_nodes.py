@@ -89,7 +89,7 @@ RESOLVE: Final = _shorthand(Resolve, "path")
 
 
 class ComposePart(FileRecord, frozen=True, kw_only=True):
-    """A part of `compose` that is no text: one of these."""
+    """A part of `compose` that is not text: one of these."""
 
     label: ClassVar = "a part of compose"
     gen: Annotated[Generator | None, GEN] = None

@@ -288,7 +288,7 @@ class CiSessionAdmin(RowAdmin):
             end_ci_session(row.token_hash)
             return "ended"
 
-        question = "End these sessions of CI jobs? Their runs go on."
+        question = "End these CI sessions? Their runs continue."
         return confirm_action(self, request, rows, question=question, action="end_sessions", do=do)
 
 

@@ -28,7 +28,6 @@ from apps.accounts.services.administrators import (
     FirstAdministrator,
     first_administrator,
     operator,
-    operator_access_token,
     replace_administrator_token,
     revoke_local_token,
 )

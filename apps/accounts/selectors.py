@@ -124,7 +124,7 @@ def _read_account(user_id: UUID) -> ActiveAccount | None:
 
 
 def role_in(workspace_id: UUID, user_id: UUID) -> Role | None:
-    """Return the user's role in the workspace; None for who is no member."""
+    """Return the user's role in the workspace; None for who is not a member."""
     roles = Membership.objects.filter(workspace_id=workspace_id, user_id=user_id)
     role = roles.values_list("role", flat=True).first()
     return None if role is None else Role(role)

@@ -21,4 +21,13 @@ from apps.agents.selectors import (
     online_agents,
     reasons_to_wait,
 )
-from apps.agents.services import heard_of, heartbeat, register, remove, remove_by_hand, serve
+from apps.agents.services import (
+    drain,
+    heard_of,
+    heartbeat,
+    register,
+    remove,
+    remove_by_hand,
+    resume,
+    serve,
+)

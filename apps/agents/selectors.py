@@ -74,7 +74,7 @@ def as_agent(row: models.Agent) -> Agent:
     return Agent(
         agent_id=row.agent_id,
         incarnation=row.incarnation,
-        kind=row.kind,
+        kind="worker" if row.kind == "worker" else "runner",
         name=row.name,
         host_url=row.host_url,
         capabilities=tuple(row.capabilities),

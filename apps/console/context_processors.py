@@ -10,6 +10,8 @@ from typing import Final
 from django.http import HttpRequest
 from django.urls import reverse
 
+from apps.http.api import has_documentation
+
 _ROUTES: Final = {
     "home": "console:home",
     "suites": "console:suites",
@@ -29,6 +31,11 @@ _ROUTES: Final = {
 def script_urls(_request: HttpRequest) -> dict[str, Callable[[], str]]:
     """Return the addresses that scripts call or go to, as JSON for `static/console/js/urls.js`."""
     return {"script_urls": _addresses}
+
+
+def documentation(_request: HttpRequest) -> dict[str, Callable[[], bool]]:
+    """Return whether the server has the documentation site, for the menu that links to it."""
+    return {"has_documentation": has_documentation}
 
 
 @functools.cache  # constants: reversed once, and only where a page wants them

@@ -80,7 +80,7 @@ def _shared_space(request: HttpRequest, name: SpaceName) -> HttpResponse:
     context = {
         "sections": [section],
         "address": reverse("console:suite-mocks", args=[name.suite_id]),
-        "no_calls": "Nothing has called these mocks lately.",
+        "no_calls": "No recent calls.",
     }
     return _spaces(request, context, reverse("console:suite", args=[name.suite_id]))
 

@@ -19,7 +19,7 @@ CONTENT_SECURITY_POLICY: Final = (
 # The principal is not read from a store that may be the cause of the error.
 _STORE_ERRORS: Final = ("internal_error", "datastore_unavailable")
 _HEADLINES: Final = {
-    "internal_error": "Something broke on our side",
+    "internal_error": "Something went wrong on the server",
     "csrf_failed": "This form is out of date",
     "not_found": "Page not found",
     "execution_not_found": "Run not found",

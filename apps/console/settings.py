@@ -199,7 +199,7 @@ def _require_admin(principal: Principal) -> None:
 
 def _check_registry(_principal: Principal, name: str) -> dict[str, Any]:
     report = oci.test_connection(name)
-    detail = report.detail or f"it answers and lets us in ({report.duration_ms} ms)"
+    detail = report.detail or f"it answers and accepts the credentials ({report.duration_ms} ms)"
     return {"ok": report.reachable, "detail": detail}
 
 

@@ -33,7 +33,7 @@ class ExecutionQuerySet(QuerySet[Row]):
         """Return the runs of the caller's workspaces, for administrators of all workspaces.
 
         A CI session sees those of its suites. `workspace_id` limits them to one; raise InvalidInput
-        (invalid_parameter) if it is no UUID.
+        (invalid_parameter) if it is not a UUID.
         """
         workspaces = visible_workspaces(principal, workspace_id)
         runs = self.not_deleted()

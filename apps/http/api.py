@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.http.client_ip import client_ip
-from apps.http.conf import public_url
+from apps.http.conf import has_documentation, public_url
 from apps.http.json_body import PayloadTooLarge
 from apps.http.keyset import rows_after
 from apps.http.middleware.base import AsyncMiddleware

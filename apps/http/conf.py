@@ -24,6 +24,11 @@ def documentation_folder() -> Path:
     return Path(getattr(settings, "DOCUMENTATION_DIR", built))
 
 
+def has_documentation() -> bool:
+    """Whether the documentation site was built: a checkout has none before `make docs`."""
+    return (documentation_folder() / "index.html").is_file()
+
+
 def served_hosts() -> tuple[str, ...]:
     """Return the names that a Host header may have, as Django's ALLOWED_HOSTS writes them."""
     return tuple(settings.SERVED_HOSTS)

@@ -46,7 +46,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise MalformedJson(f"the body is not JSON: {name} is no JSON number")
+    raise MalformedJson(f"the body is not JSON: {name} is not a JSON number")
 
 
 def _check_values(text: str, value: Any) -> None:

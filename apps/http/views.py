@@ -71,7 +71,7 @@ async def documentation(request: HttpRequest, path: str = "") -> HttpResponse:
 
 
 def _find_documentation(folder: Path, path: str) -> StaticFile:
-    if not (folder / "index.html").is_file():
+    if not conf.has_documentation():
         raise NotFound(
             "the documentation was not built: run `make docs` in the checkout that the server "
             "runs from; the wheel of a release has it built in"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from apps.operations.commands import (
+    LIST_OUTPUTS,
     CommandOptions,
     PlatformCommand,
     VerbCommand,
     confirm,
     escape,
     print_json,
+    print_list,
     print_table,
     printable,
     report_diagnostics,
-    report_error,
     store_unusable,
 )
 from apps.operations.conf import broker_url, celery_application, db_driver, redis_url

@@ -22,14 +22,16 @@ from django.utils.module_loading import import_string
 from rich.cells import cell_len
 
 from apps.operations import conf
-from kernel.commands import CommandHelp, ExitCode, add_output
+from kernel.commands import OUTPUTS, CommandHelp, ExitCode, add_output
 from kernel.errors import PlatformError
 from kernel.exit_codes import BY_HTTP_STATUS, BY_PROBLEM_CODE
 from kernel.problems import PROBLEMS
+from partita_client.command.output import FORMATS, ListColumn, show_list
 from readers.diagnostics import Diagnostic
 
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+LIST_OUTPUTS: Final = FORMATS  # of a list, in both halves of the command
 CommandOptions = Mapping[str, Any]  # by the names that the parser of the verb gives them
 Verb = Callable[[CommandOptions], int]
 
@@ -83,10 +85,12 @@ class VerbCommand(PlatformCommand):
         parser.set_defaults(verb=list_verbs)
         return verbs
 
-    def add_verb(self, verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
+    def add_verb(
+        self, verbs: Any, name: str, verb: Verb, text: str, *, outputs: Sequence[str] = OUTPUTS
+    ) -> argparse.ArgumentParser:
         parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
         parser.set_defaults(verb=verb)
-        add_output(parser)
+        add_output(parser, outputs)
         return parser
 
     def add_further_verbs(self, noun: str, verbs: Any) -> None:
@@ -168,6 +172,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     heads, *lines = align_columns([columns, *rows])
     sys.stdout.write(f"\x1b[1m{heads}\x1b[0m\n" if sys.stdout.isatty() else f"{heads}\n")
     sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def print_list(
+    name: str, documents: Sequence[Any], columns: Sequence[ListColumn], output: str, *, key: str
+) -> None:
+    """Print a list as the client does: `name` is its key in the document, `key` names an entry."""
+    if output == "json":
+        print_json({name: list(documents)})
+    else:
+        show_list(name, documents, columns, output, key=key)
 
 
 def report_diagnostics(found: Mapping[str, Sequence[Diagnostic]], options: CommandOptions) -> int:

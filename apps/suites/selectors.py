@@ -176,7 +176,7 @@ def find_suite(reference: str) -> Suite:
     """Find a suite by id, else by repository with a tag or digest.
 
     A package that is not stored yet is pulled, which takes up to 20 s. Raise SuiteNotFound, and
-    PlatformError (registry_unreachable, package_invalid) for a package that cannot be had.
+    PlatformError (registry_unreachable, package_invalid) for a package that is not available.
     """
     suites = library.suites()
     by_id = [suite for suite in suites if suite.suite_id == reference]

@@ -184,7 +184,7 @@ class Sweep:
         elif now is None:
             self._progress.gone.add((resource.kind, resource.id))
         elif not await on_store_thread(environments.is_sweepable, self._part, run_id):
-            self._progress.warn(f"{run_id} is no zombie any more: nothing more of it is removed")
+            self._progress.warn(f"{run_id} is no longer a zombie: nothing more of it is removed")
         elif await runtime.remove_resource(resource):
             self._progress.gone.add((resource.kind, resource.id))
         else:

@@ -16,6 +16,8 @@ _router.register("agents", agents.AgentViewSet, "agents")
 urlpatterns = [
     path("agents/register", agents.RegisterView.as_view(), name="register"),
     *_router.urls,
+    path("agents/<str:agentId>/drain", agents.DrainView.as_view(), name="drain"),
+    path("agents/<str:agentId>/resume", agents.ResumeView.as_view(), name="resume"),
     path("agents/<str:agentId>/heartbeat", agents.HeartbeatView.as_view(), name="heartbeat"),
     path("agent-control/claims/next", claims.ClaimView.as_view(), name="claim"),
     path(f"{_JOB}/lease", jobs.LeaseView.as_view(), name="lease"),

@@ -55,7 +55,7 @@ def _division(name: str) -> Function:
 
     def apply(left: Numeric, right: Numeric) -> Numeric:
         if not left.is_int or not right.is_int:
-            raise Failed("a number that is no integer")
+            raise Failed("a number that is not an integer")
         if not right.value:
             raise Failed("division by zero")
         return integer(divide(int(left.value), int(right.value)))

@@ -56,7 +56,7 @@ def _from_json(text: str) -> Any:
     try:
         read_json(check_length(text).encode())
     except Unreadable:
-        raise Failed("the text is no JSON") from None
+        raise Failed("the text is not JSON") from None
     return json.loads(text, parse_int=_number, parse_float=_number)
 
 
@@ -163,7 +163,7 @@ def _plain(node: Node) -> Any:
 def _key(node: Node) -> str:
     kind, text = node.kind_and_text()
     if kind is not Kind.STRING or text == "<<":
-        raise CallRefused("a key in YAML that is no text")
+        raise CallRefused("a key in YAML that is not text")
     return _word(text) if node.plain else text
 
 

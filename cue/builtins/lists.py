@@ -102,7 +102,7 @@ def _flatten(items: list[Any], depth: int) -> list[Any]:
 
 def _concat(lists: list[Any]) -> list[Any]:
     if not all(isinstance(each, list) for each in lists):
-        raise Failed("an item is no list")
+        raise Failed("an item is not a list")
     return _check_size([item for each in lists for item in each])
 
 

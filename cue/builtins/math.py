@@ -41,7 +41,7 @@ def _power(base: Numeric, exponent: Numeric) -> Numeric:
     """Only what is exact in 34 digits."""
     power = exponent.value
     if power != power.to_integral_value() or not 0 <= power <= _MAX_POWER or not base.value:
-        raise CallRefused("a power that is no whole number from 0 to 100")
+        raise CallRefused("a power that is not a whole number from 0 to 100")
     with localcontext(prec=PRECISION) as context:
         made = Decimal(1)
         for _ in range(int(power)):
@@ -56,7 +56,7 @@ def _root(number: Numeric) -> Numeric:
         raise Failed("square root of a negative number")
     found = number.value.sqrt()
     if found != found.to_integral_value() or found * found != number.value:
-        raise CallRefused("a square root that is no whole number")
+        raise CallRefused("a square root that is not a whole number")
     return decimal(found)
 
 

@@ -16,7 +16,7 @@ _MAX_NAME: Final = 253
 
 
 def _address(text: str) -> IPv4Address | None:
-    """An IPv4 address; None for what is no address at all. Raises CallRefused for IPv6."""
+    """An IPv4 address; None for what is not an address at all. Raises CallRefused for IPv6."""
     if ":" in text:
         raise CallRefused("an IPv6 address")
     try:
@@ -65,11 +65,11 @@ def _split(text: str) -> list[str]:
 
 def _join(host: object, port: object) -> str:
     if not isinstance(host, str) or ":" in host or "%" in host:
-        raise CallRefused("a host that is no name or IPv4 address")
+        raise CallRefused("a host that is not a name or IPv4 address")
     if isinstance(port, Numeric) and port.is_int and port.value >= 0:
         return f"{host}:{port.text}"
     if not isinstance(port, str):
-        raise Failed("the port is no text or integer")
+        raise Failed("the port is not text or integer")
     return f"{host}:{port}"
 
 

@@ -135,7 +135,7 @@ def _compile(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options=_QUIET)
     except re2.error:
-        raise Failed("the pattern is no regular expression (RE2)") from None
+        raise Failed("the pattern is not a regular expression (RE2)") from None
 
 
 def _first(pattern: str, text: str) -> Any:

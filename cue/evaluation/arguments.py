@@ -87,8 +87,8 @@ class Arguments:
             return value
         if all(isinstance(item, wanted) for item in value):
             return value
-        words = "text" if takes == "S" else "number"
-        message = f"an item of the list is no {words}"
+        words = "text" if takes == "S" else "a number"
+        message = f"an item of the list is not {words}"
         vertex.faults.append(node.fault("wrong_type", message))
         return None
 

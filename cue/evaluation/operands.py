@@ -89,7 +89,7 @@ class Operands:
         if isinstance(declared, syntax.Let):
             return self._let(declared, found)
         if isinstance(declared, syntax.Import):
-            raise broken_at(expr.line, expr.column, f"the package {expr.name} is no value")
+            raise broken_at(expr.line, expr.column, f"the package {expr.name} is not a value")
         view = found.vertex.view()
         member = view.arcs.get(declared)
         if member is None:
@@ -168,7 +168,7 @@ class Operands:
         )
 
     def _is_plain_let(self, base: Node, env: Env | None) -> bool:
-        """Whether a name stands for an expression that is no struct, list, reference or choice."""
+        """Whether a name stands for something else than a struct, list, reference or choice."""
         if not isinstance(base, syntax.Reference):
             return False
         found = self.declaring(base.name, env)

@@ -176,7 +176,7 @@ class Operations:
         else:
             member, arguments = self.operands.function(node.function, conjunct.env), node.arguments
         if not isinstance(member, Function):
-            raise node.refusal("a call of what is no function")
+            raise node.refusal("a call of what is not a function")
         if member.name == "len":
             return self._length(node, arguments, conjunct, vertex)
         if member.validates is not None and len(arguments) == len(member.takes) - 1:

@@ -82,7 +82,7 @@ def _multiply(plain: str, multiplier: str) -> tuple[Decimal, bool, str]:
         raise BadLiteral("malformed number") from None
     value, rest = divmod(numerator * base ** _POWERS[multiplier[0]], denominator)
     if rest:
-        raise BadLiteral("a number with a multiplier that is no integer")
+        raise BadLiteral("a number with a multiplier that is not an integer")
     return Decimal(value), True, str(value)
 
 

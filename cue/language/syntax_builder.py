@@ -299,7 +299,7 @@ def _label(node: Node) -> Label:
         case syntax.Constant(value=str(text)):
             return Label(text)
         case _:
-            raise broken_at(node.line, node.column, "this is no label of a field")
+            raise broken_at(node.line, node.column, "this is not a label of a field")
 
 
 def _pattern(label: syntax.ListLiteral, mark: Mark | None, value: Node) -> Node:

@@ -41,7 +41,8 @@ def client_chapter() -> str:
     return (
         "## Servers, and runs on them\n\n"
         "These verbs ask a server ([which one](../commands.md#which-server)). Each also takes the following, "
-        f"`--jq` where it has `-o json`:\n\n{table(_HEADER, _shared_arguments())}\n{nouns}"
+        "`--jq` where it has `-o json`; `sync` asks an orchestrator, and has no `--context`:\n\n"
+        f"{table(_HEADER, _shared_arguments())}\n{nouns}"
     )
 
 
@@ -64,7 +65,7 @@ def client_noun(noun: CommandNoun) -> str:
             parts.append(f"{table(_HEADER, own)}\n")
     if noun.store_verbs:
         names = codes(f"{noun.name} {name}" for name in noun.store_verbs)
-        parts.append(f"With an `up` on this machine, also {names}, as below.\n\n")
+        parts.append(f"{noun.store_place}, also {names}, as below.\n\n")
     return "".join(parts)
 
 

@@ -110,7 +110,7 @@ class ExplainedCallback(TypedDict):
 
 
 class ExplainedResponse(TypedDict):
-    """The answer; one that is no text is in `bodyBase64`, too. `delay` is one that is drawn."""
+    """The answer; one that is not text is in `bodyBase64`, too. `delay` is one that is drawn."""
 
     status: Count
     mediaType: str
@@ -185,7 +185,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 
 def encoded_body(body: bytes) -> str:
-    """Return a body that is no text in base64, "" for a text."""
+    """Return a body that is not text in base64, "" for a text."""
     try:
         body.decode()
     except UnicodeDecodeError:

@@ -357,7 +357,7 @@ def invalid_request_answer(errors: Sequence[FieldErrorDocument], example: str) -
         outcome=CallOutcome.REJECTED,
         example=example,
         error_code=_INVALID,
-        detail=_sentence(errors, "the request does not fit the schema of the example"),
+        detail=_sentence(errors, "the request does not match the schema of the example"),
         errors=errors,
     )
 

@@ -167,7 +167,7 @@ def _read_query(request: MockRequest) -> _Query:
     if isinstance(body, str) and "graphql" in request.headers.get("content-type", ""):
         body = {"query": body}
     if not isinstance(body, Mapping) or not isinstance(text := body.get("query"), str):
-        raise QueryRefused([GraphQLError("the request is no JSON with a query")], _BAD)
+        raise QueryRefused([GraphQLError("the request is not JSON with a query")], _BAD)
     name, variables = body.get("operationName") or "", body.get("variables") or {}
     if isinstance(variables, str):
         variables = coerce(variables, "object")

@@ -176,7 +176,7 @@ async def apply(
 
 
 def increment(text: str, amount: int) -> str:
-    """Return a number plus an amount; a text that is no number counts 0."""
+    """Return a number plus an amount; a text that is not a number counts 0."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return str(int(text) + amount)

@@ -29,7 +29,7 @@ class ExplainedCall(
 ):
     """An operation by its id or name, or a method and a path below the surface.
 
-    `path` may have a query. A `body` that is no text is sent as JSON.
+    `path` may have a query. A `body` that is not text is sent as JSON.
     """
 
     surface_id: Annotated[str, Meta(min_length=1, max_length=128)]

@@ -60,7 +60,7 @@ class SpaceInput(
 class ExplainInput(ExplainedCall, kw_only=True):
     """A call: `operationId`, or `method` and `path` below the surface.
 
-    A `body` that is no string is sent as JSON.
+    A `body` that is not a string is sent as JSON.
     """
 
     suite_id: _Suite
@@ -160,7 +160,7 @@ def _without_nulls(value: Any) -> Any:
 def read_query(kind: type[Asked], given: Mapping[str, str]) -> Asked:
     """Return what the members of a query ask; what is empty counts as absent.
 
-    Raise ParameterInvalid, and InvalidInput for what is no tag.
+    Raise ParameterInvalid, and InvalidInput for what is not a tag.
     """
     names = kind.__struct_encode_fields__
     try:

@@ -67,7 +67,7 @@ def _ranges(text: str) -> Iterator[MediaRange]:
 
 
 def _quality(text: str) -> float:
-    """Return a weight from 0 to 1; what is no number is not accepted."""
+    """Return a weight from 0 to 1; what is not a number is not accepted."""
     try:
         found = float(text[:10])
     except ValueError:

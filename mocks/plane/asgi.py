@@ -207,7 +207,7 @@ class MockPlane:
             await self._simulate(exchange, await self._find_route(exchange, parts))
 
     async def _answer_options(self, exchange: HttpExchange, parts: list[str]) -> None:
-        """Answer OPTIONS that is no preflight: as declared, otherwise with the path's methods."""
+        """Answer OPTIONS other than a preflight: as declared, otherwise with the path's methods."""
         _, surface = await self._surface(exchange, parts)
         methods = surface.routes.methods_at(f"/{parts[5]}" if len(parts) == _PARTS else "/")
         if "OPTIONS" in methods or not methods:

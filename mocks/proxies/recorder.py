@@ -47,7 +47,7 @@ class KeptCalls:
             if call.method == "OPTIONS" or (is_page and call.status < HTTPStatus.BAD_REQUEST):
                 self.recording.left_out["a page, a picture, a script or a CORS preflight"] += 1
             elif (text := _decode(body)) is None:
-                self.recording.left_out["the answer is no text"] += 1
+                self.recording.left_out["the answer is not text"] += 1
             else:
                 self.recording.add(replace(call, response_body=text))
             for reason in self.recording.left_out - before:

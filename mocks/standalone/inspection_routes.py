@@ -144,7 +144,7 @@ class Inspection:
         try:
             given = msgspec.json.decode(body or b"{}")
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"the body is no JSON: {error}", code="malformed_json") from None
+            raise InvalidInput(f"the body is not JSON: {error}", code="malformed_json") from None
         return self._of_own_space(given) if isinstance(given, dict) else given
 
     def _query(self, exchange: HttpExchange, kind: type[Asked]) -> tuple[Asked, int]:

@@ -33,7 +33,7 @@ class PathReader:
 def compile_path(path: str, names: Names) -> PathReader | str:
     """Return what reads a path, or the text that it always has; an unknown path is "".
 
-    Raise TemplateInvalid for a text that is no path.
+    Raise TemplateInvalid for a text that is not a path.
     """
     steps = parse_path(path.strip())
     if steps is None:

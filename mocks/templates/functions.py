@@ -78,7 +78,7 @@ _PIECES: Final[Mapping[str, str]] = {
 
 
 def _shift_time(time: datetime, offset: str) -> datetime | None:
-    """Return a time plus `3 days`, `-1 month`; None for a text that is no offset."""
+    """Return a time plus `3 days`, `-1 month`; None for a text that is not an offset."""
     found = _OFFSET.fullmatch(offset)
     amount, unit = (int(found[1]), found[2].lower()) if found else (0, "")
     try:
@@ -165,7 +165,7 @@ def _base64(scope: Scope, value: Any, decode: Any) -> str:
 
 def _decode_base64(text: str) -> str:
     raw = re.sub(r"[^A-Za-z0-9+/]", "", text.replace("-", "+").replace("_", "/"))
-    raw = raw[: len(raw) - (len(raw) % 4 == 1)]  # a letter alone is no byte
+    raw = raw[: len(raw) - (len(raw) % 4 == 1)]  # a letter alone is not a byte
     return base64.b64decode(raw + "=" * (-len(raw) % 4)).decode(errors="replace")
 
 

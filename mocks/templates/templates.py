@@ -2,7 +2,7 @@
 
     template = { text | "{{" expr "}}" } ; expr: surfaces.template_expressions
 
-What between braces is no expression is text. What the space and the operation say (`suite`,
+What between braces is not an expression is text. What the space and the operation say (`suite`,
 `operation`, `execution`) is put in while compiling. A rendered value is never rendered again.
 """
 

@@ -19,6 +19,7 @@ from partita_client.command.run_reads import STATUSES
 from partita_client.contexts import read_contexts
 from partita_client.errors import ClientError
 from partita_client.exit_codes import ExitCode
+from partita_client.installation import ServerInstallation
 from partita_client.server_choice import choose_server
 
 _PATIENCE_S: Final = 2.0
@@ -93,14 +94,14 @@ def complete(words: Sequence[str], nouns: Mapping[str, str], find_noun: FindNoun
         return _beginning(noun.names, current)
     if verb is None:
         verb, rest = noun.find(rest[0]), rest[1:]
-    return [] if verb is None else _complete_verb(verb_parser(noun, verb), verb, rest, current)
+    return [] if verb is None else _complete_verb(noun, verb, rest, current)
 
 
 def _complete_verb(
-    parser: argparse.ArgumentParser, verb: CommandVerb, before: Sequence[str], current: str
+    noun: CommandNoun, verb: CommandVerb, before: Sequence[str], current: str
 ) -> list[str]:
     try:
-        found = [*_values(parser, verb, before, current)]
+        found = [*_values(noun, verb, before, current)]
     except ClientError:
         return []
     return [printable(each) for each in _beginning(found, current)]
@@ -111,9 +112,10 @@ def _beginning(names: Iterable[str], current: str) -> list[str]:
 
 
 def _values(
-    parser: argparse.ArgumentParser, verb: CommandVerb, before: Sequence[str], current: str
+    noun: CommandNoun, verb: CommandVerb, before: Sequence[str], current: str
 ) -> Iterator[str]:
     """Yield the options, or the values of the option or argument that comes next."""
+    parser = verb_parser(noun, verb)
     options = {name: each for each in parser._actions for name in each.option_strings}  # noqa: SLF001 - argparse tells it nowhere else
     positional = [each for each in parser._actions if not each.option_strings]  # noqa: SLF001
     given, typed, awaited = argparse.Namespace(), list[str](), None
@@ -133,14 +135,16 @@ def _values(
     if awaited is None and len(typed) < len(positional):
         awaited = positional[len(typed)]
     if awaited is not None:
-        yield from _values_of(awaited, verb, given)
+        yield from _values_of(awaited, noun, verb, given)
 
 
 def _values_of(
-    action: argparse.Action, verb: CommandVerb, given: argparse.Namespace
+    action: argparse.Action, noun: CommandNoun, verb: CommandVerb, given: argparse.Namespace
 ) -> Iterator[str]:
     if action.choices:
         yield from map(str, action.choices)
+    elif action.dest in noun.live_values:
+        yield from noun.live_values[action.dest](given)
     elif action.dest == "status":
         yield from (status.lower() for status in STATUSES)
     elif action.dest in ("context_name", "name"):
@@ -186,6 +190,21 @@ def _environments(client: Client, _verb: CommandVerb, _given: argparse.Namespace
     return [each["sandboxId"] for each in client.environments()["sandboxes"]]
 
 
+def _workers(client: Client, verb: CommandVerb, _given: argparse.Namespace) -> list[str]:
+    known = ServerInstallation(client).agents()
+    if verb.name in ("drain", "resume"):
+        known = [each for each in known if ("draining" in each) == (verb.name == "resume")]
+    return [each["agentId"] for each in known]
+
+
+def _registries(client: Client, _verb: CommandVerb, _given: argparse.Namespace) -> list[str]:
+    return [each["registryId"] for each in ServerInstallation(client).settings()[0]["registries"]]
+
+
+def _surfaces(client: Client, _verb: CommandVerb, given: argparse.Namespace) -> list[str]:
+    return [each["id"] for each in client.suite(given.suite).get("apiSurfaces", ())]
+
+
 _LIVE: Final = {
     "run": _runs,
     "suite": _suites,
@@ -195,4 +214,8 @@ _LIVE: Final = {
     "step": _steps,
     "artifact": _artifacts,
     "sandbox": _environments,
+    "worker": _workers,
+    "registry": _registries,
+    "surface": _surfaces,
+    "surfaceId": _surfaces,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -30,15 +31,16 @@ _STYLES: Final = {
     "cyan": "36",
 }
 _STYLE_OF_STATUSES: Final = {
-    "green": "Healthy healthy Running ready",
-    "red": "Failed failed Zombie not_ready",
-    "yellow": "Canceled Canceling canceled skipped Degraded Residual degraded",
+    "green": "Healthy healthy Running ready online Ready Indexed",
+    "red": "Failed failed Zombie not_ready offline Disconnected",
+    "yellow": "Canceled Canceling canceled skipped Degraded Residual degraded draining",
     "blue": "Booting running",
     "dim": "Queued queued pending disabled",
 }
 STATUS_STYLES: Final = {
     status: style for style, names in _STYLE_OF_STATUSES.items() for status in names.split()
 }
+_USUAL_COLUMNS: Final = 80
 _AGES: Final = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -145,6 +147,20 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in cells
     ]
+
+
+def terminal_columns() -> int:
+    """Return the width of the terminal, 80 where there is none.
+
+    `shutil` has the same, and imports each module for archives with it.
+    """
+    given = conf.variable("COLUMNS")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS
+    except (AttributeError, ValueError, OSError):
+        return _USUAL_COLUMNS
 
 
 def cell_width(text: str) -> int:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import argparse
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from partita_client.client import Client
-from partita_client.command.output import FORMATS, note, printable, printable_lines
+from partita_client.command.output import (
+    FORMATS,
+    note,
+    printable,
+    printable_lines,
+    terminal_columns,
+)
 from partita_client.durations import parse_duration_ms
 from partita_client.errors import ClientError
 from partita_client.exit_codes import EXIT_CODES_HELP
 from partita_client.server_choice import GivenServer, ServerChoice, choose_server
 
 USAGE: Final = 2
+LOCAL_OPTION: Final = "--local"
 _MEANT: Final = {
     "list": "ls ps all",
     "show": "get describe view status info",
@@ -31,6 +39,15 @@ _MEANT: Final = {
     "use": "set switch",
     "remove": "rm delete",
     "artifacts": "reports files",
+    "history": "tasks list log syncs",
+    "trigger": "sync apply run reconcile now",
+    "check": "validate lint verify",
+    "plan": "diff preview dry-run",
+    "journal": "calls log logs requests",
+    "apply": "set put replace import update edit",
+    "registries": "registry",
+    "drain": "cordon pause disable",
+    "resume": "uncordon unpause enable undrain",
 }
 
 
@@ -43,6 +60,7 @@ class CommandSession:
 
     options: argparse.Namespace
     asked_url: str = field(default="", init=False)
+    _note: Callable[[str], None] = field(default=note, init=False)
     _client: Client | None = field(default=None, init=False)
     _choice: ServerChoice | None = field(default=None, init=False)
 
@@ -86,7 +104,26 @@ class CommandSession:
     ) -> Client:
         """Return a client of a server, which from now on is the one that was asked."""
         self.asked_url = url
-        return Client(url, token=token, ca_file=ca_file, on_away=_say_away, new_token=new_token)
+        return Client(
+            url, token=token, ca_file=ca_file, on_away=self._say_away, new_token=new_token
+        )
+
+    def _say_away(self, why: str) -> None:
+        self._note(f"{printable(why)}; waiting for the server, no line will be missed")
+
+    @contextmanager
+    def notes_to(self, write: Callable[[str], None]) -> Iterator[None]:
+        """Give notes about the connection to `write` for a while, instead of stderr."""
+        self._note = write
+        try:
+            yield
+        finally:
+            self._note = note
+
+    @property
+    def origin(self) -> str:
+        """What names the server that was asked, empty before there is one."""
+        return self._choice.origin if self._choice is not None else ""
 
     @property
     def has_asked_an_up(self) -> bool:
@@ -98,15 +135,23 @@ class CommandSession:
             self._client.close()
 
 
-def _say_away(why: str) -> None:
-    note(f"{printable(why)}; waiting for the server, no line will be missed")
-
-
 def given_server(options: argparse.Namespace) -> GivenServer:
     return GivenServer(
         url=getattr(options, "server", ""),
         context=getattr(options, "context_name", ""),
         ca_file=getattr(options, "ca_file", ""),
+    )
+
+
+def add_partita_server(parser: Any) -> None:
+    """Add the options that say which server is meant."""
+    server = parser.add_argument_group("server")
+    server.add_argument("--server", default="", metavar="URL", help="else PARTITA_URL")
+    server.add_argument(
+        "--context", dest="context_name", default="", metavar="NAME", help="else PARTITA_CONTEXT"
+    )
+    server.add_argument(
+        "--ca-file", default="", metavar="FILE", help="a private authority; else PARTITA_CA_FILE"
     )
 
 
@@ -130,6 +175,9 @@ class CommandNoun:
     """A noun with its verbs.
 
     `store_verbs` work beside the store alone, `file_verbs` on files, whatever server is meant.
+    `is_shared`: the verbs of a noun of both halves work on files and the store without a server.
+    `store_place` begins a sentence that says where that store is. `add_server` adds the options
+    that name a server; `live_values` completes options and arguments, by their names.
     """
 
     name: str
@@ -138,11 +186,16 @@ class CommandNoun:
     examples: str
     store_verbs: Mapping[str, str] = field(default_factory=dict)
     file_verbs: Sequence[str] = ()
+    store_place: str = "With an `up` on this machine"
+    add_server: Callable[[Any], None] = add_partita_server
+    live_values: Mapping[str, Callable[[Any], list[str]]] = field(default_factory=dict)
+    is_shared: bool = False
 
     @property
     def names(self) -> list[str]:
         """The names of all verbs."""
-        return [*(each.name for each in self.verbs), *self.store_verbs, *self.file_verbs]
+        found = [*(each.name for each in self.verbs), *self.store_verbs, *self.file_verbs]
+        return list(dict.fromkeys(found))
 
     def find(self, name: str) -> CommandVerb | None:
         return next((verb for verb in self.verbs if verb.name == name), None)
@@ -161,20 +214,24 @@ class CommandLine(argparse.ArgumentParser):
     """A parser whose errors name the option that was most likely meant."""
 
     def error(self, message: str) -> NoReturn:
-        import difflib  # for mistakes alone
-
         known = [each for action in self._actions for each in action.option_strings]
         wrong = re.findall(r"(?<![\w-])--?[a-z][\w-]*", message.partition(":")[2])
         hints = [
             f"did you mean {close[0]}?"
             for word in wrong
-            if (close := difflib.get_close_matches(word, known, n=1, cutoff=0.6))
-            and word not in known
+            if (close := closest_names(word, known)) and word not in known
         ]
         self.print_usage(_Stderr())
         note(f"error: {message}" + (f"; {hints[0]}" if hints else ""))
         note(f"next: {self.prog} --help")
         raise SystemExit(USAGE)
+
+
+class _HelpText(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; argparse makes one for each option that it is given."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_columns() - 2)
 
 
 class _Stderr:
@@ -203,7 +260,7 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
         prog=" ".join(["partita", noun.name, verb.name]).rstrip(),
         description=f"{verb.text[:1].upper()}{verb.text[1:]}.",
         epilog=f"examples:\n{noun.examples.rstrip()}\n\n{EXIT_CODES_HELP}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpText,
         allow_abbrev=False,
     )
     verb.add_arguments(parser)
@@ -221,14 +278,11 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
             metavar="EXPRESSION",
             help="filter the document of -o json as jq does; strings are printed as they are",
         )
-    server = parser.add_argument_group("server")
-    server.add_argument("--server", default="", metavar="URL", help="else PARTITA_URL")
-    server.add_argument(
-        "--context", dest="context_name", default="", metavar="NAME", help="else PARTITA_CONTEXT"
-    )
-    server.add_argument(
-        "--ca-file", default="", metavar="FILE", help="a private authority; else PARTITA_CA_FILE"
-    )
+    noun.add_server(parser)
+    if noun.is_shared:
+        parser.add_argument(
+            LOCAL_OPTION, action="store_true", help="no server: the files and the store here"
+        )
     return parser
 
 
@@ -237,10 +291,15 @@ def nearest_name(word: str, known: Sequence[str]) -> str:
     for name, others in _MEANT.items():
         if name in known and word.lower() in others.split():
             return name
+    close = closest_names(word.lower(), known)
+    return close[0] if close else ""
+
+
+def closest_names(word: str, known: Sequence[str]) -> Sequence[str]:
+    """Return the name that is spelled most alike, nothing if none is."""
     import difflib  # for mistakes alone
 
-    close = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    return close[0] if close else ""
+    return difflib.get_close_matches(word, known, n=1, cutoff=0.6)
 
 
 # types of arguments

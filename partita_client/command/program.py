@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from partita_client.command.output import note, printable_lines, say
 from partita_client.command.parser import (
+    LOCAL_OPTION,
     CommandNoun,
     CommandSession,
     CommandVerb,
@@ -27,10 +28,12 @@ from partita_client.exit_codes import ExitCode
 from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
 from partita_client.server_choice import GivenServer, choose_server
+from partita_client.sync_server import choose_sync_server, is_sync_server_named
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
 _MISSING_MAX: Final = 200
+_SYNC: Final = "sync"
 _BROKEN_PIPE: Final = 141
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -39,6 +42,10 @@ NOUNS: Final = {
     "profile": "resources:PROFILE",
     "environment": "resources:ENVIRONMENT",
     "catalog": "resources:CATALOG",
+    "sync": "sync:NOUN",
+    "mock": "mocks:NOUN",
+    "settings": "settings:NOUN",
+    "worker": "workers:NOUN",
     "login": "sign_in:LOGIN",
     "logout": "sign_in:LOGOUT",
     "whoami": "sign_in:WHOAMI",
@@ -47,8 +54,6 @@ NOUNS: Final = {
     "completion": "completion:COMPLETION",
     "version": "versions:NOUN",
 }
-# nouns that have verbs of both halves: without a server they work on files and on the store
-SHARED: Final = ("suite", "profile", "environment")
 OVERVIEW: Final = """\
 usage: partita COMMAND …
 
@@ -62,8 +67,8 @@ Launch packaged test environments, on this machine or on a server.
   partita run list --status failed              also: logs, rerun, cancel, download, open, …
   partita doctor                                is the server well, and am I signed in?
 
-commands: run, suite, profile, environment, catalog, login, context, whoami, doctor, completion,
-  mock, settings, worker, …; `partita COMMAND --help` has options and examples, and
+commands: run, suite, profile, environment, catalog, mock, settings, worker, sync, login,
+  context, whoami, doctor, completion, …; `partita COMMAND --help` has options and examples, and
   `partita admin` lists what works beside the store"""
 _MISTAKES: Final = {
     **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
@@ -79,6 +84,9 @@ _MISTAKES: Final = {
     **dict.fromkeys(("auth", "signin", "sign-in"), "partita login URL"),
     **dict.fromkeys(("config", "contexts", "ctx"), "partita context list"),
     **dict.fromkeys(("search", "pull"), "partita catalog search TEXT, or partita suite pull REF"),
+    **dict.fromkeys(("workers", "runners", "agents", "agent", "nodes"), "partita worker list"),
+    **dict.fromkeys(("mocks",), "partita mock state SUITE, or partita mock journal SUITE"),
+    **dict.fromkeys(("registry", "registries"), "partita settings registries test"),
     **dict.fromkeys(("validate", "lint", "new"), "partita suite validate|lint|new …"),
 }
 
@@ -119,7 +127,8 @@ def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if first in own:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
-        return _run_noun(noun, rest, has_store=has_store)
+        run = _run_sync if first == _SYNC else _run_noun
+        return run(noun, rest, has_store=has_store)
     if first == "admin" and rest[:1] == ["run"]:
         typed = " ".join(["partita", *rest[:2]])
         note(f"error: runs are those of a server: type `{typed} …` (`partita up` starts one here)")
@@ -160,16 +169,61 @@ def _leave(words: Sequence[str]) -> int | StoreCommand:
 def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if (only := noun.find("")) is not None:
         return _run_verb(noun, only, words)
+    is_local = _is_local(noun, words)
     name = words[0] if words else ""
     verb = noun.find(name)
-    if name in noun.store_verbs:
+    if name in noun.store_verbs and not is_local:
         return _to_local_store(noun, words)
-    is_for_store = noun.name in SHARED and (verb is None or not _means_server(words[1:]))
-    if name in noun.file_verbs or (is_for_store and has_store):
-        return StoreCommand(words=[noun.name, *words])
+    is_for_store = noun.is_shared and (verb is None or not _means_server(words[1:]))
+    if is_local or name in noun.file_verbs or (is_for_store and has_store):
+        others = [word for word in words if word != LOCAL_OPTION]
+        return StoreCommand(words=[noun.name, *(others if is_local else words)])
     if verb is not None:
         return _run_verb(noun, verb, words[1:])
     return _refuse_verb(noun, name)
+
+
+def _run_sync(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
+    """Run a verb of `sync` over HTTP where an orchestrator is named, else leave it to its store.
+
+    A verb that only the store has is not run on the store here while another place is meant.
+    """
+    name = words[0] if words else ""
+    verb = noun.find(name)
+    if name not in noun.names:
+        return _refuse_verb(noun, name)
+    is_help = bool({"-h", "--help"} & {*words[1:]})
+    if name in noun.file_verbs or (verb is None and is_help):
+        return StoreCommand(words=[noun.name, *words])
+    if not is_sync_server_named(_option_of(words[1:], "--server")):
+        if verb is None or has_store:
+            return StoreCommand(words=[noun.name, *words])
+    elif verb is None:
+        url = choose_sync_server(_option_of(words[1:], "--server")).url
+        raise BadConfiguration(
+            f"`partita sync {name}` works beside the store of the orchestrator, and {url} is meant",
+            advice=f"type it where the orchestrator runs: partita admin sync {name} …",
+        )
+    return _run_verb(noun, verb, words[1:])
+
+
+def _option_of(words: Sequence[str], name: str) -> str:
+    """Return the value of an option as typed, empty if it is not there."""
+    for number, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            return "".join(words[number + 1 : number + 2])
+    return ""
+
+
+def _is_local(noun: CommandNoun, words: Sequence[str]) -> bool:
+    """Return whether a verb of both halves is meant for files and store; raise BadConfiguration."""
+    if not noun.is_shared or LOCAL_OPTION not in words:
+        return False
+    if _names_server(words):
+        raise BadConfiguration(f"{LOCAL_OPTION} means no server: leave out --server and --context")
+    return True
 
 
 def _refuse_verb(noun: CommandNoun, name: str) -> int:
@@ -193,8 +247,8 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
     try:
         code = _run_filtered(verb, session) if session.jq is not None else verb.run(session)
     except ApiProblem as error:
-        if error.status == HTTPStatus.UNAUTHORIZED and session.has_asked_an_up:
-            error.advice = "start `up` again: it makes a new token when it starts"
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            error.advice = _sign_in_advice(noun, verb, session, error.advice)
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         if not session.asked_url:
@@ -205,6 +259,19 @@ def _run_verb(noun: CommandNoun, verb: CommandVerb, words: Sequence[str]) -> int
         return code
     finally:
         session.close()
+
+
+def _sign_in_advice(
+    noun: CommandNoun, verb: CommandVerb, session: CommandSession, advice: str
+) -> str:
+    """Return what to do where a server does not know who asks, and why that server was asked."""
+    if session.has_asked_an_up:
+        return "start `up` again: it makes a new token when it starts"
+    if session.origin:
+        advice += f"; {session.origin} means this server"
+    if noun.is_shared:
+        advice += f"; without it: partita {noun.name} {verb.name} {LOCAL_OPTION}"
+    return advice
 
 
 def _other_shape(url: str, error: Exception) -> NotPartita:
@@ -234,13 +301,17 @@ def _run_filtered(verb: CommandVerb, session: CommandSession) -> int:
 
 def _means_server(words: Sequence[str]) -> bool:
     """Return whether something says which server a verb of both halves is meant for."""
-    if any(word.partition("=")[0] in ("--server", "--context") for word in words):
+    if _names_server(words):
         return True
     try:
         choose_server(GivenServer())
     except NoServer:
         return False
     return True
+
+
+def _names_server(words: Sequence[str]) -> bool:
+    return any(word.partition("=")[0] in ("--server", "--context") for word in words)
 
 
 def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
@@ -268,7 +339,7 @@ def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
 def _complete(words: Sequence[str]) -> int:
     """Print what the last word may become; a mistake on the way prints nothing."""
     module = importlib.import_module("partita_client.command.completion")
-    others = ("up", "admin", "mock", "settings", "worker", "store", "help")
+    others = ("up", "admin", "store", "help")
     for name in module.complete(words, dict.fromkeys([*NOUNS, *others], ""), find_noun):
         say(name)
     return ExitCode.OK

@@ -32,6 +32,7 @@ def _suite_state(suite: Any) -> str:
 SUITE_COLUMNS: Final = (
     ListColumn(heading="ID", cell=lambda suite: suite["id"]),
     ListColumn(heading="TITLE", cell=lambda suite: suite["title"]),
+    ListColumn(heading="STEPS", cell=lambda suite: str(suite.get("stepCount", _NONE))),
     ListColumn(
         heading="PROFILES",
         cell=lambda suite: ", ".join(each["fileName"] for each in suite["profiles"]),
@@ -65,6 +66,11 @@ def show_suite(session: CommandSession) -> int:
     if not session.is_for_people:
         show_document(suite, session.form)
         return ExitCode.OK
+    return print_suite(suite)
+
+
+def print_suite(suite: Any) -> ExitCode:
+    """Print the topology and the profiles of a suite, or why it has none, for people."""
     say(f"{printable(suite['title'])}  {printable(suite['description'])}")
     if error := suite.get("topologyError"):
         place = ":".join(str(error[key]) for key in ("file", "line", "column") if error.get(key))
@@ -72,7 +78,7 @@ def show_suite(session: CommandSession) -> int:
         return ExitCode.ERROR
     nodes = suite.get("topology", [])
     rows = [
-        (str(node["level"]), node["id"], node["kind"], ", ".join(node["after"]) or _NONE)
+        (str(node["level"]), node["id"], node["kind"], _begins_after(node))
         for node in sorted(nodes, key=lambda node: (node["level"], node["id"]))
     ]
     show_table(("LEVEL", "STEP", "KIND", "AFTER"), rows)
@@ -82,6 +88,11 @@ def show_suite(session: CommandSession) -> int:
         say(f"profile {printable(profile['fileName'])}{mark}  {text}".rstrip())
     say(printable(f"launch it: partita run launch {suite['id']} --watch"))
     return ExitCode.OK
+
+
+def _begins_after(node: Any) -> str:
+    failed = node.get("onFailure", ())
+    return ", ".join([*node["after"], *(f"{each} (failed)" for each in failed)]) or _NONE
 
 
 def _profile_state(profile: Any) -> str:
@@ -261,6 +272,7 @@ def list_packages(session: CommandSession) -> int:
 
 SUITE: Final = CommandNoun(
     name="suite",
+    is_shared=True,
     text="List and show the suites of a server; the other verbs work on files beside the store.",
     verbs=(
         CommandVerb(
@@ -280,6 +292,7 @@ SUITE: Final = CommandNoun(
 )
 PROFILE: Final = CommandNoun(
     name="profile",
+    is_shared=True,
     text="List and show the profiles of suites; the other verbs work beside the store.",
     verbs=(
         CommandVerb(
@@ -308,6 +321,7 @@ PROFILE: Final = CommandNoun(
 )
 ENVIRONMENT: Final = CommandNoun(
     name="environment",
+    is_shared=True,
     text="Show what runs hold or left on container runtimes.",
     verbs=(
         CommandVerb(

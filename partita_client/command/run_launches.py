@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from partita_client.client import ENDED
+from partita_client.command.ci_options import add_ci_options, require_ci
 from partita_client.command.output import note, paint, printable, say, show_document
 from partita_client.command.parser import (
     CommandSession,
@@ -23,9 +25,11 @@ from partita_client.command.run_views import (
     run_lines,
     source_width,
 )
-from partita_client.documents import RunListing, RunReport
 from partita_client.errors import BadConfiguration, WaitTimeout
 from partita_client.exit_codes import ExitCode
+
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import RunListing, RunReport
 
 _TRIGGERS = ("Manual", "CI", "API")
 _TEXT_PARTS = ("steps", "verdict", "artifacts")
@@ -48,6 +52,7 @@ def add_launch(parser: Any) -> None:
     for name in ("author", "commit", "branch", "message"):
         parser.add_argument(f"--{name}", default="", help="kept with the run")
     _add_after_launch(parser)
+    add_ci_options(parser)
 
 
 def add_rerun(parser: Any) -> None:
@@ -78,7 +83,14 @@ def _add_after_launch(parser: Any) -> None:
     view = parser.add_mutually_exclusive_group()
     view.add_argument("-w", "--watch", action="store_true", help="show it live until it is over")
     view.add_argument("--wait", action="store_true", help="wait until it is over, without its log")
+    add_plain(parser)
     add_timeout(parser)
+
+
+def add_plain(parser: Any) -> None:
+    parser.add_argument(
+        "--plain", action="store_true", help="log lines alone, also on a terminal: no live table"
+    )
 
 
 def add_timeout(parser: Any) -> None:
@@ -87,25 +99,38 @@ def add_timeout(parser: Any) -> None:
 
 def launch_run(session: CommandSession) -> int:
     options = session.options
+    require_ci(options)
+    if options.ci:  # which other commands need not load
+        ci_launch = importlib.import_module("partita_client.command.ci_launch")
+        return int(ci_launch.launch_in_ci(session))
     _require_watch(options)
-    group = options.concurrency_group.strip()
-    if options.cancel_in_progress and not group:
-        raise BadConfiguration("--cancel-in-progress needs --concurrency-group")
-    concurrency = {"group": group, "cancelInProgress": options.cancel_in_progress}
+    require_group(options)
     run = session.client.launch(
-        options.suite,
-        idempotency_key=options.idempotency_key,
-        profile=options.profile,
-        backend=options.backend,
-        keepAliveMs=options.keep_ms,
-        trigger=options.trigger,
-        author=options.author,
-        commit=options.commit,
-        branch=options.branch,
-        message=options.message,
-        concurrency=concurrency if group else None,
+        options.suite, idempotency_key=options.idempotency_key, **launch_body(options)
     )
     return _after_launch(session, run)
+
+
+def launch_body(options: Any) -> dict[str, object]:
+    """Return what the options say of a launch."""
+    group = options.concurrency_group.strip()
+    concurrency = {"group": group, "cancelInProgress": options.cancel_in_progress}
+    return {
+        "profile": options.profile,
+        "backend": options.backend,
+        "keepAliveMs": options.keep_ms,
+        "trigger": options.trigger,
+        "author": options.author,
+        "commit": options.commit,
+        "branch": options.branch,
+        "message": options.message,
+        "concurrency": concurrency if group else None,
+    }
+
+
+def require_group(options: Any) -> None:
+    if options.cancel_in_progress and not options.concurrency_group.strip():
+        raise BadConfiguration("--cancel-in-progress needs --concurrency-group")
 
 
 def rerun_run(session: CommandSession) -> int:
@@ -186,9 +211,10 @@ def _follow(session: CommandSession, run_id: str, *, has_lines: bool, ends_at: f
     left_s = None if ends_at is None else max(0.05, ends_at - time.monotonic())
     if has_lines:
         width, colors = source_width(run["steps"]), dict[str, str]()
-        for record in client.log(run_id, timeout_s=left_s):
-            write(output_line(record["line"], colors, width))
-            sys.stdout.flush()
+        live_view = importlib.import_module("partita_client.command.live_view")
+        with live_view.open_live_view(session, run, write) as write_line:
+            for record in client.log(run_id, timeout_s=left_s):
+                write_line(output_line(record["line"], colors, width))
     elif run["status"] not in ENDED:
         client.wait(run_id, timeout_s=left_s)
     ended = client.run(run_id, parts=_TEXT_PARTS)
@@ -291,9 +317,14 @@ def open_run(session: CommandSession) -> int:
     return ExitCode.OK
 
 
-def _add_watch(parser: Any) -> None:
+def _add_wait(parser: Any) -> None:
     add_run(parser)
     add_timeout(parser)
+
+
+def _add_watch(parser: Any) -> None:
+    _add_wait(parser)
+    add_plain(parser)
 
 
 VERBS = (
@@ -314,7 +345,7 @@ VERBS = (
         name="wait",
         text="wait until a run is over; the exit code says how it ended",
         run=wait_for_run,
-        add_arguments=_add_watch,
+        add_arguments=_add_wait,
     ),
     CommandVerb(name="cancel", text="cancel a run", run=cancel_run, add_arguments=add_cancel),
     CommandVerb(

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from partita_client.command.output import has_colors, note, printable, say, show_document
 from partita_client.command.parser import CommandSession, CommandVerb, add_run, seconds
 from partita_client.command.run_views import output_line, source_width
-from partita_client.documents import OutputLine, RunReport
 from partita_client.errors import ApiProblem, BadConfiguration, WaitTimeout
 from partita_client.exit_codes import ExitCode
 
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import OutputLine, RunReport
+
 _PATTERN_MAX: Final = 500
-Wanted = Callable[[OutputLine], bool]
+Wanted = Callable[["OutputLine"], bool]
 
 
 def _add_logs(parser: Any) -> None:

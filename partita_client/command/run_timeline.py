@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from partita_client.command.output import align_columns, printable, say, show_document
+from partita_client.command.output import (
+    align_columns,
+    printable,
+    say,
+    show_document,
+    terminal_columns,
+)
 from partita_client.command.parser import CommandSession, CommandVerb, add_run
 from partita_client.durations import rounded_duration
 from partita_client.exit_codes import ExitCode
@@ -31,9 +37,7 @@ def show_timeline(session: CommandSession) -> int:
     if not session.is_for_people:
         show_document(body, session.form)
         return ExitCode.OK
-    import shutil  # slow to import, and no other verb needs it
-
-    width = shutil.get_terminal_size().columns
+    width = terminal_columns()
     for line in timeline_lines(body, width=width, only_critical=session.options.critical):
         say(line)
     return ExitCode.OK

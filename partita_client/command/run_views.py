@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from partita_client.command.output import align_columns, join_some, paint, printable
-from partita_client.documents import (
-    ExplainedStep,
-    GreenDifference,
-    GreenDifferences,
-    OutputLine,
-    RunExplanation,
-    RunReport,
-    RunStep,
+from partita_client.command.output import (
+    align_columns,
+    join_some,
+    paint,
+    printable,
+    terminal_columns,
 )
 from partita_client.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
 
+if TYPE_CHECKING:  # dictionaries by another name: a command does without
+    from partita_client.documents import (
+        ExplainedStep,
+        GreenDifference,
+        GreenDifferences,
+        OutputLine,
+        RunExplanation,
+        RunReport,
+        RunStep,
+    )
+
 _NAMES: Final = 5  # of steps that are folded into one line
 _SOURCE_COLORS: Final = ("cyan", "magenta", "blue", "green", "yellow")
-_MARKS: Final = {
+STEP_MARKS: Final = {
     "pending": ("·", "dim"),
     "queued": ("◌", "dim"),
     "running": ("●", "blue"),
@@ -28,7 +36,7 @@ _MARKS: Final = {
     "skipped": ("–", "yellow"),
     "canceled": ("■", "yellow"),
 }
-_UNKNOWN_MARK: Final = ("?", "dim")  # a status that only a newer server has
+UNKNOWN_MARK: Final = ("?", "dim")  # a status that only a newer server has
 _VERDICTS: Final = {"Healthy": ("✓", "green"), "Failed": ("✗", "red"), "Canceled": ("■", "yellow")}
 _DIGEST_CHARACTERS: Final = 19  # of a digest, `sha256:` included
 _DIFFERENT_THINGS: Final = {
@@ -180,10 +188,8 @@ def output_line(line: OutputLine, colors: dict[str, str], width: int) -> str:
 
 def source_width(steps: Sequence[RunStep]) -> int:
     """Return the width of the longest source, at most a quarter of the terminal."""
-    import shutil  # slow to import, and no other verb needs it
-
     longest = max(len(source) for source in ["execution", *(step["id"] for step in steps)])
-    return min(longest, max(9, shutil.get_terminal_size().columns // 4))
+    return min(longest, max(9, terminal_columns() // 4))
 
 
 def shorten(text: str, width: int) -> str:
@@ -191,7 +197,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _step_row(step: RunStep) -> str:
-    mark, style = _MARKS.get(step["status"], _UNKNOWN_MARK)
+    mark, style = STEP_MARKS.get(step["status"], UNKNOWN_MARK)
     status = f"{printable(step['status']):<9}"
     text = f" {paint(mark, style)} {printable(step['id']):<20} {paint(status, style)}"
     text += f"{printable(step.get('duration', '')):>5}"
@@ -202,7 +208,7 @@ def _step_row(step: RunStep) -> str:
 
 
 def _folded_row(status: str, ids: Sequence[str]) -> str:
-    mark, style = _MARKS.get(status, _UNKNOWN_MARK)
+    mark, style = STEP_MARKS.get(status, UNKNOWN_MARK)
     row = paint(f" {mark} {len(ids)} step{'' if len(ids) == 1 else 's'} {status}", style)
     if status in ("skipped", "canceled"):
         row += paint(printable(f": {join_some(ids, _NAMES)}"), "dim")

@@ -24,6 +24,7 @@ SPECTACULAR_SETTINGS: Final[dict[str, object]] = {
         "ExecutionStatusEnum": "apps.executions.rest.schemas.RUN_STATUSES",
         "StepStatusEnum": "apps.executions.rest.schemas.STEP_STATUSES",
         "AgentStatusEnum": ["online", "offline"],
+        "AgentKindEnum": ["runner", "worker"],
         "JobOutcomeEnum": "apps.workers.rest.inputs.OUTCOMES",
         "LogLevelEnum": "apps.workers.rest.inputs.LEVELS",
         "ExecutionTriggerEnum": "apps.executions.domain.runs.TRIGGERS",

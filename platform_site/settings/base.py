@@ -285,6 +285,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "apps.console.context_processors.script_urls",
+                "apps.console.context_processors.documentation",
             ]
         },
     }

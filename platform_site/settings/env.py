@@ -233,5 +233,5 @@ def _is_host_and_port(address: str) -> bool:
     try:
         parts = urlsplit(f"//{address}")
         return bool(parts.hostname) and parts.netloc == address and parts.port != 0
-    except ValueError:  # a port that is no number, brackets around no IPv6 address
+    except ValueError:  # a port that is not a number, brackets around no IPv6 address
         return False

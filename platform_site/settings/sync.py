@@ -26,7 +26,7 @@ from sync_stack.configuration.startup import SECRET_KEY as SECRET_KEY_FILE
 from sync_stack.configuration.startup import TASK_API_KEY
 
 _COMMAND = sys.argv[1] if len(sys.argv) > 1 else ""
-_CHECKS_ONLY = _COMMAND == "sync_bundle_check"  # signs nothing, and needs no store
+_CHECKS_ONLY = sys.argv[1:3] == ["sync", "check"]  # signs nothing, and needs no store
 # Files that this start made; before the bundle, which may name one of them.
 SYNC_FIRST_START = make_first_start() if _COMMAND == "run_orchestrator" else ()
 
@@ -85,7 +85,7 @@ _environment = Environment(os.environ)
 LOG_LEVEL = _environment.log_level()
 if _environment.problems:
     raise ImproperlyConfigured("; ".join(_environment.problems))
-LOGGING = logging_settings(  # what `sync_…` commands print is theirs: log lines go beside it
+LOGGING = logging_settings(  # what `sync` prints is its own: log lines go beside it
     LOG_LEVEL,
-    stream="stderr" if _COMMAND.startswith("sync_") else "stdout",
+    stream="stderr" if _COMMAND == "sync" else "stdout",
 )

@@ -111,7 +111,7 @@ class MediaCheck:
     ) -> Errors:
         """Return what is wrong with a body; `parsed` gives its JSON if that is known already.
 
-        A text may be one, or stand for what is no JSON.
+        A text may be one, or stand for what is not JSON.
         """
         is_json_body = self._is_json
         if is_json_body is None:
@@ -146,7 +146,7 @@ class MediaCheck:
         return schema.errors(value, pointer, len(raw))
 
     def _value(self, raw: bytes, content_type: str) -> Any:
-        """Return the value of a body that is no JSON, ABSENT for one that is not checked.
+        """Return the value of a body that is not JSON, ABSENT for one that is not checked.
 
         Raise ValueError for one that is not what its type says.
         """

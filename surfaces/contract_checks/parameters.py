@@ -241,7 +241,7 @@ class ParameterCheck:
         return call.params.get(self.name) if source == "path" else call.headers.get(self._key)
 
     def _value(self, call: CallValues, text: str | None) -> Any:
-        """Return what is no scalar: JSON, or an array or object in one of the styles."""
+        """Return what is not a scalar: JSON, or an array or object in one of the styles."""
         if self.source in {"query", "cookie"} and not self._is_json:
             fields = call.query if self.source == "query" else call.cookies
             return self._style.read(self.name, fields, self._shape)

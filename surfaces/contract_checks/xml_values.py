@@ -16,7 +16,7 @@ MAX_DEPTH: Final = 60
 
 
 def xml_value(raw: bytes, shape: Shape) -> Any:
-    """Return the value of a document; raise ValueError for one that is no XML, or too deep.
+    """Return the value of a document; raise ValueError for one that is not XML, or too deep.
 
     Entities are not resolved, and nothing is fetched.
     """

@@ -135,7 +135,7 @@ def unread_values(
                 address = example.at.get("externalValue").value
                 if isinstance(address, str) and documents.external_value(example.at) is None:
                     is_url = address[:8].lower().startswith(("http://", "https://"))
-                    reason = "is not fetched" if is_url else "is no file of the suite"
+                    reason = "is not fetched" if is_url else "is not a file of the suite"
                     shown = f'"{address[:200]}" {reason}'
                     yield UnreadText(example.at.file, example.pointer, shown)
 

@@ -144,5 +144,5 @@ def _misspelled_roots(document: ast.DocumentNode, declared: set[str]) -> Iterato
             near = nearest_name(node.name.value, missing, least=0.7)
             if near and near != node.name.value and node.name.loc:
                 token = node.name.loc.start_token
-                detail = f'the type "{node.name.value[:80]}" is no root; did you mean {near}?'
+                detail = f'the type "{node.name.value[:80]}" is not a root; did you mean {near}?'
                 yield detail, token.line, token.column

@@ -66,7 +66,9 @@ def _grammar(found: str, document: Tree) -> Grammar:
 def _version(found: str, document: Tree, path: str) -> Iterator[KeywordProblem]:
     written = document.pairs[found]
     if not _VERSION.fullmatch(text_of(written)):
-        yield KeywordProblem(f'"{text_of(written)[:80]}" is no version of {found}', written, path)
+        yield KeywordProblem(
+            f'"{text_of(written)[:80]}" is not a version of {found}', written, path
+        )
 
 
 def _without_version(document: Tree, path: str) -> Iterator[KeywordProblem]:
@@ -74,12 +76,14 @@ def _without_version(document: Tree, path: str) -> Iterator[KeywordProblem]:
     for key, value in document.pairs.items():
         if near := nearest_name(key, _FORMATS, least=LIKE):
             detail = f'the document has no key "{key[:80]}"; did you mean {near}?'
-            yield KeywordProblem(f"{detail} Without it, this file is no contract", value, path)
+            yield KeywordProblem(f"{detail} Without it, this file is not a contract", value, path)
             return
     for key in ("paths", "channels"):
         if key in document.pairs and "info" in document.pairs:
             detail = f"it has {key}, but neither {', '.join(_FORMATS[:2])} nor {_FORMATS[2]}"
-            yield KeywordProblem(f"{detail}: this file is no contract", document.pairs[key], path)
+            yield KeywordProblem(
+                f"{detail}: this file is not a contract", document.pairs[key], path
+            )
             return
 
 

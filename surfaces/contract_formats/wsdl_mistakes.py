@@ -132,7 +132,7 @@ class _Wsdl:
             if attribute in ("type", "base") and local not in _XSD_TYPES:
                 near = nearest_name(local, _XSD_TYPES)
                 advice = f"; did you mean {prefix}:{near}?" if near else ""
-                yield f'"{written[:80]}" is no type of XML Schema{advice}', element
+                yield f'"{written[:80]}" is not a type of XML Schema{advice}', element
             return
         kinds: tuple[str, ...] = {
             "element": ("element",),

@@ -74,14 +74,14 @@ def scalar_problem(tree: Tree, wanted: MemberType) -> str:
 
 
 def _pattern_problem(text: str) -> str:
-    """Return why a text is no regular expression, "" for one, also for one that RE2 has not."""
+    """Return why a text is not a regular expression, "" for one, also for one that RE2 has not."""
     if matcher(text) is None:
         try:
             re2.compile(text, options=_QUIET)
         except re2.error as error:
             reason = error.args[0].decode(errors="replace")
             if reason.startswith(_BROKEN):
-                return f"it is no regular expression: {reason[:SHOWN]}"
+                return f"it is not a regular expression: {reason[:SHOWN]}"
     return ""
 
 

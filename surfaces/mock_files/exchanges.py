@@ -302,8 +302,10 @@ class _ExchangeReader:
     def _file(self, path: str, at: Tree) -> str | bytes:
         content = self.sources.files.get(path)
         if content is None:
-            advice = "bytes that are no text stand in a file of base64, with the ending .b64"
-            raise unreadable_at(at, f'bodyFile: "{path[:200]}" is no file of the suite; {advice}')
+            advice = "binary bodies are in a base64 file that ends in .b64"
+            raise unreadable_at(
+                at, f'bodyFile: "{path[:200]}" is not a file of the suite; {advice}'
+            )
         if len(content) > MAX_CONTENT:
             raise unreadable_at(at, "the bodyFile is larger than 2 MiB")
         if path.lower().endswith(_BASE64):
@@ -313,5 +315,5 @@ class _ExchangeReader:
     def _decode(self, text: bytes, at: Tree) -> bytes:
         found = decode_base64(text) if len(text) <= MAX_CONTENT else None
         if found is None:
-            raise unreadable_at(at, "this is no base64 of at most 2 MiB")
+            raise unreadable_at(at, "this is not base64 of at most 2 MiB")
         return found

@@ -50,7 +50,7 @@ def _add(entry: Mapping[str, object], made: Recording) -> None:
         return
     body = _text(content)
     if body is None:
-        made.left_out["the answer is no text"] += 1
+        made.left_out["the answer is not text"] += 1
         return
     host, path, query = split_url(text_at(request, "url"))
     headers = pairs_at(response, "headers", "name")

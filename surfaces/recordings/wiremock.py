@@ -183,7 +183,7 @@ class _Mapping:
         elif "base64Body" in response:
             text = base64_text(response["base64Body"])
             if text is None:
-                self.say("response.base64Body is no text and left out")
+                self.say("response.base64Body is not text and left out")
         else:
             return response["body"] if isinstance(response.get("body"), str) else None
         return None if text is None else body_value(text)
@@ -192,7 +192,7 @@ class _Mapping:
         content = self.file_at(name.lstrip("/"))
         text = decode_text(content)
         if content is None or text is None:
-            reason = "is no text and left out" if content else "is not there"
+            reason = "is not text and left out" if content else "is not there"
             self.say(f"the file __files/{name[:200]} {reason}")
         return text
 

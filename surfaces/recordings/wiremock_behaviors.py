@@ -103,7 +103,7 @@ def _delay(drawn: Mapping[str, Any]) -> object:
 
 
 def _duration(milliseconds: object) -> str:
-    """Return milliseconds as mock files have them, at most a minute; "" for what is no number."""
+    """Return milliseconds as mock files have them, at most a minute; "" for another type."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return ""
     return f"{min(max(milliseconds, 0), MAX_DELAY_MS):.0f}ms"

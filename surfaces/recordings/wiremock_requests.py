@@ -111,7 +111,7 @@ def _route_of_pattern(pattern: str) -> tuple[str, list[Document]]:
         name, _, value = part.partition("=")
         if not re.fullmatch(r"[\w-]+", name):
             raise StubUnsupported(
-                f"the URL pattern {pattern[:80]} has a query that is no name=value"
+                f"the URL pattern {pattern[:80]} has a query that is not a name=value"
             )
         when.append(
             {"from": "query", "param": name, **_IS_THERE} if value in (".*", ".+")
@@ -141,7 +141,7 @@ def _segments(path: str) -> list[str]:
 def _conditions_of(target: Document, matcher: Any, name: str) -> Iterator[Document]:
     """Yield the conditions of a matcher; raise StubUnsupported."""
     if not isinstance(matcher, dict):
-        raise StubUnsupported(f"{name}: a matcher that is no object")
+        raise StubUnsupported(f"{name}: a matcher that is not an object")
     if "and" in matcher:
         for each in list_at(matcher, "and"):
             yield from _conditions_of(target, each, name)

@@ -115,21 +115,21 @@ def check_repository(name: str) -> str:
         or len(name) > _MAX_NAME
         or any(part in {".", ".."} or not _SEGMENT.fullmatch(part) for part in parts)
     ):
-        raise BadPayload(f"{name[:100]!r} is no name of a repository")
+        raise BadPayload(f"{name[:100]!r} is not a name of a repository")
     return name
 
 
 def check_ref(ref: str) -> str:
     """Return a full ref that `git check-ref-format` accepts; raise BadPayload otherwise."""
     if not ref.startswith("refs/") or len(ref) > _MAX_NAME or _BAD_REF.search(ref):
-        raise BadPayload(f"{ref[:100]!r} is no ref")
+        raise BadPayload(f"{ref[:100]!r} is not a ref")
     return ref
 
 
 def check_commit(commit: str) -> str:
     """Return a commit, 7 to 64 lower-case hexadecimal digits; raise BadPayload otherwise."""
     if not _COMMIT.fullmatch(commit):
-        raise BadPayload(f"{commit[:100]!r} is no commit")
+        raise BadPayload(f"{commit[:100]!r} is not a commit")
     return commit
 
 

@@ -40,7 +40,7 @@ class Source:
         self.values = 0
         self._seen, self._line, self._start = 0, 1, 0  # readers ask for places left to right
         if "\0" in text:
-            self.fail("NUL is no text", text.index("\0"))
+            self.fail("NUL is not text", text.index("\0"))
 
     @classmethod
     def decode(cls, data: bytes, *, file: str) -> Source:
@@ -80,9 +80,9 @@ class Source:
     def scalar(self, kind: Kind, text: str, place: tuple[int, int]) -> Tree:
         self.count(place)
         if not text.isascii() and _NOT_TEXT.search(text):
-            self.fail_at("half of a surrogate pair is no text", place)
+            self.fail_at("half of a surrogate pair is not text", place)
         if "\0" in text:
-            self.fail_at("NUL is no text", place)
+            self.fail_at("NUL is not text", place)
         return Tree(kind=kind, text=text, line=place[0], column=place[1])
 
     def string(self, text: str, place: tuple[int, int]) -> Tree:
@@ -209,7 +209,7 @@ def render(
     """
     write = formats[file_format].render if file_format in formats else None
     if write is None:
-        raise ShapingError("unknown_format", f"{file_format!r} is no format that can be written")
+        raise ShapingError("unknown_format", f"{file_format!r} is not a format that can be written")
     if isinstance(values, Tree):
         return write(values)
     return write(build_tree(values, nested=nested, native=native))

@@ -13,7 +13,7 @@ _MEANING: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 class BadGlob(ValueError):
-    """A text that is no pattern; the message says why."""
+    """A text that is not a pattern; the message says why."""
 
 
 def check_glob(pattern: str) -> None:
@@ -25,9 +25,9 @@ def check_glob(pattern: str) -> None:
     if any(char.isspace() or not char.isprintable() for char in pattern):
         raise BadGlob("a pattern holds no white space or control characters")
     if "***" in pattern:
-        raise BadGlob('"***" is no wildcard: * and ? stop at "/", ** crosses it')
+        raise BadGlob('"***" is not a wildcard: * and ? stop at "/", ** crosses it')
     if "[" in pattern:
-        raise BadGlob('"[" is no wildcard: * and ? stop at "/", ** crosses it')
+        raise BadGlob('"[" is not a wildcard: * and ? stop at "/", ** crosses it')
     if len(re.findall(r"\*+|\?", pattern)) > MAX_WILDCARDS:
         raise BadGlob(f"a pattern has at most {MAX_WILDCARDS} wildcards")
 

@@ -99,7 +99,9 @@ def _refuse_foreign(request: PlanRequest, owned: OwnedKeys) -> None:
     if live.unowned and not request.adopt:
         raise PlanRefused("unowned_destination", "it exists and was not written by Partita")
     if request.capabilities.refuses_foreign and live.foreign:
-        raise PlanRefused("unowned_destination", "it holds foreign keys", live.foreign)
+        raise PlanRefused(
+            "unowned_destination", "it holds keys that Partita did not write", live.foreign
+        )
     unmarked = [name for name in records if _is_unowned(request, owned, name)]
     if unmarked and not request.adopt:
         raise PlanRefused("unowned_destination", "exists without our marker", unmarked)
@@ -126,7 +128,7 @@ def _refuse_mistyped(live: Live, records: AbstractSet[str], owned: OwnedKeys) ->
     if live.mistyped_whole and known:
         return
     if wrong := (records & live.mistyped) - known:
-        detail = "another type of value stands there, which Partita did not write"
+        detail = "there is a value of another type there, which Partita did not write"
         raise PlanRefused("unowned_destination", detail, wrong)
 
 

@@ -28,7 +28,7 @@ class SignatureVerdict(StrEnum):
 
 
 class BadSigningSecret(ValueError):
-    """A text that is no signing secret `whsec_<base64>`."""
+    """A text that is not a signing secret `whsec_<base64>`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def signing_key(secret: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if not key or not secret.startswith(SIGNING_PREFIX):
-        raise BadSigningSecret("a signing secret is whsec_ with base64 text behind it")
+        raise BadSigningSecret("a signing secret is whsec_ followed by base64 text")
     return key
 
 

@@ -42,7 +42,7 @@ class SinkError(Exception):
 
     def __init__(self, code: str, detail: str, *, retry_after_s: float | None = None) -> None:
         if code not in RETRYABLE | PERMANENT:
-            raise ValueError(f"{code!r} is no code of a sink")
+            raise ValueError(f"{code!r} is not a code of a sink")
         super().__init__(detail)
         self.code = code
         self.detail = detail

@@ -138,7 +138,7 @@ class TaskError(Exception):
         retryable: bool | None = None,
     ) -> None:
         if code not in RETRYABLE:
-            raise ValueError(f"{code!r} is no code of a task")
+            raise ValueError(f"{code!r} is not a code of a task")
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail

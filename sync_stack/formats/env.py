@@ -74,7 +74,7 @@ def render(tree: Tree) -> bytes:
 
 def _line(name: str, value: str) -> str:
     if not _WRITABLE.fullmatch(name):
-        raise ShapingError("key_invalid", f'"{name[:80]}" is no name of an environment variable')
+        raise ShapingError("key_invalid", f'"{name[:80]}" is not a name of an environment variable')
     if _BARE.fullmatch(value):
         return f"{name}={value}\n"
     return f'{name}="{"".join(_ESCAPED.get(letter, letter) for letter in value)}"\n'

@@ -79,7 +79,7 @@ class Reader(Cursor):
             self.at += 1
             found = self.space()
             if found == end and not self.dialect.trailing_commas:
-                self.fail("a comma at the end is no JSON")
+                self.fail("a comma at the end is not JSON")
         elif so_far and found != end:
             self.fail(f"expected `,` or `{end}`")
         if found != end:

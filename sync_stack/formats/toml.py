@@ -319,7 +319,7 @@ def _unescape(match: re.Match[str]) -> str:
     if code:
         value = int(code, 16)
         if 0xD800 <= value <= 0xDFFF or value > 0x10FFFF:  # noqa: PLR2004
-            raise TomlError("an escape stands for no character")
+            raise TomlError("the escape is not a valid character")
         return chr(value)
     if match["one"] not in _SHORT:
         raise TomlError(f"unknown escape \\{match['one']}")
@@ -340,7 +340,7 @@ def number(text: str) -> tuple[Kind, str]:
     if _FLOAT.fullmatch(text):
         return Kind.NUMBER, text
     if _NOT_FINITE.fullmatch(text):
-        raise TomlError(f"{text} is no number that can be kept")
+        raise TomlError(f"{text} is not a number that can be kept")
     return _moment(text)
 
 

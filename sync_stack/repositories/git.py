@@ -225,7 +225,7 @@ class Repositories:
         """A private ref: the commit stays in the cache as long as the entry does."""
         _check_commit(commit)
         if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
-            raise ValueError(f"{name!r} is no name of a private ref")
+            raise ValueError(f"{name!r} is not a name of a private ref")
         self._inside(source).run("update-ref", f"refs/partita/{name}", commit)
 
     def read_signature(self, source: RepositorySource, commit: str) -> Signature:
@@ -314,7 +314,7 @@ class Repositories:
 
 def _check_commit(commit: str) -> None:
     if not _COMMIT.match(commit):
-        raise GitError("commit_not_found", f"{commit[:80]!r} is no commit id")
+        raise GitError("commit_not_found", f"{commit[:80]!r} is not a commit id")
 
 
 def _has(git: Git, commit: str) -> bool:

@@ -65,7 +65,7 @@ class GitError(Exception):
         self, code: str, detail: str, *, file: str = "", retry_after_s: float | None = None
     ) -> None:
         if code not in RETRYABLE:
-            raise ValueError(f"{code!r} is no code of a task")
+            raise ValueError(f"{code!r} is not a code of a task")
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail

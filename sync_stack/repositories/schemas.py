@@ -56,7 +56,7 @@ class CommitSchemas:
             text = self.read(self.entries[name]).decode()
             return Schema(file=name, text=text, cue_binary=self.cue_binary)
         except UnicodeDecodeError:
-            raise GitError("parse_error", "the schema is no UTF-8", file=name) from None
+            raise GitError("parse_error", "the schema is not UTF-8", file=name) from None
 
 
 class Schemas:

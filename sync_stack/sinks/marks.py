@@ -41,7 +41,7 @@ def mark_from(fields: object) -> TargetMarker | None:
 
 
 def generation_of(value: object) -> int:
-    """0 for what is no number: such a record is as old as can be."""
+    """0 for what is not a number: such a record is as old as can be."""
     try:
         return int(str(value))
     except ValueError:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from apps.accounts.models import User
-from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
 from apps.environments.api import RuntimeLook, record_look
 from apps.executions.services.admission import dispatch
 from kernel import clock
 from partita_client.command.program import NOUNS, find_noun
 from tests.apps.executions.runs import Run, Worker, booted_run, node
-from tests.support.client_in_process import call_views, typed_output
+from tests.support.client_views import EMAIL, TypedWords, ask_views
 from tests.support.openapi_answers import check_against_openapi
 from tests.support.people import principal_of
 from tests.support.resources import resource
 from tests.support.up import HELLO
 
-EMAIL = "admin@partita.local"
 pytestmark = pytest.mark.django_db(transaction=True)
 Type = Callable[..., tuple[int, str, str]]
 
@@ -34,13 +33,12 @@ def in_process(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -
     """Requests go to the views of this process, as the first administrator."""
     settings.SUITES_DIR = tmp_path / "suites"
     shutil.copytree(HELLO, settings.SUITES_DIR / "hello")
-    ensure_seed_admin(EMAIL, "Correct-Horse-1")
-    call_views(monkeypatch, replace_administrator_token(EMAIL, name="test"))
+    ask_views(monkeypatch)
 
 
 @pytest.fixture
 def type_in(capsys: pytest.CaptureFixture[str]) -> Type:
-    return partial(typed_output, capsys)
+    return TypedWords(capsys)
 
 
 @pytest.fixture
@@ -71,6 +69,9 @@ def failed_run() -> Run:
         (("catalog", "search", "hello"), "packages"),
         (("whoami",), "user"),
         (("version",), "server"),
+        (("settings", "show"), "agents"),
+        (("worker", "list"), "agents"),
+        (("worker", "status"), "summary"),
     ],
 )
 def test_every_read_is_a_document_and_a_table(type_in: Type, words: tuple[str, ...], key: str):
@@ -83,9 +84,49 @@ def test_every_read_is_a_document_and_a_table(type_in: Type, words: tuple[str, .
     assert out
 
 
-OF_ITS_OWN = {  # made by the client, or in tests with a real server: streams, kept environments
+@pytest.mark.usefixtures("_left_container")
+@pytest.mark.parametrize("form", ["text", "wide", "name", "json", "ndjson"])
+@pytest.mark.parametrize(
+    "words",
+    [("suite", "list"), ("profile", "list"), ("profile", "list", "hello"), ("environment", "list")],
+    ids=" ".join,
+)
+def test_a_list_is_the_same_with_a_server_and_beside_the_store(
+    type_in: Type, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], form: str
+):
+    code, out, err = type_in(*words, "-o", form)
+
+    with pytest.raises(SystemExit) as ended:
+        call_command(*words, "-o", form)
+
+    assert (code, ended.value.code) == (0, 0), err
+    assert _without_moments(capsys.readouterr().out) == _without_moments(out)
+
+
+def _without_moments(text: str) -> str:
+    """Return a list without what is of the moment: times, and the tag that the client adds."""
+    text = re.sub(r'\n? *"(updatedAt|etag)": [^\n]*', "", text)
+    return re.sub(r",(?=\s*[}\]])|\b\d+s\b", "", text)
+
+
+def test_a_suite_is_shown_the_same_with_a_server_and_beside_the_store(
+    type_in: Type, capsys: pytest.CaptureFixture[str]
+):
+    _, out, _ = type_in("suite", "show", "hello")
+
+    with pytest.raises(SystemExit):
+        call_command("suite", "show", "hello")
+
+    assert "LEVEL  STEP" in out
+    assert capsys.readouterr().out == out
+
+
+# made by the client, or in tests with a real server: streams, kept environments; the sync has a
+# server of its own (tests/sync/orchestrator/test_sync_client.py)
+OF_ITS_OWN = {
     ("context", "list"), ("context", "show"), ("doctor",), ("version",),
     ("run", "again"), ("run", "keep"), ("run", "logs"), ("run", "download"), ("run", "watch"),
+    *(("sync", verb) for verb in ("status", "history", "show", "watch", "drift")),
 }  # fmt: skip
 # verb → the operation whose answer its document is, the part of that, the client's own keys
 DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {
@@ -100,6 +141,10 @@ DOCUMENTS: dict[tuple[str, ...], tuple[str, str, set[str]]] = {
     ("environment", "list"): ("sandboxes_list", "", set()),
     ("environment", "show", "run-000000000001"): ("sandboxes_list", "sandboxes.0", set()),
     ("whoami",): ("auth_me", "", {"server", "context"}),
+    ("settings", "show"): ("platform_settings_get", "", set()),
+    ("worker", "show", "runner-1"): ("agents_list", "agents.0", set()),
+    ("worker", "drain", "runner-1"): ("agents_drain", "", set()),
+    ("worker", "resume", "runner-1"): ("agents_resume", "", set()),
 }
 # verb → the operation whose lists its one list is, joined over all pages
 LISTS: dict[tuple[str, ...], tuple[str, str]] = {
@@ -109,6 +154,7 @@ LISTS: dict[tuple[str, ...], tuple[str, str]] = {
     ("profile", "list"): ("profiles_suites_list", "suites"),
     ("catalog", "list"): ("catalog_packages_list", "packages"),
     ("catalog", "search", "partita"): ("catalog_packages_list", "packages"),
+    ("worker", "list"): ("agents_list", "agents"),
 }
 
 
@@ -181,6 +227,9 @@ def test_every_verb_with_a_document_is_checked_or_has_one_of_its_own():
         tuple(word for word in words[:2] if word.islower()) for words in (*DOCUMENTS, *LISTS)
     }
     checked |= {("run", "rerun"), ("run", "cancel"), ("run", "launch")}
+    checked |= {("mock", verb) for verb in ("state", "journal", "reset", "explain", "verify")}
+    checked |= {("settings", verb) for verb in ("diff", "apply", "registries")}
+    checked |= {("worker", verb) for verb in ("status", "remove")}  # in files of their own
     known = {
         (noun.name, verb.name) if verb.name else (noun.name,)
         for name in NOUNS

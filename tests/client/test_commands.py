@@ -86,6 +86,16 @@ READS = [
     ("whoami",),
     ("doctor",),
     ("version",),
+    ("settings", "show"),
+    ("settings", "registries", "test"),
+    ("settings", "registries", "sync", "zot"),
+    ("worker", "list"),
+    ("worker", "status"),
+    ("worker", "show", "edge"),
+    ("mock", "state", "shop"),
+    ("mock", "journal", "shop"),
+    ("mock", "explain", "shop", "api", "GET", "/goods"),
+    ("mock", "verify", "shop"),
 ]
 
 
@@ -635,6 +645,12 @@ def test_doctor_without_a_server_says_which_there_could_be(type_in: Type):
         (["suite", "list"], ["suite", "list"]),
         (["mock", "serve"], ["mock", "serve"]),
         (["help", "--all"], ["help", "--all"]),
+        (
+            ["mock", "import", "x.har", "--suite", "shop"],
+            ["mock", "import", "x.har", "--suite", "shop"],
+        ),
+        (["admin", "settings", "apply", "now.yaml"], ["settings", "apply", "now.yaml"]),
+        (["settings", "show"], ["settings", "show"]),
     ],
 )
 def test_what_works_beside_the_store_is_left_to_it(words: list[str], left: list[str]):
@@ -670,10 +686,10 @@ def test_what_http_cannot_do_is_not_done_to_another_store(
     assert f"use the pages of {signed_in.url}" in err
 
 
-@pytest.mark.parametrize("noun", ["suite", "profile", "environment"])
+@pytest.mark.parametrize("noun", ["suite", "profile", "environment", "settings", "mock"])
 def test_the_verbs_of_both_halves_are_known(noun: str):
     """A verb that only the store has must be named, or the client refuses it as a mistake."""
-    homes = {"suite": "suites", "profile": "console"}
+    homes = {"suite": "suites", "profile": "console", "settings": "console", "mock": "mocks"}
     command = load_command_class(f"apps.{homes.get(noun, 'environments')}", noun)
     parser = command.create_parser("partita", noun)
     found = next(each.choices for each in parser._actions if isinstance(each.choices, dict))

@@ -277,6 +277,27 @@ def test_a_server_that_is_named_has_the_token_of_its_context(monkeypatch):
     assert choose_server(named).token == "pat_variable"
 
 
+@pytest.mark.parametrize("name", ["PARTITA_TOKEN", "PARTITA_TOKEN_FILE"])
+def test_the_token_of_the_environment_is_not_sent_to_the_current_context(
+    tmp_path: Path, monkeypatch, name: str
+):
+    """It may be the token of another server; one that is silently left out would be as wrong."""
+    save("team", token="pat_team")
+    assert choose_server(GivenServer()).token == "pat_team"
+    (tmp_path / "token").write_text("pat_given\n")
+    given = {"PARTITA_TOKEN": "pat_given", "PARTITA_TOKEN_FILE": str(tmp_path / "token")}
+    monkeypatch.setenv(name, given[name])
+
+    with pytest.raises(BadConfiguration, match=r"the current context is that of https://team"):
+        choose_server(GivenServer())
+    with pytest.raises(BadConfiguration) as refused:
+        choose_server(GivenServer())
+
+    assert refused.value.advice.endswith(f"PARTITA_URL=https://team.example; else unset {name}")
+    monkeypatch.setenv("PARTITA_URL", "https://team.example")
+    assert choose_server(GivenServer()).token == "pat_given"
+
+
 def test_a_token_comes_from_a_file(tmp_path: Path, monkeypatch):
     (tmp_path / "token").write_text("pat_file\n")
     monkeypatch.setenv("PARTITA_TOKEN_FILE", str(tmp_path / "token"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -30,14 +31,19 @@ def test_a_command_of_the_guide_works(signed_in: FakePartita, monkeypatch, capsy
         {"deviceCode": "d", "userCode": "c", "verificationUri": "u", "expiresIn": 9, "interval": 0},
     )
     signed_in.answers["POST /api/v1/auth/device/token"] = lambda *_: (200, {"token": TOKEN})
-    text, _, source = command.replace("https://partita.example.com", signed_in.url).partition(" < ")
+    Path("now.yaml").write_text("mode: local\n")
+    text, _, _target = command.replace("https://partita.example.com", signed_in.url).partition(
+        " > "
+    )
+    text, _, source = text.partition(" < ")
     monkeypatch.setattr("sys.stdin", io.StringIO(TOKEN) if source else Terminal())
 
     code = run_words(shlex.split(text)[1:])
 
     assert not isinstance(code, StoreCommand)
     says_how_it_ended = "--exit-status" in command or "run watch" in command
-    assert code == (10 if says_how_it_ended else 0), capsys.readouterr().err
+    wanted = 10 if says_how_it_ended else int("settings diff" in command)
+    assert code == wanted, capsys.readouterr().err
 
 
 class Terminal:

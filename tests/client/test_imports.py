@@ -29,7 +29,9 @@ def loaded_by(fake: FakePartita, *words: str) -> tuple[int, list[str]]:
     return code, names
 
 
-@pytest.mark.parametrize("words", [("run", "list"), ("suite", "list"), ("doctor",), ("whoami",)])
+@pytest.mark.parametrize(
+    "words", [("run", "list"), ("suite", "list"), ("doctor",), ("whoami",), ("sync", "--help")]
+)
 def test_a_command_loads_the_standard_library_alone(fake: FakePartita, words: tuple[str, ...]):
     code, names = loaded_by(fake, *words)
 
@@ -50,6 +52,7 @@ def test_run_list_loads_no_large_module_that_it_does_not_need(fake: FakePartita)
     assert {name for name in names if name in large} == set()
     assert "urllib.request" not in names
     assert "partita_client.command.resources" not in names
+    assert not [name for name in names if name.startswith("partita_client.ci")]
 
 
 def test_it_costs_little(fake: FakePartita):

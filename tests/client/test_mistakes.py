@@ -1,4 +1,4 @@
-"""Thirty mistakes of newcomers, each answered by the next step and an exit code of the table."""
+"""Mistakes of newcomers, each answered by the next step and an exit code of the table."""
 
 from __future__ import annotations
 
@@ -50,6 +50,23 @@ TYPED = [
     (["whoami", "--context", "prod"], 2, "there is no context 'prod'"),
     (["run", "list", "--server", "http://127.0.0.1:1"], 6, "is it running there?"),
     (["completion", "tcsh"], 2, "choose from"),
+    (["workers"], 2, "next: partita worker list"),
+    (["registries"], 2, "next: partita settings registries test"),
+    (["worker"], 2, "name a verb: list, status, show, drain"),
+    (["worker", "ls"], 2, "did you mean `partita worker list`?"),
+    (["worker", "cordon", "edge"], 2, "did you mean `partita worker drain`?"),
+    (["worker", "show", "egde"], 3, "there is no runner or worker 'egde'; known: edge, near"),
+    (["worker", "list", "--state", "busy"], 2, "choose from"),
+    (["mock", "logs", "shop"], 2, "did you mean `partita mock journal`?"),
+    (["mock", "state"], 2, "the following arguments are required: SUITE"),
+    (["mock", "state", "shop", "--set", "a=1"], 2, "name it with --key"),
+    (["mock", "state", "shop", "--key", "k", "--set", "a"], 2, "expected FIELD=VALUE"),
+    (["mock", "explain", "shop", "api", "GET", "/", "-H", "x"], 2, "expected 'NAME: VALUE'"),
+    (["mock", "journal", "shop", "-f", "--jq", ".id"], 2, "leave out one of them"),
+    (["mock", "verify", "shop", "--when", "x"], 2, "expected SOURCE:NAME=VALUE"),
+    (["settings", "apply", "none.yaml"], 2, "partita settings show -o yaml > FILE"),
+    (["settings", "registries", "ping"], 2, "choose from"),
+    (["settings", "registries", "test", "nope"], 3, "`partita settings show` shows"),
 ]
 
 
@@ -62,6 +79,9 @@ def test_a_mistake_is_answered_by_the_next_step(
     monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)
     signed_in.answers["GET /api/v1/executions/shop"] = lambda *_: problem(
         404, "execution_not_found", "there is no run shop"
+    )
+    signed_in.answers["POST /api/v1/platform-settings/registries/nope/test"] = lambda *_: problem(
+        404, "registry_not_found", "there is no registry 'nope'"
     )
     try:
         ended = run_words(words)

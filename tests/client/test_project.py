@@ -176,6 +176,32 @@ def test_the_up_of_the_repository_is_found_from_its_subfolders(running_up: Path,
     assert (choice.url, choice.data_dir) == ("http://127.0.0.1:8190", str(running_up))
 
 
+def test_without_a_sign_in_it_is_said_which_server_was_asked_and_what_goes_without(
+    repository: Path, fake: FakePartita, capsys
+):
+    """The files are there, and what they are is not what the server would list: nobody guesses."""
+    (repository / "partita.toml").write_text(f'server = "{fake.url}"\n')
+
+    assert run_words(["suite", "list"]) == 4
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert (
+        f"partita login {fake.url}; partita.toml means this server; "
+        "without it: partita suite list --local\n"
+    ) in said.err
+    assert run_words(["suite", "list", "--local", "-o", "json"]) == StoreCommand(
+        words=["suite", "list", "-o", "json"]
+    )
+    assert run_words(["run", "list"]) == 4
+    assert "--local" not in capsys.readouterr().err
+
+
+def test_local_and_a_server_are_two_answers(repository: Path, capsys):
+    assert run_words(["suite", "list", "--local", "--server", NAMED]) == 2
+    assert "--local means no server" in capsys.readouterr().err
+
+
 def test_a_verb_of_both_halves_asks_the_server_of_the_file(repository: Path, monkeypatch):
     (repository / "partita.toml").write_text('server = "http://127.0.0.1:1"\n')
     monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.0)

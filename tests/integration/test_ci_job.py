@@ -1,13 +1,15 @@
-"""A CI job without a stored key: from its own OIDC token to a check, by examples/ci/launch.sh."""
+"""A CI job without a stored key: from its own OIDC token to a check, by `run launch --ci`."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shutil
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,13 @@ import yaml
 
 from tests.support.ci_issuer import github_claims
 from tests.support.oidc import ci_provider
-from tests.support.parts import give_up
 from tests.support.processes import ROOT, until
 from tests.support.up import Up, write_suite
+from tests.support.wheels import build_wheel
 
 pytestmark = pytest.mark.slow
-SCRIPT = ROOT / "examples" / "ci" / "launch.sh"
+EXAMPLES = ROOT / "examples" / "ci"
+PROGRAM = f"{sys.executable} -m partita_client"
 SECRET = "the-secret-of-the-job-0123456789"
 GREEN = """
 load("@partita/runtime", "task")
@@ -89,6 +92,8 @@ class Job:
     def known(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(self.folder / "home"),
             "GITHUB_ACTIONS": "true",
             "GITHUB_RUN_ID": "1234",
             "GITHUB_JOB": self.folder.name,
@@ -99,14 +104,17 @@ class Job:
             "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
             "ACTIONS_ID_TOKEN_REQUEST_URL": f"{self.system.issuer}/ci-token?api-version=2.0",
             "ACTIONS_ID_TOKEN_REQUEST_TOKEN": SECRET,
-            "PARTITA_SERVER": self.system.up.url,
-            "PARTITA_SUITE": self.suite,
-            "PARTITA_AUDIENCE": self.system.audience,
-            "PARTITA_PAUSE_S": "0.2",
+            "PARTITA_URL": self.system.up.url,
             "TMPDIR": str(self.folder),
         } | self.environment
 
-    def run(self, command: str = f"sh {SCRIPT}", **environment: str) -> Ended:
+    def run(self, *options: str, suite: str | None = None, **environment: str) -> Ended:
+        """Run `partita run launch --ci`; the options may have the audience of another server."""
+        words = [f"--audience={self.system.audience}", *options, "--"]
+        words.append(self.suite if suite is None else suite)
+        return self.run_shell(f"{PROGRAM} run launch --ci {shlex.join(words)}", **environment)
+
+    def run_shell(self, command: str, **environment: str) -> Ended:
         known = {name: value for name, value in (self.known | environment).items() if value}
         done = subprocess.run(
             ["sh", "-c", command], env=known, cwd=self.folder,
@@ -136,8 +144,6 @@ class Ended:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CiSystem]:
-    if not shutil.which("jq"):
-        give_up("needs the program jq")
     folder = tmp_path_factory.mktemp("ci")
     for name, star in {"green": GREEN, "red": RED, "slow": SLOW, "hidden": GREEN}.items():
         write_suite(folder / "suites", name, star, {})
@@ -234,9 +240,10 @@ def test_no_token_is_printed_or_kept(system: CiSystem):
     for secret in (*masked, SECRET):
         assert secret.encode() not in said
         for path in written:
-            assert secret.encode() not in path.read_bytes(), path
-    # nothing of the script is left, and its session has ended
-    assert not [path for path in job.folder.iterdir() if path.name.startswith("tmp.")]
+            with suppress(FileNotFoundError):  # the folder of a run that has ended
+                assert secret.encode() not in path.read_bytes(), path
+    # no temporary folder is left, and the session has ended
+    assert {path.name for path in job.folder.iterdir() if path.is_dir()} == {"suites"}
     answer = httpx.get(
         f"{system.up.url}/api/v1/executions", headers={"Authorization": f"Bearer {masked[1]}"}
     )
@@ -256,15 +263,15 @@ def test_a_job_with_its_token_in_a_variable_signs_in_once(system: CiSystem):
 
 
 def test_what_could_not_be_found_out_is_apart_from_red(system: CiSystem):
-    elsewhere = system.job("green", PARTITA_AUDIENCE="https://elsewhere.example").run()
-    away = system.job("green", PARTITA_SERVER="http://localhost:9").run()
+    elsewhere = system.job("green").run("--audience=https://elsewhere.example")
+    away = system.job("green", PARTITA_URL="http://localhost:9").run("--patience=1s")
     hidden = system.job("hidden").run()
-    late = system.job("slow", PARTITA_TIMEOUT_S="1")
-    waited = late.run()
+    late = system.job("slow")
+    waited = late.run("--timeout=1s")
 
     assert (elsewhere.code, away.code, hidden.code, waited.code) == (3, 3, 3, 3)
     assert "(403): no trust rule lets this CI job in" in elsewhere.said
-    assert "does not answer" in away.said
+    assert "no connection to http://localhost:9" in away.said
     assert "(403): the trust rule of this CI session does not name this suite" in hidden.said
     assert "The run goes on" in waited.said
     assert late.cases() == {"run": ["error"]}
@@ -272,44 +279,52 @@ def test_what_could_not_be_found_out_is_apart_from_red(system: CiSystem):
     with system.up.client() as client:
         client.post(f"/executions/{run_id}/cancel", json={})
     until(lambda: run_of(system, late)["status"] == "Canceled", within_s=60, what="it ends")
-    canceled = late.run(PARTITA_TIMEOUT_S="60")
+    canceled = late.run("--timeout=60s")
     assert (canceled.code, late.outputs()["run-id"]) == (3, run_id)
     assert "the run was canceled" in canceled.said
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "options", "words"),
     [
-        ({"PARTITA_SERVER": ""}, "PARTITA_SERVER is not set"),
-        ({"PARTITA_SERVER": "http://partita.example"}, "must be an https address"),
-        ({"PARTITA_SUITE": ""}, "PARTITA_SUITE is not set"),
-        ({"PARTITA_SUITE": "no such suite"}, "refuses the launch"),
-        ({"ACTIONS_ID_TOKEN_REQUEST_URL": ""}, "permissions: {id-token: write"),
-        ({"GITHUB_ACTIONS": ""}, "PARTITA_ID_TOKEN is not set"),
-        ({"PARTITA_PROFILE": "none.yaml"}, "none.yaml"),
+        ({"PARTITA_URL": ""}, (), "no server is named for this CI job"),
+        ({"PARTITA_URL": "http://partita.example"}, (), "must be an https address"),
+        ({"suite": ""}, (), "no suite is named"),
+        ({"suite": "no such suite"}, (), "refuses the launch"),
+        ({"ACTIONS_ID_TOKEN_REQUEST_URL": ""}, (), "permissions: {id-token: write"),
+        ({"GITHUB_ACTIONS": ""}, (), "PARTITA_ID_TOKEN is not set"),
+        ({}, ("--profile=none.yaml",), "none.yaml"),
+        ({}, ("--watch",), "leave out --watch"),
+        ({}, ("-o", "json"), "leave out -o"),
+        ({}, ("--cancel-in-progress",), "--cancel-in-progress needs --concurrency-group"),
     ],
     ids=str,
 )
-def test_a_wrong_use_says_what_to_do(system: CiSystem, changes: dict[str, str], words: str):
-    ended = system.job("green").run(**changes)
+def test_a_wrong_use_says_what_to_do(system: CiSystem, changes, options, words: str):
+    job = system.job("green")
+
+    ended = job.run(*options, **changes)
 
     assert (ended.code, words in ended.said) == (2, True), ended.said
+    assert job.cases() == {"run": ["error"]}
 
 
 def test_a_step_gives_a_session_of_its_own_to_the_program(system: CiSystem):
     guide = (ROOT / "docs" / "guides" / "ci.md").read_text()
-    (block,) = re.findall(r"^```bash\n(.+?)^```", guide, re.M | re.S)
+    *_, block = re.findall(r"^```bash\n(.+?)^```", guide, re.M | re.S)
     (system.folder / "bin").mkdir()
     (system.folder / "bin" / "partita").symlink_to(ROOT / "partita")
     job = system.job("green", GITHUB_ACTIONS="", HOME=str(system.folder / "home"))
     token = system.token()
     path = f"{system.folder / 'bin'}:{os.environ['PATH']}"
 
-    ended = job.run(block, PATH=path, PARTITA_ID_TOKEN=token)
+    block, variables = block.replace(" shop", " green"), {"PATH": path}
+    ended = job.run_shell(block, PARTITA_ID_TOKEN=token, **variables)
     run_id = re.findall(r"run-[0-9a-f]{12}", ended.said)[0]
     more = f"partita run why {run_id} && partita run logs {run_id} && partita run show {run_id}"
-    block = block.replace('partita run launch "$PARTITA_SUITE" --wait', more)
-    shown = job.run(f"{block}\npartita whoami", PATH=path, PARTITA_ID_TOKEN=system.token())
+    block = block.replace("partita run launch green --wait", more)
+    again = system.token()
+    shown = job.run_shell(f"{block}\npartita whoami", PARTITA_ID_TOKEN=again, **variables)
 
     assert ended.code == 0, ended.said
     assert "built" in shown.said, shown.said
@@ -318,7 +333,7 @@ def test_a_step_gives_a_session_of_its_own_to_the_program(system: CiSystem):
     assert "pci_" not in ended.said + shown.said
 
 
-def test_the_action_runs_the_script_with_its_inputs(system: CiSystem):
+def test_the_action_runs_the_client_with_its_inputs(system: CiSystem):
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (step,) = action["runs"]["steps"]
     given = {"server": system.up.url, "suite": "green", "audience": system.audience}
@@ -329,19 +344,82 @@ def test_the_action_runs_the_script_with_its_inputs(system: CiSystem):
     }
     assert len(variables) == len(inputs), "each input is used"
 
-    job = system.job("green", **variables, GITHUB_ACTION_PATH=str(ROOT))
-    ended = job.run(step["run"])
+    job = system.job("green", **variables, GITHUB_ACTION_PATH=str(ROOT), PYTHONPATH="")
+    for name in ("partita_client", "json", "kernel"):  # modules of the job's own checkout
+        (job.folder / f"{name}.py").write_text("raise SystemExit(7)")
+    ended = job.run_shell(step["run"], PYTHONPATH=str(job.folder))
 
     assert (ended.code, step["shell"]) == (0, "sh"), ended.said
     used = re.findall(r"steps\.run\.outputs\.([a-z-]+)", json.dumps(action["outputs"]))
     assert set(used) == job.outputs().keys()
 
 
-def test_the_examples_name_what_the_script_reads():
-    names = set(re.findall(r"PARTITA_[A-Z_]+", SCRIPT.read_text()))
-    gitlab = yaml.safe_load((SCRIPT.parent / "gitlab-ci.yml").read_text())["partita"]
-    workflow = yaml.safe_load((SCRIPT.parent / "github-workflow.yml").read_text())
-    used = set(re.findall(r"PARTITA_[A-Z_]+", (SCRIPT.parent / "Jenkinsfile").read_text()))
+def test_the_action_says_which_python_it_needs(system: CiSystem):
+    (step,) = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    job = system.job("green", GITHUB_ACTION_PATH=str(ROOT))
+    old = job.folder / "old" / "python3"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\nexit 1\n")  # as each Python answers that is older
+    old.chmod(0o700)
+    tools = job.folder / "tools" / "Python" / "3.12.1" / "x64" / "bin" / "python3"
+
+    refused = job.run_shell(step["run"], PATH=f"{old.parent}:/usr/bin:/bin")
+    tools.parent.mkdir(parents=True)
+    tools.symlink_to(sys.executable)
+    more = {"RUNNER_TOOL_CACHE": str(job.folder / "tools"), "PARTITA_SUITE": "green"}
+    more |= {"PATH": f"{old.parent}:/usr/bin:/bin", "PARTITA_AUDIENCE": system.audience}
+    found = job.run_shell(step["run"], **more)
+
+    assert (refused.code, "needs Python 3.11 or newer" in refused.said) == (2, True), refused.said
+    assert found.code == 0, found.said
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return variables by which pip finds the wheel of this tree, and nothing else."""
+    folder = tmp_path_factory.mktemp("wheels")
+    build_wheel(ROOT / "partita_client", folder)
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PYTHONPATH": ""}
+
+
+def steps_of_gitlab() -> list[str]:
+    job = yaml.safe_load((EXAMPLES / "gitlab-ci.yml").read_text())["partita"]
+    return [*job["before_script"], *job["script"]]
+
+
+def steps_of_jenkins() -> list[str]:
+    return re.findall(r"^\s*sh '(.+)'$", (EXAMPLES / "Jenkinsfile").read_text(), re.M)
+
+
+@pytest.mark.parametrize(
+    ("steps", "variables"),
+    [
+        (steps_of_gitlab, {"GITLAB_CI": "true", "CI_JOB_ID": "91", "CI_COMMIT_REF_NAME": "main"}),
+        (steps_of_jenkins, {"BUILD_TAG": "jenkins-shop-91", "GIT_BRANCH": "main"}),
+    ],
+    ids=["gitlab", "jenkins"],
+)
+def test_an_example_goes_from_an_empty_machine_to_a_green_check(system, wheels, steps, variables):
+    """The image of GitLab has pip in a Python of its own, as the environment here."""
+    token = system.token()
+    job = system.job("green", **variables, **wheels, GITHUB_ACTIONS="", PARTITA_ID_TOKEN=token)
+    subprocess.run([sys.executable, "-m", "venv", job.folder / "image"], check=True)
+    script = "\n".join(["set -e", *steps()]).replace("launch shop", "launch green")
+
+    ended = job.run_shell(script, PATH=f"{job.folder / 'image' / 'bin'}:{os.environ['PATH']}")
+
+    assert ended.code == 0, ended.said
+    assert "Healthy" in ended.said
+    assert ET.fromstring(job.read("junit.xml")).tag == "testsuites"
+    assert (job.folder / "partita-artifacts.zip").read_bytes().startswith(b"PK")
+
+
+def test_the_examples_name_what_the_client_reads():
+    read = "\n".join(path.read_text() for path in (ROOT / "partita_client").rglob("*.py"))
+    names = set(re.findall(r"(?:PARTITA|GITLAB)_[A-Z_]+", read))
+    gitlab = yaml.safe_load((EXAMPLES / "gitlab-ci.yml").read_text())["partita"]
+    workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
+    used = set(re.findall(r"PARTITA_[A-Z_]+", (EXAMPLES / "Jenkinsfile").read_text()))
 
     assert {*used, *gitlab["variables"], *gitlab["id_tokens"]} <= names
     assert workflow["permissions"] == {"contents": "read", "id-token": "write"}

@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.suites import make_suites
 from tests.support.fake_partita import Relay
+from tests.support.openapi_answers import check_against_openapi, check_against_schema
 from tests.support.processes import until
 from tests.support.typed import (
     STEADY_LINES,
@@ -201,6 +202,32 @@ def test_a_log_that_is_followed_live_is_whole(here: Typed):
     assert here.run("run", "logs", run_id, "--search", "2999").count("\n") == 1
 
 
+def test_what_programs_read_of_a_run_is_as_described(here: Typed):
+    watched = here.json("run", "launch", "chatty", "--keep", "10m", "--watch")
+    run_id = watched["id"]
+
+    check_against_openapi("executions_detail", watched)
+    check_against_openapi("executions_detail", here.json("run", "watch", run_id))
+    kept = here.json("run", "keep", run_id, "--for", "20m")
+    check_against_openapi("executions_keep", kept)
+    begun = here.json("run", "again", run_id, "report", "--no-watch")
+    check_against_openapi("executions_repeat", begun, status=201)
+    ended = here.json("run", "again", run_id, "report", "--env", "A=b", "--watch")
+    check_against_openapi("executions_repeat_detail", ended)
+    assert here.json("run", "keep", run_id, "--end") == {"id": run_id}
+
+
+@pytest.mark.parametrize("form", ["json", "ndjson"])
+def test_a_log_for_programs_is_a_line_as_described_for_each_line(here: Typed, form: str):
+    run_id = here.json("run", "launch", "hello", "--wait")["id"]
+
+    lines = here.run("run", "logs", run_id, "-o", form).splitlines()
+
+    assert len(lines) > 5
+    for line in lines:
+        check_against_schema("LineRecord", json.loads(line))
+
+
 def test_files_come_down(here: Typed, tmp_path: Path):
     run_id = here.json("run", "launch", "chatty")["id"]
     here.run("run", "wait", run_id)
@@ -209,7 +236,9 @@ def test_files_come_down(here: Typed, tmp_path: Path):
     assert timeline.startswith(f"{run_id}: ")
     assert "critical path" in timeline
     assert here.json("run", "timeline", run_id)["criticalPath"]
-    here.run("run", "download", run_id, "--to", "reports")
+    target = "reports/report/1/out/made.txt"
+    downloaded = here.json("run", "download", run_id, "--to", "reports")
+    assert downloaded == {"files": [target], "lost": []}
     here.run("run", "download", run_id, "--junit", "junit.xml")
 
     assert (tmp_path / "reports" / "report" / "1" / "out" / "made.txt").read_text() == "made\n"
@@ -230,6 +259,21 @@ def test_ctrl_c_leaves_the_run_and_a_cancel_ends_it(here: Typed):
     assert here.json("run", "show", run_id)["status"] in ("Queued", "Booting")
     here.run("run", "cancel", run_id, "--reason", "enough")
     here.run("run", "wait", run_id, code=12)
+
+
+def test_a_terminal_shows_the_steps_live_below_the_lines(here: Typed):
+    words = ("run", "launch", "steady", "--watch")
+    with here.on_screen(*words, columns=60, rows=16) as program:
+        shown = program.await_text(r"^ ● steady +running +00:0[2-5]")
+        assert re.search(r"^Steady Booting  00:\d\d$", shown, re.MULTILINE), shown
+        program.resize(100, 30)
+        assert program.await_end() == 0
+
+    text = program.screen.text
+    assert numbers_of(text, "steady") == list(range(1, STEADY_LINES + 1))
+    assert re.search(r"^✓ Steady: Healthy after 00:\d\d  1 step healthy$", text, re.MULTILINE), text
+    assert "● steady" not in text
+    assert "Steady Booting" not in text
 
 
 def test_the_end_of_the_time_is_thirteen(here: Typed):

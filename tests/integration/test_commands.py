@@ -1,4 +1,4 @@
-"""`partita run`, and `suite` and `worker` beside a running `up`, as a newcomer types them."""
+"""`partita run`, and `suite` beside a running `up`, as a newcomer types them."""
 
 from __future__ import annotations
 
@@ -131,12 +131,6 @@ def test_a_broken_suite_is_shown_with_the_place(up: Up):
     assert "✓ hello: 4 steps" in answer.stdout
     assert "  ✓ profile verbose.yaml: 4 steps" in answer.stdout
     assert up.manage("suite", "validate", "hello", "slow").returncode == 0
-
-
-def test_worker_status_names_the_runner(up: Up):
-    [runner] = up.json("worker", "status")["agents"]
-    assert runner["status"] == "online"
-    assert "online" in up.manage("worker", "status").stdout
 
 
 def test_the_log_of_a_step_that_the_run_has_not(up: Up):

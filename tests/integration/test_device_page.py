@@ -37,9 +37,9 @@ def test_from_the_link_by_the_sign_in_to_a_token(browser: Browser, server: Serve
         page = anywhere.page
         page.goto(codes["verificationUriComplete"])
         fill_sign_in(page, {"email": "ada@example.org", "password": PASSWORD})
-        expect(page.get_by_role("heading", name="Sign in a command?")).to_be_visible()
+        expect(page.get_by_role("heading", name="Sign in to the command line?")).to_be_visible()
         expect(page.locator("[data-user-code]")).to_have_text(codes["userCode"])
-        page.get_by_label("It may").select_option(label="Read runs")
+        page.get_by_label("Permissions").select_option(label="Read runs")
         page.get_by_role("button", name="Approve").click()
         expect(page.get_by_role("status")).to_contain_text("is signed in as Ada Lovelace")
         assert anywhere.complaints == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import tomllib
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,12 +14,26 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from apps.http.middleware.headers import CONTENT_SECURITY_POLICY
-from documentation.site import build
+from documentation.pages import nav_pages
+from documentation.site import CONFIGURATION, build
 from tests.integration.pages import findings_everywhere
 
 pytestmark = pytest.mark.browser
-PAGES = ["/", "/guides/first-suite.html", "/guides/troubleshoot.html", "/tables/commands.html",
-         "/tables/reasons.html", "/reference/control-plane.html"]  # fmt: skip
+PAGES = [  # one of each kind
+    "/",
+    "/guides/first-suite.html",
+    "/guides/troubleshoot.html",
+    "/guides/adding-a-sink.html",
+    "/suites.html",
+    "/tables/commands.html",
+    "/tables/reasons.html",
+    "/tables/rest.html",
+    "/tables/environment.html",
+    "/reference/control-plane.html",
+    "/decisions/index.html",
+    "/project/overview.html",
+]
+WIDEST_LINE = 90  # characters of a paragraph on a desktop
 
 
 class PolicyHandler(SimpleHTTPRequestHandler):
@@ -90,3 +106,57 @@ def test_a_page_leads_to_its_markdown(page: Page, site: str) -> None:
 
     assert text.startswith("# Your first suite")
     assert Path(str(address)).suffix == ".md"
+
+
+def test_llms_txt_lists_each_page_of_the_navigation_with_its_markdown(page: Page, site: str):
+    text = page.request.get(f"{site}/llms.txt").text()
+    listed = re.findall(r"^- \[[^\]]+\]\((\S+\.md)\)", text, re.M)
+    project = tomllib.loads(CONFIGURATION.read_text())["project"]
+
+    assert listed == [name for _part, name in nav_pages(project["nav"])]
+    assert [name for name in listed if not page.request.get(f"{site}/{name}").ok] == []
+
+
+def test_a_code_block_has_a_button_that_copies_it(page: Page, site: str) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{site}/guides/first-suite.html")
+
+    page.get_by_role("button", name="Copy to clipboard").first.click()
+
+    expect(page.get_by_text("Copied to clipboard")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.strip() == "./partita suite new examples/oci-suites/jobs --template worker"
+
+
+def test_a_phone_scrolls_a_page_only_down(page: Page, site: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = []
+    for path in PAGES:
+        page.goto(site + path)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path)
+
+    assert wide == []
+
+
+def test_lines_are_not_too_long_to_read_and_codes_in_tables_stay_whole(page: Page, site: str):
+    page.goto(f"{site}/guides/troubleshoot.html")
+    characters = page.evaluate(
+        """() => {
+          const text = document.querySelector(".md-content p");
+          const probe = document.createElement("span");
+          probe.textContent = "0".repeat(100);
+          probe.style.whiteSpace = "nowrap";
+          text.append(probe);
+          const width = probe.getBoundingClientRect().width / 100;
+          probe.remove();
+          return text.clientWidth / width;
+        }"""
+    )
+    assert characters <= WIDEST_LINE
+    lines = page.evaluate(
+        """() => [...document.querySelectorAll(".md-content td code")]
+          .filter((code) => /^\\w+$/.test(code.textContent) && code.getClientRects().length > 1)
+          .map((code) => code.textContent)"""
+    )
+    assert lines == []

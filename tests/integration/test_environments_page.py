@@ -136,7 +136,7 @@ def test_what_a_runner_sees_appears_and_stays_as_its_reader_left_it(ada: Reader)
     expect(row(page, run.id).locator("summary")).to_be_focused()
     look([])
     expect(row(page, run.id)).to_have_count(0)
-    expect(page.get_by_role("heading", name="Nothing runs on the machines")).to_be_visible()
+    expect(page.get_by_role("heading", name="No environments")).to_be_visible()
 
 
 def test_a_removal_shows_its_plan_its_progress_and_its_result(ada: Reader):

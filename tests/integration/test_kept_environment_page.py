@@ -49,7 +49,9 @@ def test_five_minutes_before_the_end_the_page_warns(ada: Reader, kept: Run):
     soon = clock.now() + timedelta(minutes=4)
     Execution.objects.filter(pk=kept.pk).update(keep_alive_until=soon)
     ada.open(f"/executions/{kept.id}")
-    expect(panel(ada.page).get_by_role("status")).to_have_text("It ends soon; extend it to go on.")
+    expect(panel(ada.page).get_by_role("status")).to_have_text(
+        "It ends soon; extend it to keep it."
+    )
 
 
 def test_end_now_asks_first_and_the_page_says_who_ended_it(ada: Reader, kept: Run):

@@ -1,4 +1,4 @@
-"""docs/guides/own-repository.md, command by command, in a repository that is no clone."""
+"""docs/guides/own-repository.md, command by command, in a repository that is not a clone."""
 
 from __future__ import annotations
 

@@ -476,7 +476,7 @@ def test_the_keyboard_is_enough(ada: Reader, worker: Worker):
 def test_home_shows_runs_as_they_go(ada: Reader, worker: Worker):
     ada.open("/")
     page = ada.page
-    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+    expect(page.get_by_text("No runs yet")).to_be_visible()
 
     run = booted_run(node("seed"), principal=principal(ada))
     row = page.locator(f'.run-row[data-run="{run.id}"]')
@@ -509,7 +509,7 @@ def test_a_filtered_list_keeps_its_runs_and_says_what_began(ada: Reader, worker:
     rows = page.locator(".run-row")
 
     booted_run(node("later"), principal=principal(ada))
-    expect(page.locator("#new-runs")).to_have_text("1 run began since. Show")
+    expect(page.locator("#new-runs")).to_have_text("1 new run. Show")
     expect(rows).to_have_count(1)
     page.locator("#new-runs").click()
     expect(rows).to_have_count(2)

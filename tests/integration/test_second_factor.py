@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def test_the_app_s_code_is_needed_from_then_on(ada: Reader):
     page = ada.page
     ada.open("/account")
-    page.get_by_role("button", name="Set it up").click()
+    page.get_by_role("button", name="Set up").click()
     expect(page.locator(".qr-code svg")).to_be_visible()
     app = pyotp.TOTP(page.locator("[data-secret]").inner_text())
     page.get_by_label("Then type the code").fill(app.at(now() - timedelta(seconds=30)))
-    page.get_by_role("button", name="Turn it on").click()
+    page.get_by_role("button", name="Turn on").click()
     codes = page.locator("[data-recovery-codes]").inner_text().split()
     assert len(codes) == 10
 
@@ -38,6 +38,6 @@ def test_the_app_s_code_is_needed_from_then_on(ada: Reader):
 
     ada.open("/account")
     page.get_by_label("Code", exact=True).fill(codes[3])
-    page.get_by_role("button", name="Turn it off").click()
-    expect(page.get_by_role("button", name="Set it up")).to_be_visible()
+    page.get_by_role("button", name="Turn off").click()
+    expect(page.get_by_role("button", name="Set up")).to_be_visible()
     ada.complaints[:] = [said for said in ada.complaints if "401" not in said]

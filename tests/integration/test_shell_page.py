@@ -111,7 +111,7 @@ def test_a_person_types_and_sees_the_output(ada: Reader, kept: Run, runtime: Run
 
     page.get_by_role("button", name="End the shell").click()
     expect(page.locator("#shell-status")).to_have_text(
-        "The shell in seed has ended: somebody ended the shell."
+        "The shell in seed has ended: someone ended the shell."
     )
     expect(page.locator("#shell-list")).to_contain_text("Ada Lovelace (ada@example.org)")
     expect(page.locator("#shell-list")).to_contain_text(re.compile(r"ended after \d+ s"))
@@ -167,7 +167,7 @@ def test_another_page_returns_to_the_shell(ada: Reader, kept: Run):
     page.keyboard.type("before\r")
     expect(screen(page)).to_contain_text("said: before")
     ada.open(f"/executions/{kept.id}?tab=shell")
-    page.get_by_role("button", name="Return to it").click()
+    page.get_by_role("button", name="Return to shell").click()
     expect(screen(page)).to_contain_text("said: before")
     page.keyboard.type("after\r")
     expect(screen(page)).to_contain_text("said: after")

@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +16,12 @@ import httpx
 import pytest
 
 from kernel.ids import new_execution_id, new_job_id
-from tests.support import processes
 from tests.support.cluster import SHARED_SECRET, Cluster
 from tests.support.parts import need
 from tests.support.processes import Process, until
 from tests.support.report_suites import make_report_suites, reasons, reported_cases
 from tests.support.steps import content as packed
+from tests.support.typed import Typed
 from worker.credentials import derived_token
 
 NO_STORE = "postgresql://nobody@127.0.0.1:9/none"  # where nothing listens
@@ -281,14 +280,14 @@ def test_a_worker_with_a_wrong_secret_gets_no_work_and_says_why(cluster: Cluster
         worker.end()
 
 
-def test_worker_status_shows_the_worker(cluster: Cluster, edge: Process):
-    shown = subprocess.run(
-        [sys.executable, "manage.py", "worker", "status", "-o", "json"],
-        env=cluster.environment, cwd=processes.ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def test_worker_status_shows_the_worker(cluster: Cluster, edge: Process, tmp_path: Path):
+    token = cluster.client.headers["authorization"].removeprefix("Bearer ")
+    typed = Typed(tmp_path, PARTITA_URL=cluster.url, PARTITA_TOKEN=token)
 
-    agents = {agent["agentId"]: agent for agent in json.loads(shown.stdout)["agents"]}
+    agents = {agent["agentId"]: agent for agent in typed.json("worker", "status")["agents"]}
+
     assert agents[edge.name]["backends"] == ["edge"]
+    assert agents[edge.name]["kind"] == "worker"
     assert agents[edge.name]["status"] == "online"
 
 

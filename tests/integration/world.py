@@ -21,7 +21,7 @@ from apps.accounts.models import Invitation, LimitHit, Membership, User
 from apps.accounts.services.administrators import ensure_seed_admin
 from apps.accounts.services.sign_up import sign_up
 from apps.accounts.services.token_pairs import issue_tokens
-from apps.agents.api import Registration, get_agent, register
+from apps.agents.api import Registration, get_agent, register, resume
 from apps.executions import api as executions
 from apps.streams.services.hub import stop_hub
 from apps.workers.services.remote_workers import supervisor_of
@@ -179,6 +179,7 @@ class World:
 
         Make a caller first: then there are agents.
         """
+        resume("edge-1")  # a caller may have drained it
         run = booted_run(node("a", name=CANARY), principal=self._ada(), files={"x": b"y"})
         supervisor = supervisor_of(get_agent("edge-1"))
         (spec,) = executions.record_reports(supervisor, claims=1).claimed

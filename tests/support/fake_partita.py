@@ -27,6 +27,7 @@ PERSON = {
 }
 Answer = tuple[int, Any]
 Handle = Callable[["FakePartita", dict[str, list[str]], Any], Answer]
+Frames = Callable[["FakePartita", int], Iterator[tuple[int, bytes]]]
 
 
 def summary(run_id: str = RUN, **more: Any) -> dict[str, Any]:
@@ -87,6 +88,7 @@ class FakePartita:
     def __init__(self) -> None:
         self.lines = 3
         self.line: dict[str, Any] = {}  # what each line has besides
+        self.events: list[dict[str, Any]] = []  # as `event_of` makes them
         self.answers: dict[str, Handle] = {}
         self.asked: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -120,12 +122,53 @@ _SUITE = {
     "id": "shop", "title": "Shop", "description": "sells", "owner": "a", "version": "1",
     "repository": "workspace/shop", "state": "evaluated", "topology": [],
     "profiles": [{"fileName": "ci.yaml", "label": "CI", "description": "", "default": True}],
+    "apiSurfaces": [{"id": "api"}],
 }  # fmt: skip
 _BACKEND = {"id": "local", "label": "Local", "kind": "local", "default": True, "available": True}
 _PROFILE = {
     "id": "ci", "fileName": "ci.yaml", "name": "CI", "scope": "CI", "yaml": "env: {}\n",
     "default": True, "launchable": True, "source": "workspace",
 }  # fmt: skip
+_REGISTRY = {
+    "registryId": "zot", "registryUrl": "https://zot.example", "syncStatus": "Indexed",
+    "lastSyncedAt": "2026-11-24T17:05:33.000Z", "repositoryScope": "",
+}  # fmt: skip
+_SETTINGS = {
+    "mode": "local", "fileInSync": True, "warnings": [], "registries": [_REGISTRY],
+    "agents": [
+        {"agentId": "local", "name": "Local", "type": "local", "enabled": True, "default": True,
+         "routingTags": [], "maxConcurrentRuns": 0, "maxConcurrentSteps": 4, "status": "Ready"},
+    ],
+}  # fmt: skip
+_CHANGE = {"key": "mode", "old": "local", "new": "remote"}
+_CALL = {
+    "id": "call-1", "time": "2026-11-24T17:05:33.000Z", "method": "GET", "path": "/goods",
+    "surfaceId": "api", "outcome": "example", "status": 200, "durationMs": 3,
+}  # fmt: skip
+_RECORD = {
+    "key": "orders", "surfaceId": "api", "fields": {"placed": "7"}, "version": 2,
+    "updatedAt": "2026-11-24T17:05:33.000Z",
+}  # fmt: skip
+_EXPLAINED = {
+    "operationId": "GET /goods", "dispatcher": "example", "constraints": [], "candidates": [],
+    "schemaErrors": [],
+    "response": {"status": 200, "mediaType": "application/json", "headers": {}, "body": "[]",
+                 "delayMillis": 0},
+}  # fmt: skip
+
+
+def agent(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "agentId": name, "kind": "worker", "name": name, "status": "online", "capabilities": [],
+        "backends": [name], "labels": {}, "registeredAt": "2026-11-24T17:05:33.000Z",
+        "lastHeartbeatAt": rfc3339(now()), "runningJobs": 0, "runtimeAvailable": True,
+    } | more  # fmt: skip
+
+
+_AGENTS = [agent("edge", draining=True), agent("near")]
+_SUMMARY = dict.fromkeys(
+    ("queuedExecutions", "bootingExecutions", "runningSteps", "queuedSteps"), 0
+)
 _ROUTES: dict[str, Handle] = {
     "GET /healthz": lambda *_: (
         200,
@@ -156,6 +199,29 @@ _ROUTES: dict[str, Handle] = {
         200, {"containerRuntimeAvailable": True, "sandboxes": [], "warnings": []}
     ),
     "GET /api/v1/catalog/packages": lambda *_: (200, {"packages": [], "total": 0, "warnings": []}),
+    "GET /api/v1/platform-settings": lambda *_: (200, _SETTINGS),
+    "POST /api/v1/platform-settings/preview": lambda *_: (200, {"changes": [_CHANGE]}),
+    "PUT /api/v1/platform-settings": lambda *_: (200, _SETTINGS),
+    "POST /api/v1/platform-settings/registries/zot/test": lambda *_: (
+        200,
+        {"registryId": "zot", "reachable": True, "code": "", "detail": "it answers",
+         "durationMs": 3},
+    ),
+    "POST /api/v1/platform-settings/registries/zot/sync": lambda *_: (
+        200, {**_SETTINGS, "sync": {"packages": 1, "durationMs": 3, "errors": []}}
+    ),
+    "GET /api/v1/agents": lambda *_: (200, {"agents": _AGENTS}),
+    "POST /api/v1/agents/near/drain": lambda *_: (200, agent("near", draining=True)),
+    "POST /api/v1/agents/near/resume": lambda *_: (200, agent("near")),
+    "GET /api/v1/executions/overview": lambda *_: (200, {"summary": _SUMMARY}),
+    "GET /api/v1/mocks/state": lambda *_: (200, {"records": [_RECORD], "counters": []}),
+    "PATCH /api/v1/mocks/state": lambda *_: (200, _RECORD),
+    "DELETE /api/v1/mocks/state": lambda *_: (200, {"removed": 1}),
+    "GET /api/v1/mocks/journal": lambda *_: (200, {"entries": [_CALL]}),
+    "POST /api/v1/mocks/explain": lambda *_: (200, _EXPLAINED),
+    "POST /api/v1/mocks/verify": lambda *_: (
+        200, {"count": 1, "verified": True, "detail": "found 1 call", "calls": [_CALL]}
+    ),
     "POST /api/v1/auth/sign-out": lambda *_: problem(403, "session_required"),
 }  # fmt: skip
 
@@ -170,19 +236,22 @@ class _Call(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         place = urlsplit(self.path)
         size = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(size)) if size else None
+        sent = self.rfile.read(size)
+        is_json = self.headers.get("Content-Type") == "application/json"
+        body = json.loads(sent) if sent and is_json else sent.decode() or None
         self.fake.asked.append((self.command, place.path, body))
         self.fake.headers.append({name.lower(): value for name, value in self.headers.items()})
         is_public = place.path == "/healthz" or place.path.startswith("/api/v1/auth/device")
         if not is_public and self.headers.get("Authorization") != f"Bearer {TOKEN}":
             self._send(*problem(401, "token_revoked", "the API token is unknown"))
         elif place.path.endswith(("/logs", "/events")):
-            self._stream(parse_qs(place.query), "line" if place.path.endswith("s/logs") else "")
+            frames = _log_frames if place.path.endswith("/logs") else _event_frames
+            self._stream(parse_qs(place.query), frames)
         else:
             query = parse_qs(place.query)
             self._send(*self.fake.answer(self.command, place.path, query, body))
 
-    do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - names of the library
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve  # noqa: N815 - names of the library
 
     def _send(self, status: int, body: Any) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -192,24 +261,49 @@ class _Call(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _stream(self, query: dict[str, list[str]], _kind: str) -> None:
+    def _stream(self, query: dict[str, list[str]], frames: Frames) -> None:
+        """Send what there is and what comes, until the run is over."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        since = max(int(query["since"][0]), 0)
+        last = max(int(query["since"][0]), 0)
         with contextlib.suppress(OSError):
             self.wfile.write(b": connected\n\n")
-            numbers = range(since + 1, self.fake.lines + 1)
-            frames = (frame_of(number, self.fake.line) for number in numbers)
-            while chunk := b"".join(islice(frames, 200)):
-                self.wfile.write(chunk)
-            while not self.fake.is_over:
+            while True:
+                is_over = self.fake.is_over
+                for number, chunk in frames(self.fake, last):
+                    self.wfile.write(chunk)
+                    last = number
+                if is_over:
+                    break
                 self.wfile.write(b": ping\n\n")
                 self.wfile.flush()
                 time.sleep(0.05)
             self.wfile.write(b'event: end\ndata: {"status":"Failed","lastId":1}\n\n')
+
+
+def _log_frames(fake: FakePartita, last: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the frames of the lines after `last`, up to 200 at once, with the id of the last."""
+    numbers = iter(range(last + 1, fake.lines + 1))
+    while some := list(islice(numbers, 200)):
+        yield some[-1], b"".join(frame_of(number, fake.line) for number in some)
+
+
+def _event_frames(fake: FakePartita, last: int) -> Iterator[tuple[int, bytes]]:
+    for number, event in enumerate(list(fake.events)[last:], start=last + 1):
+        record = {"id": number, "executionId": RUN, "failing": False, "duration": "00:01"}
+        record |= {"executionStatus": fake.detail["status"], "event": event}
+        record["updatedAt"] = event["time"]
+        yield number, f"id: {number}\ndata: {json.dumps(record)}\n\n".encode()
+
+
+def event_of(source: str, what: str, status: str, *, attempt: int = 1, **more: Any) -> Any:
+    """Return an event of a step as the API has it."""
+    name = f"{source}-{what}" + (f"-{attempt}" if attempt > 1 else "")
+    return {"id": name, "source": source, "timestamp": "00:01", "time": rfc3339(now()),
+            "text": what, "status": status, "level": "info", "attempt": attempt} | more  # fmt: skip
 
 
 def frame_of(number: int, more: dict[str, Any]) -> bytes:

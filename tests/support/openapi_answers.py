@@ -26,11 +26,28 @@ def check_against_openapi(
     `member`: the document is this member of the answer alone (`executions`, or `items.0` for one
     entry of a list). `status`: of the answer.
     """
+    _check(_validator(operation_id, member, status), document, f"{operation_id} answers otherwise")
+
+
+def check_against_schema(name: str, document: Any) -> None:
+    """The same for a schema of the description by its name: what streams carry."""
+    _check(_schema_validator(name), document, f"{name} is described otherwise")
+
+
+def _check(validator: Any, document: Any, title: str) -> None:
     faults = [
         f"/{'/'.join(map(str, error.instance_path))}: {error.message}"
-        for error in _validator(operation_id, member, status).iter_errors(document)
+        for error in validator.iter_errors(document)
     ]
-    assert not faults, "\n".join([f"{operation_id} answers otherwise:", *faults[:_MAX_FAULTS]])
+    assert not faults, "\n".join([f"{title}:", *faults[:_MAX_FAULTS]])
+
+
+@cache
+def _schema_validator(name: str) -> Any:
+    components = _description()["components"]
+    assert name in components["schemas"], f"no schema {name!r}"
+    whole = {"components": components, "$ref": f"#/components/schemas/{name}"}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
 
 
 @cache

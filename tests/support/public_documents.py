@@ -144,7 +144,7 @@ class PublicContract:
         found = self._request_validator.evolve(schema=schema)
         try:
             return next(found.iter_errors(value), None) is None
-        except TypeError:  # the library looks for a discriminator that is no text
+        except TypeError:  # the library looks for a discriminator that is not text
             return True
 
     def errors(self, value: Any, schema: str) -> Iterator[ValidationError]:

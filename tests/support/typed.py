@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
 from tests.support.processes import ROOT
+from tests.support.screens import ProgramOnScreen, on_screen
 from tests.support.up import write_suite
 
 CHATTY = """
@@ -66,6 +68,13 @@ class Typed:
         out, err = process.communicate(timeout=120)
         assert process.returncode == code, f"{out}\n{err}"
         return out if code == 0 or out else err
+
+    def on_screen(
+        self, *words: str, columns: int, rows: int
+    ) -> AbstractContextManager[ProgramOnScreen]:
+        """The same on a terminal."""
+        command = [sys.executable, str(ROOT / "partita_program.py"), *words]
+        return on_screen(command, self.home, columns=columns, rows=rows, **self.environment)
 
     def json(self, *words: str) -> Any:
         return json.loads(self.run(*words, "-o", "json"))

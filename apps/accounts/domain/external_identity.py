@@ -77,7 +77,7 @@ def wrong_types(claims: Mapping[str, Any], names: ClaimNames) -> tuple[str, ...]
 def external_identity(
     provider: str, *, subject: str, email: str, email_verified: bool, full_name: str
 ) -> ExternalIdentity:
-    """Return the identity, within the bounds of the store; what is no address counts as none."""
+    """Return the identity, within the bounds of the store; what is not an address is left out."""
     normalized = normalized_email(email)
     return ExternalIdentity(
         provider=provider,

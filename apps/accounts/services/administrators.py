@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -16,7 +15,7 @@ from apps.accounts.domain.api_tokens import TokenScope
 from apps.accounts.domain.errors import EmailTaken, Forbidden
 from apps.accounts.domain.principal import Principal
 from apps.accounts.domain.roles import Role
-from apps.accounts.domain.tokens import hash_token, sign_access_token
+from apps.accounts.domain.tokens import hash_token
 from apps.accounts.models import ApiToken, User
 from apps.accounts.selectors import clear_cached, find_user
 from apps.accounts.services.api_tokens import replace_api_token
@@ -28,7 +27,6 @@ from kernel.errors import NotFound, PlatformError
 
 ADMIN_NAME = "Administrator"
 ADMIN_WORKSPACE = "Admin workspace"
-_OPERATOR_TOKEN_LIFE = timedelta(minutes=1)
 _LOCAL_TOKEN_DAYS = 365  # the next start of `up` replaces it
 
 
@@ -96,25 +94,6 @@ def operator() -> Principal:
     )
 
 
-def operator_access_token() -> str:
-    """Return an access token of `operator()` for one minute, for commands that ask the server.
-
-    It belongs to no sign-in and cannot be renewed. Raise NoAdministrator.
-    """
-    principal = operator()
-    issued = clock.now()
-    claims: dict[str, object] = {
-        "sub": str(principal.user_id),
-        "jti": str(uuid.uuid4()),
-        "iat": int(issued.timestamp()),
-        "exp": int((issued + _OPERATOR_TOKEN_LIFE).timestamp()),
-        "workspaceId": str(principal.workspace_id),
-        "isAdmin": True,
-        "provider": "command",
-    }
-    return sign_access_token(claims, conf.jwt_secret())
-
-
 def replace_administrator_token(email: str, *, name: str) -> str:
     """Return a new API token of this account with all its rights; that of the same name ends.
 
@@ -150,7 +129,7 @@ def first_administrator() -> FirstAdministrator | None:
 def disable(user_id: UUID, *, by: UUID) -> None:
     """Keep an account out, and end its sessions and tokens; raise NotFound, Forbidden."""
     if user_id == by:
-        raise Forbidden("nobody disables their own account; ask another administrator")
+        raise Forbidden("you cannot disable your own account; ask another administrator")
     _disable(user_id, by)
     clear_cached(user_id)
     revoke_everything(user_id)

@@ -141,7 +141,7 @@ async def _fetch(rule: TrustRule, address: str) -> Mapping[str, Any]:
                 raise ValueError(f"{address:.200} is larger than {_MAX_BYTES} bytes")
     document = json.loads(content)
     if not isinstance(document, dict):
-        raise TypeError(f"{address:.200} is no JSON object")
+        raise TypeError(f"{address:.200} is not a JSON object")
     return document
 
 

@@ -223,7 +223,7 @@ class OidcClient(OIDCAuthenticationBackend):  # type: ignore[misc]
             return {}
         told: Claims = self.get_userinfo(access_token, token, verified)
         if told.get("sub") != verified["sub"]:
-            raise ValueError("userinfo is about somebody else")  # Core, 5.3.2
+            raise ValueError("userinfo is about another person")  # Core, 5.3.2
         return told
 
 

@@ -29,7 +29,7 @@ def change_password_session(
     try:
         user = verify_password(email=principal.email, password=old, ip=client_ip(request))
     except Unauthenticated:
-        raise Unauthenticated("the old password is wrong", code="invalid_credentials") from None
+        raise Unauthenticated("the current password is wrong", code="invalid_credentials") from None
     if errors := password_errors(new):
         raise WeakPassword(f"the password {errors[0].detail}", errors=errors)
     user.password = make_password(new)

@@ -151,7 +151,7 @@ def _remove_member(principal: Principal, workspace_id: UUID, user_id: UUID) -> N
 
 
 def require_in(principal: Principal, workspace_id: UUID, role: Role) -> None:
-    """Raise NotFound for who is no member, Forbidden (role_required) for who has less."""
+    """Raise NotFound for who is not a member, Forbidden (role_required) for who has less."""
     _require(principal, workspace_id, role)
 
 

@@ -57,6 +57,7 @@ class AgentDocument(TypedDict):
     """The Registration of an agent, as on the wire."""
 
     agentId: str
+    kind: Annotated[Kind, "a runner is beside the store"]
     name: str
     status: Literal["online", "offline"]
     capabilities: list[str]
@@ -65,6 +66,9 @@ class AgentDocument(TypedDict):
     registeredAt: Instant
     lastHeartbeatAt: Instant
     runningJobs: Annotated[int, "0 of who is offline"]
+    runtimeAvailable: NotRequired[
+        Annotated[bool, "whether its container runtime answers; absent of who is offline"]
+    ]
     draining: NotRequired[
         Annotated[bool, "true while an administrator drains it: it takes no new runs"]
     ]
@@ -89,7 +93,7 @@ class Agent:
 
     agent_id: str
     incarnation: str
-    kind: str
+    kind: Kind
     name: str
     host_url: str
     capabilities: tuple[str, ...]
@@ -123,6 +127,7 @@ class Agent:
         online, heard = self.is_online(now), rfc3339(self.last_heartbeat_at)
         document: AgentDocument = {
             "agentId": self.agent_id,
+            "kind": self.kind,
             "name": self.name,
             "status": "online" if online else "offline",
             "capabilities": list(self.capabilities),
@@ -132,6 +137,8 @@ class Agent:
             "lastHeartbeatAt": heard,
             "runningJobs": self.running_jobs if online else 0,
         }
+        if online:
+            document["runtimeAvailable"] = self.runtime_available
         if self.draining:
             document["draining"] = True
         if online and self.failing_loops:

@@ -114,7 +114,7 @@ class PackageDocument(TypedDict):
     suiteId: NotRequired[str]
     registryId: NotRequired[str]
     digest: NotRequired[Annotated[str, "of the manifest of `version`"]]
-    error: NotRequired[Annotated[str, "why its content cannot be had"]]
+    error: NotRequired[Annotated[str, "why its content is not available"]]
 
 
 class CatalogPackage(PackageDocument):

@@ -21,11 +21,11 @@ from apps.environments.api import (
 
 STATUSES: Final = {"": "Any status", **{str(status): str(status) for status in EnvironmentStatus}}
 MEANINGS: Final = {
-    "Zombie": "Nothing of ours holds it any more, and it still runs.",
-    "Degraded": "A container of it is down while its run goes on.",
-    "Running": "Containers of it run.",
-    "Residual": "Nothing of it runs; what is left can be removed.",
-    "Unknown": "Its resources do not say enough.",
+    "Zombie": "No run and no supervisor owns it, but it is still running.",
+    "Degraded": "A container is down while the run is still in progress.",
+    "Running": "Its containers are running.",
+    "Residual": "Nothing is running; you can remove what is left.",
+    "Unknown": "Its resources do not show its state.",
 }
 REAP_WORDS: Final = {
     "marking": "live runs are canceled first",
@@ -66,11 +66,11 @@ def zombie_words(environment: EnvironmentDocument, looked_at: str) -> list[dict[
     if not environment["isZombie"]:
         return []
     reason = environment.get("zombieReason", "its supervisor is gone")
-    text = f"It is a zombie because {reason}, and containers of it still run"
+    text = f"It is a zombie because {reason}, and its containers are still running"
     if "zombieSince" not in environment:
         return [{"text": f"{text}."}]
     return [
-        {"text": f"{text}: seen so at ", "time": environment["zombieSince"]},
+        {"text": f"{text}: first seen at ", "time": environment["zombieSince"]},
         {"text": " and still at ", "time": looked_at},
         {"text": "."},
     ]

@@ -62,7 +62,7 @@ class Section:
 GENERAL: Final = Section(
     name="general",
     title="General",
-    lead="How Partita chooses a backend by itself, and the server that its mail goes through.",
+    lead="How Partita chooses a backend, and the server that sends its mail.",
     groups=(
         Group(
             keys=key_group(),
@@ -131,7 +131,8 @@ BACKENDS: Final = Section(
                 "enabled": FieldWords("Enabled"),
                 "default": FieldWords("Default"),
                 "routingTags": FieldWords(
-                    "Routing tags", "Labels that a supervisor must have, by commas: zone=eu, gpu"
+                    "Routing tags",
+                    "Labels that a supervisor must have, separated by commas: zone=eu, gpu",
                 ),
                 **_LIMITS,
                 "hostUrl": FieldWords(
@@ -205,7 +206,8 @@ REGISTRIES: Final = Section(
                 "username": FieldWords("User name"),
                 "secret": FieldWords("Password or token"),
                 "repositoryScope": FieldWords(
-                    "Repositories", "Names or path prefixes, by commas. Empty: all of them."
+                    "Repositories",
+                    "Names or path prefixes, separated by commas. Empty: all of them.",
                 ),
                 "region": FieldWords("Region"),
                 "allowLocalNetwork": FieldWords(
@@ -240,21 +242,22 @@ CI: Final = Section(
                     "GitHub: https://token.actions.githubusercontent.com. GitLab: its own address.",
                 ),
                 "audience": FieldWords(
-                    "Audience", "What the job asks its token for, best this server's address."
+                    "Audience", "The audience of the job's token; best is this server's address."
                 ),
                 "repositories": FieldWords(
                     "Repositories",
-                    "By commas or lines: acme/shop, acme/*. A * is any name, ** any path.",
+                    "By comma or line: acme/shop, acme/*. A * is any name, ** any path.",
                     is_long=True,
                 ),
                 "branches": FieldWords("Branches", "main, release/*. Empty: any branch or tag."),
                 "tags": FieldWords("Tags", "v*. With branches, either is enough."),
                 "environments": FieldWords(
-                    "Environments", "Of the CI system, which may want an approval. Empty: any."
+                    "Environments",
+                    "The CI system's environment, which may require an approval. Empty: any.",
                 ),
                 "claims": FieldWords(
                     "Other claims",
-                    "name=pattern by commas or lines: runner_environment=self-hosted",
+                    "name=pattern, by comma or line: runner_environment=self-hosted",
                     is_long=True,
                 ),
                 "workspace": FieldWords("Workspace", "Its slug or its id, as on its team page."),
@@ -267,12 +270,12 @@ CI: Final = Section(
                 ),
                 "suites": FieldWords(
                     "Suites",
-                    "Ids by commas or lines, with * at the end for any rest; * alone: all suites.",
+                    "Ids, by comma or line. A * at the end matches any rest; * means all suites.",
                     is_long=True,
                 ),
                 "allowForks": FieldWords(
                     "Pull requests of forks",
-                    "Also lets in every pull request event: tokens do not say whose code it is.",
+                    "Also allows every pull request event: tokens do not say whose code it is.",
                 ),
                 "expiresMinutes": FieldWords("Minutes", "How long a session lasts, 60 at most."),
                 "allowLocalNetwork": FieldWords(

@@ -38,7 +38,7 @@ class ListField(TextField):
 
 
 class NumberField(TextField):
-    """A whole number, None if there is none, or the text that is no number."""
+    """A whole number, None if there is none, or the text that is not a number."""
 
     def to_python(self, value: Any) -> int | str | None:
         return _whole_number(super().to_python(value))

@@ -162,7 +162,7 @@ def unite_looks(looks: Iterable[RuntimeLook]) -> list[SeenResource]:
 
 
 def run_id_of(resource: RuntimeResource) -> str:
-    """Return the run that the label names; empty without one, and for what is no id."""
+    """Return the run that the label names; empty without one, and for what is not an id."""
     run_id = resource.labels.get(RUN_ID, "")
     return run_id if _ID.match(run_id) and not run_id.startswith(_ORPHAN) else ""
 

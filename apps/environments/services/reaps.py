@@ -215,7 +215,7 @@ def _extend_marking(pk: UUID, now: datetime) -> None:
 def _end_marking(pk: UUID, marked: Sequence[SeenResource], *, late: bool) -> None:
     raise_version()
     now = clock.now()
-    warnings = ["a run did not end within 30 s; its resources are removed all the same"]
+    warnings = ["a run did not end within 30 s; its resources are removed anyway"]
     changed = Reap.objects.filter(pk=pk, state=ReapState.MARKING).update(
         state=ReapState.READY,
         ready_at=now,
@@ -269,7 +269,7 @@ def _result(pk: UUID) -> CleanupResult:
     row = Reap.objects.get(pk=pk)
     warnings = list(row.warnings)
     if row.state != ReapState.DONE:
-        warnings.append("the removal goes on; look again in a while")
+        warnings.append("the removal continues; check again in a minute")
     elif _NO_TAKER in warnings and not any(removed_counts(row)) and len(warnings) == 1:
         raise RuntimeNotReached(_NO_TAKER)
     return cleanup_result(row.target, removed_counts(row), warnings=warnings)

@@ -28,7 +28,7 @@ _UNSAFE: Final = re.compile("[\x00-\x1f\x7f]")
 _PARAMETER: Final = re.compile("[a-z_-]{1,30}")
 _PLAIN: Final = re.compile(r"([a-zA-Z0-9]{1,10}://)?[\w ./~-]{0,200}")
 _NO_CREDENTIALS: Final = (
-    "credentials do not belong into it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+    "credentials do not belong in it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
     "or use a profile or role"
 )
 

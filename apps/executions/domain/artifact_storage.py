@@ -85,5 +85,5 @@ def object_name(installation: str, run_id: str, random: str) -> str:
     """Return the name of an object; `random` is 32 hex digits, which nobody can guess."""
     name = f"{installation}/{run_id}/{random}"
     if not is_object_name(name):
-        raise ValueError(f"{name!r} is no name of an object")
+        raise ValueError(f"{name!r} is not a name of an object")
     return name

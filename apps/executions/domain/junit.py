@@ -197,7 +197,7 @@ def _count(own: Mapping[str, Any], name: str) -> int:
 
 
 def _ctrf_seconds(milliseconds: object) -> float | None:
-    """None for what is no time: JSON as Python reads it has NaN, infinity and endless integers."""
+    """None for what is not a time: Python's JSON has NaN, infinity and endless integers."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
     return milliseconds / 1000 if 0 <= milliseconds < _LATEST_MS else None

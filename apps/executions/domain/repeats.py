@@ -27,7 +27,7 @@ LEASE: Final = timedelta(seconds=15)
 LOST_AFTER: Final = timedelta(seconds=30)  # after the end of the lease of a repeat
 KINDS: Final = ("service", "task", "test")
 _REFUSED: Final = {
-    "mock": "a mock goes on serving in the kept environment; reset it on the page of the run",
+    "mock": "a mock keeps serving in the kept environment; reset it on the run's page",
     "log": "a log node only writes a line",
 }
 

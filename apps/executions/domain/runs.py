@@ -123,7 +123,7 @@ class RunSummary(TypedDict):
     attempt: NotRequired[Annotated[int, keywords(minimum=2), "of a rerun, among all of its run"]]
     status: Annotated[str, one_of(ExecutionStatus)]
     failing: bool
-    sentence: Annotated[str, "why the run is as it is, in words"]
+    sentence: Annotated[str, "why the run has its status, in words"]
     reason: NotRequired[str]
     reasonDetail: NotRequired[str]
     queuePosition: NotRequired[Ordinal]

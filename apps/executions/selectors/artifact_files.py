@@ -75,7 +75,7 @@ def stored_file(rows: QuerySet[Artifact, Artifact], artifact_id: str) -> StoredF
 def artifact_image(principal: Principal, run_id: str, artifact_id: str) -> StoredFile:
     """Return an image with the type that its bytes have; raise as `artifact_file`.
 
-    Raise ArtifactNotFound for what is no PNG, JPEG, GIF or WebP.
+    Raise ArtifactNotFound for what is not a PNG, JPEG, GIF or WebP.
     """
     file = artifact_file(principal, run_id, artifact_id)
     found = image_type(file.body)

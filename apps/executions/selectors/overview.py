@@ -163,7 +163,7 @@ def overview_cache() -> OverviewCache:
 def overview(principal: Principal, *, workspace_id: str | None = None) -> OverviewBody:
     """The overview of the caller's scope (reference: control-plane 16).
 
-    Raises InvalidInput (invalid_parameter) when `workspace_id` is no UUID.
+    Raises InvalidInput (invalid_parameter) when `workspace_id` is not a UUID.
     """
     return overview_of(visible_workspaces(principal, workspace_id))
 

@@ -48,7 +48,7 @@ _TO_MEND: Final = {
     "AccessDenied": "access to the bucket is denied",
     "403": "access to the bucket is denied",
     "InvalidAccessKeyId": "the access key is not known",
-    "SignatureDoesNotMatch": "the secret key does not fit the access key",
+    "SignatureDoesNotMatch": "the secret key does not match the access key",
     "ExpiredToken": "the credentials have expired",
 }
 _NOT_VALID: Final = "its endpoint, region or bucket is not valid"

@@ -226,7 +226,7 @@ def _type_faults(field: Any, value: Any, pointer: str) -> Iterator[FieldError]:
         ((types, words) for kind, types, words in _EXPECTED if isinstance(field, kind)),
         ((object, bool), "a value"),
     )
-    # a JSON boolean is no number
+    # a JSON boolean is not a number
     if not (bool in expected if isinstance(value, bool) else isinstance(value, expected)):
         yield FieldError(pointer=pointer, code="wrong_type", detail=f"must be {words}")
     elif isinstance(field, serializers.Serializer):

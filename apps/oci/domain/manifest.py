@@ -62,11 +62,11 @@ class Manifest:
     annotations: Mapping[str, str]
     layer: Descriptor | None
     is_image: bool
-    refusal: str = ""  # why it is no package, a code
+    refusal: str = ""  # why it is not a package, a code
     detail: str = ""
 
     def package_layer(self) -> Descriptor:
-        """Return the layer; raise PackageRefused where this is no package."""
+        """Return the layer; raise PackageRefused where this is not a package."""
         if self.layer is None:
             raise PackageRefused(self.refusal, self.detail)
         return self.layer
@@ -187,7 +187,7 @@ def _artifact_type(document: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _package_layer(layers: list[Descriptor]) -> tuple[Descriptor | None, str, str]:
-    """Return the layer, or the code and reason why this is no package."""
+    """Return the layer, or the code and reason why this is not a package."""
     found = [layer for layer in layers if layer.media_type.endswith(LAYER_SUFFIX)]
     if not found:
         return None, "layer_media_type", f"no layer has a media type that ends in {LAYER_SUFFIX}"

@@ -71,7 +71,7 @@ class RegistryWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionReport:
-    """Whether a registry answers and lets us in; `code` is "" when it does."""
+    """Whether a registry answers and accepts us; `code` is "" when it does."""
 
     reachable: bool
     code: str

@@ -1,4 +1,4 @@
-"""`POST /api/v1/platform-settings/registries/{registryId}/sync` (reference: control-plane 4)."""
+"""`platform-settings/registries/{registryId}/sync` and `test` (reference: control-plane 4)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,35 @@ class RegistrySyncView(StrictAPIView):
         result = api.sync_registry(registry_id)
         document = settings_document(request.user)  # type: ignore[arg-type]
         return Response({**document, "sync": sync_document(result)})
+
+
+class RegistryTest(TypedDict):
+    """Whether a registry answers and lets the server in; `code` is empty where it does."""
+
+    registryId: str
+    reachable: bool
+    code: str
+    detail: str
+    durationMs: int
+
+
+class RegistryTestView(StrictAPIView):
+    permission_classes = [IsAdmin]
+
+    @extend_schema(
+        operation_id="platform_settings_test_registry", request=None, responses=RegistryTest
+    )
+    def post(self, request: Request, registry_id: str) -> Response:
+        self.body(NoInput)
+        report = api.test_connection(registry_id)
+        answer: RegistryTest = {
+            "registryId": registry_id,
+            "reachable": report.reachable,
+            "code": report.code,
+            "detail": report.detail,
+            "durationMs": report.duration_ms,
+        }
+        return Response(answer)
 
 
 def sync_document(result: api.SyncResult) -> SyncDocument:

@@ -57,7 +57,7 @@ class RegistryClient:
         await self._http.aclose()
 
     async def ping(self) -> None:
-        """Raise RegistryFailure unless the registry answers and lets us in."""
+        """Raise RegistryFailure unless the registry answers and accepts us."""
         answer = await self._http.send("GET", "/v2/", limit=_SMALL)
         if answer.status != HTTPStatus.OK:
             raise _failure_of(answer)

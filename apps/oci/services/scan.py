@@ -217,7 +217,7 @@ class Scan:
         return scanned
 
     def _refuse(self, scanned: ScannedRepository, code: str, detail: str) -> ScannedRepository:
-        """Return the repository with the reason why its content is no package.
+        """Return the repository with the reason why its content is not a package.
 
         An artifact of another kind, such as a signature, is no error of the synchronization.
         """

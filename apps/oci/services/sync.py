@@ -136,7 +136,7 @@ def _is_due(registry: ImageRegistry, state: RegistryState | None, at: datetime) 
 
 
 def test_connection(registry_id: str) -> ConnectionReport:
-    """Ask a registry whether it answers and lets us in; raise RegistryNotFound."""
+    """Ask a registry whether it answers and accepts the credentials; raise RegistryNotFound."""
     registry = get_registry(registry_id)
     began = time.monotonic()
     code = ""

@@ -143,7 +143,7 @@ class ArchiveReader:
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise self._invalid(f"it is no complete archive: {error}") from None
+            raise self._invalid(f"it is not a complete archive: {error}") from None
         self.manifest = self._read_manifest()
         self._check_members()
         size = path.stat().st_size

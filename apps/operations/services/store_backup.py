@@ -56,7 +56,7 @@ def write_backup(target: Path, progress: Progress) -> BackupManifest:
     if target.exists():
         raise StoreConflict(f"{target} exists already: name another file, or move it away")
     if not target.parent.is_dir():
-        raise NotFound(f"{target.parent} is no folder")
+        raise NotFound(f"{target.parent} is not a folder")
     require_store()
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     partial = Path(name)

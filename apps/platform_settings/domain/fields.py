@@ -13,6 +13,7 @@ from typing import Any, Final
 from apps.platform_settings.domain.keys import ENCRYPTED, Key, KeyGroup, known_names
 from kernel.encryption import Undecryptable, decrypt
 from kernel.errors import FieldError
+from readers.diagnostics import likely_name
 from readers.yaml import Node
 
 Values = dict[str, Any]
@@ -124,7 +125,8 @@ class Fields:
             return False
         for key, _value in mapping.pairs:
             if key.text not in known:
-                detail = f'"{(key.text or "")[:80]}" is not a known key'
+                name = (key.text or "")[:80]
+                detail = f'"{name}" is not a known key{likely_name(name, sorted(known))}'
                 self.refuse(key, f"{pointer}/{key.text}", "unknown_field", detail)
         return True
 

@@ -199,7 +199,7 @@ def with_kept_secrets(
     for place in wire_entries(made, OVERRIDES):
         if not place.entry["sensitive"] and place.entry["value"] == MASK:
             pointer = f"{place.pointer}/value"
-            detail = "value: what was a secret is not shown; enter the value anew"
+            detail = "value: what was a secret is not shown; enter the value again"
             faults.append(FieldError(pointer=pointer, code="invalid_value", detail=detail))
     return made, faults
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 from rest_framework import serializers
 
@@ -23,6 +23,20 @@ Schema = type[serializers.Serializer[Any]]
 _MASKED: Final = '"********" when set; sent back it keeps the stored value, "" clears it'
 _PRIVATE: Final = "empty for others than administrators"
 _WARNINGS: Final = "stored secrets that no key decrypts, which read as unset; ignored in a request"
+
+
+class SettingDifference(TypedDict):
+    """A key such as `agents[edge].hostUrl`, before and after; empty stands for none."""
+
+    key: str
+    old: Annotated[str, "secrets are masked"]
+    new: str
+
+
+class SettingsPreview(TypedDict):
+    """What a replacement would change; at most 500 keys."""
+
+    changes: list[SettingDifference]
 
 
 def _field(key: Key, *, required: bool) -> serializers.Field[Any, Any, Any, Any]:

@@ -31,7 +31,7 @@ from kernel.errors import InvalidInput
 from kernel.mirrored_file import MirroredFile
 
 _HIDDEN: Final = "not shown"
-_MEND: Final = "list that key in SETTINGS_PREVIOUS_ENCRYPTION_KEYS, or enter the secret anew"
+_MEND: Final = "list that key in SETTINGS_PREVIOUS_ENCRYPTION_KEYS, or enter the secret again"
 
 
 def settings_document(principal: Principal) -> Wire:

@@ -15,7 +15,7 @@ from kernel.registry import UnknownPlugin
 
 
 class SecretUnreadable(Exception):
-    """A secret cannot be had; the message says why, and holds no value."""
+    """A secret is not available; the message says why, and holds no value."""
 
 
 def secret_value(provider: str, ref: str) -> str:

@@ -13,7 +13,7 @@ from readers.yaml_editor import arrange_entries, edit_yaml, map_in
 
 HEADER: Final = (
     "# The profiles that are managed in Partita, which rewrites this file after each change.\n"
-    "# Changes made here are taken over at the next start or the next change there.\n"
+    "# Changes made here are imported at the next start or the next change there.\n"
 )
 
 

@@ -203,7 +203,7 @@ def record_document(one: ProfileSet, profile: Profile) -> ProfileRecordDocument:
 
 
 def warnings_of(profile: Profile) -> Iterator[FieldError]:
-    """Yield what is legal but most likely wrong: keys without effect, secrets in plain text."""
+    """Yield what is valid but probably wrong: keys without effect, secrets in plain text."""
     yield from profile.warnings
     places = {"env": profile.env}
     places |= {f"services.{step}.env": env for step, env in profile.services.items()}
@@ -211,7 +211,7 @@ def warnings_of(profile: Profile) -> Iterator[FieldError]:
         for name, value in env.items():
             if value and looks_secret(name, value):
                 detail = (
-                    f"{where}.{name} looks like a secret in plain text, which everybody can read "
+                    f"{where}.{name} looks like a secret in plain text, which everyone can read "
                     "here; use secretRefs"
                 )
                 yield FieldError(code="plain_secret", detail=detail, file=profile.path)

@@ -98,7 +98,7 @@ def _write(file: MirroredFile) -> None:
         return
     if content is not None and not is_known_content(digest_of(content)):
         _parse(file, content)
-        raise _invalid(file, "somebody changed it; the next change takes it over")
+        raise _invalid(file, "someone changed it; the next change imports it")
     before = (content or b"").decode()
     after = update_text(before, stored)
     if after == before:

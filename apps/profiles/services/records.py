@@ -81,7 +81,7 @@ def require_writer(principal: Principal) -> None:
     if for_administrators and not principal.is_admin:
         raise Forbidden(
             "only administrators of the installation may change profiles here: "
-            "profiles hold for every workspace"
+            "profiles apply to every workspace"
         )
     principal.require(Role.RUNNER)
 

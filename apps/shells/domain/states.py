@@ -36,8 +36,8 @@ class EndCode(StrEnum):
 
 END_WORDS: Final = {
     EndCode.EXITED: "the program ended",
-    EndCode.ENDED_BY_USER: "somebody ended the shell",
-    EndCode.CLIENT_LEFT: "nobody came back within 60 s after the connection was lost",
+    EndCode.ENDED_BY_USER: "someone ended the shell",
+    EndCode.CLIENT_LEFT: "nobody reconnected within 60 s after the connection was lost",
     EndCode.IDLE: "nothing was typed or written for too long",
     EndCode.NOT_KEPT: "the environment of the run is no longer kept",
     EndCode.RUNNER_RESTARTED: "the runner restarted",

@@ -127,7 +127,7 @@ def _agent_of(principal: Principal, run_id: str, unit: StepUnit) -> str:
         kept = kept_run(principal, run_id)
     except NotKept as error:
         raise NotKept(
-            f"{error.detail}; in a run that goes on, a shell opens in a service that runs"
+            f"{error.detail}; while a run is in progress, a shell opens in a running service"
         ) from None
     if not unit.has_started:
         raise ShellRefused(f"{unit.step_id} never started in this run: it left nothing")
@@ -190,7 +190,7 @@ def end_shell(principal: Principal, run_id: str, shell_id: str) -> None:
         raise ShellNotFound
     if row.opened_by != principal.user_id and not principal.has_role(Role.ADMIN):
         raise Forbidden(
-            "this shell is somebody else's; an admin of the workspace may end it",
+            "this shell belongs to someone else; an admin of the workspace can end it",
             code="role_required",
         )
     who = "" if row.opened_by == principal.user_id else f" ({principal.label})"

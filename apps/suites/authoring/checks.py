@@ -1,4 +1,4 @@
-"""The checks of suites: under each profile, and what is legal but most likely wrong."""
+"""The checks of suites: under each profile, and what is valid but probably wrong."""
 
 from __future__ import annotations
 

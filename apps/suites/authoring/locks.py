@@ -60,7 +60,7 @@ def lock_suite(suite_id: str, *, write: bool) -> NewLock:
     lock = _new_lock(suite)
     if write and not lock.is_current:
         if suite.source != WORKSPACE:
-            raise InvalidInput(f"{suite_id} is no suite of the workspace; fork it, then lock it")
+            raise InvalidInput(f"{suite_id} is not a suite of the workspace; fork it, then lock it")
         folder = conf.suites_dir() / suite.suite_id
         try:
             write_lock(folder, lock)

@@ -148,7 +148,7 @@ def _ignore_file_obstacle(path: Path) -> str:
         return ""
     fact = f"is larger than {_MAX_IGNORE_BYTES} bytes"
     if not stat.S_ISREG(found.st_mode):
-        fact = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is no file"
+        fact = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is not a file"
     return f"{path} {fact} and was left as it is: have Git ignore {_IGNORE_LINE} yourself"
 
 

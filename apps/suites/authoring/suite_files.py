@@ -102,7 +102,7 @@ def write_formatted(suite: Suite, files: list[FormattedFile]) -> None:
 def workspace_folder(suite: Suite) -> Path:
     """Return the folder of a suite of the workspace; others have none and raise InvalidInput."""
     if suite.source != WORKSPACE:
-        raise InvalidInput(f"{suite.suite_id} is no suite of the workspace; fork it first")
+        raise InvalidInput(f"{suite.suite_id} is not a suite of the workspace; fork it first")
     return conf.suites_dir() / suite.suite_id
 
 

@@ -74,7 +74,7 @@ def new_lock(suite: Suite, resolver: Resolver) -> NewLock:
 
     Packages of registries are pinned by the digest of their manifest, others by that of their
     content. An imported suite has a lock of its own for its imports. Raise TopologyProblem at an
-    alias that does not resolve or a module that cannot be had, and the problem of unreadable files.
+    alias that does not resolve or a missing module, and the problem of unreadable files.
     """
     declared = suite.dependencies
     if declared.problem:

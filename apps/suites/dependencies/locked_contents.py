@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 8
 
 @unit_of_work
 def keep_contents(suites: Iterable[Suite]) -> None:
-    """Keep the content of each suite that is no package of a registry."""
+    """Keep the content of each suite that is not a package of a registry."""
     for suite in suites:
         if suite.source == REGISTRY:
             continue

@@ -200,4 +200,4 @@ def _unavailable(pin: Pin, error: PlatformError) -> TopologyProblem:
         return PackageUnavailable(f"{pin.ref}: {error.detail}", unreachable=error.detail)
     if isinstance(error, oci.DigestMismatch):
         return TopologyProblem("digest_mismatch", error.detail)
-    return PackageUnavailable(f'"{pin.ref}" cannot be had: {error.detail}')
+    return PackageUnavailable(f'"{pin.ref}" is not available: {error.detail}')

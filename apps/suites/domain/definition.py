@@ -114,6 +114,7 @@ class _LeftOutOfSummary(TypedDict):  # not in summaries, nor is `topology`
 class _Outcome(TypedDict):
     resolvedDependencies: NotRequired[list[DependencyDocument]]
     topology: NotRequired[list[ResolvedNode]]
+    stepCount: NotRequired[Annotated[Count, "the length of `topology`, also in summaries"]]
     topologyError: NotRequired[ProblemDocument]
 
 
@@ -342,7 +343,8 @@ def _outcome(evaluation: SuiteEvaluation | None) -> _Outcome:
         return {}
     if evaluation.problem:
         return {"topologyError": evaluation.problem.as_dict()}
-    outcome: _Outcome = {"topology": list(evaluation.topology)}
+    nodes = list(evaluation.topology)
+    outcome: _Outcome = {"topology": nodes, "stepCount": len(nodes)}
     if evaluation.dependencies:
         outcome["resolvedDependencies"] = list(evaluation.dependencies)
     return outcome

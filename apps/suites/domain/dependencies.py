@@ -190,7 +190,7 @@ _NO_LOCK: Final = DeclaredDependency()
 def _refuse_latest(*versions: str) -> None:
     if LATEST in versions:
         raise TopologyProblem(
-            "latest_refused", '"latest" may be another suite tomorrow; name a version or a digest'
+            "latest_refused", '"latest" can change at any time; name a version or a digest'
         )
 
 

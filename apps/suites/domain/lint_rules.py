@@ -135,7 +135,7 @@ def _diagnostics_of_nodes(suite: Suite, evaluation: SuiteEvaluation) -> Iterator
 def _of_node(node: ResolvedNode, *, is_needed: bool) -> Iterator[tuple[str, str]]:
     image = node.get("image", "")
     if image and not _is_pinned(image):
-        yield "floating_image", f'the image "{image}" may be another one tomorrow; name a version'
+        yield "floating_image", f'the image "{image}" can change at any time; name a version'
     if node["kind"] in ("service", "mock") and not is_needed:
         yield "unused_service", f"no step waits for this {node['kind']}; name it in an `after`"
     members = cast("Mapping[str, Any]", node)
@@ -242,7 +242,7 @@ def _diagnostics_of_profile(
             yield Diagnostic(
                 code="unknown_step",
                 severity="warning",
-                message=f'"{step}" is no step of this suite under any profile',
+                message=f'"{step}" is not a step of this suite under any profile',
                 file=path,
                 line=_line_of(text, step),
             )

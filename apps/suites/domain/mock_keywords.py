@@ -32,7 +32,7 @@ def surfaces(value: object, where: str) -> list[str]:
         values.invalid(where, "must name at least one surface")
     for name in named:
         if not _SURFACE.match(name):
-            values.invalid(where, f'"{name}" is no id of a surface')
+            values.invalid(where, f'"{name}" is not an id of a surface')
     return list(dict.fromkeys(named))
 
 
@@ -68,14 +68,14 @@ def _expectation(value: object, where: str) -> RecordedExpectation:
             like[name] = _texts_by_name(given[name], f"{where}.{name}")
     for path in cast("Mapping[str, str]", like.get("body", {})):
         if not _BODY_PATH.match(path):
-            values.invalid(f"{where}.body", f'"{path}" is no path such as items[0].price')
+            values.invalid(f"{where}.body", f'"{path}" is not a path such as items[0].price')
     return cast("RecordedExpectation", {"mocks": mocks, **_bounds(given, where), **like})
 
 
 def _refuse_bad_request(given: Mapping[str, object], where: str) -> None:
     method, path = given.get("method"), given.get("path")
     if isinstance(method, str) and not _METHOD.match(method):
-        values.invalid(f"{where}.method", f'"{method}" is no HTTP method such as POST')
+        values.invalid(f"{where}.method", f'"{method}" is not an HTTP method such as POST')
     if isinstance(path, str) and not path.startswith("/"):
         values.invalid(f"{where}.path", f'"{path}" must start with "/"')
 

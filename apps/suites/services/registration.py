@@ -100,7 +100,7 @@ def _files_of(text: SuiteText) -> dict[str, bytes]:
     if not is_identifier(text.suite_id):
         errors.append(_error("/id", "must be an id: letters, digits, '.', '_' and '-'"))
     if TOPOLOGY_FILE in text.files:
-        errors.append(_error("/files/suite.star", "belongs into suiteStar"))
+        errors.append(_error("/files/suite.star", "belongs in suiteStar"))
     stated = {
         name: value
         for name, value in (
@@ -113,7 +113,7 @@ def _files_of(text: SuiteText) -> dict[str, bytes]:
     present = next((path for path in METADATA_FILES if path in text.files), "")
     if stated and present:
         name = next(iter(stated))
-        errors.append(_error(f"/{name}", f"belongs into the file {present} of this body"))
+        errors.append(_error(f"/{name}", f"belongs in the file {present} of this body"))
     if errors:
         raise InvalidInput(f"{errors[0].pointer[1:]} {errors[0].detail}", errors=errors)
     files = {path: content.encode() for path, content in text.files.items()}

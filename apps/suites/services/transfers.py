@@ -83,7 +83,7 @@ def _warnings(suite: Suite) -> list[str]:
     for alias, entry in sorted(suite.dependencies.entries.items()):
         if not is_remote(split_reference(entry.ref).repository):
             warnings.append(
-                f"{alias} ({entry.ref}) is no package of a registry; others need a suite of that id"
+                f"{alias} ({entry.ref}) is not a registry package; others need a suite of that id"
             )
     return warnings + [
         f"{label} is a module of this workspace; others need a module of that name"

@@ -58,7 +58,7 @@ class SuiteSource(Protocol):
         """Return a suite that `suites()` does not have, or None.
 
         `reference` is an id, or a repository with a tag or digest. May take 20 s. Raise
-        PlatformError if the suite is there but cannot be had.
+        PlatformError if the suite is there but is not available.
         """
         ...
 

@@ -104,7 +104,7 @@ class RegistrySource:
         )
 
     def _ids(self, row: oci.Repository) -> tuple[str, ...]:
-        """Return the ids that the package may get, none if it is no suite."""
+        """Return the ids that the package may get, none if it is not a suite."""
         place = row.repository, row.digest
         if place not in self._candidates:
             package = oci.stored_package(row.digest)
@@ -155,7 +155,7 @@ def _read(suite_id: str, row: oci.Repository, also: tuple[str, ...]) -> Package:
 
 
 def _refuse(row: oci.Repository, reason: str) -> SourcedSuite | None:
-    """Return a suite with the reason why it cannot be had, if it was or says it is one."""
+    """Return a suite with the reason why it is not available, if it was or says it is one."""
     if not row.suite_id and row.artifact_type != oci.SUITE_TYPE:
         return None
     problem = reason or "the package was refused"

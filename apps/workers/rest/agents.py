@@ -1,4 +1,4 @@
-"""`/api/v1/agents`: registration, heartbeats and removal (reference: control-plane 15.1)."""
+"""`/api/v1/agents`: register, heartbeats, drain, remove (reference: control-plane 15.1)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.rest import IsAdmin
 from apps.agents import api as agents
 from apps.executions.api import Adopted, releasable_runs
-from apps.http.rest import PAGING, StrictAPIView, StrictViewSet, choice_parameter, paginate
+from apps.http.rest import (
+    PAGING,
+    StrictAPIView,
+    StrictSerializer,
+    StrictViewSet,
+    choice_parameter,
+    paginate,
+)
 from apps.observability.api import audit_agent
 from apps.operations.api import installation_id
 from apps.workers import conf
@@ -62,8 +70,8 @@ class AgentViewSet(StrictViewSet):
     )
     def destroy(self, request: Request, **_path: str) -> Response:
         agent_id = str(self.kwargs["agentId"])
-        if agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH:
-            remove_agent(agent_id)  # other ids cannot be registered
+        if _can_be_registered(agent_id):
+            remove_agent(agent_id)
         answer: schemas.Removed = {"status": "removed"}
         return Response(answer)
 
@@ -118,6 +126,39 @@ class HeartbeatView(credentials.AgentView):
             "releaseRuns": releasable_runs(runs),
         }
         return Response(answer)
+
+
+class DrainView(StrictAPIView):
+    permission_classes = [IsAdmin]
+
+    @extend_schema(operation_id="agents_drain", request=None, responses=agents.AgentDocument)
+    def post(self, request: Request, **_path: str) -> Response:
+        self.body(StrictSerializer)
+        agent = _named_agent(self)
+        agents.drain(agent.agent_id, by=getattr(request.user, "full_name", ""))
+        return Response(_named_agent(self).as_wire(clock.now()))
+
+
+class ResumeView(StrictAPIView):
+    permission_classes = [IsAdmin]
+
+    @extend_schema(operation_id="agents_resume", request=None, responses=agents.AgentDocument)
+    def post(self, request: Request, **_path: str) -> Response:
+        self.body(StrictSerializer)
+        agents.resume(_named_agent(self).agent_id)
+        return Response(_named_agent(self).as_wire(clock.now()))
+
+
+def _named_agent(view: StrictAPIView) -> agents.Agent:
+    """Return the agent that the path names; raise AgentNotFound."""
+    agent_id = str(view.kwargs["agentId"])
+    if not _can_be_registered(agent_id):
+        raise agents.AgentNotFound
+    return agents.get_agent(agent_id)
+
+
+def _can_be_registered(agent_id: str) -> bool:
+    return agent_id.isascii() and agent_id.isprintable() and len(agent_id) <= _AGENT_ID_LENGTH
 
 
 def _registration(body: Mapping[str, Any]) -> agents.Registration:

@@ -17,7 +17,7 @@ const drawing = () => pane()?.querySelector(".graph");
 function fit() {
   const [around, svg] = [frame(), drawing()];
   const { width, height } = svg.viewBox.baseVal;
-  const tallest = parseFloat(getComputedStyle(around).maxHeight) || around.clientHeight; // "none" is no number
+  const tallest = parseFloat(getComputedStyle(around).maxHeight) || around.clientHeight; // "none" is not a number
   return Math.max(SMALLEST, Math.min(1, around.clientWidth / width, tallest / height));
 }
 

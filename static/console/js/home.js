@@ -53,7 +53,7 @@ function show(overview) {
   for (const item of overview.executions) if (known.has(item.id)) fill(known.get(item.id), item);
   const since = overview.executions.filter((item) => item.startedAt > list.dataset.readAt).length;
   newRuns.hidden = since === 0;
-  newRuns.textContent = since === 1 ? "1 run began since. Show" : `${since} runs began since. Show`;
+  newRuns.textContent = since === 1 ? "1 new run. Show" : `${since} new runs. Show`;
 }
 
 /** The runs of the overview, then the older ones that the page came with. */

@@ -20,7 +20,7 @@ function tick() {
   const left = leftMs();
   place().querySelector("[data-kept-left]").textContent = clock(left);
   const warning = place().querySelector("[data-kept-warning]");
-  const text = left < WARN_MS ? "It ends soon; extend it to go on." : "";
+  const text = left < WARN_MS ? "It ends soon; extend it to keep it." : "";
   if (warning.textContent !== text) warning.textContent = text; // it is read aloud
   place().classList.toggle("ends-soon", Boolean(text));
 }

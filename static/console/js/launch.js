@@ -41,7 +41,7 @@ function showSuites() {
   });
   fill(form.elements.suiteId, found.map((suite) => ({ value: suite.id, text: suite.title })));
   form.querySelector("[type=submit]").disabled = found.length === 0;
-  showError(found.length ? "" : suites.length ? "No suite has these words." : NONE);
+  showError(found.length ? "" : suites.length ? "No suite matches." : NONE);
   key = randomKey();
   showSuite();
 }
@@ -50,7 +50,7 @@ function showSuite() {
   const suite = chosen();
   form.querySelector("[data-launch-description]").textContent = suite?.description ?? "";
   const profiles = suite?.profiles ?? [];
-  const none = profiles.length ? [] : [{ value: "", text: "none: the suite runs as it is" }];
+  const none = profiles.length ? [] : [{ value: "", text: "none: the suite's own values" }];
   fill(form.elements.profile, [...none, ...profiles.map((profile) => ({
     value: profile.fileName, text: `${profile.label} (${profile.fileName})`, selected: profile.default,
   }))]);

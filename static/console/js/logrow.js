@@ -44,7 +44,7 @@ export class Row {
     this.element.dataset.level = "info";
     this.#gutter(line?.id ?? index + 1);
     this.time.textContent = this.source.textContent = "";
-    this.text.textContent = line ? "this line is no longer kept" : "…";
+    this.text.textContent = line ? "this line is no longer stored" : "…";
   }
 
   #print(line, clockTimes) {

@@ -118,7 +118,7 @@ async function explain(form, { method, address, headers, body }, target) {
   try {
     await htmx.ajax("POST", form.dataset.explain, { target, swap: "innerHTML", values });
   } catch {
-    target.textContent = "The explanation could not be had: the server did not answer.";
+    target.textContent = "The explanation could not be loaded: the server did not answer.";
   }
 }
 
@@ -155,11 +155,11 @@ function show(target, answer, bytes, took) {
 }
 
 function named(answer) {
-  if (answer.type === "opaqueredirect") return "A redirect, whose details browsers hide from pages; the command below shows it";
+  if (answer.type === "opaqueredirect") return "A redirect. Browsers hide its details from pages; the command below shows them";
   return `${answer.status} ${answer.statusText}`.trim();
 }
 
-/** The body as text: JSON indented, bytes that are no text in hexadecimal. */
+/** The body as text: JSON indented, bytes of binary data in hexadecimal. */
 function text(bytes, type) {
   if (!bytes.length) return "(empty)";
   let words;
@@ -167,7 +167,7 @@ function text(bytes, type) {
     words = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
     const shown = Array.from(bytes.subarray(0, SHOWN_BYTES), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
-    return `${size(bytes.length)} that are no text${bytes.length > SHOWN_BYTES ? `; the first ${SHOWN_BYTES}` : ""}:\n${shown}`;
+    return `${size(bytes.length)} of binary data${bytes.length > SHOWN_BYTES ? `; the first ${SHOWN_BYTES}` : ""}:\n${shown}`;
   }
   const whole = type.includes("json") ? indented(words) : words;
   return whole.length > SHOWN_CHARACTERS ? `${whole.slice(0, SHOWN_CHARACTERS)}\n… cut here` : whole;

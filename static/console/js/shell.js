@@ -180,12 +180,12 @@ function row(session) {
   const isLive = session.state !== "ended";
   const isHere = session.shellId === current?.shellId && socket?.isOpen;
   if (isLive && session.isYours && !isHere) {
-    item.append(action("Return to it", `return ${session.shellId}`, async () => {
+    item.append(action("Return to shell", `return ${session.shellId}`, async () => {
       await showTerminal();
       enter(session);
     }));
   }
-  if (isLive) item.append(action("End it", `end ${session.shellId}`, () => end(session.shellId)));
+  if (isLive) item.append(action("End shell", `end ${session.shellId}`, () => end(session.shellId)));
   return item;
 }
 

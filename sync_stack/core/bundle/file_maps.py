@@ -28,7 +28,7 @@ def relative_path(text: str) -> str:
     """Return a path inside a repository, perhaps with wildcards; raise ValueError."""
     parts = text.split("/")
     if not text or text.startswith("/") or ".." in parts or "" in parts or "." in parts:
-        raise ValueError(f'"{text[:60]}" is no path inside a repository')
+        raise ValueError(f'"{text[:60]}" is not a path inside a repository')
     if "\\" in text or not text.isprintable():
         raise ValueError(f'"{text[:60]}" holds a back-slash or a control character')
     return text

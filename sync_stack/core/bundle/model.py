@@ -47,7 +47,7 @@ def cidr(written: str) -> str:
     try:
         return str(ip_network(written, strict=False))
     except ValueError:
-        raise ValueError(f'"{written[:60]}" is no network such as 10.0.0.0/8') from None
+        raise ValueError(f'"{written[:60]}" is not a network such as 10.0.0.0/8') from None
 
 
 def folder(written: str) -> str:

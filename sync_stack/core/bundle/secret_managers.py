@@ -39,7 +39,7 @@ def path_prefix(written: str) -> str:
     """Return a prefix, perhaps with the names of a template; raise ValueError."""
     prefix = written.strip("/")
     if prefix and not is_safe_path(render(prefix, dict.fromkeys(NAMES, "x"))):
-        raise ValueError(f'"{written[:60]}" is no path in a secret manager')
+        raise ValueError(f'"{written[:60]}" is not a path in a secret manager')
     return prefix
 
 

@@ -80,7 +80,7 @@ def read_private_key(located: LocatedValue) -> SecretRef:
 
 def _plain(located: LocatedValue) -> SecretRef:
     if not expect(located, "text", Kind.STRING).strip():
-        raise located.error("bad_secret", "an empty text is no secret")
+        raise located.error("bad_secret", "an empty text is not a secret")
     return SecretRef(value=located.text, location=located.location)
 
 

@@ -107,7 +107,7 @@ def _unusable(file: str, reason: str, *, strict: bool, secrets: bool) -> Checked
     if strict:
         raise ShapingError("schema_unavailable", reason, file=file)
     if secrets:
-        detail = f"which keys are secret cannot be told: {reason}"
+        detail = f"cannot tell which keys are secret: {reason}"
         raise ShapingError("secret_unavailable", detail, file=file)
     warning = Diagnostic(file=file, code="schema_unavailable", severity="warning", message=reason)
     return Checked(warnings=(warning,))

@@ -1,4 +1,4 @@
-"""The base of the sync's commands: help, `-o json`, tables, filters, exit codes."""
+"""The base of the verbs of `partita sync`: `-o json`, tables, filters, errors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import yaml
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import Error as StoreError
-from django.db import ProgrammingError
+from django.core.management.base import CommandError, CommandParser
 
-from kernel.commands import CommandHelp, ExitCode, add_output
+from kernel.commands import ExitCode, add_output
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
@@ -29,10 +27,6 @@ from sync_stack.orchestrator.services.operator_requests import NothingToSync, tr
 from sync_stack.orchestrator.services.task_creation import TooManyTasks
 from sync_stack.repositories import GitError
 
-EXIT_CODES: Final = (
-    "exit codes: 0 success, 1 it cannot be done, or some of it failed, 2 usage, 3 not found, "
-    "6 unavailable, 78 wrong configuration"
-)
 _FILTERS: Final = {
     "rule": "only targets of this rule",
     "repo": "owner/name",
@@ -49,19 +43,30 @@ class CommandAnswer:
 
     document: object
     rows: Sequence[Sequence[object]]
+    notes: Sequence[str] = ()  # lines below the table
     problems: Sequence[str] = ()  # lines for stderr
     failure: str = ""
 
 
-class SyncCommand(CommandHelp, BaseCommand):
-    """A command that prints a table, or with `-o json` a document.
+class CommandOutput(Protocol):
+    """Where a verb writes: a stream of a Django command."""
+
+    def write(self, text: str) -> object:
+        """Write a line."""
+
+
+class SyncVerb:
+    """A verb that prints a table, or with `-o json` a document.
 
     `columns` heads the table. `filters` are options of the rows to show; `choices` are further
     ones, each with the words that it takes, in any case. With `limit`, `--limit` says how many.
     """
 
-    exit_codes = EXIT_CODES
-    columns: ClassVar[Sequence[str]]
+    name: ClassVar[str]
+    text: ClassVar[str]  # what it does, in a line
+    help: ClassVar[str]
+    examples: ClassVar[str]
+    columns: ClassVar[Sequence[str]] = ()
     filters: ClassVar[Sequence[str]] = ()
     choices: ClassVar[Mapping[str, type[StrEnum]]] = {}
     limit: ClassVar[int] = 0
@@ -74,49 +79,33 @@ class SyncCommand(CommandHelp, BaseCommand):
         for name, words in self.choices.items():
             parser.add_argument(f"--{name}", default="", help=", ".join(words).lower())
         if self.limit:
-            parser.add_argument("--limit", type=int, default=self.limit)
+            parser.add_argument("--limit", type=int, default=self.limit, help="at most so many")
 
     def add_more(self, parser: CommandParser) -> None:
-        """Add the arguments of the command itself; none by default."""
+        """Add the arguments of the verb itself; none by default."""
 
-    def handle(self, **options: Any) -> None:
-        for name, words in self.choices.items():
-            options[name] = _choice(name, options[name], words)
+    def run(self, options: Mapping[str, Any], stdout: CommandOutput, stderr: CommandOutput) -> None:
+        """Print the answer. Raises CommandError."""
+        chosen = {name: _choice(name, options[name], words) for name, words in self.choices.items()}
         if self.limit:
-            options["limit"] = max(1, options["limit"])
+            chosen["limit"] = max(1, options["limit"])
         if "rule" in self.filters:
             self.check_rule(options["rule"])
-        answer = self.answer(options)
-        self.show(options["output"], answer)
+        answer = self.answer({**options, **chosen})
+        stdout.write(self.show(options["output"], answer))
         for problem in answer.problems:
-            self.stderr.write(problem)
+            stderr.write(problem)
         if answer.failure:
             raise CommandError(answer.failure)
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
-        """Do what the command is for; filters and choices have been checked."""
+        """Do what the verb is for; filters and choices have been checked."""
         raise NotImplementedError
 
     def column_filters(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return column → text for the filters and choices that are set."""
         names = (*self.filters, *self.choices)
         return {_COLUMN_OF.get(name, name): options[name] for name in names if options[name]}
-
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Execute the command; a store that cannot be used gives one sentence and exit code 6."""
-        try:
-            return super().execute(*args, **options)
-        except ProgrammingError:
-            raise CommandError(
-                "the store has no tables of the sync: run partita migrate",
-                returncode=ExitCode.UNAVAILABLE,
-            ) from None
-        except StoreError as error:
-            raise CommandError(
-                f"the store cannot be used ({type(error).__name__}): check DB_DRIVER and the "
-                "variables of its store",
-                returncode=ExitCode.UNAVAILABLE,
-            ) from None
 
     def bundle(self) -> Configuration:
         """Open the bundle; an invalid one ends the command with exit code 78."""
@@ -136,7 +125,7 @@ class SyncCommand(CommandHelp, BaseCommand):
 
     @contextmanager
     def open_ports(self) -> Iterator[Ports]:
-        """Yield ports for a command that runs tasks itself, without publishing them."""
+        """Yield ports for a verb that runs tasks itself, without publishing them."""
         with self.open_configuration() as configuration:
             yield self.ports(configuration)
 
@@ -155,24 +144,26 @@ class SyncCommand(CommandHelp, BaseCommand):
     def ports(self, configuration: Configuration) -> Ports:
         return ports_of(configuration, lambda _task_ids: None)
 
-    def show(self, output: str, answer: CommandAnswer) -> None:
+    def show(self, output: str, answer: CommandAnswer) -> str:
+        """Return the answer as a document or as a table."""
         if output in ("json", "yaml"):
-            self.stdout.write(write_document(answer.document, output))
-            return
+            return write_document(answer.document, output)
         table = [tuple(self.columns), *[tuple(map(str, row)) for row in answer.rows]]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        for row in table:
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            self.stdout.write("  ".join(cells).rstrip())
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in table
+        )
+        return "\n".join([*lines, *answer.notes])
 
 
-class RuleCommand(SyncCommand):
-    """A command for the rule that `--rule` names; `--repo` and `--env` narrow it."""
+class RuleVerb(SyncVerb):
+    """A verb for the rule that `--rule` names; `--repo` and `--env` narrow it."""
 
     filters = ("repo", "env")
 
     def add_more(self, parser: CommandParser) -> None:
-        parser.add_argument("--rule", required=True)
+        parser.add_argument("--rule", required=True, help="a rule of the bundle")
 
     def create_tasks(self, ports: Ports, options: Mapping[str, Any], **extra: Any) -> list[Task]:
         """Create a task for each ref of the rule, with `extra` as trigger_manual takes it."""

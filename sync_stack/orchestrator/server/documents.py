@@ -11,8 +11,10 @@ from typing import Final
 
 from kernel import clock
 from sync_stack.core.tasks import TERMINAL, State
+from sync_stack.orchestrator.domain.target_lag import TargetLag
 from sync_stack.orchestrator.domain.task_documents import TaskResult
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
+from sync_stack.orchestrator.selectors.lags import UnappliedRef
 
 _TASK_TEXTS: Final = (
     "platform",
@@ -88,9 +90,17 @@ def _result(result: TaskResult, *, whole: bool) -> dict[str, object]:
     return fields | {"targets": targets}
 
 
-def target_document(target: LedgerTarget) -> dict[str, object]:
+def target_document(target: LedgerTarget, lag: TargetLag | None = None) -> dict[str, object]:
+    """Return a target; `behind` says why it does not hold the head of its ref."""
     fields = {name: getattr(target, name) for name in _TARGET_FIELDS}
-    return {"unit_id": target.id, "stale": bool(target.stale_since)} | _without_empty(fields)
+    made = {"unit_id": target.id, "stale": bool(target.stale_since)} | _without_empty(fields)
+    return made | ({"behind": lag.as_json()} if lag else {})
+
+
+def unapplied_document(ref: UnappliedRef) -> dict[str, object]:
+    """Return a ref of which nothing was applied yet."""
+    named = {"rule_id": ref.rule, "repo": ref.repo, "ref": ref.ref, "datasource": ref.datasource}
+    return _without_empty(named) | {"behind": ref.lag.as_json()}
 
 
 def drift_document(drift: Drift) -> dict[str, object]:

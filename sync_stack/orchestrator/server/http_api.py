@@ -26,8 +26,13 @@ from kernel.errors import FieldError, PlatformError
 from kernel.ids import new_uuid
 from kernel.problems import PROBLEMS, problem_document, problem_headers
 from sync_stack.core.tasks import State, TaskKind
-from sync_stack.orchestrator.selectors import drift, ledgers, tasks
-from sync_stack.orchestrator.server.documents import drift_document, target_document, task_document
+from sync_stack.orchestrator.selectors import drift, lags, ledgers, tasks
+from sync_stack.orchestrator.server.documents import (
+    drift_document,
+    target_document,
+    task_document,
+    unapplied_document,
+)
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.openapi import DOCS_PAGE, OPENAPI
 from sync_stack.rpc.http_thread import Receive, Scope, Send
@@ -53,7 +58,10 @@ _STATUSES: Final = (
 )
 log: Final = logging.getLogger(__name__)
 TASK_ROUTE: Final = "/v1/tasks/{task_id}"
-_PROTECTED: Final = frozenset({"/v1/tasks", TASK_ROUTE, "/v1/targets", "/v1/drift"})
+UNAPPLIED_ROUTE: Final = "/v1/refs/unapplied"
+_PROTECTED: Final = frozenset(
+    {"/v1/tasks", TASK_ROUTE, "/v1/targets", UNAPPLIED_ROUTE, "/v1/drift"}
+)
 _TASK_ID: Final = re.compile(r"[0-9a-f-]{36}")  # the only ids that reach the store
 
 
@@ -176,12 +184,22 @@ def list_targets_page(request: ApiRequest) -> ApiResponse:
         _among("status", parameters["status"][0], _STATUSES)
     limit = limit_of(parameters)
     rows = ledgers.list_targets(where, after=_cursor(parameters), limit=limit + 1)
-    return _page("targets", rows, limit, target_document)
+    behind = lags.list_lags(rows[:limit])
+    return _page("targets", rows, limit, lambda row: target_document(row, behind.get(row.id)))
+
+
+def unapplied_refs(request: ApiRequest) -> ApiResponse:
+    """Return the refs of which nothing was applied yet, at most 200."""
+    parameters = request.parameters(("rule", "repo"))
+    found = lags.list_unapplied(_columns(parameters, {"rule": "rule_id"}, ("rule", "repo")))
+    return json_response({"refs": [unapplied_document(ref) for ref in found]})
 
 
 def list_drift_page(request: ApiRequest) -> ApiResponse:
-    parameters = request.parameters(("rule", "datasource", "env", "state", "since", *_PAGE))
-    where = _columns(parameters, {"rule": "rule_id"}, ("rule", "datasource", "env", "state"))
+    parameters = request.parameters(("rule", "datasource", "repo", "env", "state", "since", *_PAGE))
+    where = _columns(
+        parameters, {"rule": "rule_id"}, ("rule", "datasource", "repo", "env", "state")
+    )
     if "state" in parameters:
         _among("state", parameters["state"][0], _DRIFT_STATES)
     since = _moment(parameters, "since")
@@ -349,6 +367,7 @@ ROUTES: Final[Mapping[str, Callable[[HttpApi, ApiRequest], ApiResponse]]] = {
     TASK_ROUTE: HttpApi.task,
     "/v1/tasks": lambda _api, request: list_tasks_page(request),
     "/v1/targets": lambda _api, request: list_targets_page(request),
+    UNAPPLIED_ROUTE: lambda _api, request: unapplied_refs(request),
     "/v1/drift": lambda _api, request: list_drift_page(request),
     "/v1/health/liveness": HttpApi.liveness,
     "/v1/health/readiness": HttpApi.readiness,

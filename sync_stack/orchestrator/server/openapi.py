@@ -22,10 +22,12 @@ class _Operation(TypedDict):
     security: NotRequired[list[dict[str, list[str]]]]
 
 
-def _operation(summary: str, schema: str, filters: str = "", *, key: bool = True) -> _Operation:
+def _operation(
+    summary: str, schema: str, filters: str = "", *, key: bool = True, pages: bool = True
+) -> _Operation:
     names = filters.split()
     parameters = [_parameter(name, "", "string") for name in names]
-    parameters += [_parameter(*entry) for entry in _PAGING] if names else []
+    parameters += [_parameter(*entry) for entry in _PAGING] if names and pages else []
     responses: dict[str, object] = {
         "200": {
             "description": summary,
@@ -50,13 +52,23 @@ def _parameter(name: str, description: str, kind: str) -> dict[str, object]:
 
 
 def _record(**members: str) -> dict[str, object]:
-    properties = {name: {"type": kind} for name, kind in members.items()}
+    """Return an object of members by their type, or by the name of their schema."""
+    properties = {
+        name: {"$ref": f"#/components/schemas/{kind}"} if kind[0].isupper() else {"type": kind}
+        for name, kind in members.items()
+    }
     return {"type": "object", "properties": properties}
 
 
-def _page(name: str, item: str) -> dict[str, object]:
+def _texts(names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), "string")
+
+
+def _page(name: str, item: str, *, pages: bool = True) -> dict[str, object]:
     items = {"type": "array", "items": {"$ref": f"#/components/schemas/{item}"}}
-    properties = {name: items, "nextCursor": {"type": "string"}}
+    properties: dict[str, object] = {name: items}
+    if pages:
+        properties["nextCursor"] = {"type": "string"}
     return {"type": "object", "required": [name], "properties": properties}
 
 
@@ -77,7 +89,10 @@ _OPERATIONS: Final = {
     "/v1/targets": _operation(
         "Targets and their status.", "Targets", "rule datasource repo env status"
     ),
-    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource env state since"),
+    "/v1/refs/unapplied": _operation(
+        "Refs of which nothing was applied yet.", "UnappliedRefs", "rule repo", pages=False
+    ),
+    "/v1/drift": _operation("Episodes of drift.", "Drifts", "rule datasource repo env state since"),
     "/v1/health/liveness": _operation("Alive.", "Health", key=False),
     "/v1/health/readiness": _operation("Ready.", "Health", key=False),
 }
@@ -108,6 +123,10 @@ OPENAPI: Final = {
                 started_at="string",
                 finished_at="string",
                 duration_ms="integer",
+                **_texts(
+                    "platform datasource tenant delivery_id correlation_id bundle_digest retry_of "
+                    "superseded_by approved_by next_attempt_at"
+                ),
             ),
             "Target": _record(
                 unit_id="string",
@@ -125,8 +144,35 @@ OPENAPI: Final = {
                 status="string",
                 stale="boolean",
                 stale_since="string",
+                behind="Lag",
             ),
-            "Drift": _record(drift_id="string", rule_id="string", state="string", polls="integer"),
+            "Lag": _record(
+                state="string",
+                since="string",
+                task_id="string",
+                commit="string",
+                code="string",
+                detail="string",
+                file="string",
+                line="integer",
+                next="string",
+            ),
+            "UnappliedRef": _record(
+                rule_id="string", repo="string", ref="string", datasource="string", behind="Lag"
+            ),
+            "UnappliedRefs": _page("refs", "UnappliedRef", pages=False),
+            "Drift": _record(
+                generation="integer",
+                flapping="boolean",
+                polls="integer",
+                counts="object",
+                changes="array",
+                heal="object",
+                **_texts(
+                    "drift_id rule_id platform datasource kind tenant env repo ref commit "
+                    "destination state first_seen_at last_seen_at resolved_at resolved_by"
+                ),
+            ),
             "Tasks": _page("tasks", "Task"),
             "Targets": _page("targets", "Target"),
             "Drifts": _page("drift", "Drift"),

@@ -21,7 +21,7 @@ from sync_stack.core.formats import writable_formats
 def _file_mode(written: str) -> int:
     """Return the value of octal digits; raise ValueError."""
     if not 3 <= len(written) <= 4 or set(written) - set("01234567"):  # noqa: PLR2004 - rwx, with a 0
-        raise ValueError(f'"{written[:20]}" is no file mode such as "0640"')
+        raise ValueError(f'"{written[:20]}" is not a file mode such as "0640"')
     return int(written, 8)
 
 

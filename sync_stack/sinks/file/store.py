@@ -75,7 +75,7 @@ class FileStore:
             return None
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise Mistyped(f"{path} is no regular file")
+                raise Mistyped(f"{path} is not a regular file")
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise SinkError("destination_too_large", f"{path} is larger than {MAX_BYTES} bytes")
@@ -120,7 +120,7 @@ class FileStore:
         except FileNotFoundError:
             return self._file_mode
         if not stat.S_ISREG(found.st_mode):
-            raise Mistyped(f"{path} is no regular file")
+            raise Mistyped(f"{path} is not a regular file")
         return stat.S_IMODE(found.st_mode)
 
     def delete(self, path: str) -> None:

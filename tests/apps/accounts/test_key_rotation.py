@@ -257,7 +257,7 @@ def test_a_change_of_the_settings_beside_it_is_kept(
 def test_a_sign_in_beside_it_is_not_refused(
     app: pyotp.TOTP, restart: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The secret is encrypted anew between its read and the use of the code."""
+    """The secret is re-encrypted between its read and the use of the code."""
     restart(OLD, key="new-key")
     real = matching_step
     done: list[object] = []

@@ -10,7 +10,6 @@ import pytest
 from apps.agents import api, models, services
 from apps.agents.selectors import agents_ready
 from kernel import clock
-from tests.support.commands import run_command
 
 pytestmark = pytest.mark.django_db
 
@@ -230,31 +229,6 @@ def test_of_who_is_silent_it_is_said_since_when_and_no_job_is_told():
     silent = api.get_agent("edge").as_wire(clock.now())
     assert (silent["status"], silent["runningJobs"]) == ("offline", 0)
     assert silent["offlineSince"] == silent["lastHeartbeatAt"]
-
-
-def test_worker_status_tells_for_how_long_a_worker_is_offline(capsys):
-    for name in ("edge", "near"):
-        worker(name)
-        api.heartbeat(name, incarnation="1", running_jobs=2)
-    silent_for(7500)
-
-    run_command("worker", "status")
-
-    _, edge, near = capsys.readouterr().out.splitlines()
-    assert edge.split()[:9] == ["edge", "worker", "offline", "for", "2", "h", "5", "min", "–"]
-    assert near.split()[:5] == ["near", "worker", "online", "answers", "2"]
-
-
-def test_worker_status_names_failing_loops(capsys):
-    worker("edge", failing=("claims", "orders"))
-    worker("near")
-
-    run_command("worker", "status")
-
-    head, edge, near = capsys.readouterr().out.splitlines()
-    column = head.index("FAILING LOOPS")
-    assert edge[column:].startswith("claims, orders ")
-    assert near[column:].startswith("none ")
 
 
 @pytest.mark.store

@@ -191,8 +191,8 @@ def test_a_package_that_is_only_listed_says_what_is_missing(reader: Client, offe
     odd = page_of(reader, "/catalog/main-example-com-core-odd")
 
     assert "Only its name and its tags are known." in listed
-    assert "Nothing is known of its content." in listed
-    assert "Its content cannot be had." in odd
+    assert "Its content is not known yet." in listed
+    assert "Its content is not available." in odd
     assert EVIL not in odd
     assert "package_not_found" in page_of(reader, "/catalog/nowhere", 404)
 

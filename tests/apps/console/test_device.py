@@ -41,7 +41,7 @@ def test_it_says_who_asks_from_where_and_since_when(ada: Client):
 
     for said in (codes["userCode"], WORDS, "127.0.0.1", "just now", "as you, Ada"):
         assert said in page
-    assert "not the address of this browser" not in page
+    assert "not this browser's address" not in page
     assert '<option value="run" selected>' in page
     assert '<option value="30" selected>30 days' in page
 
@@ -52,7 +52,7 @@ def test_it_says_when_the_program_is_elsewhere(ada: Client):
     page = text_of(ada.get("/device", {"code": codes["userCode"]}))
 
     assert "198.51.100.4" in page
-    assert "not the address of this browser" in page
+    assert "not this browser's address" in page
 
 
 def test_who_is_not_signed_in_comes_back_to_the_code(ada: Client):
@@ -79,7 +79,7 @@ def test_approving_says_what_follows_and_the_account_shows_the_token(ada: Client
         content_type="application/json",
     )
 
-    assert f"“{WORDS}” is signed in as Ada within a few seconds, for 7 days." in page
+    assert f"“{WORDS}” will be signed in as Ada within a few seconds, for 7 days." in page
     account = text_of(ada.get("/account"))
     assert f'<strong>{WORDS}</strong> <span class="chip">read</span>' in account
     assert "never used" in account
@@ -90,7 +90,7 @@ def test_denying_says_so(ada: Client):
 
     page = text_of(ada.post("/device/deny", {"code": codes["userCode"]}))
 
-    assert f"“{WORDS}” gets no token." in page
+    assert f"“{WORDS}” did not get a token." in page
     assert not ApiToken.objects.exists()
 
 

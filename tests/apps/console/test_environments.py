@@ -80,8 +80,9 @@ def test_a_zombie_says_in_one_sentence_why(reader: Client, fake: FakeEnvironment
     words = text_of(reader.get("/environments"))
 
     assert (
-        "It is a zombie because process 4711 of runner-1 is gone, silent for 3m, and containers of "
-        f"it still run: seen so at {samples.SINCE} and still at {samples.LOOKED_AT} ."
+        "It is a zombie because process 4711 of runner-1 is gone, silent for 3m, and its "
+        f"containers are still running: first seen at {samples.SINCE} "
+        f"and still at {samples.LOOKED_AT} ."
     ) in words
 
 
@@ -175,7 +176,7 @@ def test_a_removal_says_what_it_removed_and_what_not(reader: Client, fake: FakeE
     assert fake.reaped == [RUN_ID]
     assert "Removed 1 container, 1 network, 1 volume ." in words
     assert "shop-data: volume is in use" in words
-    assert "Look at what is left" in words
+    assert "See what is left" in words
 
 
 def test_without_scripts_a_removal_is_a_page_with_the_same(reader: Client, fake: FakeEnvironments):
@@ -265,7 +266,7 @@ def test_with_nothing_there_the_page_says_what_an_environment_is(
 ):
     words = text_of(reader.get("/environments"))
 
-    assert "Nothing runs on the machines" in words
+    assert "No environments" in words
     assert "Launch a suite" in words
 
 

@@ -229,7 +229,7 @@ def test_runners_empty_a_space_of_their_run_and_viewers_do_not(
     served.note(SPACE)
     reset = {"what": "calls", "space": str(SPACE)}
 
-    assert ("Forget the calls" in text(reader.get(run))) == (role == "runner")
+    assert ("Clear the calls" in text(reader.get(run))) == (role == "runner")
     assert reader.post(f"{run}/reset", reset).status_code == status
     assert len(served.journal.newest(str(SPACE))) == (role == "viewer")
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -110,7 +112,7 @@ def test_a_suite_shows_its_recent_runs(reader: Client, suites: FakeSuites):
 
     assert re.findall(r'<tr data-run="([^"]+)"', page) == ["run-aaaa00001111"]
     assert 'href="/executions/run-aaaa00001111"' in page
-    assert "No run of this suite is kept." in reader.get("/suites/new").content.decode()
+    assert "No runs to show." in reader.get("/suites/new").content.decode()
 
 
 def test_a_suite_shows_what_it_imports(reader: Client, suites: FakeSuites):
@@ -370,7 +372,7 @@ def test_a_fault_is_a_page_without_its_cause(reader: Client, executions: FakeExe
     answer = reader.get(RUN, headers=HTML)
 
     assert answer.status_code == 500
-    assert "Something broke on our side" in answer.content.decode()
+    assert "Something went wrong on the server" in answer.content.decode()
     assert "KeyError" not in answer.content.decode()
 
 
@@ -460,3 +462,13 @@ def test_a_row_says_who_launched_it_and_the_backend_only_where_there_are_several
 
     executions.runs += [wire_samples.overview_item(id="run-eeee00001111", backend="Edge")]
     assert " data-one-backend" not in reader.get("/").content.decode()
+
+
+def test_the_menu_links_to_the_documentation_only_where_it_was_built(
+    reader: Client, settings: Any, tmp_path: Path
+):
+    settings.DOCUMENTATION_DIR = tmp_path
+    assert 'href="/docs/"' not in reader.get("/").content.decode()
+
+    (tmp_path / "index.html").write_text("<h1>Home</h1>")
+    assert 'href="/docs/"' in reader.get("/").content.decode()

@@ -156,5 +156,5 @@ def test_no_match_says_how_to_go_on(browser: Client):
     page = browser.get("/?q=nothing").content.decode()
 
     assert "No run matches" in page
-    assert "Nothing has run yet" not in page
-    assert "Nothing has run yet" in browser.get("/").content.decode()
+    assert "No runs yet" not in page
+    assert "No runs yet" in browser.get("/").content.decode()

@@ -276,7 +276,7 @@ def test_a_zombie_that_is_kept_between_mark_and_sweep_stays(
 
     assert len(engine.names()) == 4
     assert result["warnings"] == [
-        f"{dead.run_id} is no zombie any more: nothing more of it is removed"
+        f"{dead.run_id} is no longer a zombie: nothing more of it is removed"
     ]
 
 

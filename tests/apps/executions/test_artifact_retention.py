@@ -16,7 +16,7 @@ from apps.executions.services.artifact_retention import expire_artifacts
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node
 from tests.apps.executions.test_artifacts import EXPORTS, RED, junit, store
-from tests.support.client_in_process import call_views_as, typed_output
+from tests.support.client_views import TypedWords, ask_views_as
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -115,14 +115,14 @@ def test_the_failed_cases_of_an_expired_report_are_left_out(worker: Worker) -> N
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    return typed_output(capsys, "run", "artifacts", *words)
+    return TypedWords(capsys)("run", "artifacts", *words)
 
 
 def test_the_command_lists_files(
     capsys: pytest.CaptureFixture[str], worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = ended_run(worker, b"one")
-    call_views_as(monkeypatch, run.principal)
+    ask_views_as(monkeypatch, run.principal)
 
     code, out, _ = command(capsys, run.id)
 

@@ -10,7 +10,7 @@ import pytest
 
 from apps.executions.models import Execution
 from tests.apps.executions.runs import Run, Worker, booted_run, node, profile
-from tests.support.client_in_process import call_views_as, typed_output
+from tests.support.client_views import TypedWords, ask_views_as
 from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +31,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def run(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Run:
     principal = somebody()
-    call_views_as(monkeypatch, principal)
+    ask_views_as(monkeypatch, principal)
     nodes = (node("db"), node("lint"), node("check", after=["db"]))
 
     def ended_run(wrong: str) -> Run:
@@ -48,7 +48,7 @@ def run(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     """Return the exit code, stdout and stderr."""
-    return typed_output(capsys, "run", *words)
+    return TypedWords(capsys)("run", *words)
 
 
 def reruns() -> int:

@@ -14,7 +14,7 @@ from apps.executions.services.cancellations import cancel
 from kernel import clock
 from tests.apps.executions.runs import Run, Worker, booted_run, node, queued_run
 from tests.apps.executions.timepiece import Timepiece, slow_run, write_lines
-from tests.support.client_in_process import call_views_as, typed_output
+from tests.support.client_views import TypedWords, ask_views_as
 from tests.support.people import somebody
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -125,7 +125,7 @@ def numbered_lines(run: Run) -> list[dict[str, Any]]:
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    return typed_output(capsys, "run", "timeline", *words)
+    return TypedWords(capsys)("run", "timeline", *words)
 
 
 def test_the_command_draws_bars_and_answers_json(
@@ -135,7 +135,7 @@ def test_the_command_draws_bars_and_answers_json(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = slow_run(worker, timepiece)
-    call_views_as(monkeypatch, run.principal)
+    ask_views_as(monkeypatch, run.principal)
 
     code, out, error = command(capsys, run.id)
 
@@ -151,7 +151,7 @@ def test_the_command_draws_bars_and_answers_json(
 def test_an_unknown_run_has_the_exit_code_of_not_found(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call_views_as(monkeypatch, somebody())
+    ask_views_as(monkeypatch, somebody())
 
     code, _out, error = command(capsys, "run-0123456789ab")
 

@@ -27,7 +27,7 @@ from tests.apps.executions.runs import (
     profile,
     queued_run,
 )
-from tests.support.client_in_process import call_views_as, typed_output
+from tests.support.client_views import TypedWords, ask_views_as
 
 JUNIT = {"path": "report.xml", "format": "junit", "on": "always"}
 ANSI_REPORT = b"""<testsuite>
@@ -80,8 +80,8 @@ def type_in(
     """What `partita run …` prints to who launched the run."""
 
     def ask(run: Run, *words: str) -> str:
-        call_views_as(monkeypatch, run.principal)
-        code, out, err = typed_output(capsys, "run", *words)
+        ask_views_as(monkeypatch, run.principal)
+        code, out, err = TypedWords(capsys)("run", *words)
         assert code == 0, err
         return out
 

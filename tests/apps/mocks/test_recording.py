@@ -117,7 +117,7 @@ def test_pictures_and_bytes_pass_and_are_not_kept(proxy, kept):
     assert sum(kept.recording.left_out.values()) == 2
     assert kept.take_notes() == [
         "GET /base/picture (200): a page, a picture, a script or a CORS preflight",
-        "GET /base/bytes (200): the answer is no text",
+        "GET /base/bytes (200): the answer is not text",
     ]
     assert kept.take_notes() == []
 

@@ -313,7 +313,7 @@ def redirected(registry: ScriptedRegistry, target: str) -> None:
         ("http://[64:ff9b::a9fe:a9fe]/", "address_refused"),
         ("http://100.100.100.200/", "address_refused"),
         ("http://224.0.0.1/", "address_refused"),
-        ("http://2130706433/", "registry_unreachable"),  # is no address for us
+        ("http://2130706433/", "registry_unreachable"),  # is not an address for us
         ("http://user:secret@127.0.0.1/", "redirect_refused"),
         ("file:///etc/passwd", "redirect_refused"),
         ("gopher://127.0.0.1/", "redirect_refused"),

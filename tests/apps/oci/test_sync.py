@@ -380,7 +380,7 @@ def test_the_authorities_are_those_of_the_file(registry: ScriptedRegistry, setti
         ("86400", 0, 10, 10),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0.1, 0.4),
         ("nonsense", 1, 0.2, 0.8),
-        ("\xb2", 0, 0.1, 0.4),  # a digit that is no number
+        ("\xb2", 0, 0.1, 0.4),  # a digit that is not a number
     ],
 )
 def test_pauses_honor_what_is_asked_for_within_limits(

@@ -333,7 +333,7 @@ def test_an_existing_file_is_not_replaced(tmp_path: Path):
 
     with pytest.raises(StoreConflict, match="exists already"):
         save(tmp_path)
-    with pytest.raises(NotFound, match="is no folder"):
+    with pytest.raises(NotFound, match="is not a folder"):
         save(tmp_path / "missing")
 
     assert (tmp_path / "store.backup").read_text() == "mine"

@@ -176,7 +176,7 @@ def test_a_shell_that_somebody_ends_is_closed(
 
     until(lambda: shell.closed, within_s=20, what="the program is ended")
     row = ShellSession.objects.get()
-    assert (row.end_code, row.end_detail) == ("ended_by_user", "somebody ended the shell")
+    assert (row.end_code, row.end_detail) == ("ended_by_user", "someone ended the shell")
 
 
 def test_nobody_comes_back(

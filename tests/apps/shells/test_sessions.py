@@ -91,7 +91,7 @@ def test_foreign_workspaces_and_viewers_are_refused(ada: Caller, bob: Caller, ad
     for unknown in ("nothing", "00000000-0000-0000-0000-000000000000"):
         assert problem(ada.delete(f"{path}/{unknown}")) == (404, "shell_not_found")
     assert admin.delete(f"{path}/{opened}").status_code == 204
-    assert ShellSession.objects.get(pk=opened).end_detail.startswith("somebody ended the shell (")
+    assert ShellSession.objects.get(pk=opened).end_detail.startswith("someone ended the shell (")
 
 
 def test_a_viewer_opens_no_shell_and_sees_who_did(ada: Caller, viewer: Caller):

@@ -35,6 +35,7 @@ DEFINITION_KEYS = {
     "folders",
     "sourceFiles",
     "topology",
+    "stepCount",
     "contracts",
     "apiSurfaces",
     "launchable",

@@ -109,7 +109,7 @@ def test_a_huge_gitignore_and_one_that_is_no_file_are_not_read(repository: Path,
 
     said = capsys.readouterr().err
     assert ".gitignore is larger than 1048576 bytes and was left" in said
-    assert ".gitignore is no file and was left" in said
+    assert ".gitignore is not a file and was left" in said
     assert (repository / ".gitignore").stat().st_size == len(huge) + 1
 
 

@@ -1,4 +1,4 @@
-"""`suite lint`: what is legal but most likely wrong."""
+"""`suite lint`: what is valid but probably wrong."""
 
 from __future__ import annotations
 

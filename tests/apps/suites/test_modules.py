@@ -155,7 +155,7 @@ def test_a_name_that_a_module_does_not_have(workspace):
         ("playwright", 'browser_test("t", "s.js", "x:80")', "base_url must start with http://"),
         ("playwright", 'browser_test("t", "no.js", "http://x")', "has no file tests/no.js"),
         ("playwright", 'browser_test("t", "s.js", "http://app:80/")', 'such as "app-server"'),
-        ("playwright", 'a11y_audit("t", "s.js", "http://x", paths = ["a"])', '"a" is no path'),
+        ("playwright", 'a11y_audit("t", "s.js", "http://x", paths = ["a"])', '"a" is not a path'),
         (
             "playwright",
             'visual_diff("t", "s.js", "http://x", "b", threshold = 2)',

@@ -164,7 +164,7 @@ def test_whoever_pushes_an_outdated_lock_is_warned(registry, workspace, capsys):
     assert typed("push", "outer", f"{registry.repository('outer')}:1") == 0
     said = capsys.readouterr().err
     assert "warning: dependencies.lock.yaml is missing or out of date" in said
-    assert "warning: mine (mine) is no package of a registry" in said
+    assert "warning: mine (mine) is not a registry package" in said
 
     assert typed("lock", "outer") == 0
     assert typed("push", "outer", f"{registry.repository('outer')}:2") == 0

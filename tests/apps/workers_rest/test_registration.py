@@ -42,6 +42,8 @@ def test_a_worker_registers_and_gets_a_token_of_its_own():
     assert wire.pop("registeredAt") <= wire.pop("lastHeartbeatAt")
     assert wire == {
         "agentId": "edge-1",
+        "kind": "worker",
+        "runtimeAvailable": True,
         "leaseGraceMs": 30_000,
         "name": "Edge one",
         "hostUrl": "https://edge-1.example:8091",
@@ -269,3 +271,29 @@ def test_members_may_not_remove_agents(worker, member):
 @pytest.mark.parametrize("agent_id", ["nobody", "%00", "é", "%ff", "a" * 400])
 def test_removing_what_cannot_be_registered_changes_nothing(admin, agent_id):
     assert admin.delete(f"agents/{agent_id}").json() == {"status": "removed"}
+
+
+def test_a_drained_worker_takes_no_new_runs_until_it_is_resumed(admin, worker):
+    drained = admin.post("agents/edge-1/drain")
+
+    assert drained.json()["draining"] is True
+    (agent,) = agents.list_agents()
+    assert agent.drained_by
+    assert admin.post("agents/edge-1/drain").json()["draining"] is True
+
+    assert "draining" not in admin.post("agents/edge-1/resume").json()
+    assert not agents.is_draining("edge-1")
+
+
+@pytest.mark.parametrize("what", ["drain", "resume"])
+def test_members_and_workers_may_not_drain_agents(worker, member, what):
+    """Invariant 17."""
+    assert problem(member.post(f"agents/edge-1/{what}")) == (403, "admin_required")
+    assert worker.post(f"agents/edge-1/{what}").status_code == 401
+    assert not agents.is_draining("edge-1")
+
+
+@pytest.mark.parametrize("what", ["drain", "resume"])
+@pytest.mark.parametrize("agent_id", ["nobody", "%00", "é", "a" * 400])
+def test_an_agent_that_is_not_registered_is_not_drained(admin, agent_id, what):
+    assert problem(admin.post(f"agents/{agent_id}/{what}")) == (404, "agent_not_found")

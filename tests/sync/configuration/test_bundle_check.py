@@ -22,7 +22,7 @@ def check(tmp_path, capsys, monkeypatch):
         path = tmp_path / "bundle.json"
         path.write_text(json.dumps({"bundle": bundle}, indent=1))
         with pytest.raises(SystemExit) as exit_:
-            call_command("sync_bundle_check", str(path), *arguments)
+            call_command("sync", "check", str(path), *arguments)
         return exit_.value.code, capsys.readouterr().out
 
     return run
@@ -84,7 +84,7 @@ def test_production_asks_for_more(check, monkeypatch):
 def test_a_wrong_setting_is_one_line_on_stderr(check, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("BUNDLE_STRICT", "perhaps")
     with pytest.raises(SystemExit) as exit_:
-        call_command("sync_bundle_check", str(tmp_path / "any"))
+        call_command("sync", "check", str(tmp_path / "any"))
 
     assert exit_.value.code == 78
     assert capsys.readouterr().err == "BUNDLE_STRICT='perhaps': expected true or false\n"
@@ -95,7 +95,7 @@ def test_the_command_needs_no_secret_of_any_process(tmp_path):
     path.write_text(json.dumps({"bundle": SMALL}))
     clean = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     done = subprocess.run(
-        [sys.executable, "manage.py", "sync_bundle_check", str(path)],
+        [sys.executable, "manage.py", "sync", "check", str(path)],
         env=clean | {"DB_DRIVER": "sqlite", "DATA_DIR": str(tmp_path), "APP_ENV": "production"},
         capture_output=True,
         text=True,

@@ -19,7 +19,7 @@ COMMANDS = sorted(
 
 
 @pytest.mark.parametrize(
-    ("command", "given"), [("run_gateway", "sync"), ("sync_status", "gateway"), ("up", "sync")]
+    ("command", "given"), [("run_gateway", "sync"), ("sync", "gateway"), ("up", "sync")]
 )
 def test_settings_that_are_exported_hide_no_command(command: str, given: str, tmp_path: Path):
     exported = {"DJANGO_SETTINGS_MODULE": f"platform_site.settings.{given}"}

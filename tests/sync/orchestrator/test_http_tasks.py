@@ -10,6 +10,7 @@ import httpx
 import pytest
 from django.db import connection
 
+from kernel.clock import rfc3339
 from sync_stack.core.tasks import State
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.server.http_api import HttpApi
@@ -69,3 +70,39 @@ def test_an_unknown_task_is_404_whatever_its_name():
 def test_what_no_store_can_be_asked_for_is_a_wrong_parameter():
     found = asked([f"/v1/{name}?repo=%00" for name in ("tasks", "targets")])
     assert {(e.status_code, e.json()["code"]) for e in found} == {(400, "invalid_parameter")}
+
+
+def test_a_target_that_is_behind_says_why_and_what_to_do(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    (well,) = asked(["/v1/targets"])
+    assert "behind" not in well.json()["targets"][0]
+    task = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+
+    (found,) = asked(["/v1/targets"])
+
+    (target,) = found.json()["targets"]
+    assert target["behind"] | {"detail": ""} == {
+        "state": "failed",
+        "since": rfc3339(task.created_at),
+        "task_id": task.id,
+        "commit": task.request["events"][0]["commit"],
+        "code": "parse_error",
+        "detail": "",
+        "file": "app.yaml",
+        "line": task.error["line"],
+        "next": f"mend app.yaml:{task.error['line']} in Git and push",
+    }
+
+
+def test_refs_without_a_target_are_listed_by_rule_and_repository(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+
+    paths = [f"/v1/refs/unapplied{query}" for query in ("", "?rule=shop", "?repo=a/b", "?env=x")]
+    every, of_rule, of_other, unknown = asked(paths)
+
+    (ref,) = every.json()["refs"]
+    assert (ref["rule_id"], ref["ref"]) == ("shop", "refs/heads/main")
+    assert ref["behind"]["code"] == "parse_error"
+    assert of_rule.json() == every.json()
+    assert of_other.json() == {"refs": []}
+    assert (unknown.status_code, unknown.json()["code"]) == (400, "unknown_parameter")

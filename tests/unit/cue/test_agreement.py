@@ -31,7 +31,7 @@ MOST_REFUSED_AT_RANDOM = 0.06
 REFUSED_CASES = {
     "basics/bytes": "bytes",
     "cycles/operand_of_itself": "a value that depends on itself",
-    "mended/closed_definition_lacks_member": "a disjunction whose default is no value",
+    "mended/closed_definition_lacks_member": "a disjunction whose default is not a value",
     "mended/definition_widened_by_embedding": "a definition that its own embedding closes",
     "mended/embedding_of_later_declarations": "an embedding that is needed to know itself",
     "mended/embedding_of_optional_field": "an embedding that is needed to know itself",

@@ -66,7 +66,9 @@ def test_dead_links_are_found(tmp_path: Path, address: str, is_dead: bool) -> No
     ("text", "sentence"),
     [
         ("# A\n\nA suite is a folder. It has files.\n", ": A suite is a folder"),
-        ("# A\n\nSee [the guide](x.md) and `b`: now.\n", ": See the guide and b"),
+        ("# A\n\nSee [the guide](x.md) and `b`: now. Later.\n", ": See the guide and b: now"),
+        ("# A\n\n`b` does it.\n", ": b does it"),
+        ("# A\n\n```sh\nb\n```\n", ""),
         ("# A\n\n1. First\n", ""),
         ("# A\n\n## B\n", ""),
     ],
@@ -81,7 +83,7 @@ def test_llms_txt_lists_the_pages_for_users_and_contributors(pages: Path) -> Non
     assert text.startswith("# Partita\n\n> ")
     assert "\n## How-to\n" in text
     assert "\n## Contributing\n" in text
-    assert "- [Your first suite](guides/first-suite.md): From nothing to a green run" in text
+    assert "- [Your first suite](guides/first-suite.md): In 20 minutes you write a suite" in text
 
 
 def test_a_theme_with_another_script_stops_the_build() -> None:

@@ -88,7 +88,7 @@ async def test_what_vault_keeps_of_itself_is_no_secret(server: FakeVault, path: 
     """Invariant 19: `auth/token/lookup-self` answers with the token."""
     server.behaviour.secrets |= {path: FIELDS}
 
-    with pytest.raises(VaultError, match="is no mount of a key-value engine"):
+    with pytest.raises(VaultError, match="is not a mount of a key-value engine"):
         await read_secret(vault(server), path)
 
     assert server.behaviour.requests == []

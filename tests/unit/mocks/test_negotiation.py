@@ -375,12 +375,12 @@ async def test_a_body_is_a_file_or_bytes(response, files, body, media_type):
 @pytest.mark.parametrize(
     ("response", "files", "reason"),
     [
-        ("{bodyFile: no.png}", {}, 'bodyFile: "mock/payments/no.png" is no file of the suite; '
-         "bytes that are no text stand in a file of base64, with the ending .b64"),
+        ("{bodyFile: no.png}", {}, 'bodyFile: "mock/payments/no.png" is not a file of the suite; '
+         "binary bodies are in a base64 file that ends in .b64"),
         ("{bodyFile: ../../../etc/passwd}", {},
-         'bodyFile: "../etc/passwd" is no file of the suite; '
-         "bytes that are no text stand in a file of base64, with the ending .b64"),
-        ("{bodyBase64: '***'}", {}, "this is no base64 of at most 2 MiB"),
+         'bodyFile: "../etc/passwd" is not a file of the suite; '
+         "binary bodies are in a base64 file that ends in .b64"),
+        ("{bodyBase64: '***'}", {}, "this is not base64 of at most 2 MiB"),
         ("{body: x, bodyBase64: AAAA}", {}, "use one of body, bodyFile and bodyBase64"),
         ("{bodyFile: x.txt}", {"mock__payments__x_txt": "x" * (2 * 2**20 + 1)},
          "the bodyFile is larger than 2 MiB"),

@@ -596,9 +596,9 @@ def test_an_external_value_is_a_data_url_or_a_file_of_the_suite(address, files, 
     ("address", "reason"),
     [
         ("https://example.org/cat.png", "is not fetched"),
-        ("../../../etc/passwd", "is no file of the suite"),
-        ("/etc/passwd", "is no file of the suite"),
-        ("data:image/png;base64,***", "is no file of the suite"),
+        ("../../../etc/passwd", "is not a file of the suite"),
+        ("/etc/passwd", "is not a file of the suite"),
+        ("data:image/png;base64,***", "is not a file of the suite"),
     ],
 )
 def test_an_external_value_elsewhere_is_named_and_nothing_is_fetched(address, reason):

@@ -158,7 +158,7 @@ def test_a_mapping_that_asks_for_more_than_conditions_can_is_left_out_and_named(
          "known: reset, empty, half, garbage, dribble"),
         ({"delayDistribution": {"type": "gamma"}}, "the delay of the response is left out: "
          'delay has no key "gamma"; known: fixed, uniform, lognormal'),
-        ({"base64Body": "/9j/"}, "response.base64Body is no text and left out"),
+        ({"base64Body": "/9j/"}, "response.base64Body is not text and left out"),
         ({"bodyFileName": "none.json"}, "the file __files/none.json is not there"),
         ({"transformers": ["mine"]}, "the transformer mine is left out"),
         ({"body": "{{randomDecimal}}", "transformers": ["response-template"]},

@@ -92,7 +92,7 @@ def test_one_parameter_with_two_values_never_matches():
     [
         ("body: {id: x}", "mock_breaks_contract", "at /id: it must be integer"),
         ("body: {name: a}", "mock_breaks_contract", '"id" is missing'),
-        ("body: 'no json'", "mock_breaks_contract", "the body is no JSON"),
+        ("body: 'no json'", "mock_breaks_contract", "the body is not JSON"),
         ("body: {id: 1, name: long}", "mock_breaks_contract", "at most 3 characters"),
         ("status: '503'", "mock_not_in_contract", "answers 503"),
         ("body: {id: 1}", "", ""),

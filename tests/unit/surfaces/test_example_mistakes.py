@@ -73,7 +73,7 @@ MISTAKES = [
     ("examples:\n  a: {response: {headers: [{nmae: ¶x, value: y}]}}", "did you mean name?"),
     ("examples:\n  a: {response: {headers: [{name: x, vlaue: ¶y}]}}", "did you mean value?"),
     ("examples:\n  a: {response: {headers: {x y: ¶z}}}", '"x y" is not the name of a header'),
-    ("examples:\n  a: {response: {bodyFile: ¶none.json}}", "is no file of the suite"),
+    ("examples:\n  a: {response: {bodyFile: ¶none.json}}", "is not a file of the suite"),
     ("examples:\n  a: {response: {bodyFile: ¶[x]}}", "bodyFile must be a text"),
     ("examples:\n  a: {response: {bodyBase64: ¶'%%%'}}", "no base64"),
     ("examples:\n  a: {response: {bodyBase64: ¶YQ==, body: x}}", "one of body, bodyFile"),

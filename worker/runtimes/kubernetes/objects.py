@@ -188,7 +188,7 @@ class Details(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """An answer of the API server that is no object: why it refused, or how an exec ended."""
+    """An answer of the API server that is not an object: why it refused, or how an exec ended."""
 
     status: str = ""
     reason: str = ""

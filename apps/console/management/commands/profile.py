@@ -9,13 +9,21 @@ from typing import Any, Final
 from apps.accounts import api as accounts
 from apps.executions import api as executions
 from apps.http.api import strong_etag
-from apps.operations.api import CommandOptions, ExitCode, VerbCommand, print_json, print_table
+from apps.operations.api import (
+    LIST_OUTPUTS,
+    CommandOptions,
+    ExitCode,
+    VerbCommand,
+    print_json,
+    print_list,
+    print_table,
+)
 from apps.profiles import api as profiles
 from apps.suites import api as suites
 from kernel.errors import InvalidInput
+from partita_client.command.resources import COUNT_COLUMNS, PROFILE_COLUMNS
 
 _MOST_BYTES: Final = 2**20
-_NO_PROFILE: Final = "–"
 
 
 class Command(VerbCommand):
@@ -33,7 +41,8 @@ a profile is named by its file or its id; `show -o json` has the entity tag for 
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        listing = self.add_verb(verbs, "list", list_profiles, "list suites, or profiles of one")
+        text = "list suites, or profiles of one"
+        listing = self.add_verb(verbs, "list", list_profiles, text, outputs=LIST_OUTPUTS)
         listing.add_argument("suite", nargs="?", default="", help="the suite's id")
         show = self.add_verb(verbs, "show", show_profile, "print the YAML of a profile")
         store = self.add_verb(verbs, "set", set_profile, "store a profile, new or changed")
@@ -72,27 +81,9 @@ def list_profiles(options: CommandOptions) -> int:
     if options["output"] == "json":
         print_json(document)
         return ExitCode.OK
-    rows = [
-        (
-            each["fileName"],
-            each["name"],
-            each["scope"],
-            each.get("extendsId", _NO_PROFILE),
-            _state(each),
-            each["source"],
-        )
-        for each in document["profiles"]
-    ]
-    print_table(("FILE", "NAME", "SCOPE", "EXTENDS", "STATE", "SOURCE"), rows)
+    found, key = document["profiles"], "fileName"
+    print_list("profiles", found, PROFILE_COLUMNS, options["output"], key=key)
     return ExitCode.OK
-
-
-def _state(profile: profiles.ProfileRecordDocument) -> str:
-    if "problem" in profile:
-        return "invalid"
-    if profile["default"]:
-        return "default"
-    return "launchable" if profile["launchable"] else "base"
 
 
 def _list_suites(options: CommandOptions) -> int:
@@ -100,19 +91,7 @@ def _list_suites(options: CommandOptions) -> int:
         (suites.profile_summary(suite) for suite in suites.every_suite()),
         key=lambda each: (each["title"].casefold(), each["id"]),
     )
-    if options["output"] == "json":
-        print_json({"suites": found})
-        return ExitCode.OK
-    rows = [
-        (
-            each["id"],
-            str(each["profileCount"]),
-            str(each["launchableCount"]),
-            each.get("defaultProfileFileName", _NO_PROFILE),
-        )
-        for each in found
-    ]
-    print_table(("SUITE", "PROFILES", "LAUNCHABLE", "DEFAULT"), rows)
+    print_list("suites", found, COUNT_COLUMNS, options["output"], key="id")
     return ExitCode.OK
 
 

@@ -31,7 +31,7 @@ class Command(VerbCommand):
   partita settings diff now.yaml             what it would change; exit code 1 when it differs
   partita settings apply now.yaml --dry-run  the same, after every check
   partita settings apply now.yaml            exit code 5 when others changed them meanwhile
-  partita settings registries test zot       whether it answers and lets us in
+  partita settings registries test zot       whether it answers and accepts the credentials
   partita settings registries sync           read what every registry offers"""
 
     def add_arguments(self, parser: Any) -> None:

@@ -130,7 +130,7 @@ def _end_what_was_open() -> None:
     runs = cancel_unfinished_runs(_REASON)
     end_every_sign_in()
     put_off_orphans()
-    sys.stderr.write(f"canceled {runs} runs that were in progress; everybody must sign in again\n")
+    sys.stderr.write(f"canceled {runs} runs that were in progress; everyone must sign in again\n")
 
 
 def _progress(table: TableSummary) -> None:

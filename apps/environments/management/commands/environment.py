@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 from apps.accounts import api as accounts
 from apps.environments import api
 from apps.environments.services import snapshots
-from apps.operations.api import ExitCode, VerbCommand, confirm, print_json, print_table, printable
-from kernel import clock, durations
+from apps.operations.api import (
+    LIST_OUTPUTS,
+    ExitCode,
+    VerbCommand,
+    confirm,
+    print_json,
+    print_list,
+    print_table,
+    printable,
+)
 from kernel.errors import InvalidInput
+from partita_client.command.resources import ENVIRONMENT_COLUMNS
 
 if TYPE_CHECKING:
-    from apps.environments.api import CleanupResult, EnvironmentDocument
+    from apps.environments.api import CleanupResult
 
 Options = Mapping[str, Any]  # of a verb
 
@@ -33,7 +42,8 @@ a live run is canceled before its environment is removed; an `up` or a runner do
 
     def add_arguments(self, parser: Any) -> None:
         verbs = self.add_verbs(parser)
-        listing = self.add_verb(verbs, "list", list_environments, "list environments")
+        text = "list environments"
+        listing = self.add_verb(verbs, "list", list_environments, text, outputs=LIST_OUTPUTS)
         listing.add_argument("--status", default="", help="comma list, such as Zombie,Degraded")
         listing.add_argument("--search", default="", metavar="TEXT", help="text in any name")
         show = self.add_verb(verbs, "show", show_environment, "show one: what it has, and why")
@@ -56,32 +66,11 @@ def list_environments(options: Options) -> int:
     if options["output"] == "json":
         print_json(found)
         return ExitCode.OK
-    columns = ("ID", "STATUS", "SUITE", "OWNER", "HAS", "CPU", "MEMORY", "AGE")
-    print_table(columns, [_row(each) for each in found["sandboxes"]])
+    rows, key = found["sandboxes"], "sandboxId"
+    print_list("sandboxes", rows, ENVIRONMENT_COLUMNS, options["output"], key=key)
     for warning in found["warnings"]:
         sys.stderr.write(f"warning: {printable(warning)}\n")
     return ExitCode.OK if found["containerRuntimeAvailable"] else ExitCode.UNAVAILABLE
-
-
-def _row(each: EnvironmentDocument) -> tuple[str, ...]:
-    usage = each["resourceUsage"]
-    return (
-        each["sandboxId"],
-        each["status"],
-        each["suite"],
-        each["owner"],
-        each["summary"],
-        f"{usage['cpuPercent']:g} %",
-        f"{usage['memoryBytes'] / 2**20:.0f} MiB",
-        _age(each),
-    )
-
-
-def _age(each: EnvironmentDocument) -> str:
-    if "startedAt" not in each:
-        return "–"
-    age = clock.now() - clock.parse_rfc3339(each["startedAt"])
-    return durations.format_duration(max(0, int(age.total_seconds())))
 
 
 def show_environment(options: Options) -> int:

@@ -22,7 +22,7 @@ _TOPICS: Final = tuple(topics())
 
 
 class Command(VerbCommand):
-    help = "Explain, look at and reset the simulated APIs of suites."
+    help = "Serve, import, record and check simulated APIs; `partita mock --help` has more."
     examples = "\n".join(topic.EXAMPLES.strip("\n") for topic in _TOPICS)
 
     def add_arguments(self, parser: Any) -> None:

@@ -21,7 +21,7 @@ class Command(VerbCommand):
     )
     examples = """\
   partita keys status                how many secrets each key encrypts; keys by fingerprint
-  partita keys reencrypt --dry-run   what would be encrypted anew, and what no key decrypts
+  partita keys reencrypt --dry-run   what would be re-encrypted, and what no key decrypts
   partita keys reencrypt             encrypt everything with the current key"""
 
     def add_arguments(self, parser: Any) -> None:
@@ -77,7 +77,7 @@ def reencrypt_all(options: CommandOptions) -> int:
         print_table(("KIND", new, "CURRENT BEFORE", "UNREADABLE"), rows)
         _print_places("no known key decrypts", [p for one in outcomes for p in one.unreadable])
         failures = [f"{place}: {why}" for one in outcomes for place, why in one.failures]
-        _print_places("not encrypted anew", failures)
+        _print_places("not re-encrypted", failures)
     return ExitCode.OK if all(each.is_complete for each in outcomes) else ExitCode.ERROR
 
 
@@ -91,7 +91,7 @@ class _Progress:
         if time.monotonic() - self._said_at >= _PROGRESS_S:
             self._said_at = time.monotonic()
             done = outcome.replaced + outcome.current
-            sys.stderr.write(f"{outcome.kind}: {done} read, {outcome.replaced} encrypted anew\n")
+            sys.stderr.write(f"{outcome.kind}: {done} read, {outcome.replaced} re-encrypted\n")
 
 
 def _as_document(outcome: Reencryption) -> dict[str, object]:

@@ -71,7 +71,7 @@ class _Printer:
         while line.column < self._levels[-1]:
             self._levels.pop()
         if line.column != self._levels[-1]:
-            raise UnreadableText(0, "an indent fits no block")
+            raise UnreadableText(0, "an indentation does not match any block")
 
     def _comment(self, line: Line, before: Sequence[int]) -> Iterator[str]:
         """Yield a comment, in its own block if that was open, else in that of the next line."""

@@ -111,7 +111,7 @@ class _Reader:
             self.current.comment = token.text
         elif token.kind == "comment":
             yield Line(column=column, blank_before=self.blank, comment=token.text)
-            self.blank = -1  # the end of its line is no blank line
+            self.blank = -1  # the end of its line is not a blank line
         elif self.current is None:
             self.blank += 1
         else:

@@ -19,7 +19,7 @@ class Command(VerbCommand):
   partita suite show hello
   partita suite validate shop        exit code 1 and file:line:column when it is broken
   partita suite validate -o json     every suite, for a pipeline
-  partita suite lint shop            what is legal but most likely wrong
+  partita suite lint shop            what is valid but probably wrong
   partita suite new examples/oci-suites/mine --template web
   partita suite fmt --check          exit code 1 when a suite.star has another style
   partita suite lock composite       pin what it imports and loads to the present content

@@ -16,7 +16,6 @@ from apps.operations.api import (
 from apps.suites import api as suites
 from apps.suites.authoring import checks
 from apps.suites.management.verbs import output
-from apps.suites.management.verbs.overviews import summary
 from apps.suites.selectors import focus_on
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def add_verbs(command: VerbCommand, verbs: Any) -> None:
     )
     validate.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
     lint = command.add_verb(
-        verbs, "lint", lint_suites, "report what is wrong, or legal but most likely wrong"
+        verbs, "lint", lint_suites, "report what is wrong, or valid but probably wrong"
     )
     lint.add_argument("suite", nargs="*", help="suite ids (default: every suite)")
     lint.add_argument("--strict", action="store_true", help="exit code 1 on warnings too")
@@ -43,7 +42,7 @@ def validate_suites(options: CommandOptions) -> int:
     definitions = [suites.get_definition(suite_id) for suite_id in wanted]
     checked = [(each, checks.check_profiles(each["id"])) for each in definitions]
     if options["output"] == "json":
-        verdicts = [summary(each) | {"profiles": profiles} for each, profiles in checked]
+        verdicts = [_short_form(each) | {"profiles": profiles} for each, profiles in checked]
         print_json({"suites": verdicts})
     else:
         for definition, profiles in checked:
@@ -96,3 +95,10 @@ def _print_check(
     )
     if error.get("sourceLine"):
         console.print(f"{indent}    {escape(error['sourceLine'])}")
+
+
+def _short_form(definition: suites.DefinitionDocument) -> dict[str, object]:
+    keys = ("id", "title", "description", "launchable", "topologyError", "warnings")
+    document: Mapping[str, object] = definition
+    shown = {key: document[key] for key in keys if key in document}
+    return shown | {"steps": len(definition.get("topology", []))}

@@ -1,0 +1,126 @@
+"""The log of a job as its CI system reads it.
+
+Texts of a suite or server can look like commands to GitHub or like sections to GitLab. None of them
+reaches the log in a form that either of them obeys. A log that can no longer be written, as on a
+full disk, does not end the job.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, TextIO
+
+from partita_client import conf
+from partita_client.ci.job import GITHUB, GITLAB, CiJob
+from partita_client.ci.plain_text import plain_line, plain_text
+
+_LIKE_A_COMMAND: Final = re.compile(r"^\s*::|##\[")
+_LINE_CHARACTERS: Final = 10_000
+
+
+class JobLog:
+    """A log that no system reads; the others differ in what they override."""
+
+    def line(self, text: str) -> None:
+        """Write lines that are not obeyed."""
+        for each in plain_text(text).split("\n"):
+            write_line(sys.stdout, each[:_LINE_CHARACTERS])
+
+    def warn(self, text: str) -> None:
+        write_line(sys.stderr, f"partita: {plain_line(text)}")
+
+    def fail(self, text: str) -> None:
+        """Write why the job cannot succeed."""
+        self.warn(text)
+
+    def hide(self, secret: str) -> None:
+        """Ask the CI system to show the secret nowhere; nothing where it cannot be asked."""
+
+    def quote(self, title: str, lines: Iterable[str]) -> None:
+        """Write what a run printed, below a title where there are such."""
+        for each in lines:
+            JobLog.line(self, each)
+
+    def annotate(self, file: str, line: int, title: str, text: str) -> None:
+        """Mark a line of a file; nothing where there are no such marks."""
+
+
+class GitHubLog(JobLog):
+    """Workflow commands of GitHub Actions; all in one stream, in which order counts."""
+
+    def line(self, text: str) -> None:
+        for each in plain_text(text).split("\n"):
+            shown = each[:_LINE_CHARACTERS].replace("##[", "## [")
+            write_line(sys.stdout, f"| {shown}" if _LIKE_A_COMMAND.search(shown) else shown)
+
+    def warn(self, text: str) -> None:
+        self._command("warning title=Partita", text)
+
+    def fail(self, text: str) -> None:
+        self._command("error title=Partita", text)
+
+    def hide(self, secret: str) -> None:
+        self._command("add-mask", secret)
+
+    def quote(self, title: str, lines: Iterable[str]) -> None:
+        """Stop commands for what a run printed; only this process knows the word that ends it."""
+        word = secrets.token_hex(16)
+        write_line(sys.stdout, f"::stop-commands::{word}")
+        try:
+            super().quote(title, lines)
+        finally:
+            write_line(sys.stdout, f"::{word}::")
+
+    def annotate(self, file: str, line: int, title: str, text: str) -> None:
+        properties = f"file={_escape_property(file)},line={line},title={_escape_property(title)}"
+        self._command(f"error {properties}", text)
+
+    def _command(self, name: str, text: str) -> None:
+        write_line(sys.stdout, f"::{name}::{_escape(plain_text(text))}")
+
+
+class GitLabLog(JobLog):
+    """Sections of GitLab, which fold in its page of the job."""
+
+    def quote(self, title: str, lines: Iterable[str]) -> None:
+        name = f"partita_{secrets.token_hex(4)}"
+        now = int(time.time())
+        write_line(sys.stdout, f"\x1b[0Ksection_start:{now}:{name}\r\x1b[0K{plain_line(title)}")
+        super().quote(title, lines)
+        write_line(sys.stdout, f"\x1b[0Ksection_end:{now}:{name}\r\x1b[0K")
+
+
+def open_log(job: CiJob) -> JobLog:
+    """Return the log of the job's CI system."""
+    logs: dict[str, type[JobLog]] = {GITHUB: GitHubLog, GITLAB: GitLabLog}
+    return logs.get(job.system, JobLog)()
+
+
+def write_line(stream: TextIO, text: str) -> None:
+    """Write a line at once; a stream that refuses it is not written to any longer."""
+    try:
+        stream.write(f"{text}\n")
+        stream.flush()
+    except OSError:  # what is left in the buffer must not end the process with a code of its own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def append_for_github(variable: str, text: str) -> None:
+    """Append to a file that GitHub names by a variable, if it does; raise OSError."""
+    if file := conf.variable(variable):
+        with Path(file).open("a", encoding="utf-8") as opened:
+            opened.write(text)
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape(plain_text(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,71 @@
+"""The session of a job: for its own token, nowhere but in memory, ended with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from partita_client import conf
+from partita_client.ci.id_tokens import can_ask_again, fetch_id_token, has_id_token
+from partita_client.ci.job import CiJob
+from partita_client.ci.job_log import JobLog
+from partita_client.ci.plain_text import plain_line
+from partita_client.client import Client
+from partita_client.errors import ClientError, NotPartita
+from partita_client.server_choice import ServerChoice
+
+_SIGN_OUT_S: Final = 5.0
+Ask = Callable[[Callable[[], Any], str], Any]  # over absences; the text says what a refusal is
+
+
+@dataclass(slots=True, kw_only=True)
+class JobSession:
+    """`audience` is that of the job's token; `ask` asks the server."""
+
+    choice: ServerChoice
+    job: CiJob
+    output: JobLog
+    audience: str
+    ask: Ask
+    _token: str = field(default="", init=False, repr=False)
+
+    def open_client(self) -> Client:
+        """Return a client with the given token, else with a session of the job, else as usual.
+
+        A session that ends is renewed where the job may ask for another token. Raise ClientError.
+        """
+        choice = self.choice
+        is_given = conf.variable("PARTITA_TOKEN") or conf.variable("PARTITA_TOKEN_FILE")
+        if choice.token and (is_given or not has_id_token(self.job)):
+            return Client(choice.url, token=choice.token, ca_file=choice.ca_file)
+        token = self.sign_in()
+        renew = self.sign_in if can_ask_again(self.job) else None
+        return Client(choice.url, token=token, ca_file=choice.ca_file, new_token=renew)
+
+    def sign_in(self) -> str:
+        """Return the token of a new session."""
+        choice = self.choice
+        id_token = fetch_id_token(self.job, self.audience or choice.url)
+        self.output.hide(id_token)
+        with Client(choice.url, ca_file=choice.ca_file) as client:
+            session = self.ask(lambda: client.sign_in_ci(id_token), "does not let this job in")
+        try:
+            token, person, rule = session["token"], session["launchedBy"], session["rule"]
+        except (LookupError, TypeError):
+            raise NotPartita(f"{choice.url} answered a sign-in without a session") from None
+        self._token = str(token)
+        self.output.hide(self._token)
+        self.output.line(f"Signed in as {plain_line(person)}, by the rule {plain_line(rule)}.")
+        return self._token
+
+    def end(self) -> None:
+        """Sign out, unless the token was given; a session that stays ends within the hour."""
+        if not self._token:
+            return
+        url, ca_file = self.choice.url, self.choice.ca_file
+        try:
+            with Client(url, token=self._token, ca_file=ca_file, timeout_s=_SIGN_OUT_S) as client:
+                client.sign_out()
+        except ClientError as error:
+            self.output.line(f"The session could not be ended: {plain_line(error.detail)}")

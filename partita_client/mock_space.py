@@ -1,0 +1,86 @@
+"""A space of mocks: its records and counters, the calls that it got, and why it answers as it does.
+
+(reference: control-plane 18)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from partita_client.client import Client, Sent
+
+_PAGE: Final = 200
+
+
+class SuiteMocks:
+    """The mocks of a suite: of one run, or the space that those who name no run share.
+
+    `path_of_import`: where the run imports the suite, such as `pay`.
+    """
+
+    def __init__(
+        self, client: Client, suite: str, *, run: str = "", path_of_import: str = ""
+    ) -> None:
+        self._client = client
+        self._name = _without_unset(
+            {"suiteId": suite, "executionId": run, "import": path_of_import}
+        )
+
+    def state(self, *, key: str = "") -> Any:
+        """Return the `records`, of one key if that is named, and the `counters`."""
+        pages = list(self._pages("state", {"key": key}))
+        records = [record for page in pages for record in page["records"]]
+        return {"records": records, "counters": pages[0]["counters"]}
+
+    def set_fields(
+        self, key: str, fields: Mapping[str, str], *, unset: Sequence[str] = (), surface: str = ""
+    ) -> Any:
+        """Change the fields of a record and return it; a new one belongs to the surface."""
+        body = {**self._name, "key": key, "set": dict(fields), "delete": list(unset)}
+        sent = {**body, **_without_unset({"surfaceId": surface})}
+        return self._client.send("PATCH", "/mocks/state", sent)
+
+    def journal(self, **only: str) -> Iterator[list[Any]]:
+        """Yield pages of the kept calls, the newest first.
+
+        `only`: `surfaceId`, `operationId`, `outcome`, `tag`.
+        """
+        for page in self._pages("journal", only):
+            yield list(page["entries"])
+
+    def reset(self, *, surface: str = "", key: str = "") -> int:
+        """Remove records and counters; return how many."""
+        query = _without_unset({**self._name, "surfaceId": surface, "key": key})
+        return int(self._client.send("DELETE", "/mocks/state", **query)["removed"])
+
+    def forget_calls(self, *, surface: str = "") -> int:
+        query = _without_unset({**self._name, "surfaceId": surface})
+        return int(self._client.send("DELETE", "/mocks/journal", **query)["removed"])
+
+    def explain(self, **call: Any) -> Any:
+        """Return what would answer a call, and why; nothing is called.
+
+        `call`: `surfaceId`, `method`, `path` or `operationId`, `headers`, `body`.
+        """
+        return self._client.send("POST", "/mocks/explain", {**self._name, **call})
+
+    def verify(self, **question: Any) -> Any:
+        """Return how many kept calls fit the question, and whether so many were asked for."""
+        sent = {**self._name, **_without_unset(question)}
+        return self._client.send("POST", "/mocks/verify", sent)
+
+    def _pages(self, what: str, query: Mapping[str, str]) -> Iterator[Any]:
+        cursor = ""
+        while True:
+            page = self._client.get(
+                f"/mocks/{what}", **self._name, **query, limit=_PAGE, cursor=cursor
+            )
+            yield page
+            former, cursor = cursor, page.get("nextCursor", "")
+            if cursor in ("", former):
+                return
+
+
+def _without_unset(members: Mapping[str, Any]) -> Sent:
+    return {name: value for name, value in members.items() if value not in ("", None)}

@@ -1,0 +1,271 @@
+"""Reads of what is behind: targets that do not hold the head of their ref, and refs without any.
+
+A head that nothing has told yet, by a webhook or a reconcile, is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kernel import clock
+from sync_stack.core.tasks import State
+from sync_stack.orchestrator.domain.identity import RecordedRef, RefName
+from sync_stack.orchestrator.domain.target_lag import STALE, TargetLag
+from sync_stack.orchestrator.domain.task_documents import (
+    StoredError,
+    TargetOutcome,
+    TaskRequest,
+    TaskResult,
+)
+from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
+from sync_stack.orchestrator.selectors import refs, tasks
+
+MAX_UNAPPLIED: Final = 200
+_MAX_LIVE: Final = 1000
+_LIVE: Final = (State.PENDING, State.RUNNING, State.RETRYING)
+_FAILED: Final = (State.FAILED, State.DEAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSync:
+    """A task that has not ended and will bring one ref to its head; no `rules`: any."""
+
+    task: Task
+    repo: str
+    ref: str
+    commit: str
+    rules: tuple[str, ...]
+
+    def is_for(self, rule: str, platform: str, segment: str) -> bool:
+        placed = (self.task.platform, self.task.datasource) == (platform, segment)
+        return rule in self.rules if self.rules else placed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnappliedRef:
+    """A ref of which nothing was applied yet. `rule` is empty while no worker has looked."""
+
+    rule: str
+    repo: str
+    ref: str
+    datasource: str
+    lag: TargetLag
+
+
+@dataclass(slots=True, kw_only=True)
+class LagReader:
+    """What the lags of one list are found with, read once."""
+
+    live: Mapping[tuple[str, str], Sequence[LiveSync]]  # by repository and ref
+    records: Mapping[str, RecordedRef]
+    named: Mapping[str, Task]
+    failures: dict[str, Task | None] = field(default_factory=dict)
+
+    def target_lag(self, target: LedgerTarget) -> TargetLag | None:
+        """Return why a target is behind; None if it holds the head that is known."""
+        name = RefName(rule=target.rule_id, repo=target.repo, ref=target.ref)
+        record = self.records.get(name.hash)
+        segment = record.datasource if record else target.datasource
+        base = TargetLag(
+            rule=target.rule_id,
+            repo=target.repo,
+            datasource=target.datasource,
+            state=STALE,
+            since=target.stale_since,
+        )
+        found = [
+            _lag_of_live(base, sync)
+            for sync in self.live.get((target.repo, target.ref), ())
+            if sync.is_for(target.rule_id, target.platform, segment)
+            and sync.commit != target.commit
+        ]
+        if record and (failed := self._lag_of_record(base, record, target.id)):
+            found.append(failed)
+        if target.stale_since:
+            found.append(self._lag_of_stale(base))
+        return _first_with_earliest_time(found)
+
+    def unapplied_lag(self, record: RecordedRef) -> TargetLag | None:
+        """Return why nothing of a ref was applied; None if there was nothing to apply."""
+        name = record.name
+        base = TargetLag(
+            rule=name.rule, repo=name.repo, datasource=record.datasource, state=STALE, since=""
+        )
+        found = [
+            _lag_of_live(base, sync)
+            for sync in self.live.get((name.repo, name.ref), ())
+            if sync.is_for(name.rule, record.platform, record.datasource)
+        ]
+        if failed := self._lag_of_record(base, record, ""):
+            found.append(failed)
+        return _first_with_earliest_time(found)
+
+    def _lag_of_record(
+        self, base: TargetLag, record: RecordedRef, target_id: str
+    ) -> TargetLag | None:
+        """Return the lag after a task that handled the ref last and failed at this target."""
+        task = self.named.get(record.observed.task_id) if record.observed else None
+        if task is None or task.state not in _FAILED:
+            return None
+        outcomes = TaskResult.of(task.result).targets
+        error = _error_at(outcomes, record.name, target_id)
+        if error is None:
+            return None
+        commit = record.observed.commit if record.observed else ""
+        return replace(_lag_of_task(base, task, error), commit=commit)
+
+    def _lag_of_stale(self, base: TargetLag) -> TargetLag:
+        """Return the lag of a stale target, with the newest failure of its repository."""
+        if base.repo not in self.failures:
+            where = {"state__in": [*_FAILED, State.RETRYING]}
+            newest = tasks.list_tasks(where, [f"repo:{base.repo}\n"], before="", limit=1)
+            self.failures[base.repo] = next(iter(newest), None)
+        task = self.failures[base.repo]
+        detail = "Git could not be read, or the head of the ref could not be parsed"
+        stale = replace(base, detail=detail)
+        if task is None or not task.error:
+            return stale
+        error = StoredError.of(task.error)
+        return replace(stale, task_id=task.id, code=error.code, detail=error.detail)
+
+
+def list_lags(targets: Sequence[LedgerTarget]) -> dict[str, TargetLag]:
+    """Return target → why it is behind, for those that are."""
+    names = {RefName(rule=row.rule_id, repo=row.repo, ref=row.ref).hash for row in targets}
+    rows = RefRecord.objects.filter(id__in=sorted(names))
+    reader = _reader([refs.ref_record_of(row) for row in rows])
+    found = {target.id: reader.target_lag(target) for target in targets}
+    return {target_id: lag for target_id, lag in found.items() if lag}
+
+
+def list_unapplied(where: Mapping[str, str]) -> list[UnappliedRef]:
+    """Return refs of which nothing was applied though something should be, at most 200.
+
+    `where` filters by `rule_id` and `repo`.
+    """
+    applied = set(LedgerTarget.objects.filter(**where).values_list("rule_id", "repo", "ref"))
+    records = [
+        refs.ref_record_of(row)
+        for row in RefRecord.objects.filter(**where).order_by("id")
+        if (row.rule_id, row.repo, row.ref) not in applied
+    ]
+    reader = _reader(records)
+    found = [
+        UnappliedRef(
+            rule=record.name.rule,
+            repo=record.name.repo,
+            ref=record.name.ref,
+            datasource=record.datasource,
+            lag=lag,
+        )
+        for record in records
+        if (lag := reader.unapplied_lag(record))
+    ]
+    known = {(repo, ref) for _, repo, ref in applied}
+    known |= {(record.name.repo, record.name.ref) for record in records}
+    found += _refs_of_first_tasks(reader.live, known, where)
+    return found[:MAX_UNAPPLIED]
+
+
+def _refs_of_first_tasks(
+    live: Mapping[tuple[str, str], Sequence[LiveSync]],
+    known: set[tuple[str, str]],
+    where: Mapping[str, str],
+) -> list[UnappliedRef]:
+    """Return the refs of tasks that no worker has ended, with the oldest task of each."""
+    rule, repo = where.get("rule_id", ""), where.get("repo", "")
+    found = []
+    for place, syncs in live.items():
+        wanted = [sync for sync in syncs if not rule or not sync.rules or rule in sync.rules]
+        if place in known or not wanted or repo not in ("", place[0]):
+            continue
+        first = wanted[0]
+        of_rule = first.rules[0] if len(first.rules) == 1 else ""
+        datasource = first.task.datasource
+        base = TargetLag(
+            rule=of_rule, repo=first.repo, datasource=datasource, state=STALE, since=""
+        )
+        found.append(
+            UnappliedRef(
+                rule=of_rule,
+                repo=first.repo,
+                ref=first.ref,
+                datasource=datasource,
+                lag=_lag_of_live(base, first),
+            )
+        )
+    return found
+
+
+def _reader(records: Sequence[RecordedRef]) -> LagReader:
+    task_ids = {record.observed.task_id for record in records if record.observed}
+    named = Task.objects.filter(id__in=sorted(task_ids), state__in=list(_FAILED))
+    return LagReader(
+        live=_live_syncs(),
+        records={record.name.hash: record for record in records},
+        named={task.id: task for task in named},
+    )
+
+
+def _live_syncs() -> dict[tuple[str, str], list[LiveSync]]:
+    """Return by repository and ref what the oldest tasks that have not ended will bring.
+
+    Heals, plans and purges bring no head.
+    """
+    rows = Task.objects.filter(state__in=list(_LIVE)).order_by("id").defer("memory", "result")
+    found: dict[tuple[str, str], list[LiveSync]] = {}
+    for task in rows[:_MAX_LIVE]:
+        request = TaskRequest.of(task.request)
+        if request.heal or request.dry_run or request.purge:
+            continue
+        for event in request.events:
+            sync = LiveSync(
+                task=task,
+                repo=event.repo,
+                ref=event.ref,
+                commit=event.commit,
+                rules=request.rules,
+            )
+            found.setdefault((event.repo, event.ref), []).append(sync)
+    return found
+
+
+def _lag_of_live(base: TargetLag, sync: LiveSync) -> TargetLag:
+    error = StoredError.of(sync.task.error) if sync.task.error else None
+    return replace(_lag_of_task(base, sync.task, error), commit=sync.commit)
+
+
+def _lag_of_task(base: TargetLag, task: Task, error: StoredError | None) -> TargetLag:
+    lag = replace(
+        base,
+        state=str(task.state).lower(),
+        since=clock.rfc3339(task.created_at),
+        task_id=task.id,
+    )
+    if error is None:
+        return lag
+    return replace(lag, code=error.code, detail=error.detail, file=error.file, line=error.line)
+
+
+def _error_at(
+    outcomes: Iterable[TargetOutcome], name: RefName, target_id: str
+) -> StoredError | None:
+    """Return the error at a target, else that of its rule sync; None if the target is well."""
+    of_sync = None
+    for outcome in outcomes:
+        if target_id and outcome.unit_id == target_id:
+            return outcome.error
+        is_elsewhere = bool(target_id and outcome.destination_id)
+        is_of_ref = (outcome.rule_id, outcome.repo, outcome.ref) == (name.rule, name.repo, name.ref)
+        if is_of_ref and not is_elsewhere:
+            of_sync = of_sync or outcome.error
+    return of_sync
+
+
+def _first_with_earliest_time(found: Sequence[TargetLag]) -> TargetLag | None:
+    """Return the first, which is behind since the earliest time of all; None without any."""
+    if not found:
+        return None
+    return replace(found[0], since=min((lag.since for lag in found if lag.since), default=""))

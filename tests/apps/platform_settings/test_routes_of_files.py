@@ -1,0 +1,158 @@
+"""A settings file as a body, and what it would change (reference: control-plane 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from rest_framework.test import APIClient
+
+from apps.accounts.api import operator
+from apps.platform_settings.api import get_registry, replace_settings, settings_document
+from tests.apps.platform_settings.documents import (
+    PATH,
+    SECRETS,
+    admin_client,
+    document,
+    viewer_client,
+)
+
+YAML = "application/yaml"
+PREVIEW = f"{PATH}/preview"
+OTHER = """\
+# who edits it writes comments
+mode: remote
+agents:
+  - {agentId: edge, name: Edge, type: remote-agent}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _stored(settings: Any, tmp_path: Any, transactional_db: None) -> None:
+    settings.PLATFORM_SETTINGS_FILE = tmp_path / "configuration.yaml"
+    admin_client()
+    replace_settings(operator(), document())
+
+
+@pytest.fixture
+def admin() -> APIClient:
+    return admin_client()
+
+
+def send(client: APIClient, text: str, *, path: str = PATH, **headers: str) -> Any:
+    ask = client.put if path == PATH else client.post
+    return ask(path, text.encode(), content_type=YAML, headers=headers)
+
+
+def test_a_file_is_taken_as_it_is(admin: APIClient) -> None:
+    answer = send(admin, OTHER)
+
+    assert answer.status_code == 200, answer.json()
+    assert [each["agentId"] for each in answer.json()["agents"]] == ["edge"]
+    assert settings_document(operator())["mode"] == "remote"
+
+
+def test_a_mask_of_a_file_keeps_the_secret(admin: APIClient) -> None:
+    """Invariant 20."""
+    text = yaml.safe_dump(admin.get(PATH).json())
+    assert SECRETS[0] not in text
+
+    assert send(admin, text).status_code == 200
+
+    assert get_registry("zot").secret == SECRETS[0]
+
+
+@pytest.mark.parametrize("path", [PATH, PREVIEW])
+def test_a_fault_of_a_file_has_its_line(admin: APIClient, path: str) -> None:
+    """Invariant 33."""
+    before = settings_document(operator())
+
+    answer = send(admin, OTHER.replace("remote-agent", "remot"), path=path)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
+    (fault,) = answer.json()["errors"]
+    assert (fault["pointer"], fault["file"], fault["line"]) == ("/agents/0/type", "body", 4)
+    assert answer.json()["detail"].startswith("body:4:")
+    assert settings_document(operator()) == before
+
+
+def test_a_misspelled_key_is_answered_by_the_one_that_was_meant(admin: APIClient) -> None:
+    answer = send(admin, OTHER.replace("name: Edge", "nmae: Edge"))
+
+    (unknown, _missing) = answer.json()["errors"]
+    assert unknown["detail"] == '"nmae" is not a known key; did you mean name?'
+    assert (unknown["line"], unknown["column"]) == (4, 21)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "- a", "a: [", "a: &b [*b]", "mode: local\nmode: remote", "\x00", "# " * 2**20]
+)
+def test_what_is_no_settings_file_is_refused(admin: APIClient, text: str) -> None:
+    """Invariant 33."""
+    answer = send(admin, text)
+
+    assert (answer.status_code, answer.json()["code"]) == (400, "validation_failed")
+
+
+def test_another_kind_of_body_is_refused(admin: APIClient) -> None:
+    answer = admin.put(PATH, b"mode: remote", content_type="text/plain")
+
+    assert answer.status_code == 415
+
+
+@pytest.mark.parametrize("form", ["a file", "JSON"])
+def test_a_preview_says_what_would_change_and_changes_nothing(admin: APIClient, form: str) -> None:
+    before = settings_document(operator())
+
+    if form == "JSON":
+        answer = admin.post(PREVIEW, yaml.safe_load(OTHER), format="json")
+    else:
+        answer = send(admin, OTHER, path=PREVIEW)
+
+    assert answer.status_code == 200, answer.json()
+    changes = {each["key"]: (each["old"], each["new"]) for each in answer.json()["changes"]}
+    assert changes["mode"] == ("hybrid", "remote")
+    assert changes["registries[zot].secret"] == ("********", "")
+    assert not [secret for secret in SECRETS if secret in answer.content.decode()]
+    assert settings_document(operator()) == before
+
+
+def test_a_tag_of_former_settings_is_a_conflict(admin: APIClient) -> None:
+    tag = admin.get(PATH)["ETag"]
+    assert send(admin, OTHER, **{"If-Match": tag}).status_code == 200
+
+    refused = send(admin, OTHER.replace("Edge", "Other"), **{"If-Match": tag})
+
+    assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+
+
+def test_others_than_administrators_preview_nothing() -> None:
+    """Invariant 17."""
+    refused = send(viewer_client(), OTHER, path=PREVIEW)
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "admin_required")
+    assert send(APIClient(), OTHER, path=PREVIEW).status_code == 401
+
+
+def test_a_registry_that_cannot_be_reached_is_said_to_be(admin: APIClient) -> None:
+    changed = document()
+    changed["registries"][0]["registryUrl"] = "http://127.0.0.1:9"
+    replace_settings(operator(), changed)
+
+    answer = admin.post(f"{PATH}/registries/zot/test", {}, format="json")
+
+    assert answer.status_code == 200, answer.json()
+    report = answer.json()
+    assert (report["registryId"], report["reachable"]) == ("zot", False)
+    assert report["code"]
+    assert report["detail"]
+    assert SECRETS[0] not in answer.content.decode()
+
+
+def test_a_registry_is_tested_by_administrators_and_by_its_id(admin: APIClient) -> None:
+    unknown = admin.post(f"{PATH}/registries/other/test", {}, format="json")
+    refused = viewer_client().post(f"{PATH}/registries/zot/test", {}, format="json")
+
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "registry_not_found")
+    assert (refused.status_code, refused.json()["code"]) == (403, "admin_required")

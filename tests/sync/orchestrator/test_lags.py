@@ -1,0 +1,175 @@
+"""Which targets are behind, since when and why: of the store, of `sync status` and of the API."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from sync_stack.core.bundle.rules import Prune
+from sync_stack.orchestrator.models import LedgerTarget, Task
+from sync_stack.orchestrator.selectors import lags
+from tests.support.sync_world import World, rule
+
+pytestmark = pytest.mark.store
+
+
+def lag_of_the_target():
+    (target,) = LedgerTarget.objects.all()
+    return lags.list_lags([target]).get(target.id)
+
+
+def status(*words: str) -> str:
+    out = StringIO()
+    call_command("sync", "status", *words, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def guarded(tmp_path) -> World:
+    return World(tmp_path, rules=(rule(prune=Prune(enabled=True)),))
+
+
+def test_a_target_with_the_head_of_its_ref_is_not_behind(world):
+    task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+
+    assert lag_of_the_target() is None
+    assert lags.list_unapplied({}) == []
+    world.push(json.loads(json.dumps(task.request))["events"][0]["commit"])
+    assert lag_of_the_target() is None  # delivered once more
+
+
+def test_a_push_that_waits_makes_its_target_behind_since_it_came(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    commit = world.repository.commit({"app.yaml": "a: 2\n"})
+    task = world.push(commit)
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.commit, lag.task_id) == ("pending", commit, task.id)
+    assert lag.since.startswith(task.created_at.isoformat()[:19])
+    assert "sync watch " + task.id in lag.next_step
+    world.finish(task)
+    assert lag_of_the_target() is None
+
+
+def test_a_push_to_another_branch_leaves_the_target_alone(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.commit_and_push({"app.yaml": "a: 2\n"}, branch="develop")
+
+    assert lag_of_the_target() is None
+
+
+def test_a_guard_that_kept_keys_is_named_with_what_approves_it(guarded):
+    guarded.finish(guarded.commit_and_push({"app.yaml": "a: 1\nb: 2\nc: 3\n"}))
+    stopped = guarded.finish(guarded.commit_and_push({"app.yaml": "a: 1\n"}))
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.code) == ("failed", "prune_guard")
+    assert f"partita sync approve-prune {stopped.id}" in lag.next_step
+    shown = status()
+    assert "prune_guard" in shown
+    assert f"behind since {lag.since}: failed, prune_guard: " in shown
+    guarded.finish(guarded.commit_and_push({"app.yaml": "a: 1\nb: 2\nc: 3\n"}))
+    assert lag_of_the_target() is None
+
+
+def test_a_file_that_does_not_parse_is_named_with_its_line(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\nb: [\n"}))
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.code, lag.file) == ("failed", "parse_error", "app.yaml")
+    assert lag.line > 1
+    assert lag.next_step == f"mend app.yaml:{lag.line} in Git and push"
+
+
+def test_a_repository_that_is_away_is_the_reason_while_it_is_tried_again(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.commit_and_push({"app.yaml": "a: 2\n"})
+    world.repository.bare.rename(world.folder / "away")
+    world.run(task)
+    found = Task.objects.get(id=task.id)
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.code) == (found.state.lower(), found.error["code"])
+    assert lag.detail == found.error["detail"]
+
+
+def test_a_heal_and_a_plan_make_nothing_behind(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.commit_and_push({"app.yaml": "a: 2\n"})
+    Task.objects.filter(id=task.id).update(request=task.request | {"dry_run": True})
+
+    assert lag_of_the_target() is None
+
+
+def test_a_first_push_that_was_never_applied_is_listed_although_it_has_no_target(world):
+    waiting = world.commit_and_push({"app.yaml": "a: [\n"})
+
+    (ref,) = lags.list_unapplied({})
+    assert (ref.rule, ref.repo, ref.ref) == ("", "acme/shop", "refs/heads/main")
+    assert ref.lag.state == "pending"
+    world.finish(waiting)
+
+    (ref,) = lags.list_unapplied({"rule_id": "shop"})
+    assert (ref.rule, ref.lag.code, ref.lag.file) == ("shop", "parse_error", "app.yaml")
+    assert "nothing applied yet" in status()
+    assert "mend app.yaml" in status("--repo", "acme/shop")
+    assert lags.list_unapplied({"rule_id": "other"}) == []
+
+
+def test_a_branch_with_nothing_to_apply_is_not_listed(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="feature/x"))
+
+    assert lags.list_unapplied({}) == []
+
+
+def test_only_what_is_behind_is_listed_on_request(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop"))
+    world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+
+    found = json.loads(status("--behind", "-o", "json"))
+
+    assert [(each["env"], each["behind"]["code"]) for each in found["targets"]] == [
+        ("production", "parse_error")
+    ]
+
+
+def test_a_task_is_shown_with_what_went_wrong_and_a_watched_one_ends_with_it(guarded, capsys):
+    done = guarded.finish(guarded.commit_and_push({"app.yaml": "a: 1\nb: 2\nc: 3\n"}))
+    stopped = guarded.finish(guarded.commit_and_push({"app.yaml": "a: 1\n"}))
+
+    call_command("sync", "show", stopped.id)
+
+    shown = capsys.readouterr().out
+    assert f"webhook task {stopped.id}: FAILED, prune_guard" in shown
+    assert "would delete b, c" in shown
+    call_command("sync", "watch", done.id)
+    with pytest.raises(CommandError, match="prune_guard: ") as ended:
+        call_command("sync", "watch", stopped.id)
+    assert ended.value.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["nothing"], 3), (["nothing", "--timeout", "soon"], 2)]
+)
+def test_a_task_that_is_not_there_and_a_time_that_is_none_are_refused(words, code):
+    with pytest.raises(CommandError) as refused:
+        call_command("sync", "watch", *words)
+    assert refused.value.returncode == code
+
+
+def test_a_watch_ends_in_time_while_the_task_goes_on(world):
+    task = world.commit_and_push({"app.yaml": "a: 1\n"})
+
+    with pytest.raises(CommandError, match="is PENDING after 10ms, and goes on") as ended:
+        call_command("sync", "watch", task.id, "--timeout", "10ms")
+
+    assert ended.value.returncode == 13
