@@ -141,7 +141,7 @@ def green_lines(found: GreenDifferences) -> list[str]:
 
 
 def attempt_lines(run: RunReport) -> list[str]:
-    """Return the attempts of a run that was run again, the newest last."""
+    """Return the attempts of a run that was run again as one row and each with its id."""
     attempts = run.get("attempts", [])
     if len(attempts) <= 1:
         return []
@@ -153,7 +153,8 @@ def attempt_lines(run: RunReport) -> list[str]:
         this = "this run" if each.get("id") == run["id"] else each.get("profile", "")
         started = each.get("startedAt", "")[:19].replace("T", " ")
         rows.append((f"  {number}", state, each.get("id", ""), started, this))
-    return ["attempts:", *align_columns(rows)]
+    all_in_one = " → ".join(f"{number.strip()} {state}" for number, state, *_ in rows)
+    return [printable(f"attempts: {all_in_one}"), *align_columns(rows)]
 
 
 def plan_lines(plan: Any) -> list[str]:

@@ -678,12 +678,7 @@ def test_what_http_cannot_do_is_not_done_to_another_store(
 @pytest.mark.parametrize("noun", ["suite", "profile", "environment", "settings", "mock"])
 def test_the_verbs_of_both_halves_are_known(noun: str):
     """A verb that only the store has must be named, or the client refuses it as a mistake."""
-    homes = {
-        "suite": "suites",
-        "profile": "console",
-        "settings": "console",
-        "mock": "mocks",
-    }
+    homes = {"suite": "suites", "profile": "console", "settings": "console", "mock": "mocks"}
     command = load_command_class(f"apps.{homes.get(noun, 'environments')}", noun)
     parser = command.create_parser("partita", noun)
     found = next(each.choices for each in parser._actions if isinstance(each.choices, dict))

@@ -117,7 +117,7 @@ def test_show_has_the_attempts_and_what_differs_since_the_green_run(capsys, run:
 
     _code, out, _error = command(capsys, "show", run.id, "--since-green")
 
-    assert "attempts:\n" in out
+    assert "attempts: 1 failed → 2 queued\n" in out
     assert f"  1  failed  {run.id}" in out
     assert f"  2  queued  {second}" in out
     assert "1 difference since run-" in out
