@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 
 
 def main() -> None:

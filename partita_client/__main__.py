@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from partita_client.command.halves import StoreCommand
 from partita_client.command.output import note
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.program import run_words
 from partita_client.exit_codes import ExitCode
 
 

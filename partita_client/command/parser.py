@@ -178,6 +178,7 @@ class CommandNoun:
     `is_shared`: the verbs of a noun of both halves work on files and the store without a server.
     `store_place` begins a sentence that says where that store is. `add_server` adds the options
     that name a server; `live_values` completes options and arguments, by their names.
+    `choose_half` says which half runs a verb, where a noun has its own kind of server.
     """
 
     name: str
@@ -190,6 +191,7 @@ class CommandNoun:
     add_server: Callable[[Any], None] = add_partita_server
     live_values: Mapping[str, Callable[[Any], list[str]]] = field(default_factory=dict)
     is_shared: bool = False
+    choose_half: Callable[..., Any] | None = None
 
     @property
     def names(self) -> list[str]:

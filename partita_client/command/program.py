@@ -8,11 +8,10 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final, cast
 
+from partita_client.command.halves import StoreCommand, choose_half
 from partita_client.command.output import note, printable_lines, say
 from partita_client.command.parser import (
     LOCAL_OPTION,
@@ -23,17 +22,13 @@ from partita_client.command.parser import (
     parse_verb,
     show_error,
 )
-from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NoServer, NotPartita
+from partita_client.errors import ApiProblem, ClientError, NotPartita
 from partita_client.exit_codes import ExitCode
-from partita_client.local_up import usual_folder
 from partita_client.release import VERSION
-from partita_client.server_choice import GivenServer, choose_server
-from partita_client.sync_server import choose_sync_server, is_sync_server_named
 
 _HELP: Final = ("help", "--help", "-h")
 _VERSION: Final = ("--version", "-V")
 _MISSING_MAX: Final = 200
-_SYNC: Final = "sync"
 _BROKEN_PIPE: Final = 141
 # noun → the module and the name of its CommandNoun; each is loaded when it is typed
 NOUNS: Final = {
@@ -94,14 +89,6 @@ _MISTAKES: Final = {
 OwnCommand = Callable[[Sequence[str]], "int | StoreCommand"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreCommand:
-    """A command for the half beside the store; `data_dir` names the `up` that was found."""
-
-    words: Sequence[str]
-    data_dir: str = ""
-
-
 def run_words(words: Sequence[str], *, has_store: bool = True) -> int | StoreCommand:
     """Run a typed command and return its exit code, or what the other half has to run.
 
@@ -127,8 +114,7 @@ def _run(words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if first in own:
         return own[first](rest)
     if (noun := find_noun(first)) is not None:
-        run = _run_sync if first == _SYNC else _run_noun
-        return run(noun, rest, has_store=has_store)
+        return _run_noun(noun, rest, has_store=has_store)
     return StoreCommand(words=rest) if first == "admin" else _leave(words)
 
 
@@ -165,61 +151,12 @@ def _leave(words: Sequence[str]) -> int | StoreCommand:
 def _run_noun(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
     if (only := noun.find("")) is not None:
         return _run_verb(noun, only, words)
-    is_local = _is_local(noun, words)
-    name = words[0] if words else ""
-    verb = noun.find(name)
-    if name in noun.store_verbs and not is_local:
-        return _to_local_store(noun, words)
-    is_for_store = noun.is_shared and (verb is None or not _means_server(words[1:]))
-    if is_local or name in noun.file_verbs or (is_for_store and has_store):
-        others = [word for word in words if word != LOCAL_OPTION]
-        return StoreCommand(words=[noun.name, *(others if is_local else words)])
-    if verb is not None:
-        return _run_verb(noun, verb, words[1:])
-    return _refuse_verb(noun, name)
-
-
-def _run_sync(noun: CommandNoun, words: Sequence[str], *, has_store: bool) -> int | StoreCommand:
-    """Run a verb of `sync` over HTTP where an orchestrator is named, else leave it to its store.
-
-    A verb that only the store has is not run on the store here while another place is meant.
-    """
-    name = words[0] if words else ""
-    verb = noun.find(name)
-    if name not in noun.names:
-        return _refuse_verb(noun, name)
-    is_help = bool({"-h", "--help"} & {*words[1:]})
-    if name in noun.file_verbs or (verb is None and is_help):
-        return StoreCommand(words=[noun.name, *words])
-    if not is_sync_server_named(_option_of(words[1:], "--server")):
-        if verb is None or has_store:
-            return StoreCommand(words=[noun.name, *words])
-    elif verb is None:
-        url = choose_sync_server(_option_of(words[1:], "--server")).url
-        raise BadConfiguration(
-            f"`partita sync {name}` works beside the store of the orchestrator, and {url} is meant",
-            advice=f"type it where the orchestrator runs: partita admin sync {name} …",
-        )
-    return _run_verb(noun, verb, words[1:])
-
-
-def _option_of(words: Sequence[str], name: str) -> str:
-    """Return the value of an option as typed, empty if it is not there."""
-    for number, word in enumerate(words):
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-        if word == name:
-            return "".join(words[number + 1 : number + 2])
-    return ""
-
-
-def _is_local(noun: CommandNoun, words: Sequence[str]) -> bool:
-    """Return whether a verb of both halves is meant for files and store; raise BadConfiguration."""
-    if not noun.is_shared or LOCAL_OPTION not in words:
-        return False
-    if _names_server(words):
-        raise BadConfiguration(f"{LOCAL_OPTION} means no server: leave out --server and --context")
-    return True
+    chosen = (noun.choose_half or choose_half)(noun, words, has_store=has_store)
+    if isinstance(chosen, StoreCommand):
+        return chosen
+    if chosen is None:
+        return _refuse_verb(noun, words[0] if words else "")
+    return _run_verb(noun, chosen, words[1:])
 
 
 def _refuse_verb(noun: CommandNoun, name: str) -> int:
@@ -293,43 +230,6 @@ def _run_filtered(verb: CommandVerb, session: CommandSession) -> int:
     text = json_filter.filter_json(document.getvalue(), expression)
     sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
     return code
-
-
-def _means_server(words: Sequence[str]) -> bool:
-    """Return whether something says which server a verb of both halves is meant for."""
-    if _names_server(words):
-        return True
-    try:
-        choose_server(GivenServer())
-    except NoServer:
-        return False
-    return True
-
-
-def _names_server(words: Sequence[str]) -> bool:
-    return any(word.partition("=")[0] in ("--server", "--context") for word in words)
-
-
-def _to_local_store(noun: CommandNoun, words: Sequence[str]) -> StoreCommand:
-    """Let the other half run a verb that HTTP does not have yet, on the store of the `up` here."""
-    try:
-        choice = choose_server(GivenServer())
-    except NoServer:
-        return StoreCommand(words=[noun.name, *words])
-    typed = f"{noun.name} {words[0]}"
-    if not choice.data_dir:
-        raise BadConfiguration(
-            f"`partita {typed}` works on this machine's `up` only, and {choice.url} is meant",
-            advice=f"use the pages of {choice.url}, or type it where its store is: "
-            f"partita admin {typed} …",
-        )
-    if Path(choice.data_dir).resolve() != usual_folder().resolve():
-        raise BadConfiguration(
-            f"`partita {typed}` works on the store of {usual_folder()}, and the `up` that runs is "
-            f"that of {choice.data_dir}",
-            advice=f"if you mean that one: DATA_DIR={choice.data_dir} partita {typed} …",
-        )
-    return StoreCommand(words=[noun.name, *words], data_dir=choice.data_dir)
 
 
 def _complete(words: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from partita_client.command.halves import StoreCommand
 from partita_client.command.output import (
     note,
     printable,
@@ -31,8 +32,9 @@ from partita_client.command.sync_views import (
     status_lines,
     task_lines,
 )
+from partita_client.errors import BadConfiguration
 from partita_client.exit_codes import ExitCode
-from partita_client.sync_server import SyncClient, choose_sync_server
+from partita_client.sync_server import SyncClient, choose_sync_server, is_sync_server_named
 
 _POLL_S: Final = 1.0
 PATIENCE_S: Final = 2.0  # of a completion
@@ -244,8 +246,46 @@ def _column(name: str) -> Callable[[Any], list[str]]:
     return values
 
 
+def choose_half(
+    noun: CommandNoun, words: Sequence[str], *, has_store: bool
+) -> StoreCommand | CommandVerb | None:
+    """Return a verb of the client where an orchestrator is named, else a command for its store.
+
+    A verb that only the store has is not run on the store here while another place is meant: raise
+    BadConfiguration.
+    """
+    name = words[0] if words else ""
+    verb = noun.find(name)
+    if name not in noun.names:
+        return None
+    is_help = bool({"-h", "--help"} & {*words[1:]})
+    if name in noun.file_verbs or (verb is None and is_help):
+        return StoreCommand(words=[noun.name, *words])
+    if not is_sync_server_named(_option_of(words[1:], "--server")):
+        if verb is None or has_store:
+            return StoreCommand(words=[noun.name, *words])
+    elif verb is None:
+        url = choose_sync_server(_option_of(words[1:], "--server")).url
+        raise BadConfiguration(
+            f"`partita sync {name}` works beside the store of the orchestrator, and {url} is meant",
+            advice=f"type it where the orchestrator runs: partita admin sync {name} …",
+        )
+    return verb
+
+
+def _option_of(words: Sequence[str], name: str) -> str:
+    """Return the value of an option as typed, empty if it is not there."""
+    for number, word in enumerate(words):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name:
+            return "".join(words[number + 1 : number + 2])
+    return ""
+
+
 NOUN: Final = CommandNoun(
     name="sync",
+    choose_half=choose_half,
     text="See what the configuration sync holds, and why a push has not arrived.",
     verbs=(
         CommandVerb(

@@ -15,7 +15,8 @@ from django.core.management import load_command_class
 
 from kernel.exit_codes import ExitCode
 from kernel.version import VERSION
-from partita_client.command.program import StoreCommand, find_noun, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import find_noun, run_words
 from partita_client.contexts import SavedContext, read_contexts, save_context
 from tests.support.fake_partita import (
     RUN,

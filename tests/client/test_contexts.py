@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from partita_client import conf
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from partita_client.contexts import (
     SavedContext,
     read_contexts,

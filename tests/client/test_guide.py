@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from tests.support.fake_partita import RUN, TOKEN, FakePartita, summary
 from tests.support.guides import GUIDES
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from partita_client.command import json_filter
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from tests.support.fake_partita import RUN, FakePartita, problem, summary
 
 Type = Callable[..., tuple[int, str, str]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from tests.support.fake_partita import RUN, FakePartita, problem
 
 TYPED = [

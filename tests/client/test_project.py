@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from partita_client.contexts import SavedContext, read_contexts, save_context
 from partita_client.errors import BadConfiguration
 from partita_client.server_choice import GivenServer, choose_server

@@ -13,7 +13,8 @@ from apps.accounts.api import Principal
 from apps.accounts.models import Membership, User, Workspace
 from apps.accounts.services.administrators import ensure_seed_admin, replace_administrator_token
 from apps.accounts.services.token_pairs import issue_tokens
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from partita_client.transport import HttpAnswer, HttpTransport
 
 EMAIL = "admin@partita.local"

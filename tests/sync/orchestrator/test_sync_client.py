@@ -14,7 +14,8 @@ import pytest
 import yaml
 from django.db import connection
 
-from partita_client.command.program import StoreCommand, run_words
+from partita_client.command.halves import StoreCommand
+from partita_client.command.program import run_words
 from partita_client.errors import NoServer
 from partita_client.sync_server import choose_sync_server
 from sync_stack.core.bundle.rules import Prune
