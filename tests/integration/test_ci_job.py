@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -386,11 +387,11 @@ def test_the_action_says_which_python_it_needs(system: CiSystem):
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return variables by which pip finds the wheel of this tree, and nothing else."""
+def wheel_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the client's wheel of this tree, as a repository has it."""
     folder = tmp_path_factory.mktemp("wheels")
     build_wheel(ROOT / "partita_client", folder)
-    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PYTHONPATH": ""}
+    return folder
 
 
 def steps_of_gitlab() -> list[str]:
@@ -410,10 +411,14 @@ def steps_of_jenkins() -> list[str]:
     ],
     ids=["gitlab", "jenkins"],
 )
-def test_an_example_goes_from_an_empty_machine_to_a_green_check(system, wheels, steps, variables):
+def test_an_example_goes_from_an_empty_machine_to_a_green_check(
+    system, wheel_folder, steps, variables
+):
     """The image of GitLab has pip in a Python of its own, as the environment here."""
     token = system.token()
-    job = system.job("green", **variables, **wheels, GITHUB_ACTIONS="", PARTITA_ID_TOKEN=token)
+    own = {"GITHUB_ACTIONS": "", "PYTHONPATH": "", "PARTITA_ID_TOKEN": token}
+    job = system.job("green", **variables, **own)
+    shutil.copytree(wheel_folder, job.folder / "ci")
     subprocess.run([sys.executable, "-m", "venv", job.folder / "image"], check=True)
     script = "\n".join(["set -e", *steps()]).replace("launch shop", "launch green")
 
