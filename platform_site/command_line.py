@@ -53,6 +53,12 @@ RENAMED: Final[Mapping[str, str]] = {
     "sync_orphans": "sync orphans",
     "sync_approve_prune": "sync approve-prune",
 }
+# a command that only a server answers → its verbs of that kind, empty where all are
+ASKED: Final[Mapping[str, Sequence[str]]] = {
+    "run": (),
+    "worker": (),
+    "mock": ("state", "journal", "reset", "verify", "explain"),
+}
 
 
 def answer(arguments: Sequence[str]) -> str | None:
@@ -70,15 +76,15 @@ def answer(arguments: Sequence[str]) -> str | None:
 def refusal(arguments: Sequence[str]) -> str:
     """Return what to type instead of a command that is not here; empty for any other."""
     words = [each for each in arguments if each not in HELP_WORDS]
-    name = "".join(words[:1])
+    name, verb = ("".join(words[:1]), "".join(words[1:2]))
     if new_name := RENAMED.get(name):
         return f"error: there is no command {name!r}\nnext: {PROGRAM} {new_name}\n"
-    if name != "run":
+    if name not in ASKED or (ASKED[name] and verb not in ASKED[name]):
         return ""
-    typed = " ".join([PROGRAM, *words[:2]])
+    typed = " ".join(words[:2])
     return (
-        "error: runs belong to a server, which knows who you are\n"
-        f"next: {typed} (`{PROGRAM} up` starts a server here)\n"
+        f"error: `{typed}` asks a server, which knows who you are\n"
+        f"next: {PROGRAM} {typed} (`{PROGRAM} up` starts a server here)\n"
     )
 
 

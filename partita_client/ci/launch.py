@@ -24,7 +24,6 @@ from partita_client.ci.outcome import (
     outcome_of_error,
     unknown,
 )
-from partita_client.ci.patience import wait_for_answer
 from partita_client.ci.plain_text import plain_line
 from partita_client.ci.report_text import Run, check_name
 from partita_client.ci.result_files import error_results, keep_file, write_results
@@ -32,6 +31,7 @@ from partita_client.ci.web_api import require_https
 from partita_client.client import ENDED, Client
 from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NotPartita
 from partita_client.exit_codes import CiExitCode
+from partita_client.patience import wait_for_answer
 from partita_client.server_choice import ServerChoice
 
 _WRONG_USE: Final = (400, 404, 422)

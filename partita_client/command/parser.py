@@ -104,11 +104,9 @@ class CommandSession:
     ) -> Client:
         """Return a client of a server, which from now on is the one that was asked."""
         self.asked_url = url
-        return Client(
-            url, token=token, ca_file=ca_file, on_away=self._say_away, new_token=new_token
-        )
+        return Client(url, token=token, ca_file=ca_file, on_away=self.say_away, new_token=new_token)
 
-    def _say_away(self, why: str) -> None:
+    def say_away(self, why: str) -> None:
         self._note(f"{printable(why)}; waiting for the server, no line will be missed")
 
     @contextmanager

@@ -26,7 +26,9 @@ from partita_client.command.run_views import (
     source_width,
 )
 from partita_client.errors import BadConfiguration, WaitTimeout
+from partita_client.event_stream import AWAY_S
 from partita_client.exit_codes import ExitCode
+from partita_client.patience import wait_for_answer
 
 if TYPE_CHECKING:  # dictionaries by another name: a command does without
     from partita_client.documents import RunListing, RunReport
@@ -217,7 +219,11 @@ def _follow(session: CommandSession, run_id: str, *, has_lines: bool, ends_at: f
                 write_line(output_line(record["line"], colors, width))
     elif run["status"] not in ENDED:
         client.wait(run_id, timeout_s=left_s)
-    ended = client.run(run_id, parts=_TEXT_PARTS)
+    ended = wait_for_answer(
+        lambda: client.run(run_id, parts=_TEXT_PARTS),
+        until=time.monotonic() + AWAY_S,
+        on_away=session.say_away,
+    )
     _show_run(session, ended)
     return exit_code_of(ended)
 

@@ -21,6 +21,7 @@ from partita_client.contexts import SavedContext, read_contexts, save_context
 from tests.support.fake_partita import (
     RUN,
     TOKEN,
+    Answer,
     FakePartita,
     detail,
     problem,
@@ -188,6 +189,26 @@ def test_a_watch_shows_every_line_and_then_the_verdict(signed_in: FakePartita, t
     assert out.startswith(f"{RUN}  {signed_in.url}/executions/{RUN}\n")
     assert [f"line {number}" in out for number in (1, 2, 3, 4)] == [True, True, True, False]
     assert out.rstrip().endswith("--source check")
+
+
+def test_a_server_that_is_away_when_the_log_has_ended_is_waited_for(
+    signed_in: FakePartita, type_in: Type, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("partita_client.transport.pause_s", lambda _failures: 0.01)
+    asked_before_the_end = 1
+    absences = 8
+
+    def answer(fake: FakePartita, _query: Any, _body: Any) -> Answer:
+        number = fake.count(f"GET /api/v1/executions/{RUN}")
+        is_away = asked_before_the_end < number <= asked_before_the_end + absences
+        return problem(503, "unavailable") if is_away else (200, fake.detail)
+
+    signed_in.answers[f"GET /api/v1/executions/{RUN}"] = answer
+
+    code, out, err = type_in("run", "watch", RUN)
+
+    assert (code, "Failed" in out) == (10, True)
+    assert err.count("waiting for the server") == 1
 
 
 def test_a_watch_for_programs_has_one_document_on_stdout(signed_in: FakePartita, type_in: Type):

@@ -89,15 +89,31 @@ def test_help_leaves_the_options_of_django_out(name: str):
     assert "exit codes:" in text
 
 
-@pytest.mark.parametrize("words", [["run"], ["run", "list", "-o", "json"], ["help", "run"]])
-def test_the_store_has_no_runs_of_its_own(words: list[str]):
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["run"], "run"),
+        (["run", "list", "-o", "json"], "run list"),
+        (["help", "run"], "run"),
+        (["worker", "status"], "worker status"),
+        (["mock", "state", "shop"], "mock state"),
+    ],
+)
+def test_what_a_server_answers_is_not_beside_the_store(words: list[str], typed: str):
     done = subprocess.run(
         [sys.executable, "manage.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
-    assert done.stderr.startswith("error: runs belong to a server, which knows who you are\n")
-    assert "\nnext: partita run" in done.stderr
+    assert done.stderr == (
+        f"error: `{typed}` asks a server, which knows who you are\n"
+        f"next: partita {typed} (`partita up` starts a server here)\n"
+    )
+
+
+def test_the_file_verbs_of_a_noun_that_asks_a_server_stay():
+    assert command_line.refusal(["mock", "serve", "shop"]) == ""
+    assert command_line.refusal(["suite", "list"]) == ""
 
 
 @pytest.fixture

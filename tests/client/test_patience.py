@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from partita_client.ci.patience import wait_for_answer
 from partita_client.errors import (
     ApiProblem,
     BadConfiguration,
@@ -15,6 +14,7 @@ from partita_client.errors import (
     NoConnection,
     NotPartita,
 )
+from partita_client.patience import wait_for_answer
 
 
 def problem(status: int) -> ApiProblem:
