@@ -80,6 +80,7 @@ _MISTAKES: Final = {
     **dict.fromkeys(("config", "contexts", "ctx"), "partita context list"),
     **dict.fromkeys(("search", "pull"), "partita catalog search TEXT, or partita suite pull REF"),
     **dict.fromkeys(("workers", "runners", "agents", "agent", "nodes"), "partita worker list"),
+    "shell": "partita run shell RUN STEP (Django's own: partita admin shell)",
     **dict.fromkeys(("mocks",), "partita mock state SUITE, or partita mock journal SUITE"),
     **dict.fromkeys(("registry", "registries"), "partita settings registries test"),
     **dict.fromkeys(("validate", "lint", "new"), "partita suite validate|lint|new …"),

@@ -89,7 +89,7 @@ def list_runs(session: CommandSession) -> int:
     )
     show_list("executions", runs, RUN_COLUMNS, session.form, key="id")
     if not runs and session.is_for_people:
-        note("no runs yet: partita run launch hello --watch")
+        note("no runs yet; next: partita suite list, then partita run launch SUITE --watch")
     return ExitCode.OK
 
 

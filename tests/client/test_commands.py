@@ -182,6 +182,15 @@ def test_the_exit_code_says_how_a_run_ended(
     assert type_in("run", verb, RUN, *more)[0] == code
 
 
+def test_a_server_without_runs_says_how_to_launch_one(signed_in: FakePartita, type_in: Type):
+    signed_in.runs = []
+
+    code, out, err = type_in("run", "list")
+
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert err == ("no runs yet; next: partita suite list, then partita run launch SUITE --watch\n")
+
+
 def test_a_watch_shows_every_line_and_then_the_verdict(signed_in: FakePartita, type_in: Type):
     code, out, _ = type_in("run", "watch", RUN)
 

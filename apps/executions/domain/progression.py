@@ -160,7 +160,8 @@ def decide_admission(state: RunState, *, max_duration: timedelta) -> RunDecision
     """Admit a queued run: start its time and queue its root steps."""
     status = advance_execution(state.status, ExecutionEvent.ADMITTED)
     times: Values = {"booted_at": state.now, "deadline": state.now + max_duration}
-    event = EventText("booting", f"admitted, {len(state.statuses)} steps")
+    count = len(state.statuses)
+    event = EventText("booting", f"admitted, {count} step{'' if count == 1 else 's'}")
     return RunDecision(commands=[ChangeRun({"status": status, **times}, event)], goes_on=True)
 
 

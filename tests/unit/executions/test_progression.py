@@ -194,8 +194,11 @@ def test_a_run_fails_if_what_ran_against_the_service_must_not_run_twice(
     assert of_kind(decision.then, StopJob) == []
 
 
-def test_an_admission_starts_the_time_of_a_run() -> None:
-    queued = state("pp", status=ExecutionStatus.QUEUED)
+@pytest.mark.parametrize(
+    ("pending", "text"), [("pp", "admitted, 2 steps"), ("p", "admitted, 1 step")]
+)
+def test_an_admission_starts_the_time_of_a_run(pending: str, text: str) -> None:
+    queued = state(pending, status=ExecutionStatus.QUEUED)
 
     decision = decide_admission(queued, max_duration=timedelta(hours=1))
 
@@ -204,7 +207,7 @@ def test_an_admission_starts_the_time_of_a_run() -> None:
         "status": ExecutionStatus.BOOTING, "booted_at": NOW, "deadline": NOW + timedelta(hours=1),
     }  # fmt: skip
     assert admission.event is not None
-    assert admission.event.text == "admitted, 2 steps"
+    assert admission.event.text == text
     assert decision.goes_on
 
 

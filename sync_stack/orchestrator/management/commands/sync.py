@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as StoreError
-from django.db import ProgrammingError
+from django.db import ProgrammingError, connection
 
 from kernel.commands import CommandHelp, ExitCode
 from sync_stack.orchestrator.management.base import SyncVerb
@@ -85,7 +85,8 @@ class Command(CommandHelp, BaseCommand):
             ) from None
         except StoreError as error:
             raise CommandError(
-                f"the store cannot be used ({type(error).__name__}): check DB_DRIVER and the "
-                "variables of its store",
+                f"the store ({connection.vendor}) cannot be used ({type(error).__name__}): name "
+                "the store of the orchestrator by DB_DRIVER and its variables, or ask its HTTP "
+                "API: PARTITA_SYNC_URL=https://sync.example.com",
                 returncode=ExitCode.UNAVAILABLE,
             ) from None
