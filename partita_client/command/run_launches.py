@@ -290,7 +290,7 @@ def keep_run(session: CommandSession) -> int:
         body, text = {"id": run_id}, f"{run_id}: its environment is removed within seconds"
     else:
         body = session.client.keep(run_id, session.options.keep_ms)
-        text = f"{run_id}: its environment is kept until {body['until']}"
+        text = f"{run_id}: its environment is kept until {body['until'][11:16]} UTC"
     if session.is_for_people:
         say(text)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from partita_client.command.output import (
+    age_of,
     align_columns,
     join_some,
     paint,
@@ -82,7 +83,9 @@ def head_line(run: RunReport) -> str:
     profile = printable(run["profile"]) or "no profile"
     return (
         f"{paint(printable(run['id']), 'bold')}  {printable(run['suiteTitle'])} with {profile} "
-        + printable(f"on {run['backend']}, started {run['startedAt']} by {run['author']}")
+        + printable(
+            f"on {run['backend']}, started {age_of(run['startedAt'])} ago by {run['author']}"
+        )
     )
 
 
