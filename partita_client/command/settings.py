@@ -121,6 +121,8 @@ def apply_file(session: CommandSession) -> int:
         if not options.dry_run:
             installation.replace_settings(file, if_match=tag)
     _show_changes(session, changes, dry=options.dry_run)
+    if changes and session.is_for_people:
+        note("dry run: nothing was changed" if options.dry_run else "applied")
     return ExitCode.OK
 
 

@@ -101,6 +101,14 @@ def test_a_dry_run_shows_the_masked_difference_and_changes_nothing(typed: TypedW
     assert typed.json("settings", "diff", str(file), code=ExitCode.ERROR) == found
 
 
+def test_apply_says_what_it_did(typed: TypedWords, file: Path):
+    typed.run("settings", "apply", str(file), "--dry-run")
+    assert typed.stderr.endswith("dry run: nothing was changed\n")
+
+    typed.run("settings", "apply", str(file))
+    assert typed.stderr.endswith("applied\n")
+
+
 def test_apply_replaces_the_settings(typed: TypedWords, file: Path, monkeypatch: Any):
     found = typed.json("settings", "apply", str(file))
 
