@@ -81,7 +81,7 @@ def test_a_scope_to_read_cannot_launch(up: Up, browser: httpx.Client, typed: Typ
 
 def test_a_denied_login_says_so_and_keeps_nothing(up: Up, browser: httpx.Client, typed: Typed):
     login = DeviceLogin(typed, up.url)
-    assert "Refused" in login.confirm(browser, "deny")
+    assert "Denied" in login.confirm(browser, "deny")
 
     said = login.ends(1)
 
@@ -130,6 +130,6 @@ def test_a_form_of_another_site_decides_nothing(up: Up, browser: httpx.Client, t
     refused = browser.post("/device/approve", data=form)
 
     assert refused.status_code == 403
-    assert "Refused" in login.confirm(browser, "deny")  # it still waited
+    assert "Denied" in login.confirm(browser, "deny")  # it still waited
     login.process.send_signal(signal.SIGINT)
     login.ends(130)

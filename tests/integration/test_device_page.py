@@ -41,7 +41,7 @@ def test_from_the_link_by_the_sign_in_to_a_token(browser: Browser, server: Serve
         expect(page.locator("[data-user-code]")).to_have_text(codes["userCode"])
         page.get_by_label("Permissions").select_option(label="Read runs")
         page.get_by_role("button", name="Approve").click()
-        expect(page.get_by_role("status")).to_contain_text("is signed in as Ada Lovelace")
+        expect(page.get_by_role("status")).to_contain_text("will be signed in as Ada Lovelace")
         assert anywhere.complaints == []
 
     fetched = fetch(server.url, codes).json()
@@ -65,7 +65,7 @@ def test_a_code_is_typed_and_denied_by_the_keyboard(server: Server, ada: Reader)
     expect(page.locator("[data-user-code]")).to_have_text(codes["userCode"])
     page.get_by_role("button", name="Deny").press("Enter")
 
-    expect(page.get_by_role("heading", name="Refused")).to_be_visible()
+    expect(page.get_by_role("heading", name="Denied")).to_be_visible()
     assert fetch(server.url, codes).json()["code"] == "access_denied"
 
 

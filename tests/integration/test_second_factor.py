@@ -29,10 +29,10 @@ def test_the_app_s_code_is_needed_from_then_on(ada: Reader):
     page.get_by_role("button", name="Sign out", exact=True).click()
     fill_sign_in(page, {"email": "ada@example.org", "password": PASSWORD})
     expect(page.get_by_role("heading", name="Your code")).to_be_visible()
-    page.get_by_label("Code of your app").fill("000000")
+    page.get_by_label("Code from your app").fill("000000")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("The code is wrong")
-    page.get_by_label("Code of your app").fill(app.now())
+    page.get_by_label("Code from your app").fill(app.now())
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{ada.url}/")
 

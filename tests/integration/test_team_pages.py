@@ -59,7 +59,7 @@ def test_who_has_an_account_signs_in_and_joins(browser: Browser, server: Server,
 
         bob.page.goto(link)
         bob.page.get_by_role("button", name="Join as Bob").click()
-        bob.page.get_by_role("heading", name="Runs").wait_for()
+        bob.page.get_by_role("heading", name="Runs", exact=True).wait_for()
         bob.page.get_by_role("link", name="Team", exact=True).click()
 
         expect(bob.page.get_by_role("heading", name="Ada's workspace")).to_be_visible()
