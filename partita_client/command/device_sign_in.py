@@ -53,7 +53,7 @@ def _next_interval(error: ClientError, interval: float) -> float:
     if error.code in ("slow_down", "rate_limited"):
         return max(interval + _SLOWER_S, _interval_of(error.document.get("interval")))
     if error.code == "access_denied":
-        raise ClientError("the sign-in was refused on the page") from None
+        raise ClientError("the sign-in was denied on the page") from None
     if error.code == "expired_token":
         raise WaitTimeout("the code has expired", advice="try again: partita login URL") from None
     raise error

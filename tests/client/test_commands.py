@@ -535,7 +535,7 @@ def test_a_login_with_the_same_token_again_does_not_revoke_it(
 @pytest.mark.parametrize(
     ("answer", "said", "ends"),
     [
-        ("access_denied", "was refused on the page", 1),
+        ("access_denied", "was denied on the page", 1),
         ("expired_token", "the code has expired", 13),
     ],
 )

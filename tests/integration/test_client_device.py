@@ -85,7 +85,7 @@ def test_a_denied_login_says_so_and_keeps_nothing(up: Up, browser: httpx.Client,
 
     said = login.ends(1)
 
-    assert "the sign-in was refused on the page" in said
+    assert "the sign-in was denied on the page" in said
     assert typed.json("context", "list") == {"contexts": []}
 
 

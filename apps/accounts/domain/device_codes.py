@@ -86,7 +86,7 @@ def pending_refusal(
     )
     if not is_early:
         return DeviceCodeRefused(
-            "the code has not been confirmed yet",
+            "the code has not been approved yet",
             code="authorization_pending",
             members={"interval": interval_s},
         )

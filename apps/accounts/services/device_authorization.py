@@ -197,7 +197,7 @@ def _redeem(device_code_hash: str) -> NewApiToken | DeviceCodeRefused:
     is_active = active_account(row.user_id, fresh=True) is not None
     if not is_active or not is_credential_alive(row.token_jti, row.session_hash):
         return DeviceCodeRefused(
-            "who approved has signed out or was disabled meanwhile; sign in again",
+            "the person who approved it has signed out or was disabled; sign in again",
             code="access_denied",
         )
     return issue_api_token(row.user_id, name=row.client, scope=TokenScope(row.scope), days=row.days)
@@ -206,7 +206,7 @@ def _redeem(device_code_hash: str) -> NewApiToken | DeviceCodeRefused:
 def _refuse_poll(row: DeviceAuthorization) -> DeviceCodeRefused:
     """Say that it is denied or still pending, and note when it was asked for."""
     if row.decision == DeviceDecision.DENIED:
-        return DeviceCodeRefused("the sign-in was refused on the page", code="access_denied")
+        return DeviceCodeRefused("the sign-in was denied on the page", code="access_denied")
     moment = now()
     refusal = pending_refusal(row.polled_at, row.interval_s, moment)
     DeviceAuthorization.objects.filter(pk=row.pk).update(
@@ -221,6 +221,6 @@ def _expired_token() -> DeviceCodeRefused:
 
 def _unknown_code() -> NotFound:
     return NotFound(
-        "no sign-in waits for this code: it was used or has expired, or is misspelled; "
-        "begin again in the command to get a new one"
+        "this code is not valid: it was used, has expired or is misspelled; "
+        "run the command again to get a new one"
     )

@@ -97,7 +97,7 @@ class Prune:
     protection: tuple[str, ...] = option(list_of(GLOB), (), "Keys (dot form) that stay")
     max_delete_ratio: float = option(number(0, 1), 0.2, "Of the owned keys")
     max_delete_floor: int = option(whole(0, 50_000), 1, "So many are always allowed")
-    allow_empty: bool = option(FLAG, False, "A file without keys may empty a unit")
+    allow_empty: bool = option(FLAG, False, "A file without keys may empty a target")
     last: ClassVar = no_effect()
 
 

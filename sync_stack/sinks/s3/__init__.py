@@ -48,7 +48,7 @@ class S3Options(DatasourceOptions):
     secret_access_key: SecretRef | None = option(SECRET, None, aliases="secret_key")
     session_token: SecretRef | None = option(SECRET, None)
     use_iam_role: bool = option(
-        FLAG, False, "The credentials of the surroundings; used only with it"
+        FLAG, False, "Use the credentials that the host provides; without it, they are never used"
     )
     prefix: str = option(OPTIONAL_TEXT, "")
     env_as_prefix: bool = option(FLAG, False, "`<prefix><env>/`")

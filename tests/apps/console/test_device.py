@@ -97,7 +97,7 @@ def test_denying_says_so(ada: Client):
 @pytest.mark.parametrize(
     ("code", "status", "said"),
     [
-        ("BBBB-BBBB", 404, "No sign-in waits for this code: it was used or has expired"),
+        ("BBBB-BBBB", 404, "This code is not valid: it was used, has expired or is misspelled"),
         ("hello", 400, "The code has eight letters, such as WDJB-MJHT"),
     ],
 )
