@@ -34,8 +34,8 @@ class ClusterAccess:
 
     `token` is asked anew for each request; it may read a file or run a program, and raises
     AccessRefused. `refused` is told when the server refuses what `token` returned. `namespace`: of
-    the context; empty if it names none. `credential` and `advice` are for people: what accepts us,
-    and what to do if it does not.
+    the context; empty if it names none. `credential` and `advice` are for people: what lets
+    Partita in, and what to do if it does not.
     """
 
     server: str

@@ -16,6 +16,7 @@ PROCESS_EXIT_CODES: Final = (
 )
 OUTPUTS: Final = ("text", "table", "json", "yaml")
 OUTPUT_HELP: Final = "text or table for people (text is the default), json or yaml for programs"
+_LIST_HELP: Final = "; wide: more columns; name: the ids; ndjson: one entry per line"
 # options of Django that say nothing to those who use a command; they work all the same
 HIDDEN_OPTIONS: Final[set[str]] = {
     *("--version", "--verbosity", "--settings", "--pythonpath", "--traceback"),
@@ -47,4 +48,5 @@ class CommandHelp:
 
 
 def add_output(parser: argparse.ArgumentParser, outputs: Sequence[str] = OUTPUTS) -> None:
-    parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=OUTPUT_HELP)
+    words = OUTPUT_HELP + (_LIST_HELP if "wide" in outputs else "")
+    parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=words)

@@ -28,9 +28,9 @@ if sys.argv[1:2] == ["up"]:
     _PASSWORD_ORIGIN = embedded.prepare(_DATA_DIR)
     embedded.note_data_dir(_DATA_DIR)
     embedded.name_own_address()
-elif sys.argv[1:2] in (["suite"], ["worker"]):  # not the runner: it asks its own runtime
+elif sys.argv[1:2] == ["suite"]:  # not the runner: it asks its own runtime
     env.load_dotenv_files(_DATA_DIR / embedded.LISTENER_FILE_NAME)
-if sys.argv[1:2] in (["artifacts"], ["worker"], ["settings"], ["profile"], ["keys"]):
+if sys.argv[1:2] in (["artifacts"], ["settings"], ["profile"], ["keys"]):
     embedded.refuse_other_folder(_DATA_DIR)
 env.load_dotenv_files(_DATA_DIR / embedded.FILE_NAME)
 if _PROJECT is not None:
@@ -47,7 +47,7 @@ from platform_site.settings.base import (  # noqa: E402
     UP_HOST,
 )
 
-_ONE_THREAD = ("artifacts", "suite", "worker", "migrate", "store", "keys")
+_ONE_THREAD = ("artifacts", "suite", "migrate", "store", "keys")
 UP_PASSWORD_ORIGIN = _PASSWORD_ORIGIN
 PROJECT = _PROJECT
 if sys.argv[1:2] == ["up"]:  # its terminal shows the run; log and audit lines go to a file

@@ -283,7 +283,7 @@ def _endpoint(environment: Environment, url: str) -> Endpoint:
     except ValueError:
         parts, host, port = urlsplit(""), "", None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        line = "ES_ENDPOINTS: expected URLs such as https://user:password@host:9200, by comma"
+        line = "ES_ENDPOINTS: separate URLs by commas, as in https://user:password@host:9200"
         environment.problems.append(line)
     password = unquote(parts.password or "")
     known_secrets.add(password)

@@ -49,7 +49,7 @@ REPLACED = (  # what stood there → what stands there now
     ("It calls itself", "Program"),
     ("Code that the command shows", "Code shown by the command"),
     ("Nothing runs on the machines", "No environments"),
-    ("Nothing of ours holds it", "No run and no supervisor owns it"),
+    ("Nothing of ours holds it", "Its run is over or unknown, or its supervisor is gone"),
     ("Nothing has run yet", "No runs yet"),
     ("Launch the first one", "Launch your first suite"),
     ("results stand here", "see its results here"),

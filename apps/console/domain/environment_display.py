@@ -21,7 +21,7 @@ from apps.environments.api import (
 
 STATUSES: Final = {"": "Any status", **{str(status): str(status) for status in EnvironmentStatus}}
 MEANINGS: Final = {
-    "Zombie": "No run and no supervisor owns it, but it is still running.",
+    "Zombie": "Its run is over or unknown, or its supervisor is gone, but it is still running.",
     "Degraded": "A container is down while the run is still in progress.",
     "Running": "Its containers are running.",
     "Residual": "Nothing is running; you can remove what is left.",

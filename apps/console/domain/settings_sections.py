@@ -246,7 +246,7 @@ CI: Final = Section(
                 ),
                 "repositories": FieldWords(
                     "Repositories",
-                    "By comma or line: acme/shop, acme/*. A * is any name, ** any path.",
+                    "acme/shop, acme/*, separated by commas or lines. *: any name, **: any path.",
                     is_long=True,
                 ),
                 "branches": FieldWords("Branches", "main, release/*. Empty: any branch or tag."),
@@ -257,7 +257,7 @@ CI: Final = Section(
                 ),
                 "claims": FieldWords(
                     "Other claims",
-                    "name=pattern, by comma or line: runner_environment=self-hosted",
+                    "name=pattern, separated by commas or lines: runner_environment=self-hosted",
                     is_long=True,
                 ),
                 "workspace": FieldWords("Workspace", "Its slug or its id, as on its team page."),
@@ -270,7 +270,7 @@ CI: Final = Section(
                 ),
                 "suites": FieldWords(
                     "Suites",
-                    "Ids, by comma or line. A * at the end matches any rest; * means all suites.",
+                    "Ids, separated by commas or lines. A final * matches any rest; * means all.",
                     is_long=True,
                 ),
                 "allowForks": FieldWords(

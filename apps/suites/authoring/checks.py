@@ -23,7 +23,7 @@ class ProfileVerdict(TypedDict):
     """Whether a suite resolves under one of its profiles, and to how many steps."""
 
     fileName: str
-    steps: int
+    stepCount: int
     error: NotRequired[Mapping[str, Any]]
 
 
@@ -43,11 +43,11 @@ def _verdict(suite: Suite, file_name: str) -> ProfileVerdict:
         said = invalid.errors[0].as_dict()
         error: dict[str, object] = {"code": invalid.code, "message": said["detail"]}
         error |= {key: said[key] for key in ("file", "line", "column") if key in said}
-        return {"fileName": file_name, "steps": 0, "error": error}
+        return {"fileName": file_name, "stepCount": 0, "error": error}
     evaluation = _evaluate_fully(suite, env)
     if problem := evaluation.problem:
-        return {"fileName": file_name, "steps": 0, "error": problem.as_dict()}
-    return {"fileName": file_name, "steps": len(evaluation.topology)}
+        return {"fileName": file_name, "stepCount": 0, "error": problem.as_dict()}
+    return {"fileName": file_name, "stepCount": len(evaluation.topology)}
 
 
 def _evaluate_fully(suite: Suite, env: Mapping[str, str]) -> SuiteEvaluation:

@@ -37,7 +37,7 @@ class SuiteSource:
         self.lines = [line.rstrip("\r") for line in text.split("\n")]  # as starlark-rust counts
 
     def for_parser(self) -> str:
-        """Return the text with `traffic.x(` for `load.x(` and a last expression."""
+        """Return the text with `traffic.x(` for `load.x(` and `None` as its last expression."""
         text = self.text
         if "load." in text:
             text = _TOKEN.sub(lambda match: match[0] if match["skip"] else _TRAFFIC_NAME, text)

@@ -158,7 +158,7 @@ def test_the_default_moves(ada):
     assert stored_profiles()["shop"].default_id == "nightly"
     stale = ada.post("/profiles/shop/ci/default", {"ifMatch": '"old"'})
     assert stale.status_code == 412
-    assert "Somebody changed these profiles" in stale.content.decode()
+    assert "Someone else changed these profiles first" in stale.content.decode()
 
 
 def test_deletion_shows_its_consequences(ada):

@@ -62,7 +62,7 @@ LIBRARIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["artifacts", "suite", "worker"])
+@pytest.mark.parametrize("command", ["artifacts", "suite"])
 def test_a_plain_command_imports_no_library_that_it_does_not_need(command: str) -> None:
     """Each takes a tenth of a second or more; what needs one of them imports it when it runs."""
     environment = os.environ | {

@@ -397,7 +397,7 @@ if env.get("PLACE") == "near":
 
     verdicts = {each["fileName"]: each for each in checks.check_profiles("s")}
 
-    assert {name: each["steps"] for name, each in verdicts.items()} == {
+    assert {name: each["stepCount"] for name, each in verdicts.items()} == {
         "a.yaml": 1,
         "b.yaml": 2,
         "c.yaml": 0,

@@ -273,7 +273,7 @@ def test_removing_what_cannot_be_registered_changes_nothing(admin, agent_id):
     assert admin.delete(f"agents/{agent_id}").json() == {"status": "removed"}
 
 
-def test_a_drained_worker_takes_no_new_runs_until_it_is_resumed(admin, worker):
+def test_an_agent_is_shown_as_draining_until_it_is_resumed(admin, worker):
     drained = admin.post("agents/edge-1/drain")
 
     assert drained.json()["draining"] is True

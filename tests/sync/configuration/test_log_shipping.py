@@ -201,11 +201,11 @@ def test_settings_of_traces_and_shipping():
         ({"ELK_ENABLED": "1"}, "ES_ENDPOINTS: required, because ELK_ENABLED is set"),
         (
             {"ELK_ENABLED": "1", "ES_ENDPOINTS": "index:9200"},
-            "ES_ENDPOINTS: expected URLs such as https://user:password@host:9200, by comma",
+            "ES_ENDPOINTS: separate URLs by commas, as in https://user:password@host:9200",
         ),
         (
             {"ELK_ENABLED": "1", "ES_ENDPOINTS": "http://a:secret-word@host:port"},
-            "ES_ENDPOINTS: expected URLs such as https://user:password@host:9200, by comma",
+            "ES_ENDPOINTS: separate URLs by commas, as in https://user:password@host:9200",
         ),
         (
             {"ELK_ENABLED": "1", "ES_ENDPOINTS": "http://i", "ES_INDEX": "Logs/1"},

@@ -29,4 +29,3 @@ class Command(VerbCommand):
         added = self.add_verbs(parser)
         for topic in _TOPICS:
             topic.add_verbs(self, added)
-        self.add_further_verbs("mock", added)

@@ -77,7 +77,7 @@ def _print_verdict(
     for profile in profiles:
         if error is None or profile.get("error") != error:  # the same one is not said twice
             name = f"profile {profile['fileName']}"
-            _print_check(console, "  ", name, profile["steps"], profile.get("error"))
+            _print_check(console, "  ", name, profile["stepCount"], profile.get("error"))
     for warning in definition["warnings"]:
         console.print(
             f"  [yellow]![/] {escape(output.position(warning))}{escape(warning['detail'])}"
@@ -101,4 +101,4 @@ def _short_form(definition: suites.DefinitionDocument) -> dict[str, object]:
     keys = ("id", "title", "description", "launchable", "topologyError", "warnings")
     document: Mapping[str, object] = definition
     shown = {key: document[key] for key in keys if key in document}
-    return shown | {"steps": len(definition.get("topology", []))}
+    return shown | {"stepCount": len(definition.get("topology", []))}
