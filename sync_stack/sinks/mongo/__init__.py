@@ -35,8 +35,8 @@ class MongoOptions(DatasourceOptions):
     endpoint: str = option(
         _CONNECTION_STRING,
         "",
-        "Required, unless `host` or `hosts` say where it is; they may stand beside it where "
-        "they name the same servers",
+        "Required, unless `host` or `hosts` name the servers; you may set both if they name the "
+        "same servers",
         aliases="uri",
         hidden=True,
     )
