@@ -176,7 +176,8 @@ class CommandNoun:
     `is_shared`: the verbs of a noun of both halves work on files and the store without a server.
     `store_place` begins a sentence that says where that store is. `add_server` adds the options
     that name a server; `live_values` completes options and arguments, by their names.
-    `choose_half` says which half runs a verb, where a noun has its own kind of server.
+    `choose_half` says which half runs a verb, where a noun has its own kind of server, and
+    `exit_codes` what its verbs end with.
     """
 
     name: str
@@ -189,6 +190,7 @@ class CommandNoun:
     add_server: Callable[[Any], None] = add_partita_server
     live_values: Mapping[str, Callable[[Any], list[str]]] = field(default_factory=dict)
     is_shared: bool = False
+    exit_codes: str = EXIT_CODES_HELP
     choose_half: Callable[..., Any] | None = None
 
     @property
@@ -206,7 +208,7 @@ class CommandNoun:
         width = max(map(len, texts))
         lines = [f"usage: partita {self.name} VERB …", "", self.text, ""]
         lines += [f"  {name:<{width}}  {text}" for name, text in texts.items()]
-        lines += ["", "examples:", self.examples.rstrip(), "", EXIT_CODES_HELP]
+        lines += ["", "examples:", self.examples.rstrip(), "", self.exit_codes]
         return "\n".join(lines)
 
 
@@ -259,7 +261,7 @@ def verb_parser(noun: CommandNoun, verb: CommandVerb) -> CommandLine:
     parser = CommandLine(
         prog=" ".join(["partita", noun.name, verb.name]).rstrip(),
         description=f"{verb.text[:1].upper()}{verb.text[1:]}.",
-        epilog=f"examples:\n{noun.examples.rstrip()}\n\n{EXIT_CODES_HELP}",
+        epilog=f"examples:\n{noun.examples.rstrip()}\n\n{noun.exit_codes}",
         formatter_class=_HelpText,
         allow_abbrev=False,
     )

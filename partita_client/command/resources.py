@@ -273,7 +273,7 @@ def list_packages(session: CommandSession) -> int:
 SUITE: Final = CommandNoun(
     name="suite",
     is_shared=True,
-    text="List and show the suites of a server; the other verbs work on files beside the store.",
+    text="List and show the suites of a server; the other verbs work on local files.",
     verbs=(
         CommandVerb(
             name="list", text="list every suite", run=list_suites, add_arguments=_add_suites
@@ -293,7 +293,7 @@ SUITE: Final = CommandNoun(
 PROFILE: Final = CommandNoun(
     name="profile",
     is_shared=True,
-    text="List and show the profiles of suites; the other verbs work beside the store.",
+    text="List and show the profiles of suites; the other verbs work on the local store.",
     verbs=(
         CommandVerb(
             name="list",

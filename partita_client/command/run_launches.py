@@ -78,8 +78,8 @@ def _add_after_launch(parser: Any) -> None:
         dest="keep_ms",
         type=keep_ms_or_none,
         metavar="TIME",
-        help="keep the environment after the verdict, such as 30m, at most 4h; no: whatever the "
-        "profile says",
+        help="keep the environment after the verdict, such as 30m, at most 4h; no: remove it, even "
+        "if the profile keeps it",
     )
     parser.add_argument("--idempotency-key", default="", metavar="KEY", help="one run for a key")
     view = parser.add_mutually_exclusive_group()

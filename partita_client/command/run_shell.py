@@ -18,8 +18,8 @@ _EXITED: Final = "exited"
 _SECRETS: Final = "It sees the secrets of the step as the step had them; output is not masked."
 _DESCRIPTION: Final = f"""\
 Open a shell in a service that runs, or in any step of a run whose environment is kept
-(`partita run launch … --keep 30m`): an ended step is entered as a copy, with its files as it left
-them. {_SECRETS}
+(`partita run launch … --keep 30m`): a step that has ended opens as a copy, with the files that it
+left. {_SECRETS}
 Keys go to the program, Ctrl-C as well; `~.` at the beginning of a line leaves. Input may be a
 pipe. After a cut of the connection it goes on within 60 s. The exit code is that of the program."""
 

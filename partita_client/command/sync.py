@@ -267,7 +267,7 @@ def choose_half(
     elif verb is None:
         url = choose_sync_server(_option_of(words[1:], "--server")).url
         raise BadConfiguration(
-            f"`partita sync {name}` works beside the store of the orchestrator, and {url} is meant",
+            f"`partita sync {name}` works where the orchestrator runs, and {url} is meant",
             advice=f"type it where the orchestrator runs: partita admin sync {name} …",
         )
     return verb
@@ -283,8 +283,13 @@ def _option_of(words: Sequence[str], name: str) -> str:
     return ""
 
 
+_EXIT_CODES: Final = (
+    "exit codes: 0 success, 1 error, or the watched task failed, 2 usage, 3 not found,\n"
+    "  4 not allowed, 6 unavailable, 13 time out, 14 still running, 78 wrong configuration"
+)
 NOUN: Final = CommandNoun(
     name="sync",
+    exit_codes=_EXIT_CODES,
     choose_half=choose_half,
     text="See what the configuration sync holds, and why a push has not arrived.",
     verbs=(
@@ -321,11 +326,11 @@ NOUN: Final = CommandNoun(
     ),
     store_verbs={
         "check": "check config.cue",
-        "plan": "show what a sync would change (beside the store)",
-        "trigger": "sync a rule now (beside the store)",
-        "blame": "show which commit wrote a key (beside the store)",
-        "orphans": "list, release or purge targets without a rule (beside the store)",
-        "approve-prune": "approve the deletion of the keys that a guard kept (beside the store)",
+        "plan": "show what a sync would change (where the orchestrator runs)",
+        "trigger": "sync a rule now (where the orchestrator runs)",
+        "blame": "show which commit wrote a key (where the orchestrator runs)",
+        "orphans": "list, release or purge targets without a rule (where the orchestrator runs)",
+        "approve-prune": "approve the deletion of the keys that a guard kept (where the orchestrator runs)",
     },
     file_verbs=("check",),
     store_place="Beside the store of the orchestrator",

@@ -196,7 +196,7 @@ NOUN: Final = CommandNoun(
             formats=_DOCUMENT,
         ),
         CommandVerb(
-            name="drain", text="keep new runs from one, which finishes its own",
+            name="drain", text="give one no new runs; it finishes those that it has",
             run=drain_worker, add_arguments=_add_worker, formats=_DOCUMENT,
         ),
         CommandVerb(
