@@ -330,7 +330,7 @@ NOUN: Final = CommandNoun(
         "trigger": "sync a rule now (where the orchestrator runs)",
         "blame": "show which commit wrote a key (where the orchestrator runs)",
         "orphans": "list, release or purge targets without a rule (where the orchestrator runs)",
-        "approve-prune": "approve the deletion of the keys that a guard kept (where the orchestrator runs)",
+        "approve-prune": "let a task delete the keys that a guard kept (where the orchestrator runs)",
     },
     file_verbs=("check",),
     store_place="Beside the store of the orchestrator",
@@ -350,5 +350,5 @@ NOUN: Final = CommandNoun(
   partita sync show 0198f0c2-7d1e-7c41-9a57-2f5d0c1e8b11
   partita sync drift --state open
   partita sync check config.cue
-with PARTITA_SYNC_URL or --server over HTTP; else on the store beside the command""",
+with PARTITA_SYNC_URL or --server, over HTTP; otherwise on the store that the environment names""",
 )
