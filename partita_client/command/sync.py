@@ -330,7 +330,7 @@ NOUN: Final = CommandNoun(
         "trigger": "sync a rule now (where the orchestrator runs)",
         "blame": "show which commit wrote a key (where the orchestrator runs)",
         "orphans": "list, release or purge targets without a rule (where the orchestrator runs)",
-        "approve-prune": "let a task delete the keys that a guard kept (where the orchestrator runs)",
+        "approve-prune": "let a task delete what a guard kept (where the orchestrator runs)",
     },
     file_verbs=("check",),
     store_place="Beside the store of the orchestrator",
