@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from partita_client import conf
 from partita_client.ci.id_tokens import can_ask_again, fetch_id_token, has_id_token
@@ -14,6 +14,9 @@ from partita_client.ci.plain_text import plain_line
 from partita_client.client import Client
 from partita_client.errors import ClientError, NotPartita
 from partita_client.server_choice import ServerChoice
+
+if TYPE_CHECKING:  # a dictionary by another name: a job does without
+    from partita_client.documents import CiSignIn
 
 _SIGN_OUT_S: Final = 5.0
 Ask = Callable[[Callable[[], Any], str], Any]  # over absences; the text says what a refusal is
@@ -46,10 +49,8 @@ class JobSession:
     def sign_in(self) -> str:
         """Return the token of a new session."""
         choice = self.choice
-        id_token = fetch_id_token(self.job, self.audience or choice.url)
-        self.output.hide(id_token)
         with Client(choice.url, ca_file=choice.ca_file) as client:
-            session = self.ask(lambda: client.sign_in_ci(id_token), "does not let this job in")
+            session = self.ask(lambda: self._sign_in_once(client), "does not let this job in")
         try:
             token, person, rule = session["token"], session["launchedBy"], session["rule"]
         except (LookupError, TypeError):
@@ -58,6 +59,20 @@ class JobSession:
         self.output.hide(self._token)
         self.output.line(f"Signed in as {plain_line(person)}, by the rule {plain_line(rule)}.")
         return self._token
+
+    def _sign_in_once(self, client: Client) -> CiSignIn:
+        """Sign in with a token that was not sent before, where the job may ask for another one.
+
+        Each is good once, and one whose answer was lost may have been used.
+        """
+        id_token = fetch_id_token(self.job, self.audience or self.choice.url)
+        self.output.hide(id_token)
+        return client.sign_in_ci(id_token)
+
+    @property
+    def can_open_again(self) -> bool:
+        """Whether another call of this job gets in: a token of its own is good once."""
+        return not self._token or can_ask_again(self.job)
 
     def end(self) -> None:
         """Sign out, unless the token was given; a session that stays ends within the hour."""

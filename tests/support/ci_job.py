@@ -98,11 +98,15 @@ class ScriptedServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # as servers and proxies keep connections
+    disable_nagle_algorithm = True
+
     def do_GET(self) -> None:
         scripted: ScriptedServer = self.server.scripted  # type: ignore[attr-defined]
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         names = {name.lower(): value for name, value in self.headers.items()}
         status, document = scripted.answer(f"{self.command} {self.path}", names, body)
+        self.close_connection = self.close_connection or isinstance(document, Cut)
         if isinstance(document, Late):
             time.sleep(document.after_s)
         whole = document.document if isinstance(document, Cut | Late | Trickle) else document

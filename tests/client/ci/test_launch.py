@@ -433,7 +433,9 @@ def test_a_job_that_is_stopped_says_how_its_run_is_found_again(job, server, numb
     process.stdout.close()
 
     assert process.wait(timeout=30) == 3
-    assert f"The run goes on: {server.url}/executions/{RUN['id']}. The same call attaches" in said
+    assert (
+        f"The run goes on: {server.url}/executions/{RUN['id']}. The same call in this job" in said
+    )
     assert "the job was stopped" in job.read("junit.xml")
     assert server.heard[-1][0] == "POST /api/v1/auth/sign-out"
 
@@ -447,6 +449,49 @@ def test_the_legs_of_a_matrix_have_keys_of_their_own(job, server):
     assert len({first, second, third}) == 3
     assert first == again
     assert max(map(len, (first, second, third))) <= 128
+
+
+def test_two_builds_of_a_long_name_have_keys_of_their_own(job, server):
+    name = "jenkins-" + 110 * "j"
+    for build in ("17", "18", "17"):
+        job.run(GITHUB_ACTIONS="", BUILD_TAG=f"{name}-{build}", PARTITA_TOKEN="pat_mine")
+
+    first, second, again = launch_keys(server)
+    assert (first != second, first == again) == (True, True)
+    assert max(len(first), len(second)) <= 128
+
+
+def test_each_sign_in_of_a_job_that_may_ask_has_a_token_of_its_own(job, server):
+    server.answers["GET /id"] = [(200, {"value": f"{ID_TOKEN}-{number}"}) for number in (1, 2)]
+    server.answers["POST /api/v1/auth/ci"].insert(0, (201, Cut({})))  # it may have been used
+
+    assert job.run().code == 0, job.said
+    sent = server.bodies("POST /api/v1/auth/ci")
+    assert sent == [{"token": f"{ID_TOKEN}-1"}, {"token": f"{ID_TOKEN}-2"}]
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"PARTITA_ID_TOKEN": ID_TOKEN}, f"partita run wait {RUN['id']}"),
+        ({"PARTITA_TOKEN": "pat_mine"}, "The same call in this job attaches to it again."),
+    ],
+    ids=["a token that is good once", "an API token"],
+)
+def test_a_second_call_is_advised_where_it_gets_in(job, server, variables, words):
+    answer_run(server, (200, RUN | {"status": "Running"}))
+
+    job.run("--timeout=1s", GITHUB_ACTIONS="", CI_JOB_ID="5", **variables)
+    assert (job.code, words in job.said) == (3, True), job.said
+    assert job.said.count("attaches") == ("PARTITA_TOKEN" in variables)
+
+
+def test_no_artifacts_of_an_earlier_job_are_left(job, server):
+    for url, code in {server.url: 0, "http://partita.example": 2}.items():
+        (job.folder / "partita-artifacts.zip").write_text("of another run")
+
+        assert job.run(PARTITA_URL=url).code == code, job.said
+        assert not (job.folder / "partita-artifacts.zip").exists()
 
 
 def test_results_and_artifacts_are_fetched_again_while_the_server_is_away(job, server):
