@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from partita_client import conf
@@ -19,18 +21,23 @@ if TYPE_CHECKING:  # a dictionary by another name: a job does without
     from partita_client.documents import CiSignIn
 
 _SIGN_OUT_S: Final = 5.0
+_CLOCKS_DIFFER_S: Final = 60.0
 Ask = Callable[[Callable[[], Any], str], Any]  # over absences; the text says what a refusal is
 
 
 @dataclass(slots=True, kw_only=True)
 class JobSession:
-    """`audience` is that of the job's token; `ask` asks the server."""
+    """`audience` is that of the job's token; `ask` asks the server.
+
+    `needed_s`: so long the job may wait for its run.
+    """
 
     choice: ServerChoice
     job: CiJob
     output: JobLog
     audience: str
     ask: Ask
+    needed_s: float
     _token: str = field(default="", init=False, repr=False)
 
     def open_client(self) -> Client:
@@ -40,8 +47,9 @@ class JobSession:
         """
         choice = self.choice
         is_given = conf.variable("PARTITA_TOKEN") or conf.variable("PARTITA_TOKEN_FILE")
-        if choice.token and (is_given or not has_id_token(self.job)):
-            return Client(choice.url, token=choice.token, ca_file=choice.ca_file)
+        # a token of a context may be in a keyring, which a job cannot open: it is read if needed
+        if (is_given or not has_id_token(self.job)) and (token := choice.token):
+            return Client(choice.url, token=token, ca_file=choice.ca_file)
         token = self.sign_in()
         renew = self.sign_in if can_ask_again(self.job) else None
         return Client(choice.url, token=token, ca_file=choice.ca_file, new_token=renew)
@@ -58,7 +66,22 @@ class JobSession:
         self._token = str(token)
         self.output.hide(self._token)
         self.output.line(f"Signed in as {plain_line(person)}, by the rule {plain_line(rule)}.")
+        if not can_ask_again(self.job):
+            self._warn_of_its_end(str(session.get("expiresAt")))
         return self._token
+
+    def _warn_of_its_end(self, expires_at: str) -> None:
+        """Warn where the session ends while the job may still wait: it cannot be renewed."""
+        try:
+            left_s = datetime.fromisoformat(expires_at).timestamp() - time.time()
+        except ValueError:  # an end that only a newer server writes so
+            return
+        if left_s + _CLOCKS_DIFFER_S < self.needed_s:
+            self.output.warn(
+                f"the session of this job ends in {max(0.0, left_s / 60):.0f} minutes and cannot "
+                f"be renewed, but --timeout is {self.needed_s / 60:.0f}: a run that takes longer "
+                "ends the job with 3; an API token in PARTITA_TOKEN lasts longer"
+            )
 
     def _sign_in_once(self, client: Client) -> CiSignIn:
         """Sign in with a token that was not sent before, where the job may ask for another one.

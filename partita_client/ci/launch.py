@@ -106,16 +106,17 @@ class CiLaunch:
         A CI system kills a job seconds after the signal that stops it: the session ends before
         anything is told to GitHub or GitLab, which may be slow.
         """
+        sentence = self.output.hide_secrets(outcome.sentence)
         try:
             if outcome.code in (CiExitCode.USAGE, CiExitCode.UNKNOWN):
-                self.output.fail(outcome.sentence)
+                self.output.fail(sentence)
             if self._run_id and not self._has_ended:
                 self.output.line(f"The run goes on: {self._page}. {self._way_back}")
             if not self._has_results:
-                write_results(self.output, self.request.junit, error_results(outcome.sentence))
+                write_results(self.output, self.request.junit, error_results(sentence))
             if self._session is not None:
                 self._session.end()
-            self._tell(outcome.state, outcome.sentence)
+            self._tell(outcome.state, sentence)
         except BaseException as error:  # noqa: BLE001 - the end of the run is known: nothing changes it
             self.output.warn(f"the report is not complete: {error!r}")
 
@@ -134,6 +135,7 @@ class CiLaunch:
             output=self.output,
             audience=request.audience,
             ask=self._ask,
+            needed_s=request.timeout_s,
         )
         with self._session.open_client() as client:
             self._launch(client)

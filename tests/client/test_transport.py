@@ -269,7 +269,7 @@ def test_an_answer_without_end_is_refused(fake: FakePartita, monkeypatch, open_c
 
 def test_what_speaks_no_http_is_not_waited_for():
     error = explain_failure(http.client.BadStatusLine("SSH-2.0"), parse_address("http://h"))
-    cut = explain_failure(http.client.RemoteDisconnected(), parse_address("http://h"))
+    cut = explain_failure(http.client.RemoteDisconnected("cut"), parse_address("http://h"))
 
     assert (is_passing(error), is_passing(cut)) == (False, True)
 

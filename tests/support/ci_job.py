@@ -15,9 +15,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.support.http_threads import serve_http
 from tests.support.processes import ROOT
 
+EXAMPLES = ROOT / "examples" / "ci"
 PROGRAM = (sys.executable, "-m", "partita_client", "run", "launch")
 ID_TOKEN, SESSION = "eyJ.the-job.s1gned", "pci_the-session"
 RUN: dict[str, Any] = {
@@ -56,6 +59,17 @@ FAILED: dict[str, Any] = RUN | {
         ]
     },
 }
+
+
+def gitlab_steps() -> list[str]:
+    """Return the commands of the example for GitLab, in their order."""
+    job = yaml.safe_load((EXAMPLES / "gitlab-ci.yml").read_text())["partita"]
+    return [*job["before_script"], *job["script"]]
+
+
+def jenkins_steps() -> list[str]:
+    """Return the commands of the example for Jenkins, in their order."""
+    return re.findall(r"^\s*sh '(.+)'$", (EXAMPLES / "Jenkinsfile").read_text(), re.M)
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,15 @@ def test_the_comment_of_a_persons_token_is_found_by_its_name(run: Run, github: F
     assert "✅ healthy" in comment["body"]
 
 
+@pytest.mark.parametrize(("code", "is_written"), [(401, True), (403, True), (404, False)])
+def test_a_comment_is_written_where_it_is_known_whose_it_is(run, github, code, is_written):
+    github.refuses["GET /user"] = [code]
+
+    job = run("--comment")
+    assert (job.code, bool(github.comments)) == (0, is_written), job.said
+    assert ("GitHub answers 404" in job.said) is not is_written
+
+
 def test_what_a_suite_prints_is_neither_markdown_nor_a_name(
     run: Run, github: FakeGitHub, server: ScriptedServer
 ):
