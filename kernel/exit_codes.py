@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 
 class ExitCode(enum.IntEnum):
@@ -62,3 +63,10 @@ INFRASTRUCTURE_REASONS: Final = frozenset(
     | {"dependency_replaced", "unschedulable", "quota_exceeded", "admission_refused"}
     | {"container_config", "init_failed", "evicted", "preempted", "node_lost"}
 )
+
+
+def is_of_infrastructure(run: Mapping[str, Any]) -> bool:
+    """Return whether a failed run, or one of its failed steps, failed by what it ran on."""
+    failed = [step for step in run.get("steps", ()) if step["status"] == "failed"]
+    reasons = {run.get("reason"), *(step.get("reason") for step in failed)}
+    return bool(reasons & INFRASTRUCTURE_REASONS)

@@ -20,14 +20,15 @@ from partita_client.exit_codes import BY_HTTP_STATUS, BY_PROBLEM_CODE, ExitCode
 
 
 class ClientError(Exception):
-    """An error with what to do next."""
+    """An error with what to do next; `is_permanent`: the same request fails again."""
 
     exit_code = ExitCode.ERROR
 
-    def __init__(self, detail: str, *, advice: str = "") -> None:
+    def __init__(self, detail: str, *, advice: str = "", is_permanent: bool = False) -> None:
         super().__init__(detail)
         self.detail = detail
         self.advice = advice
+        self.is_permanent = is_permanent
 
 
 class BadConfiguration(ClientError):
@@ -50,8 +51,10 @@ class NotPartita(ClientError):
 
     exit_code = ExitCode.UNAVAILABLE
 
-    def __init__(self, detail: str, *, advice: str = "", status: int = 0) -> None:
-        super().__init__(detail, advice=advice)
+    def __init__(
+        self, detail: str, *, advice: str = "", status: int = 0, is_permanent: bool = False
+    ) -> None:
+        super().__init__(detail, advice=advice, is_permanent=is_permanent)
         self.status = status
 
 

@@ -9,6 +9,7 @@ from kernel.exit_codes import (
     INFRASTRUCTURE_REASONS,
     CiExitCode,
     ExitCode,
+    is_of_infrastructure,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "INFRASTRUCTURE_REASONS",
     "CiExitCode",
     "ExitCode",
+    "is_of_infrastructure",
 ]

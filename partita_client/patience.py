@@ -35,6 +35,8 @@ def wait_for_answer(
 
 def is_passing(error: ClientError) -> bool:
     """Return whether an error may pass by itself: no whole answer, or one of a proxy."""
+    if error.is_permanent:
+        return False
     match error:
         case NoConnection():
             return True

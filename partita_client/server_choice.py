@@ -25,19 +25,35 @@ NO_SERVER: Final = "a server: partita login https://partita.example.com\n  this 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChoice:
-    """`origin` says where the choice comes from; `context` and `data_dir` are empty for others.
+    """`origin` says where the choice comes from; `data_dir` is empty for others than an `up`.
 
-    `pages_url` is the address of its pages where that is another one.
+    `pages_url` is the address of its pages where that is another one. `known_token` comes before
+    that of the context.
     """
 
     url: str
     origin: str
-    token: str = field(default="", repr=False)
+    known_token: str = field(default="", repr=False)
     ca_file: str = ""
-    context: str = ""
-    user: str = ""
+    saved: SavedContext | None = field(default=None, repr=False)
     data_dir: str = ""
     pages_url: str = ""
+
+    @property
+    def token(self) -> str:
+        """The token, empty where there is none; a keyring is opened now. Raise BadConfiguration."""
+        if self.known_token or self.saved is None:
+            return self.known_token
+        return token_of(self.saved)
+
+    @property
+    def context(self) -> str:
+        """The name of the context, empty for a server without one."""
+        return self.saved.name if self.saved is not None else ""
+
+    @property
+    def user(self) -> str:
+        return self.saved.user if self.saved is not None else ""
 
     @property
     def new_token(self) -> Callable[[], str] | None:
@@ -130,7 +146,7 @@ def _by_url(url: str, origin: str, ca_file: str, *, token: str) -> ServerChoice:
     if (context := _context_of_address(address)) is not None:
         return _of_context(context, origin, ca_file, token=token)
     return ServerChoice(
-        url=address, origin=origin, token=token, ca_file=ca_file or _given_ca_file()
+        url=address, origin=origin, known_token=token, ca_file=ca_file or _given_ca_file()
     )
 
 
@@ -148,10 +164,9 @@ def _of_context(
     return ServerChoice(
         url=context.url,
         origin=origin,
-        token=token or token_of(context),
+        known_token=token,
         ca_file=ca_file or _given_ca_file() or context.ca_file,
-        context=context.name,
-        user=context.user,
+        saved=context,
     )
 
 
@@ -159,7 +174,7 @@ def _of_up(found: LocalUp) -> ServerChoice:
     return ServerChoice(
         url=found.url,
         origin=f"the `up` of {found.folder}",
-        token=found.token,
+        known_token=found.token,
         data_dir=str(found.folder),
         pages_url=found.pages_url,
     )

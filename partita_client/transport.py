@@ -98,9 +98,9 @@ class HttpTransport:
         for tries_left in reversed(range(_TRIES if may_repeat else 1)):
             try:
                 answer = self._send_once(method, path, query, body, headers or {})
-            except NoConnection:
+            except NoConnection as error:
                 self.close()
-                if not tries_left:
+                if error.is_permanent or not tries_left:
                     raise
             else:
                 if self.take_new_token(answer.status):
@@ -142,6 +142,7 @@ class HttpTransport:
                 f"the answer of {self.address.url} to {path} is larger than "
                 f"{ANSWER_MAX_BYTES >> 20} MiB",
                 advice="ask for less: --limit, or the download of one file",
+                is_permanent=True,
             )
         return HttpAnswer(status=response.status, headers=_headers_of(response), body=content)
 
@@ -355,9 +356,11 @@ def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | 
         return NotPartita(
             f"{url} does not speak HTTP ({type(error).__name__})",
             advice="check scheme and port of the address",
+            is_permanent=True,
         )
     words, advice = _describe(error, address)
-    return NoConnection(words.format(url=url), advice=advice)
+    is_permanent = isinstance(error, ssl.SSLCertVerificationError)
+    return NoConnection(words.format(url=url), advice=advice, is_permanent=is_permanent)
 
 
 def _describe(error: Exception, address: ServerAddress) -> tuple[str, str]:

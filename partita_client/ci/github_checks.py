@@ -17,6 +17,7 @@ from partita_client.errors import BadConfiguration
 
 _DESCRIPTION_CHARACTERS: Final = 140
 _PULLS_MAX: Final = 5
+_WITHOUT_PERSON: Final = (401, 403)  # answers of GET /user
 _PAGE: Final = 100
 _PAGES_MAX: Final = 10
 _STATUSES: Final = "statuses: write"
@@ -102,6 +103,8 @@ class GitHubChecks:
         Only one of this job's own account counts: everybody can write the mark.
         """
         own_name = self._own_name()
+        if own_name is None:
+            return None
         for page in range(1, _PAGES_MAX + 1):
             answer = self.api.ask("GET", f"/issues/{pull}/comments?per_page={_PAGE}&page={page}")
             if not answer.is_success:
@@ -120,12 +123,20 @@ class GitHubChecks:
     def _has_mark(self, comment: Any) -> bool:
         return str(comment.get("body") or "").startswith(comment_mark(self.check))
 
-    def _own_name(self) -> str:
-        """Return the name of the token's person, empty for a token of the job."""
+    def _own_name(self) -> str | None:
+        """Return the name of the token's person, empty for a token of the job, which has none.
+
+        None where that is not known.
+        """
         api = WebApi(url=_api_url(), headers=self.api.headers)
         answer = api.ask("GET", "/user")
         api.close()
-        return str(answer.document["login"]) if answer.is_success else ""
+        if answer.is_success:
+            return str(answer.document["login"])
+        if answer.status in _WITHOUT_PERSON:
+            return ""
+        self._say_refused(answer, _PULL_REQUESTS)
+        return None
 
     def _say_refused(self, answer: WebAnswer, permission: str) -> None:
         did = f"answers {answer.status}" if answer.status else "does not answer"

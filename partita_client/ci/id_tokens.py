@@ -57,5 +57,7 @@ def _ask_github(audience: str) -> str:
     found = answer.document.get("value") if isinstance(answer.document, dict) else None
     if not answer.is_success or not isinstance(found, str) or not found:
         why = answer.message or f"it answered {answer.status} without one"
-        raise NoConnection(f"GitHub gave this job no OIDC token: {why}")
+        raise NoConnection(
+            f"GitHub gave this job no OIDC token: {why}", is_permanent=not answer.may_pass
+        )
     return found

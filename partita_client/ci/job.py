@@ -62,11 +62,12 @@ class CiJob:
     def idempotency_key(self, suite: str, profile: str, backend: str) -> str:
         """Return the key of the run that this job launches.
 
-        Its last part tells the legs of a matrix apart, whose jobs have one name.
+        Its last part tells apart the legs of a matrix, whose jobs have one name, and jobs whose
+        names differ behind what the key has room for, as by the number of a Jenkins build.
         """
         own_name = self.name or uuid.uuid4().hex
         name = re.sub(r"[^!-~]", "-", f"{own_name}-{suite}")[:_KEY_CHARACTERS]
-        leg = "\n".join((suite, profile, backend))
+        leg = "\n".join((own_name, suite, profile, backend))
         return f"{name}-{zlib.crc32(leg.encode('utf-8', 'replace'))}"
 
 

@@ -26,7 +26,12 @@ from partita_client.ci.outcome import (
 )
 from partita_client.ci.plain_text import plain_line
 from partita_client.ci.report_text import Run, check_name
-from partita_client.ci.result_files import error_results, keep_file, write_results
+from partita_client.ci.result_files import (
+    error_results,
+    keep_file,
+    remove_file,
+    write_results,
+)
 from partita_client.ci.web_api import require_https
 from partita_client.client import ENDED, Client
 from partita_client.errors import ApiProblem, BadConfiguration, ClientError, NotPartita
@@ -96,23 +101,30 @@ class CiLaunch:
         return outcome.code
 
     def _end(self, outcome: CiOutcome) -> None:
-        """Say how it ended to all that want to know it, and end the session."""
+        """Say how it ended to all that want to know it, and end the session.
+
+        A CI system kills a job seconds after the signal that stops it: the session ends before
+        anything is told to GitHub or GitLab, which may be slow.
+        """
+        sentence = self.output.hide_secrets(outcome.sentence)
         try:
             if outcome.code in (CiExitCode.USAGE, CiExitCode.UNKNOWN):
-                self.output.fail(outcome.sentence)
+                self.output.fail(sentence)
             if self._run_id and not self._has_ended:
                 self.output.line(f"The run goes on: {self._page}. {self._way_back}")
             if not self._has_results:
-                write_results(self.output, self.request.junit, error_results(outcome.sentence))
-            self._tell(outcome.state, outcome.sentence)
+                write_results(self.output, self.request.junit, error_results(sentence))
             if self._session is not None:
                 self._session.end()
+            self._tell(outcome.state, sentence)
         except BaseException as error:  # noqa: BLE001 - the end of the run is known: nothing changes it
             self.output.warn(f"the report is not complete: {error!r}")
 
     def _launch_and_wait(self) -> CiOutcome:
         request = self.request
         write_results(self.output, request.junit, error_results("the run has not ended yet"))
+        if request.artifacts is not None:
+            remove_file(self.output, request.artifacts)
         if not request.suite:
             raise BadConfiguration("no suite is named: the id of the suite to run")
         choice = self._choice = self.choose()
@@ -123,6 +135,7 @@ class CiLaunch:
             output=self.output,
             audience=request.audience,
             ask=self._ask,
+            needed_s=request.timeout_s,
         )
         with self._session.open_client() as client:
             self._launch(client)
@@ -179,9 +192,11 @@ class CiLaunch:
 
     @property
     def _way_back(self) -> str:
-        if self.job.name or self.request.idempotency_key:
-            return "The same call attaches to it again."
-        return f"Look again: partita run wait {self._run_id}"
+        is_found = bool(self.job.name or self.request.idempotency_key)
+        if is_found and self._session is not None and self._session.can_open_again:
+            return "The same call in this job attaches to it again."
+        run_id = self._run_id
+        return f"Look again: partita run wait {run_id}, or partita run watch {run_id}"
 
     @property
     def _page(self) -> str:
@@ -262,10 +277,10 @@ class CiLaunch:
 def _require_run(document: Any) -> Any:
     """Return a run; raise NotPartita for what is none, such as the page of a proxy."""
     if not isinstance(document, dict):
-        raise NotPartita("the answer is no run")
+        raise NotPartita("the answer is not a run")
     texts = [document.get(name) for name in ("id", "status", "sentence")]
     if not all(isinstance(each, str) for each in texts) or not _RUN_ID.fullmatch(str(texts[0])):
-        raise NotPartita("the answer is no run")
+        raise NotPartita("the answer is not a run")
     return document
 
 

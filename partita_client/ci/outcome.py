@@ -9,7 +9,7 @@ from typing import Any
 
 from partita_client.ci.plain_text import plain_line
 from partita_client.errors import BadConfiguration, ClientError, NoServer
-from partita_client.exit_codes import INFRASTRUCTURE_REASONS, CiExitCode
+from partita_client.exit_codes import CiExitCode, is_of_infrastructure
 
 
 class CheckState(enum.StrEnum):
@@ -45,13 +45,6 @@ def outcome_of(run: Mapping[str, Any], details: Mapping[str, Any] | None) -> CiO
     if why_unknown:
         return unknown(why_unknown)
     return CiOutcome(code=CiExitCode.YOUR_CODE, state=CheckState.FAILURE, sentence=sentence)
-
-
-def is_of_infrastructure(details: Mapping[str, Any]) -> bool:
-    """Return whether something failed by what it ran on (exit code 11 of a watched run)."""
-    failed = [step for step in details.get("steps", ()) if step["status"] == "failed"]
-    reasons = {details.get("reason"), *(step.get("reason") for step in failed)}
-    return bool(reasons & INFRASTRUCTURE_REASONS)
 
 
 def unknown(sentence: str) -> CiOutcome:

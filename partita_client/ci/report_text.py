@@ -11,7 +11,9 @@ from partita_client.ci.outcome import CheckState
 from partita_client.ci.plain_text import cut_text, plain_line, plain_text
 
 _COMMENT_CHARACTERS: Final = 10_000  # which become 50,000 of HTML; GitHub takes 65,536
-_SUMMARY_CHARACTERS: Final = 200_000  # GitHub takes 1 MiB
+_SUMMARY_CHARACTERS: Final = 200_000  # which become 1,000,000 of HTML; GitHub takes 1 MiB
+_LINE_CHARACTERS: Final = 300
+_DEFAULT_PROFILE: Final = "default"  # files of profiles end in .yaml: none has this name
 _MARKS: Final = {"Healthy": "✅", "Failed": "❌"}
 _STATES: Final = {
     CheckState.PENDING: "⏳ running",
@@ -52,42 +54,36 @@ def marked_lines(run: Run) -> Iterator[tuple[int, str, str]]:
 
 def summary_text(run: Run, page: str) -> str:
     """Return the run as Markdown for the page of a job."""
-    title = f"{_MARKS.get(run['status'], '⚪')} {_cell(run['suiteTitle'])}: {_cell(run['status'])}"
-    parts = [f"### {title}\n", f"{_cell(run['sentence'])}\n"]
-    for step in failed_steps(run):
-        parts.append(f"**{_cell(step['sentence'])}**\n")
-        parts += [f"- {_cell(cause)}" for cause in step["causes"]]
-        parts += [
-            f"- `{_cell(case['name']).replace('`', '')}`: {_cell(case['message'])}"
-            for case in step["cases"]
-        ]
-        if step["lines"]:
-            text = "\n".join(plain_text(line["text"]) for line in step["lines"])
-            parts.append("\n```\n" + text.replace("```", "` ` `") + "\n```")
-        parts.append("")
-    text = cut_text("\n".join(parts), _SUMMARY_CHARACTERS)
-    profile = _cell(run.get("profile") or "none")
-    return (
-        f"{text}\n[Run {_cell(run['id'])}]({page}), {_cell(run['duration'])}, profile {profile}\n"
-    )
+    mark = _MARKS.get(run["status"], "⚪")
+    head = f"### {mark} {_escape(run['suiteTitle'])}: {_escape(run['status'])}"
+    text = _quote(run["sentence"], run, _SUMMARY_CHARACTERS)
+    profile = _escape(run.get("profile") or "none")
+    foot = f"[Run {_escape(run['id'])}]({page}), {_escape(run['duration'])}, profile {profile}"
+    return f"{head}\n\n{text}\n\n{foot}\n"
 
 
-def _cell(text: object) -> str:
-    return escape(plain_line(text), quote=False).replace("|", "\\|")
+def _escape(text: object) -> str:
+    """Return one line in which Markdown reads no link, image or tag."""
+    line = cut_text(plain_line(text), _LINE_CHARACTERS)
+    return re.sub(r"([!-,./:-@\[-`{-~])", r"\\\1", line)
+
+
+def _quote(sentence: str, run: Run, characters: int) -> str:
+    """Return what failed in <pre>, where no Markdown and no name of a person is read.
+
+    A slash at the start of a line is written otherwise, since GitLab obeys it.
+    """
+    text = plain_text("\n".join([sentence, *failure_text(run)]))
+    if len(text) > characters:
+        text = f"{text[:characters]}\n… the rest is on the page of the run"
+    quoted = re.sub(r"(?m)^(\s*)/", r"\1&#47;", escape(text, quote=False))
+    return f"<pre>\n{quoted}\n</pre>"
 
 
 def comment_text(*, check: str, state: CheckState, sentence: str, run: Run, links: str) -> str:
-    """Return the comment on a change; it begins with the mark by which it is found again.
-
-    What the suite printed stands in <pre>, where no Markdown and no name of a person is read; a
-    slash at the start of a line is written otherwise, since GitLab obeys it.
-    """
-    text = plain_text("\n".join([sentence, *failure_text(run)]))
-    if len(text) > _COMMENT_CHARACTERS:
-        text = f"{text[:_COMMENT_CHARACTERS]}\n… the rest is on the page of the run"
-    quoted = re.sub(r"(?m)^(\s*)/", r"\1&#47;", escape(text, quote=False))
+    """Return the comment on a change; it begins with the mark by which it is found again."""
     head = f"{comment_mark(check)}\n### `{check}`: {_STATES[state]}"
-    return f"{head}\n\n<pre>\n{quoted}\n</pre>\n\n{links}"
+    return f"{head}\n\n{_quote(sentence, run, _COMMENT_CHARACTERS)}\n\n{links}"
 
 
 def comment_mark(check: str) -> str:
@@ -96,5 +92,6 @@ def comment_mark(check: str) -> str:
 
 def check_name(suite: str, profile: str, backend: str) -> str:
     """Return the name of the check: jobs with another profile or backend have their own."""
-    name = "/".join(["partita", suite, *filter(None, (profile, backend))])
+    leg = [profile or _DEFAULT_PROFILE, backend] if backend else [profile] if profile else []
+    name = "/".join(["partita", suite, *leg])
     return re.sub(r"[^A-Za-z0-9._/-]", "-", name)[:200]

@@ -31,6 +31,15 @@ def write_results(output: JobLog, file: Path, content: bytes) -> None:
         output.warn(f"{file} could not be written: {error.strerror or error}")
 
 
+def remove_file(output: JobLog, file: Path) -> None:
+    """Remove a file of an earlier job; devices and folders stay."""
+    try:
+        if file.is_file():
+            file.unlink()
+    except OSError as error:
+        output.warn(f"{file} could not be removed: {error.strerror or error}")
+
+
 def keep_file(output: JobLog, found: Path, file: Path) -> bool:
     """Copy a file to where the job wants it; return whether it is there."""
     try:

@@ -17,17 +17,21 @@ from partita_client.transport import HttpTransport, pause_s
 _TRIES: Final = 4
 _ALL_S: Final = 40.0
 _ONE_S: Final = 20.0
-_ABSENT: Final = (0, 408, 429, 500, 502, 503, 504)
+_ABSENT: Final = (408, 429, 500, 502, 503, 504)
 _MESSAGE_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebAnswer:
-    """`status` is 0 where there was no answer; `document` is None where it is not JSON."""
+    """`status` is 0 where there was no answer; `document` is None where it is not JSON.
+
+    `may_pass`: another answer may come by itself.
+    """
 
     status: int
     document: Any = None
     message: str = ""
+    may_pass: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -59,7 +63,7 @@ class WebApi:
         ends_at = time.monotonic() + _ALL_S
         answer = self._ask_once(method, path, body)
         for failures in range(_TRIES - 1 if repeats else 0):
-            if answer.status not in _ABSENT or time.monotonic() > ends_at:
+            if not answer.may_pass or time.monotonic() > ends_at:
                 break
             time.sleep(pause_s(failures))
             answer = self._ask_once(method, path, body)
@@ -71,14 +75,19 @@ class WebApi:
                 f"{self._path}{path}", method=method, body=body, headers=self.headers
             )
         except (NoConnection, NotPartita) as error:
-            return WebAnswer(status=0, message=error.detail)
+            return WebAnswer(status=0, message=error.detail, may_pass=not error.is_permanent)
         try:
             document = json.loads(answer.body)
         except ValueError:
             document = None
         said = document.get("message") or document.get("error") if _is_object(document) else ""
         message = str(said or "")[:_MESSAGE_CHARACTERS]
-        return WebAnswer(status=answer.status, document=document, message=message)
+        return WebAnswer(
+            status=answer.status,
+            document=document,
+            message=message,
+            may_pass=answer.status in _ABSENT,
+        )
 
     def close(self) -> None:
         self._transport.close()

@@ -41,7 +41,7 @@ def launch_in_ci(session: CommandSession) -> int:
         choose=lambda: _choose(session),
     )
     try:
-        with stopped_by_signals():
+        with stop_at_signals():
             return launch.execute()
     except JobStopped:  # at its very end
         return CiExitCode.UNKNOWN
@@ -53,7 +53,7 @@ def _choose(session: CommandSession) -> ServerChoice:
     if session.options.watch:
         raise BadConfiguration("--ci waits without the log: leave out --watch")
     if session.form != "text":
-        raise BadConfiguration("--ci prints what its CI system reads: leave out -o and --jq")
+        raise BadConfiguration("--ci prints what its CI system reads: leave out -o")
     _require_named_server(session.options)
     return session.choice
 
@@ -104,7 +104,7 @@ def _body_of(options: Any, job: CiJob) -> dict[str, object]:
 
 
 @contextmanager
-def stopped_by_signals() -> Iterator[None]:
+def stop_at_signals() -> Iterator[None]:
     """Raise JobStopped in this block at the first signal that stops a job; ignore further ones."""
 
     def stop(_number: int, _frame: object) -> None:

@@ -47,7 +47,9 @@ def add_ci_options(parser: Any) -> None:
 
 
 def require_ci(options: Any) -> None:
-    """Refuse the options of a CI job without `--ci`; raise BadConfiguration."""
+    """Refuse the options of a CI job without `--ci`, and `--jq` with it; raise BadConfiguration."""
+    if options.ci and options.jq is not None:
+        raise BadConfiguration("--ci prints what its CI system reads: leave out --jq")
     texts = ("junit", "artifacts", "suite_file", "audience", "patience")
     given = [name for name in texts if getattr(options, name) is not None]
     given += [name for name in ("commit_status", "comment") if getattr(options, name)]

@@ -53,7 +53,7 @@ def add_launch(parser: Any) -> None:
     parser.add_argument("--trigger", choices=_TRIGGERS, default="Manual", help="who asks for it")
     for name in ("author", "commit", "branch", "message"):
         parser.add_argument(f"--{name}", default="", help="kept with the run")
-    _add_after_launch(parser)
+    _add_after_launch(parser, timeout_codes="exit 13; with --ci 3, 1h unless given")
     add_ci_options(parser)
 
 
@@ -72,7 +72,7 @@ def add_rerun(parser: Any) -> None:
     _add_after_launch(parser)
 
 
-def _add_after_launch(parser: Any) -> None:
+def _add_after_launch(parser: Any, *, timeout_codes: str = "exit 13") -> None:
     parser.add_argument(
         "--keep",
         dest="keep_ms",
@@ -86,7 +86,7 @@ def _add_after_launch(parser: Any) -> None:
     view.add_argument("-w", "--watch", action="store_true", help="show it live until it is over")
     view.add_argument("--wait", action="store_true", help="wait until it is over, without its log")
     add_plain(parser)
-    add_timeout(parser)
+    add_timeout(parser, timeout_codes)
 
 
 def add_plain(parser: Any) -> None:
@@ -95,8 +95,8 @@ def add_plain(parser: Any) -> None:
     )
 
 
-def add_timeout(parser: Any) -> None:
-    parser.add_argument("--timeout", type=seconds, help="stop after, such as 5m (exit 13)")
+def add_timeout(parser: Any, codes: str = "exit 13") -> None:
+    parser.add_argument("--timeout", type=seconds, help=f"stop after, such as 5m ({codes})")
 
 
 def launch_run(session: CommandSession) -> int:

@@ -13,7 +13,7 @@ from partita_client.command.output import (
     printable,
     terminal_columns,
 )
-from partita_client.exit_codes import INFRASTRUCTURE_REASONS, ExitCode
+from partita_client.exit_codes import ExitCode, is_of_infrastructure
 
 if TYPE_CHECKING:  # dictionaries by another name: a command does without
     from partita_client.documents import (
@@ -53,9 +53,7 @@ _DIFFERENT_THINGS: Final = {
 def exit_code_of(run: RunReport) -> ExitCode:
     """Return the exit code for a watched run."""
     if run["status"] == "Failed":
-        failed = [step for step in run.get("steps", ()) if step["status"] == "failed"]
-        reasons = {run.get("reason"), *(step.get("reason") for step in failed)}
-        return ExitCode.RUN_ERROR if reasons & INFRASTRUCTURE_REASONS else ExitCode.RUN_FAILED
+        return ExitCode.RUN_ERROR if is_of_infrastructure(run) else ExitCode.RUN_FAILED
     ends = {"Healthy": ExitCode.OK, "Canceled": ExitCode.RUN_CANCELED}
     return ends.get(run["status"], ExitCode.STILL_RUNNING)
 

@@ -268,11 +268,12 @@ def choose_context(session: CommandSession) -> int:
 def show_context(session: CommandSession) -> int:
     """Print which server is meant here and now, and why."""
     choice = session.choice
+    has_token = bool(choice.token)
     document = {"url": choice.url, "from": choice.origin, "context": choice.context}
-    document |= {"user": choice.user, "hasToken": "yes" if choice.token else "no"}
+    document |= {"user": choice.user, "hasToken": "yes" if has_token else "no"}
     if session.is_for_people:
         say(f"{choice.url}, by {choice.origin}")
-        if not choice.token:
+        if not has_token:
             note(f"there is no token for it: partita login {choice.url}")
     else:
         show_document(document, session.form)

@@ -51,8 +51,9 @@ def test_an_absence_is_waited_for_and_told_once(error: ClientError):
 @pytest.mark.parametrize(
     "error",
     [BadConfiguration("no"), NotPartita("elsewhere", status=302), NotPartita("no", status=404),
-     problem(401), problem(403), problem(501)],
-    ids=["wrong", "302", "404", "401", "403", "501"],
+     problem(401), problem(403), problem(501), NoConnection("a certificate", is_permanent=True),
+     NotPartita("no HTTP", is_permanent=True)],
+    ids=["wrong", "302", "404", "401", "403", "501", "certificate", "no HTTP"],
 )  # fmt: skip
 def test_a_refusal_is_an_answer(error: ClientError):
     with pytest.raises(type(error)):

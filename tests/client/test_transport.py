@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from partita_client import ApiProblem, Client, ClientError, NoConnection, NotPartita
 from partita_client.addresses import parse_address, proxy_for
 from partita_client.errors import BadConfiguration
+from partita_client.patience import is_passing
+from partita_client.transport import explain_failure
 from tests.support.fake_partita import (
     RUN,
     TOKEN,
@@ -134,6 +137,7 @@ def test_an_unknown_authority_is_refused_and_the_option_named(
         open_client(by_tls.url, token=TOKEN).me()
 
     assert "--ca-file" in refused.value.advice
+    assert not is_passing(refused.value)
     assert by_tls.asked == []
 
 
@@ -258,8 +262,16 @@ def test_an_answer_without_end_is_refused(fake: FakePartita, monkeypatch, open_c
     monkeypatch.setattr("partita_client.transport.ANSWER_MAX_BYTES", 1000)
     fake.answers["GET /api/v1/auth/me"] = lambda *_: (200, b" " * 5000)
 
-    with pytest.raises(NotPartita, match="is larger than"):
+    with pytest.raises(NotPartita, match="is larger than") as refused:
         open_client(fake.url, token=TOKEN).me()
+    assert not is_passing(refused.value)
+
+
+def test_what_speaks_no_http_is_not_waited_for():
+    error = explain_failure(http.client.BadStatusLine("SSH-2.0"), parse_address("http://h"))
+    cut = explain_failure(http.client.RemoteDisconnected("cut"), parse_address("http://h"))
+
+    assert (is_passing(error), is_passing(cut)) == (False, True)
 
 
 @pytest.mark.parametrize("key", ["a\nb", "a\r\nX-Other: 1", "späß", "a\x00"])

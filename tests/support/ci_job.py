@@ -15,9 +15,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.support.http_threads import serve_http
 from tests.support.processes import ROOT
 
+EXAMPLES = ROOT / "examples" / "ci"
 PROGRAM = (sys.executable, "-m", "partita_client", "run", "launch")
 ID_TOKEN, SESSION = "eyJ.the-job.s1gned", "pci_the-session"
 RUN: dict[str, Any] = {
@@ -56,6 +59,17 @@ FAILED: dict[str, Any] = RUN | {
         ]
     },
 }
+
+
+def gitlab_steps() -> list[str]:
+    """Return the commands of the example for GitLab, in their order."""
+    job = yaml.safe_load((EXAMPLES / "gitlab-ci.yml").read_text())["partita"]
+    return [*job["before_script"], *job["script"]]
+
+
+def jenkins_steps() -> list[str]:
+    """Return the commands of the example for Jenkins, in their order."""
+    return re.findall(r"^\s*sh '(.+)'$", (EXAMPLES / "Jenkinsfile").read_text(), re.M)
 
 
 @dataclass(frozen=True)
@@ -98,11 +112,15 @@ class ScriptedServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # as servers and proxies keep connections
+    disable_nagle_algorithm = True
+
     def do_GET(self) -> None:
         scripted: ScriptedServer = self.server.scripted  # type: ignore[attr-defined]
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         names = {name.lower(): value for name, value in self.headers.items()}
         status, document = scripted.answer(f"{self.command} {self.path}", names, body)
+        self.close_connection = self.close_connection or isinstance(document, Cut)
         if isinstance(document, Late):
             time.sleep(document.after_s)
         whole = document.document if isinstance(document, Cut | Late | Trickle) else document

@@ -231,6 +231,15 @@ def test_the_comment_of_a_persons_token_is_found_by_its_name(run: Run, github: F
     assert "✅ healthy" in comment["body"]
 
 
+@pytest.mark.parametrize(("code", "is_written"), [(401, True), (403, True), (404, False)])
+def test_a_comment_is_written_where_it_is_known_whose_it_is(run, github, code, is_written):
+    github.refuses["GET /user"] = [code]
+
+    job = run("--comment")
+    assert (job.code, bool(github.comments)) == (0, is_written), job.said
+    assert ("GitHub answers 404" in job.said) is not is_written
+
+
 def test_what_a_suite_prints_is_neither_markdown_nor_a_name(
     run: Run, github: FakeGitHub, server: ScriptedServer
 ):
@@ -345,6 +354,28 @@ def test_a_job_that_is_stopped_leaves_no_pending_status(
     assert process.wait(timeout=30) == 3
     assert github.states == ["pending", "error"]
     assert github.statuses[-1]["description"] == "the job was stopped"
+
+
+def test_a_job_that_is_stopped_ends_its_session_before_it_tells_github(
+    job: GitHubJob, server: ScriptedServer
+):
+    answer_run(server, (200, RUN | {"status": "Running"}))
+    statuses = f"POST {REPOSITORY}/statuses/{COMMIT}"
+    server.answers[statuses] = [(201, {})]
+    environment = job.environment | {
+        "GITHUB_API_URL": server.url,
+        "GITHUB_REPOSITORY": "acme/shop",
+        "GITHUB_SHA": COMMIT,
+        "GITHUB_TOKEN": TOKEN,
+    }
+    process = subprocess.Popen(
+        job.words("--commit-status"), env=environment, cwd=job.folder, stdout=subprocess.DEVNULL
+    )
+    until(lambda: server.bodies(statuses) != [], within_s=20, what="it waits for the run")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(timeout=30) == 3
+    assert [what for what, _, _ in server.heard][-2:] == ["POST /api/v1/auth/sign-out", statuses]
 
 
 def test_a_shell_that_is_no_job_says_that_both_are_for_ci_systems(run: Run, github: FakeGitHub):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from partita_client.ci.job import read_job
-from tests.support.ci_job import RUN, SESSION, GitHubJob, ScriptedServer
+from tests.support.ci_job import FAILED, RUN, SESSION, GitHubJob, ScriptedServer
 from tests.support.ci_job import problem as refusal
 
 pytestmark = pytest.mark.slow
@@ -166,9 +167,51 @@ def test_no_text_of_the_server_is_a_command(job: GitHubJob, server: ScriptedServ
     server.answers["POST /api/v1/executions"] = [refusal(403, text)]
     said += job.run().said
 
-    ours = ("::add-mask::", "::stop-commands::", "::error title=Partita::")
+    ours = ("::stop-commands::", "::error title=Partita::")
     lines = [line for line in said.split("\n") if "##[" in line or line.lstrip().startswith("::")]
     assert all(line.startswith(ours) or len(line) == 36 for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a ##vso[task.setvariable variable=x]y",
+        "##teamcity[buildStatus text='x']",
+        "##[command]x",
+        "::x::y",
+    ],
+)
+def test_no_text_of_the_server_is_a_command_of_another_system(job, server, text):
+    forged = RUN | {"status": "Failed", "reason": "step_failed", "sentence": text}
+    server.answers[f"GET /api/v1/executions/{RUN['id']}"] = [
+        (200, RUN | {"status": text, "sentence": text}),
+        (200, forged | {"verdict": FAILED["verdict"] | {"sentence": text}}),
+    ]
+    known = {"GITHUB_ACTIONS": "", "PARTITA_TOKEN": "pat_mine"}
+    said = job.run(**known).said
+    server.answers["POST /api/v1/executions"] = [refusal(403, text)]
+    said += job.run(**known).said
+
+    assert text.strip("#: ")[:4] in said
+    assert not re.search(r"##\w*\[|^\s*::", said, re.M)
+
+
+def test_a_token_that_the_job_does_not_need_is_not_read(job, server):
+    """On a machine of a person, the context of the server may have its token in a keyring."""
+    config = write_context(job, "")
+    file = Path(config, "partita", "config.json")
+    file.write_text(file.read_text().replace('"token": ""', '"tokenIn": "keyring"'))
+
+    known = {"XDG_CONFIG_HOME": config, "PARTITA_KEYRING": "off"}
+    assert job.run(**known).code == 0, job.said
+    assert job.run(**known, GITHUB_ACTIONS="").code == 2, job.said
+    assert "is in the keyring" in job.said
+
+
+def test_jq_has_no_document_of_a_job(job: GitHubJob, server: ScriptedServer):
+    job.run("--jq=.id")
+
+    assert (job.code, "leave out --jq" in job.said, server.heard) == (2, True, []), job.said
 
 
 def test_no_output_of_the_job_is_forged(job: GitHubJob, server: ScriptedServer):
