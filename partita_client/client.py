@@ -211,8 +211,8 @@ class Client:
         sent = {"stepId": step, **_without_unset(body)}
         return cast("RunShell", self._call("POST", _of_run(run_id, "shells"), body=sent))
 
-    def end_shell(self, run_id: str, shell_id: str) -> None:
-        self._call("DELETE", _of_run(run_id, "shells", shell_id), repeats=True)
+    def end_shell(self, run_id: str, shell_id: str, *, repeats: bool = True) -> None:
+        self._call("DELETE", _of_run(run_id, "shells", shell_id), repeats=repeats)
 
     def wait(self, run_id: str, *, timeout_s: float | None = None) -> RunReport:
         """Return the run once it has ended; raise WaitTimeout."""

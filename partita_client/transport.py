@@ -290,6 +290,11 @@ class HttpTransport:
             )
         raise problem_of(answer, self.address.url)
 
+    def limit_time(self, timeout_s: float) -> None:
+        """Wait for so long at most for each answer from now on."""
+        self.close()
+        self.timeout_s = min(self.timeout_s, timeout_s)
+
     def close(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(OSError):
