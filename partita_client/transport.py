@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import random
+import re
 import socket
 import ssl
 import time
@@ -33,6 +34,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 _IDLE_S: Final = 20.0  # a connection that was idle for longer is made anew
 _AWAY: Final = (502, 503, 504)
 _REDIRECTS: Final = range(300, 400)
+_TUNNEL_REFUSED: Final = re.compile(r"Tunnel connection failed: (\d{3}) ?(.{0,200})")
 _CUTS: Final = (http.client.IncompleteRead, http.client.RemoteDisconnected)
 Query = Mapping[str, Any]
 
@@ -361,8 +363,22 @@ def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | 
             f"{url} does not speak HTTP ({type(error).__name__})",
             advice="check scheme and port of the address",
         )
+    if refusal := _TUNNEL_REFUSED.match(str(error)):
+        return _explain_tunnel(int(refusal[1]), refusal[2], address)
     words, advice = _describe(error, address)
     return NoConnection(words.format(url=url), advice=advice)
+
+
+def _explain_tunnel(status: int, reason: str, address: ServerAddress) -> NoConnection | NotPartita:
+    """Return what the answer of a proxy to CONNECT means; only an absence may be tried again."""
+    variable = getattr(proxy_for(address, conf.environment()), "variable", "environment")
+    words = f"the proxy of {variable} refused {address.host_and_port}: {status} {reason}".rstrip()
+    if status in _AWAY:
+        return NoConnection(words)
+    advice = f"have the proxy let it pass, or go without: no_proxy={address.host}"
+    if status == http.HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        advice = f"name a user in {variable}: http://USER:PASSWORD@HOST:PORT"
+    return NotPartita(words, advice=advice, status=status)
 
 
 def _describe(error: Exception, address: ServerAddress) -> tuple[str, str]:
