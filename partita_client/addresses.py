@@ -45,6 +45,7 @@ class ProxyAddress:
     host: str
     port: int
     authorization: str  # a header, empty without a user
+    variable: str  # of the environment, which names it
 
     @property
     def headers(self) -> dict[str, str]:
@@ -129,7 +130,9 @@ def _parse_proxy(text: str, variable: str) -> ProxyAddress:
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return ProxyAddress(host=parts.hostname, port=port or 80, authorization=authorization)
+    return ProxyAddress(
+        host=parts.hostname, port=port or 80, authorization=authorization, variable=variable
+    )
 
 
 def _no_proxy(text: str, variable: str) -> BadConfiguration:

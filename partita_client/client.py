@@ -15,6 +15,7 @@ from urllib.parse import quote
 from partita_client.downloads import download_file
 from partita_client.errors import NotPartita
 from partita_client.event_stream import ResumingStream, StreamFrame
+from partita_client.paging import read_entries
 from partita_client.transport import HttpTransport, Query
 
 if TYPE_CHECKING:  # dictionaries by another name: a command does without
@@ -35,7 +36,6 @@ if TYPE_CHECKING:  # dictionaries by another name: a command does without
 API: Final = "/api/v1"
 ENDED: Final = ("Healthy", "Failed", "Canceled")
 PARTS: Final = ("suite", "events", "steps", "artifacts", "verdict", "attempts")
-_PAGE: Final = 200
 Sent = Mapping[str, Any]
 
 
@@ -91,20 +91,12 @@ class Client:
             ) from None
 
     def pages(self, path: str, name: str, *, limit: int = 0, **query: Any) -> Iterator[Any]:
-        """Yield the entries `name` of a list, over its pages; at most `limit` unless that is 0.
+        """Yield the entries `name` of a list, over its pages; at most `limit` unless that is 0."""
 
-        A page without entries, or one that leads to itself, is the last one.
-        """
-        left, cursor = limit, ""
-        while True:
-            size = min(left, _PAGE) if limit else _PAGE
-            document = self.get(path, limit=size, cursor=cursor, **query)
-            entries = document[name][:size]
-            yield from entries
-            left -= len(entries)
-            former, cursor = cursor, document.get("nextCursor", "")
-            if not entries or cursor in ("", former) or (limit and left <= 0):
-                return
+        def ask(size: int, cursor: str) -> Any:
+            return self.get(path, limit=size, cursor=cursor, **query)
+
+        return read_entries(ask, name, limit=limit)
 
     # who and where
 
@@ -164,17 +156,17 @@ class Client:
 
         It is repeated while the server is away; the key makes sure that there is one run.
         """
-        sent = {"suiteId": suite, **_without_unset(body)}
+        sent = {"suiteId": suite, **drop_unset(body)}
         return cast("RunListing", self._launch("/executions", sent, idempotency_key))
 
     def rerun(self, run_id: str, *, idempotency_key: str = "", **body: Any) -> RunListing:
         """Run an ended run again: `scope` (all, failed, step), `step`, `profile`, …."""
-        sent = _without_unset(body)
+        sent = drop_unset(body)
         return cast("RunListing", self._launch(_of_run(run_id, "rerun"), sent, idempotency_key))
 
     def plan_rerun(self, run_id: str, **body: Any) -> Any:
         """Return which steps a rerun would run, and why; nothing is started."""
-        sent = {**_without_unset(body), "dryRun": True}
+        sent = {**drop_unset(body), "dryRun": True}
         return self._call("POST", _of_run(run_id, "rerun"), body=sent)
 
     def _launch(self, path: str, body: Sent, key: str) -> Any:
@@ -182,7 +174,7 @@ class Client:
         return self._call("POST", path, body=body, headers=headers, repeats=True)
 
     def cancel(self, run_id: str, *, reason: str = "") -> RunListing:
-        body = _without_unset({"reason": reason})
+        body = drop_unset({"reason": reason})
         path = _of_run(run_id, "cancel")
         return cast("RunListing", self._call("POST", path, body=body, repeats=True))
 
@@ -196,7 +188,7 @@ class Client:
 
     def repeat_step(self, run_id: str, step: str, **body: Any) -> Any:
         """Run a step once more in the kept environment of its run; return the repeat."""
-        sent = {"stepId": step, **_without_unset(body)}
+        sent = {"stepId": step, **drop_unset(body)}
         return self._call("POST", _of_run(run_id, "repeats"), body=sent)
 
     def repeat(self, run_id: str, repeat_id: str) -> Any:
@@ -208,11 +200,11 @@ class Client:
 
     def open_shell(self, run_id: str, step: str, **body: Any) -> RunShell:
         """Open a shell in a step: `command`, `columns`, `rows`. Its terminal is a WebSocket."""
-        sent = {"stepId": step, **_without_unset(body)}
+        sent = {"stepId": step, **drop_unset(body)}
         return cast("RunShell", self._call("POST", _of_run(run_id, "shells"), body=sent))
 
-    def end_shell(self, run_id: str, shell_id: str) -> None:
-        self._call("DELETE", _of_run(run_id, "shells", shell_id), repeats=True)
+    def end_shell(self, run_id: str, shell_id: str, *, repeats: bool = True) -> None:
+        self._call("DELETE", _of_run(run_id, "shells", shell_id), repeats=repeats)
 
     def wait(self, run_id: str, *, timeout_s: float | None = None) -> RunReport:
         """Return the run once it has ended; raise WaitTimeout."""
@@ -345,5 +337,6 @@ def _of_run(run_id: str, *parts: str) -> str:
     return "/".join(["/executions", *(quote(each, safe="") for each in (run_id, *parts))])
 
 
-def _without_unset(body: Sent) -> Sent:
+def drop_unset(body: Sent) -> Sent:
+    """Return the members that have a value."""
     return {name: value for name, value in body.items() if value not in ("", None)}

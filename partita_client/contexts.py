@@ -146,7 +146,7 @@ def save_context(
             context = replace(context, is_in_keyring=True)
         except keyring.errors.KeyringError as error:
             on_no_keyring(str(error))
-    with _changed_contexts() as contexts:
+    with _change_contexts() as contexts:
         contexts["current"] = context.name
         contexts["contexts"][context.name] = context.document
     return context
@@ -155,7 +155,7 @@ def save_context(
 def use_context(name: str) -> None:
     """Make a context the current one; raise BadConfiguration."""
     find_context(name)
-    with _changed_contexts() as contexts:
+    with _change_contexts() as contexts:
         contexts["current"] = name
 
 
@@ -165,7 +165,7 @@ def remove_context(name: str) -> SavedContext:
     if context.is_in_keyring and (keyring := _keyring()) is not None:
         with contextlib.suppress(keyring.errors.KeyringError):
             keyring.delete_password(_SERVICE, _keyring_name(context))
-    with _changed_contexts() as contexts:
+    with _change_contexts() as contexts:
         contexts["contexts"].pop(name, None)
         if contexts["current"] == name:
             contexts["current"] = ""
@@ -198,7 +198,7 @@ def _keyring() -> Any:
 
 
 @contextmanager
-def _changed_contexts() -> Iterator[Any]:
+def _change_contexts() -> Iterator[Any]:
     """Yield the document to change and write it whole, one process after the other."""
     file = conf.config_file()
     try:

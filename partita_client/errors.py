@@ -5,7 +5,7 @@ ClientError
 ├── BadConfiguration    an address, a file or a variable of the client is wrong
 ├── NoServer            nothing says which server is meant
 ├── NotPartita          what answered is not a Partita server
-├── NoConnection   no connection, or it was cut more often than was tried
+├── NoConnection        no connection, or it was cut more often than was tried
 └── WaitTimeout         a wait or a watch took longer than was allowed
 
 Each says in `advice` what to do next, and in `exit_code` how a command ends.

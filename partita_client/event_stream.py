@@ -16,6 +16,7 @@ from partita_client.errors import (
     NotPartita,
     WaitTimeout,
 )
+from partita_client.patience import is_passing
 from partita_client.transport import HttpTransport, pause_s
 
 IDLE_S: Final = 45.0  # the server pings every 15 s
@@ -24,7 +25,6 @@ _LINE_MAX: Final = 4 * 2**20
 _FRAME_MAX: Final = 4 * 2**20
 _FAILURES_BEFORE_A_WORD: Final = 2
 _CONNECTED: Final = "connected"  # the first comment: it says nothing of what follows
-_PASSING: Final = (429, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def _last_id(frame: StreamFrame, last: int) -> int:
 
 def require_passing(error: ClientError) -> ClientError:
     """Return an error that may pass by itself; raise any other."""
-    if isinstance(error, ApiProblem) and error.status not in _PASSING:
+    if not is_passing(error):
         raise error
     return error
 

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from partita_client.client import Client, Sent
-
-_PAGE: Final = 200
+from partita_client.client import Client, drop_unset
+from partita_client.paging import read_pages
 
 
 class SuiteMocks:
@@ -23,13 +22,11 @@ class SuiteMocks:
         self, client: Client, suite: str, *, run: str = "", path_of_import: str = ""
     ) -> None:
         self._client = client
-        self._name = _without_unset(
-            {"suiteId": suite, "executionId": run, "import": path_of_import}
-        )
+        self._name = drop_unset({"suiteId": suite, "executionId": run, "import": path_of_import})
 
     def state(self, *, key: str = "") -> Any:
         """Return the `records`, of one key if that is named, and the `counters`."""
-        pages = list(self._pages("state", {"key": key}))
+        pages = list(self._pages("state", "records", {"key": key}))
         records = [record for page in pages for record in page["records"]]
         return {"records": records, "counters": pages[0]["counters"]}
 
@@ -38,7 +35,7 @@ class SuiteMocks:
     ) -> Any:
         """Change the fields of a record and return it; a new one belongs to the surface."""
         body = {**self._name, "key": key, "set": dict(fields), "delete": list(unset)}
-        sent = {**body, **_without_unset({"surfaceId": surface})}
+        sent = {**body, **drop_unset({"surfaceId": surface})}
         return self._client.send("PATCH", "/mocks/state", sent)
 
     def journal(self, **only: str) -> Iterator[list[Any]]:
@@ -46,16 +43,16 @@ class SuiteMocks:
 
         `only`: `surfaceId`, `operationId`, `outcome`, `tag`.
         """
-        for page in self._pages("journal", only):
+        for page in self._pages("journal", "entries", only):
             yield list(page["entries"])
 
     def reset(self, *, surface: str = "", key: str = "") -> int:
         """Remove records and counters; return how many."""
-        query = _without_unset({**self._name, "surfaceId": surface, "key": key})
+        query = drop_unset({**self._name, "surfaceId": surface, "key": key})
         return int(self._client.send("DELETE", "/mocks/state", **query)["removed"])
 
     def forget_calls(self, *, surface: str = "") -> int:
-        query = _without_unset({**self._name, "surfaceId": surface})
+        query = drop_unset({**self._name, "surfaceId": surface})
         return int(self._client.send("DELETE", "/mocks/journal", **query)["removed"])
 
     def explain(self, **call: Any) -> Any:
@@ -67,20 +64,12 @@ class SuiteMocks:
 
     def verify(self, **question: Any) -> Any:
         """Return how many kept calls fit the question, and whether so many were asked for."""
-        sent = {**self._name, **_without_unset(question)}
+        sent = {**self._name, **drop_unset(question)}
         return self._client.send("POST", "/mocks/verify", sent)
 
-    def _pages(self, what: str, query: Mapping[str, str]) -> Iterator[Any]:
-        cursor = ""
-        while True:
-            page = self._client.get(
-                f"/mocks/{what}", **self._name, **query, limit=_PAGE, cursor=cursor
-            )
-            yield page
-            former, cursor = cursor, page.get("nextCursor", "")
-            if cursor in ("", former):
-                return
+    def _pages(self, what: str, name: str, query: Mapping[str, str]) -> Iterator[Any]:
+        def ask(size: int, cursor: str) -> Any:
+            asked = {**self._name, **query}
+            return self._client.get(f"/mocks/{what}", **asked, limit=size, cursor=cursor)
 
-
-def _without_unset(members: Mapping[str, Any]) -> Sent:
-    return {name: value for name, value in members.items() if value not in ("", None)}
+        return read_pages(ask, name)

@@ -13,11 +13,11 @@ from urllib.parse import quote
 from partita_client import conf
 from partita_client.addresses import parse_address
 from partita_client.errors import ApiProblem, NoConnection, NoServer, NotPartita
+from partita_client.paging import read_entries
 from partita_client.server_choice import read_token_file
 from partita_client.transport import HttpTransport
 
 URL_VARIABLE: Final = "PARTITA_SYNC_URL"
-_PAGE: Final = 200
 _NO_SERVER: Final = (
     "name the HTTP API of the orchestrator: PARTITA_SYNC_URL=https://sync.example.com, or --server"
 )
@@ -122,17 +122,11 @@ class SyncClient:
 
     def _pages(self, path: str, name: str, limit: int, filters: dict[str, str]) -> Iterator[Any]:
         """Yield the entries of a list over its pages; at most `limit` unless that is 0."""
-        left, cursor = limit, ""
-        while True:
-            size = min(left, _PAGE) if limit else _PAGE
-            page = {"limit": str(size), "cursor": cursor}
-            document = self._get(path, filters | page)
-            entries = document[name][:size]
-            yield from entries
-            left -= len(entries)
-            former, cursor = cursor, document.get("nextCursor", "")
-            if not entries or cursor in ("", former) or (limit and left <= 0):
-                return
+
+        def ask(size: int, cursor: str) -> Any:
+            return self._get(path, filters | {"limit": str(size), "cursor": cursor})
+
+        return read_entries(ask, name, limit=limit)
 
     def _get(self, path: str, query: dict[str, str]) -> Any:
         asked = {name: value for name, value in query.items() if value}

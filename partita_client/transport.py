@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import random
+import re
 import socket
 import ssl
 import time
@@ -33,6 +34,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 _IDLE_S: Final = 20.0  # a connection that was idle for longer is made anew
 _AWAY: Final = (502, 503, 504)
 _REDIRECTS: Final = range(300, 400)
+_TUNNEL_REFUSED: Final = re.compile(r"Tunnel connection failed: (\d{3}) ?(.{0,200})")
 _CUTS: Final = (http.client.IncompleteRead, http.client.RemoteDisconnected)
 Query = Mapping[str, Any]
 
@@ -291,6 +293,11 @@ class HttpTransport:
             )
         raise problem_of(answer, self.address.url)
 
+    def limit_time(self, timeout_s: float) -> None:
+        """Wait for so long at most for each answer from now on."""
+        self.close()
+        self.timeout_s = min(self.timeout_s, timeout_s)
+
     def close(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(OSError):
@@ -358,9 +365,23 @@ def explain_failure(error: Exception, address: ServerAddress) -> NoConnection | 
             advice="check scheme and port of the address",
             is_permanent=True,
         )
+    if refusal := _TUNNEL_REFUSED.match(str(error)):
+        return _explain_tunnel(int(refusal[1]), refusal[2], address)
     words, advice = _describe(error, address)
     is_permanent = isinstance(error, ssl.SSLCertVerificationError)
     return NoConnection(words.format(url=url), advice=advice, is_permanent=is_permanent)
+
+
+def _explain_tunnel(status: int, reason: str, address: ServerAddress) -> NoConnection | NotPartita:
+    """Return what the answer of a proxy to CONNECT means; only an absence may be tried again."""
+    variable = getattr(proxy_for(address, conf.environment()), "variable", "environment")
+    words = f"the proxy of {variable} refused {address.host_and_port}: {status} {reason}".rstrip()
+    if status in _AWAY:
+        return NoConnection(words)
+    advice = f"have the proxy let it pass, or go without: no_proxy={address.host}"
+    if status == http.HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        advice = f"name a user in {variable}: http://USER:PASSWORD@HOST:PORT"
+    return NotPartita(words, advice=advice, status=status)
 
 
 def _describe(error: Exception, address: ServerAddress) -> tuple[str, str]:

@@ -118,7 +118,8 @@ class SocketFrameReader:
         size = rest[1] if start == 2 else int.from_bytes(rest[2:start])  # noqa: PLR2004
         if start > 2 and size < (_TWO_BYTES if start == 4 else 2**16):  # noqa: PLR2004
             raise BrokenFrame(PROTOCOL_ERROR, "a length that is longer than it has to be")
-        if size + len(self._content) > self._message_max:
+        before = 0 if rest[0] & 0x0F >= Opcode.CLOSE else len(self._content)
+        if size + before > self._message_max:
             raise BrokenFrame(TOO_BIG, f"a message of more than {self._message_max} bytes")
         if len(rest) < start + size:
             return None

@@ -26,8 +26,17 @@ _PATIENCE_S: Final = 2.0
 _MOST: Final = 50
 _BASH: Final = r"""# partita completion bash > ~/.local/share/bash-completion/completions/partita
 _partita() {
-  local IFS=$'\n'
-  COMPREPLY=($("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  # bash splits COMP_WORDS at : and = too, which addresses and --name=value have
+  local line=${COMP_LINE:0:COMP_POINT} words=() IFS=$' \t\n'
+  read -ra words <<< "$line"
+  [[ $line == *[[:space:]] ]] && words+=("")
+  local current=${words[${#words[@]}-1]} breaks=${COMP_WORDBREAKS//[^:=]/} IFS=$'\n'
+  COMPREPLY=($("${COMP_WORDS[0]}" __complete "${words[@]:1}" 2>/dev/null))
+  # what stands before the last of them is kept by bash, and not in the answer
+  if [[ $breaks ]]; then
+    local before=${current%"${current##*[$breaks]}"}
+    COMPREPLY=("${COMPREPLY[@]#"$before"}")
+  fi
 }
 complete -o default -F _partita partita
 """
@@ -118,24 +127,41 @@ def _values(
     parser = verb_parser(noun, verb)
     options = {name: each for each in parser._actions for name in each.option_strings}  # noqa: SLF001 - argparse tells it nowhere else
     positional = [each for each in parser._actions if not each.option_strings]  # noqa: SLF001
+    given, count, awaited = _read_words(options, positional, before)
+    name, equals, _ = current.partition("=")
+    if awaited is None and equals and name in options:
+        yield from (f"{name}={each}" for each in _values_of(options[name], noun, verb, given))
+        return
+    if awaited is None and current.startswith("-"):
+        yield from sorted(name for name in options if name.startswith("--"))
+        return
+    if awaited is None and count < len(positional):
+        awaited = positional[count]
+    if awaited is not None:
+        yield from _values_of(awaited, noun, verb, given)
+
+
+def _read_words(
+    options: Mapping[str, argparse.Action],
+    positional: Sequence[argparse.Action],
+    before: Sequence[str],
+) -> tuple[argparse.Namespace, int, argparse.Action | None]:
+    """Return what is given, how many arguments, and the option whose value comes next."""
     given, typed, awaited = argparse.Namespace(), list[str](), None
     for word in before:
+        name, equals, value = word.partition("=")
         if awaited is not None:
             setattr(given, awaited.dest, word)
             awaited = None
+        elif equals and name in options:
+            setattr(given, options[name].dest, value)
         elif word in options:
             awaited = options[word] if options[word].nargs is None else None
         else:
             typed.append(word)
     for action, word in zip(positional, typed, strict=False):
         setattr(given, action.dest, word)
-    if awaited is None and current.startswith("-"):
-        yield from sorted(name for name in options if name.startswith("--"))
-        return
-    if awaited is None and len(typed) < len(positional):
-        awaited = positional[len(typed)]
-    if awaited is not None:
-        yield from _values_of(awaited, noun, verb, given)
+    return given, len(typed), awaited
 
 
 def _values_of(

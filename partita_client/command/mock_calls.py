@@ -10,7 +10,7 @@ from typing import Any, Final
 from partita_client.command.mock_spaces import OUTCOMES, add_space, space_of
 from partita_client.command.output import paint, printable, say, show_document
 from partita_client.command.parser import CommandSession, CommandVerb, show_error
-from partita_client.errors import ApiProblem
+from partita_client.errors import ApiProblem, BadConfiguration
 from partita_client.exit_codes import ExitCode
 
 _FORMATS: Final = ("text", "json", "yaml")
@@ -51,7 +51,7 @@ def _add_explain(parser: Any) -> None:
     )
     parser.add_argument(
         "-H", "--header", action="append", default=[], type=header, metavar="'NAME: VALUE'",
-        help="repeatable",
+        help="repeatable, each name once",
     )  # fmt: skip
     parser.add_argument("-d", "--data", default="", help="the body, as it is sent")
 
@@ -63,7 +63,7 @@ def explain_call(session: CommandSession) -> int:
         **{"path" if is_path else "operationId": options.path},
         surfaceId=options.surface,
         method=options.method,
-        headers=dict(options.header),
+        headers=_headers_of(options.header),
         body=options.data,
     )
     if session.is_for_people:
@@ -72,6 +72,17 @@ def explain_call(session: CommandSession) -> int:
     else:
         show_document(explained, session.form)
     return ExitCode.OK
+
+
+def _headers_of(given: list[tuple[str, str]]) -> dict[str, str]:
+    """Return headers by name; raise BadConfiguration for a name that is there twice."""
+    names = [name.lower() for name, _ in given]
+    for name, _ in given:
+        if names.count(name.lower()) > 1:
+            raise BadConfiguration(
+                f"-H {name} is there twice", advice=f"-H '{name}: ONE, ANOTHER' has both values"
+            )
+    return dict(given)
 
 
 def explanation_lines(explained: Any) -> Iterator[str]:

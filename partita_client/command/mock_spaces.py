@@ -18,8 +18,10 @@ from partita_client.command.output import (
 )
 from partita_client.command.parser import CommandSession, CommandVerb, run_id_of
 from partita_client.errors import BadConfiguration
+from partita_client.event_stream import AWAY_S
 from partita_client.exit_codes import ExitCode
 from partita_client.mock_space import SuiteMocks
+from partita_client.patience import wait_for_answer
 
 OUTCOMES: Final = ("example", "fallback", "no_match", "rejected", "error")
 _EVERY_S: Final = 1.0
@@ -196,12 +198,22 @@ def _follow_journal(
         printed = dict.fromkeys(islice(reversed(printed), _REMEMBERED))
         printed = dict.fromkeys(reversed(printed))
         time.sleep(_EVERY_S)
-        calls = [*_newer(space, only, printed)][::-1]
+        calls = _wait_for_newer(session, space, only, printed)[::-1]
 
 
 def _call_line(call: Any, form: str) -> str:
     columns = (each for each in CALL_COLUMNS if form == "wide" or not each.is_wide)
     return "  ".join(printable(cell) for column in columns if (cell := column.cell(call)))
+
+
+def _wait_for_newer(
+    session: CommandSession, space: SuiteMocks, only: Mapping[str, str], known: Mapping[str, None]
+) -> list[Any]:
+    return wait_for_answer(
+        lambda: [*_newer(space, only, known)],
+        until=time.monotonic() + AWAY_S,
+        on_away=session.say_away,
+    )
 
 
 def _newer(space: SuiteMocks, only: Mapping[str, str], known: Mapping[str, None]) -> Iterator[Any]:

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from partita_client import conf
 from partita_client.command.yaml_text import yaml_text
+from partita_client.unprintable import UNPRINTABLE
 
 TABLES: Final = ("text", "table", "wide")
 FORMATS: Final = (*TABLES, "name", "json", "yaml", "ndjson")
 _COLOUR: Final = re.compile("\x1b\\[[0-9;:]*m")
-_CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _STYLES: Final = {
     "bold": "1",
     "dim": "2",
@@ -55,8 +55,8 @@ class ListColumn:
 
 
 def printable(text: str) -> str:
-    """Return text that cannot drive a terminal."""
-    return _CONTROL.sub("?", _COLOUR.sub("", text))
+    """Return text in one line that cannot drive a terminal, nor turn the direction of text."""
+    return UNPRINTABLE.sub("?", _COLOUR.sub("", text)).replace("\n", "?")
 
 
 def printable_lines(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -221,7 +222,7 @@ def _follow(session: CommandSession, run_id: str, *, has_lines: bool, ends_at: f
         client.wait(run_id, timeout_s=left_s)
     ended = wait_for_answer(
         lambda: client.run(run_id, parts=_TEXT_PARTS),
-        until=time.monotonic() + AWAY_S,
+        until=min(time.monotonic() + AWAY_S, ends_at or math.inf),
         on_away=session.say_away,
     )
     _show_run(session, ended)

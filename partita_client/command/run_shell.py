@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
+from partita_client.client import Client
 from partita_client.command.output import note, printable
 from partita_client.command.parser import CommandSession, CommandVerb, add_run
 from partita_client.documents import RunShell
@@ -15,13 +16,15 @@ from partita_client.errors import BadConfiguration, ClientError
 from partita_client.exit_codes import ExitCode
 
 _EXITED: Final = "exited"
+_LEAVING_S: Final = 5.0
 _SECRETS: Final = "It sees the secrets of the step as the step had them; output is not masked."
 _DESCRIPTION: Final = f"""\
 Open a shell in a service that runs, or in any step of a run whose environment is kept
 (`partita run launch … --keep 30m`): a step that has ended opens as a copy, with the files that it
 left. {_SECRETS}
 Keys go to the program, Ctrl-C as well; `~.` at the beginning of a line leaves. Input may be a
-pipe. After a cut of the connection it goes on within 60 s. The exit code is that of the program."""
+pipe. After a cut of the connection it goes on within 60 s. The exit code is that of the program,
+129 or 143 where SIGHUP or SIGTERM ended the command."""
 
 
 def _add_shell(parser: Any) -> None:
@@ -65,13 +68,23 @@ def enter_step(session: CommandSession) -> int:
         ended = sessions.TerminalSession(
             client=session.client, terminal=terminal, shell=shell
         ).run()
+    except terminals.HungUp as hung_up:
+        with suppress(OSError):  # the terminal may be gone
+            note(f"ended by {hung_up.signal_name}; the shell ends too")
+        return int(hung_up.exit_code)
     finally:
-        with suppress(ClientError):  # it ends by itself after 60 s
-            session.client.end_shell(shell["executionId"], shell["shellId"])
+        _end_shell(session.client, shell)
     if ended is None:
         note("left: the shell has ended")
         return ExitCode.OK
     return report_end(ended)
+
+
+def _end_shell(client: Client, shell: RunShell) -> None:
+    """End a shell if the server answers soon: without a connection it ends after 60 s."""
+    client.transport.limit_time(_LEAVING_S)
+    with suppress(ClientError):
+        client.end_shell(shell["executionId"], shell["shellId"], repeats=False)
 
 
 def _program_of(words: list[str]) -> list[str]:

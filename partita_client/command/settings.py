@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,7 +119,7 @@ def apply_file(session: CommandSession) -> int:
     options, installation = session.options, ServerInstallation(session.client)
     file = _read_file(options.file)
     tag = options.if_match or installation.settings()[1]
-    with _FaultsOf(options.file):
+    with _name_file(options.file):
         changes = installation.preview_settings(file)
         if not options.dry_run:
             installation.replace_settings(file, if_match=tag)
@@ -128,7 +131,7 @@ def apply_file(session: CommandSession) -> int:
 
 def diff_file(session: CommandSession) -> int:
     file = _read_file(session.options.file)
-    with _FaultsOf(session.options.file):
+    with _name_file(session.options.file):
         changes = ServerInstallation(session.client).preview_settings(file)
     _show_changes(session, changes, dry=True)
     return ExitCode.ERROR if changes else ExitCode.OK
@@ -152,26 +155,21 @@ def _read_file(name: str) -> bytes:
     return content
 
 
-class _FaultsOf:
-    """Names the file in what the server says about it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = "stdin" if name == "-" else name
-
-    def __enter__(self) -> None:
-        """Begin what the server may refuse."""
-
-    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
-        if not isinstance(error, ApiProblem):
-            return
+@contextmanager
+def _name_file(name: str) -> Iterator[None]:
+    """Name the file in what the server says about it."""
+    name = "stdin" if name == "-" else name
+    try:
+        yield
+    except ApiProblem as error:
         errors = [
-            {**each, "file": self._name} if each.get("file") == _BODY else each
-            for each in error.errors
+            {**each, "file": name} if each.get("file") == _BODY else each for each in error.errors
         ]
         error.document = {**error.document, "errors": errors}
         start = f"{_BODY}:"
         if error.detail.startswith(start):
-            error.detail = f"{self._name}:{error.detail.removeprefix(start)}"
+            error.detail = f"{name}:{error.detail.removeprefix(start)}"
+        raise
 
 
 def _show_changes(session: CommandSession, changes: list[Any], *, dry: bool) -> None:
@@ -200,11 +198,11 @@ def ask_registries(session: CommandSession) -> int:
     wanted = session.options.registry
     known = [wanted] if wanted else _registry_ids(installation)
     if session.options.action == "test":
-        tests = [installation.test_registry(each) for each in known]
+        tests = [_test_registry(installation, each, is_one=bool(wanted)) for each in known]
         _show_registries(session, tests, TEST_COLUMNS)
         is_well = all(each["reachable"] for each in tests)
         return ExitCode.OK if is_well else ExitCode.UNAVAILABLE
-    syncs = [{"registryId": each, **installation.sync_registry(each)} for each in known]
+    syncs = [_sync_registry(installation, each, is_one=bool(wanted)) for each in known]
     _show_registries(session, syncs, SYNC_COLUMNS)
     if session.is_for_people:
         for sync in syncs:
@@ -212,6 +210,37 @@ def ask_registries(session: CommandSession) -> int:
                 where = error.get("repository") or sync["registryId"]
                 say(printable(f"{where}: {error['code']}: {error['detail']}"))
     return ExitCode.UNAVAILABLE if any(map(_has_failed, syncs)) else ExitCode.OK
+
+
+def _test_registry(installation: ServerInstallation, name: str, *, is_one: bool) -> Any:
+    """Return what a test found; a refusal for one of many is one of its findings."""
+    try:
+        return installation.test_registry(name)
+    except ApiProblem as error:
+        _require_refusal_of_one(error, is_one=is_one)
+        return {
+            "registryId": name,
+            "reachable": False,
+            "code": error.code,
+            "detail": error.detail,
+            "durationMs": 0,
+        }
+
+
+def _sync_registry(installation: ServerInstallation, name: str, *, is_one: bool) -> Any:
+    """Return what was read; a refusal for one of many is one of its errors."""
+    try:
+        return {"registryId": name, **installation.sync_registry(name)}
+    except ApiProblem as error:
+        _require_refusal_of_one(error, is_one=is_one)
+        errors = [{"code": error.code, "detail": error.detail}]
+        return {"registryId": name, "packages": 0, "durationMs": 0, "errors": errors}
+
+
+def _require_refusal_of_one(error: ApiProblem, *, is_one: bool) -> None:
+    """Raise an error that ends the command: of the only registry, or of who asks."""
+    if is_one or error.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        raise error
 
 
 def _registry_ids(installation: ServerInstallation) -> list[str]:

@@ -33,7 +33,9 @@ from partita_client.command.sync_views import (
     task_lines,
 )
 from partita_client.errors import BadConfiguration
+from partita_client.event_stream import AWAY_S
 from partita_client.exit_codes import ExitCode
+from partita_client.patience import wait_for_answer
 from partita_client.sync_server import SyncClient, choose_sync_server, is_sync_server_named
 
 _POLL_S: Final = 1.0
@@ -201,7 +203,11 @@ def watch_task(session: CommandSession) -> int:
     try:
         with _client_of(session) as client:
             while True:
-                task = client.task(task_id)
+                task = wait_for_answer(
+                    lambda: client.task(task_id),
+                    until=min(deadline, time.monotonic() + AWAY_S),
+                    on_away=lambda why: note(f"{printable(why)}; waiting for the orchestrator"),
+                )
                 if task.get("finished_at"):
                     break
                 if known != (known := _progress(task)):

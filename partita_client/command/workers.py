@@ -161,7 +161,7 @@ def _add_removal(parser: Any) -> None:
 
 
 def remove_worker(session: CommandSession) -> int:
-    """Remove a runner or worker by its id, after a question where it is at work."""
+    """Remove a runner or worker by its id, after a question unless `--yes` is given."""
     agent = _find_agent(session)
     jobs, name = agent["runningJobs"], agent["agentId"]
     if not session.options.yes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -274,8 +275,100 @@ def test_logs_are_filtered(signed_in: FakePartita, type_in: Type):
     assert type_in("run", "logs", RUN, "--search", "LINE 1")[1].count("\n") == 4
     assert type_in("run", "logs", RUN, "--regex", "line 1[01]$")[1].count("\n") == 2
     assert type_in("run", "logs", RUN, "--source", "api")[1] == ""
-    assert type_in("run", "logs", RUN, "--failed")[1].count("\n") == 12
     assert json.loads(type_in("run", "logs", RUN, "-o", "json")[1].splitlines()[0])["text"]
+
+
+def test_logs_of_failed_steps_leave_out_the_healthy_ones(signed_in: FakePartita, type_in: Type):
+    signed_in.lines, signed_in.detail = 12, detail(lastLogId=12)
+    signed_in.sources = ["api", "check"]
+
+    _, out, _ = type_in("run", "logs", RUN, "--failed")
+
+    assert [line.split()[1] for line in out.splitlines()] == ["[check]"] * 6
+
+
+def test_logs_of_failed_steps_say_that_there_is_none(signed_in: FakePartita, type_in: Type):
+    healthy = [{**step, "status": "healthy"} for step in detail()["steps"]]
+    signed_in.detail = detail(steps=healthy)
+
+    said = type_in("run", "logs", RUN, "--failed")
+
+    assert said == (0, "", "no step of this run has failed\n")
+    assert not [path for _, path, _ in signed_in.asked if path.endswith("/logs")]
+
+
+def test_the_last_question_of_a_wait_ends_with_its_time(
+    signed_in: FakePartita, type_in: Type, monkeypatch
+):
+    allowed: list[float] = []
+
+    def ask_once(ask: Callable[[], Any], *, until: float, on_away: object) -> Any:
+        allowed.append(until - time.monotonic())
+        return ask()
+
+    monkeypatch.setattr("partita_client.command.run_launches.wait_for_answer", ask_once)
+
+    assert type_in("run", "wait", RUN, "--timeout", "20s")[0] == ExitCode.RUN_FAILED
+    assert type_in("run", "wait", RUN)[0] == ExitCode.RUN_FAILED
+
+    assert allowed[0] <= 20 < allowed[1]
+
+
+def test_a_followed_journal_outlives_an_absence(signed_in: FakePartita, type_in: Type, monkeypatch):
+    def page(name: str) -> Any:
+        call = {
+            "id": name,
+            "time": "2026-11-24T17:05:33.000Z",
+            "method": "GET",
+            "path": name,
+            "surfaceId": "api",
+            "outcome": "example",
+            "status": 200,
+            "durationMs": 3,
+        }
+        return 200, {"entries": [call]}
+
+    turns = [page("/first"), *[problem(503, "busy")] * 5, page("/second")]
+
+    def sleep(_seconds: float) -> None:
+        if not turns:
+            raise KeyboardInterrupt
+
+    signed_in.answers["GET /api/v1/mocks/journal"] = lambda *_: turns.pop(0)
+    monkeypatch.setattr(time, "sleep", sleep)
+
+    code, out, err = type_in("mock", "journal", "shop", "--follow")
+
+    assert (code, [line.split()[2] for line in out.splitlines()]) == (130, ["/first", "/second"])
+    assert "waiting for the server" in err
+
+
+@pytest.mark.parametrize("action", ["test", "sync"])
+def test_a_registry_that_refuses_leaves_the_others_their_turn(
+    signed_in: FakePartita, type_in: Type, action: str
+):
+    path = "/api/v1/platform-settings"
+    known = {"registries": [{"registryId": "busy"}, {"registryId": "zot"}]}
+    signed_in.answers[f"GET {path}"] = lambda *_: (200, known)
+    signed_in.answers[f"POST {path}/registries/busy/{action}"] = lambda *_: problem(
+        409, "sync_in_progress", "it is being read"
+    )
+
+    code, out, _ = type_in("settings", "registries", action, "-o", "json")
+
+    assert code == ExitCode.UNAVAILABLE
+    assert [each["registryId"] for each in json.loads(out)["registries"]] == ["busy", "zot"]
+    assert "sync_in_progress" in out
+    assert type_in("settings", "registries", action, "busy")[0] == ExitCode.CONFLICT
+
+
+def test_a_header_is_given_once(signed_in: FakePartita, type_in: Type):
+    headers = ("-H", "X-A: 1", "-H", "x-a: 2")
+
+    code, _, err = type_in("mock", "explain", "shop", "api", "GET", "/goods", *headers)
+
+    assert (code, signed_in.asked) == (2, [])
+    assert "-H X-A is there twice" in err
 
 
 def test_logs_of_a_run_that_goes_on_end_with_what_there_is(signed_in: FakePartita, type_in: Type):
@@ -287,12 +380,13 @@ def test_logs_of_a_run_that_goes_on_end_with_what_there_is(signed_in: FakePartit
 
 
 def test_text_of_a_server_cannot_drive_the_terminal(signed_in: FakePartita, type_in: Type):
-    signed_in.runs = [summary(sentence="\x1b]0;owned\x07\x1b[2Jred", suiteId="a\rb")]
+    turned = "pass\u202egnp\u2066.\u2028"
+    signed_in.runs = [summary(sentence=f"\x1b]0;owned\x07\x1b[2J{turned}", suiteId="a\rb")]
 
-    out = type_in("run", "list")[1]
+    out = type_in("run", "list", "-o", "wide")[1]
 
-    assert "\x1b" not in out
-    assert "\r" not in out
+    assert "pass?gnp?.?" in out
+    assert not set("\x1b\r\u202e\u2066\u2028") & set(out)
 
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\rnext: rm -rf"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
+import select
 import shutil
 import stat
+import struct
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +30,8 @@ CASES = [
     (["run", "launch", "s"], ["shop"]),
     (["run", "launch", "shop", "--prof"], ["--profile"]),
     (["run", "launch", "shop", "--profile", ""], ["ci.yaml"]),
+    (["run", "launch", "shop", "--profile=c"], ["--profile=ci.yaml"]),
+    (["run", "launch", "--trigger=CI", "s"], ["shop"]),
     (["run", "launch", "--backend", ""], ["local"]),
     (["run", "why", "run-"], [RUN]),
     (["run", "why", RUN, ""], []),
@@ -88,26 +97,56 @@ def ask(environment: dict[str, str], *command: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "completed"),
     [
-        ("partita run la", ["launch"]),
-        ("partita run why ", [RUN]),
-        ("partita suite show s", ["shop"]),
+        ("partita run la", "partita run launch"),
+        ("partita run why ", f"partita run why {RUN}"),
+        ("partita suite show s", "partita suite show shop"),
+        ("partita run launch shop --profile=c", "partita run launch shop --profile=ci.yaml"),
+        ("partita run launch shop --server URL --pro", " --profile"),
+        ("partita run launch shop --server URL --profile ", " --profile ci.yaml"),
+        ("partita run launch shop --server=URL --profile c", " --profile ci.yaml"),
     ],
 )
-def test_a_real_bash_completes(shell_home: dict[str, str], line: str, found: list[str]):
-    script = f"""
-source <(partita completion bash)
-COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
-read -ra COMP_WORDS <<< "$COMP_LINE"
-[[ "$COMP_LINE" == *" " ]] && COMP_WORDS+=("")
-COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-_partita
-printf '%s\\n' "${{COMPREPLY[@]}}"
-complete -p partita >&2
-"""
+def test_a_real_bash_completes(
+    shell_home: dict[str, str], fake: FakePartita, line: str, completed: str
+):
+    """On a terminal, where bash itself makes the words: at `:` and `=` too."""
+    typed = line.replace("URL", fake.url)
 
-    assert ask(shell_home, "bash", "-c", script) == found
+    shown = press_tab(shell_home, typed)
+
+    assert shown.startswith(typed)
+    assert shown.endswith(completed)
+
+
+def press_tab(environment: dict[str, str], line: str) -> str:
+    """Return the line that a bash on a terminal has after Tab."""
+    script = """
+source <(partita completion bash)
+bind 'set enable-bracketed-paste off'; bind -x '"\\C-g": printf "<%s>\\n" "$READLINE_LINE"'
+"""
+    (Path(environment["HOME"]) / "rc").write_text(script)
+    side, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 400, 0, 0))
+    bash = subprocess.Popen(
+        ["bash", "--rcfile", f"{environment['HOME']}/rc", "-i"],
+        env=environment | {"TERM": "dumb", "PS1": "$ "}, stdin=other, stdout=other, stderr=other,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        os.write(side, f"{line}\t\x07".encode())
+        said, deadline = b"", time.monotonic() + 30
+        while not (found := re.search(rb"<(partita [^<>]*)>", said)):
+            assert time.monotonic() < deadline, said
+            if select.select([side], [], [], 0.2)[0]:
+                said += os.read(side, 65536)
+        return found[1].decode().rstrip()
+    finally:
+        bash.kill()
+        bash.wait()
+        os.close(side)
+        os.close(other)
 
 
 # Tab is pressed in a zsh that has a terminal; a word that never comes ends by the test's time.

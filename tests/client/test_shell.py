@@ -1,11 +1,10 @@
 """`run shell`: what is a mistake, and what a refusal of the server says to do next.
 
-On a terminal, in pipes and through cuts: tests/integration/test_shell_command.py.
+Between pipes: test_terminal_session.py; through cuts: tests/integration/test_shell_command.py.
 """
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,14 +93,3 @@ def test_without_a_server_it_says_how_to_name_one(capfd: Any):
     assert run_words(["run", "shell", RUN, "api"]) == 6
 
     assert "partita login" in capfd.readouterr().err
-
-
-def test_the_program_of_a_closed_input_gets_its_end(
-    signed_in: FakePartita, monkeypatch: pytest.MonkeyPatch
-):
-    """A shell whose standard input is closed (`<&-`) is opened as one of an empty pipe."""
-    monkeypatch.setattr(sys, "stdin", None)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    signed_in.answers[SHELLS] = lambda *_: problem(409, "not_kept")
-
-    assert run_words(["run", "shell", RUN, "api"]) == 5

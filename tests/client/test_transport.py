@@ -183,6 +183,30 @@ def test_tls_goes_through_a_tunnel_of_the_proxy(
 
 
 @pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (b"407 Proxy Authentication Required", NotPartita, "USER:PASSWORD@HOST:PORT"),
+        (b"403 Forbidden", NotPartita, "no_proxy=partita.test"),
+        (b"503 Service Unavailable", NoConnection, ""),
+    ],
+    ids=["407", "403", "503"],
+)
+def test_a_proxy_that_refuses_a_tunnel_is_named(
+    monkeypatch, open_client: Open, status: bytes, error: type[ClientError], said: str
+):
+    with serve_bytes(b"HTTP/1.1 " + status + b"\r\n\r\n") as (proxy, asked):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        with pytest.raises(error) as raised:
+            open_client("https://partita.test").me()
+
+    words = f"the proxy of HTTPS_PROXY refused partita.test: {status.decode()}"
+    assert raised.value.detail == words
+    assert said in raised.value.advice
+    assert "partita up" not in raised.value.advice
+    assert len(asked) == (3 if error is NoConnection else 1)
+
+
+@pytest.mark.parametrize(
     ("url", "environment", "goes"),
     [
         ("https://a.example", {"https_proxy": "http://p:3128"}, True),

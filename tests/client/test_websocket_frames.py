@@ -82,6 +82,20 @@ def test_messages_are_whole_wherever_they_are_cut(piece: int):
     assert (bare.close_code, bare.close_reason) == (1005, "")
 
 
+def test_a_ping_counts_for_itself_within_a_message_of_the_largest_size():
+    reader = SocketFrameReader(MAX)
+
+    messages = reader.feed(
+        peer_frame(PeerOpcode.BINARY, b"x" * (MAX - 1), is_final=False)
+        + peer_frame(PeerOpcode.PING, b"p" * 100)
+        + peer_frame(PeerOpcode.CONT, b"x")
+    )
+
+    assert [(each.opcode, len(each.content)) for each in messages] == [
+        (Opcode.PING, 100), (Opcode.BINARY, MAX),
+    ]  # fmt: skip
+
+
 _HUGE = bytes([0x82, 127]) + struct.pack("!Q", 2**62)
 BROKEN = {
     "masked": (bytes([0x82, 0x81]) + b"maskx", 1002),

@@ -173,7 +173,7 @@ def test_a_signal_ends_the_shell_and_restores_the_terminal(
 
     person.process.send_signal(number)
 
-    person.process.wait(30)
+    assert person.process.wait(30) == 128 + number
     assert person.attributes() == person.before
     assert ShellSession.objects.get().state == "ended"
 

@@ -88,6 +88,7 @@ class FakePartita:
     def __init__(self) -> None:
         self.lines = 3
         self.line: dict[str, Any] = {}  # what each line has besides
+        self.sources = ["check"]  # the steps that write lines, in turn
         self.events: list[dict[str, Any]] = []  # as `event_of` makes them
         self.answers: dict[str, Handle] = {}
         self.asked: list[tuple[str, str, Any]] = []
@@ -288,7 +289,11 @@ def _log_frames(fake: FakePartita, last: int) -> Iterator[tuple[int, bytes]]:
     """Yield the frames of the lines after `last`, up to 200 at once, with the id of the last."""
     numbers = iter(range(last + 1, fake.lines + 1))
     while some := list(islice(numbers, 200)):
-        yield some[-1], b"".join(frame_of(number, fake.line) for number in some)
+        yield some[-1], b"".join(frame_of(number, _line(fake, number)) for number in some)
+
+
+def _line(fake: FakePartita, number: int) -> dict[str, Any]:
+    return {"source": fake.sources[number % len(fake.sources)], **fake.line}
 
 
 def _event_frames(fake: FakePartita, last: int) -> Iterator[tuple[int, bytes]]:

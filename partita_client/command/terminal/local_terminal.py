@@ -5,11 +5,13 @@ For Unix alone: it imports `termios`.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import sys
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,6 +20,8 @@ from typing import IO, Any, Final, Protocol
 from partita_client.command.terminal.terminal_modes import PlainOutput, TerminalModes
 
 READ_MAX: Final = 64 * 2**10  # of one message of the protocol
+_LAST_OUTPUT_S: Final = 2.0  # for what is left to write when the person leaves
+_SIGNALS: Final = 128  # + the number of a signal is the exit code of what it ended
 _LARGEST_SIZE: Final = 1000
 _WITHOUT_TERMINAL: Final = os.terminal_size((80, 24))
 _END_OF_INPUT: Final = b"\x04"
@@ -25,7 +29,12 @@ _WAKE: Final = b"!"
 
 
 class HungUp(Exception):
-    """The terminal is gone, or the command is told to end."""
+    """The terminal is gone (SIGHUP), or a signal told the command to end."""
+
+    def __init__(self, number: int = signal.SIGHUP) -> None:
+        self.signal_name = signal.Signals(number).name
+        self.exit_code = _SIGNALS + number
+        super().__init__(self.signal_name)
 
 
 class Waited(Protocol):
@@ -40,12 +49,16 @@ class Waited(Protocol):
 
 
 class LocalTerminal:
-    """Standard input and output. Use it in `raw_mode()`, which restores the terminal."""
+    """Standard input and output. Use it in `raw_mode()`, which restores the terminal.
+
+    Output that a slow reader does not take yet is kept, so that nobody waits for it but `drain`.
+    """
 
     def __init__(self) -> None:
         self._input, self._output = _descriptor(sys.stdin), _descriptor(sys.stdout)
         self.is_typed = os.isatty(self._input)
         self._is_shown = os.isatty(self._output)
+        self._pending = bytearray()
         self._modes = TerminalModes()
         self._plain = PlainOutput()
         self._resized = False
@@ -60,6 +73,10 @@ class LocalTerminal:
             stack.callback(os.close, self._woken)
             stack.callback(os.close, self._wake)
             os.set_blocking(self._wake, False)
+            if self._is_shown:
+                before_opening = self._output
+                self._output = stack.enter_context(_open_without_blocking(before_opening))
+                stack.callback(setattr, self, "_output", before_opening)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 stack.enter_context(_handle_signal(number, _hang_up))
             if self.is_typed:
@@ -75,8 +92,9 @@ class LocalTerminal:
             termios.tcsetattr(self._input, termios.TCSADRAIN, before)
 
     def _reset(self) -> None:
-        with suppress(OSError):  # the terminal is gone, or who reads the pipe
-            self._write(self._modes.reset() if self._is_shown else self._plain.finish())
+        self._pending += self._modes.reset() if self._is_shown else self._plain.finish()
+        with suppress(OSError, HungUp):  # the terminal is gone, or who reads the pipe
+            self.drain(_LAST_OUTPUT_S)
 
     def _note_resize(self, *_signal: Any) -> None:
         self._resized = True
@@ -108,11 +126,14 @@ class LocalTerminal:
             readers.append(self._input)
         if connection is not None:
             readers.append(connection)
-        writers = [connection] if connection is not None and connection.wants_write else []
+        writers: list[int | Waited] = [self._output] if self._pending else []
+        if connection is not None and connection.wants_write:
+            writers.append(connection)
         has_more = connection is not None and connection.has_more
         ready, _, _ = select.select(readers, writers, [], 0.0 if has_more else within_s)
         if self._woken in ready:
             os.read(self._woken, 4096)
+        self._write_ready()
         return self._read_input() if self._input in ready else b""
 
     def _read_input(self) -> bytes:
@@ -127,19 +148,46 @@ class LocalTerminal:
         return _END_OF_INPUT if self._last_byte == b"\n" else _END_OF_INPUT * 2
 
     def show(self, output: bytes) -> None:
-        """Write output of the program; into a pipe, without the modes of a terminal."""
+        """Write output of the program; into a pipe, without the modes of a terminal.
+
+        What has no room there is written by a later `wait` or `drain`.
+        """
         self._modes.feed(output)
-        self._write(output if self._is_shown else self._plain.feed(output))
+        self._pending += output if self._is_shown else self._plain.feed(output)
+        self._write_ready()
+
+    @property
+    def unwritten(self) -> int:
+        """How many bytes wait for a slow reader."""
+        return len(self._pending)
+
+    def drain(self, within_s: float | None = None) -> None:
+        """Wait until all output is written, or the time is over."""
+        until = None if within_s is None else time.monotonic() + within_s
+        while self._pending:
+            left_s = None if until is None else until - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return
+            select.select([], [self._output], [], left_s)
+            self._write_ready()
 
     def note(self, words: str) -> None:
         """Write a line for a person to stderr, also while the terminal is raw."""
         sys.stderr.write(f"{words}\r\n" if self.is_typed else f"{words}\n")
         sys.stderr.flush()
 
-    def _write(self, output: bytes) -> None:
-        rest = memoryview(output)
-        while rest:
-            rest = rest[os.write(self._output, rest) :]
+    def _write_ready(self) -> None:
+        """Write what has room; a pipe that is ready takes PIPE_BUF bytes without blocking."""
+        while self._pending and select.select([], [self._output], [], 0.0)[1]:
+            try:
+                written = os.write(self._output, self._pending[: select.PIPE_BUF])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    raise HungUp from error
+                raise
+            del self._pending[:written]
 
 
 def _descriptor(stream: IO[str] | None) -> int:
@@ -147,8 +195,25 @@ def _descriptor(stream: IO[str] | None) -> int:
     return os.open(os.devnull, os.O_RDWR) if stream is None else stream.fileno()
 
 
-def _hang_up(*_signal: Any) -> None:
-    raise HungUp
+@contextmanager
+def _open_without_blocking(terminal: int) -> Iterator[int]:
+    """Yield another descriptor of a terminal: O_NONBLOCK on its own would hold for the shell too.
+
+    Where it cannot be opened again, yield the same.
+    """
+    try:
+        opened = os.open(os.ttyname(terminal), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:  # of another person or container
+        yield terminal
+        return
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _hang_up(number: int, _frame: Any) -> None:
+    raise HungUp(number)
 
 
 @contextmanager

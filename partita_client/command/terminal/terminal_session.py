@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from partita_client.client import Client
 from partita_client.command.output import printable
-from partita_client.command.terminal.local_terminal import READ_MAX, HungUp, LocalTerminal
+from partita_client.command.terminal.local_terminal import READ_MAX, LocalTerminal
 from partita_client.command.terminal.terminal_modes import TypedEscapes
 from partita_client.documents import RunShell
 from partita_client.errors import (
@@ -32,9 +33,12 @@ from partita_client.websocket_frames import Opcode, SocketMessage
 
 IDLE_S: Final = 45.0  # the server says something every 15 s
 AWAY_S: Final = 90.0  # the shell itself ends after 60 s without a connection
+UNREAD_S: Final = 15.0  # then a connection is made anew, as the server misses its pongs after 40 s
 _WAIT_S: Final = 1.0
 _NUMBER_BYTES: Final = 8
 _UNCONFIRMED_MAX: Final = 2 * READ_MAX
+_UNWRITTEN_MAX: Final = 2**20  # output that waits for its reader, then no more of it is read
+_UNWRITTEN_MOST: Final = 16 * 2**20  # the same while a pong is awaited, which comes behind output
 _FAILURES_BEFORE_A_WORD: Final = 2
 _REFUSED: Final = 4000  # + the status of the problem
 _STATUSES: Final = range(400, 600)
@@ -61,7 +65,11 @@ class SentInput:
 
 @dataclass(slots=True, kw_only=True)
 class TerminalSession:
-    """Passes bytes between a terminal and an open shell until that ends, or the person leaves."""
+    """Passes bytes between a terminal and an open shell until that ends, or the person leaves.
+
+    While nobody takes the output (`… | less`), no more of it is read. The server keeps it, and the
+    program waits; as pings are not read either, the connection is made anew every `UNREAD_S`.
+    """
 
     client: Client
     terminal: LocalTerminal
@@ -70,18 +78,23 @@ class TerminalSession:
     _input: SentInput = field(default_factory=SentInput, init=False)
     _held: bytes = field(default=b"", init=False)  # typed, and not sent yet
     _last_id: int = field(default=0, init=False)
+    _ended: RunShell | None = field(default=None, init=False)
     _heard_at: float = field(default=0.0, init=False)
     _failures: int = field(default=0, init=False)
     _away_since: float = field(default=0.0, init=False)
 
     def run(self) -> RunShell | None:
-        """Return the shell as it ended, None where the person left; raise ClientError."""
+        """Return the shell as it ended, None where the person left; raise ClientError, HungUp."""
         self._away_since = time.monotonic()
-        try:
-            with self.terminal.raw_mode():
-                return self._stay_connected()
-        except HungUp:
-            return None
+        with self.terminal.raw_mode():
+            try:
+                ended = self._stay_connected()
+            except ClientError:
+                self.terminal.drain()
+                raise
+            if ended is not None:
+                self.terminal.drain()
+            return ended
 
     def _stay_connected(self) -> RunShell | None:
         while True:
@@ -89,26 +102,42 @@ class TerminalSession:
                 with open_websocket(
                     self.client.transport, self.shell["socket"], {"after": self._last_id}
                 ) as websocket:
-                    return self._pass_bytes(websocket)
+                    if self._pass_bytes(websocket):
+                        return self._ended
+                    continue
             except (ApiProblem, NoConnection) as error:
                 reason = self._explain_cut(error)
             if self._count_failure(reason):
                 return None
 
-    def _pass_bytes(self, websocket: WebSocket) -> RunShell | None:
-        """Pass bytes until the shell ends; None where the person leaves."""
+    def _pass_bytes(self, websocket: WebSocket) -> bool:
+        """Pass bytes until the shell ends or the person leaves.
+
+        Return False where the connection is to be made anew, as it was not read for `UNREAD_S`.
+        """
         self._input = SentInput()
         self._heard_at = time.monotonic()
         while True:
-            for message in websocket.receive():
-                if (ended := self._take_message(message)) is not None:
-                    return ended
-            self._check_silence()
             websocket.flush()
             self._send_input(websocket)
-            typed = self.terminal.wait(_WAIT_S, for_input=self._may_type, connection=websocket)
+            connection = websocket if self._may_read else None
+            if connection is not None:
+                if self._take_messages(connection.receive()):
+                    return True
+                self._check_silence()
+            elif time.monotonic() - self._heard_at > UNREAD_S:
+                if self._input.in_doubt:
+                    raise NoConnection("nobody takes the output")
+                return False
+            typed = self.terminal.wait(_WAIT_S, for_input=self._may_type, connection=connection)
             if self._hold(typed):
-                return None
+                return True
+
+    @property
+    def _may_read(self) -> bool:
+        """Whether there is room for output."""
+        most = _UNWRITTEN_MOST if self._input.in_doubt else _UNWRITTEN_MAX
+        return self.terminal.unwritten < most
 
     @property
     def _may_type(self) -> bool:
@@ -132,15 +161,25 @@ class TerminalSession:
         if (size := self.terminal.take_new_size()) is not None:
             resize = {"type": "resize", "columns": size.columns, "rows": size.lines}
             websocket.send(Opcode.TEXT, json.dumps(resize).encode())
-        if self._held and self._input.in_doubt < _UNCONFIRMED_MAX:
+        may_send = self.terminal.is_typed or self.terminal.unwritten < _UNWRITTEN_MAX
+        if self._held and may_send and self._input.in_doubt < _UNCONFIRMED_MAX:
             piece, self._held = self._held[:READ_MAX], self._held[READ_MAX:]
             self._input.sent += len(piece)
             websocket.send(Opcode.BINARY, piece)
             websocket.send(Opcode.PING, self._input.sent.to_bytes(_NUMBER_BYTES))
 
-    def _take_message(self, message: SocketMessage) -> RunShell | None:
-        """Show output and note the rest; return the shell at its end."""
-        self._heard_at, self._failures = time.monotonic(), 0
+    def _take_messages(self, messages: Sequence[SocketMessage]) -> bool:
+        """Show output and note the rest; return whether the shell has ended."""
+        for message in messages:
+            self._failures = 0
+            self._take_message(message)
+            if self._ended is not None:
+                return True
+        if messages:
+            self._heard_at = time.monotonic()
+        return False
+
+    def _take_message(self, message: SocketMessage) -> None:
         if message.opcode == Opcode.BINARY:
             number = int.from_bytes(message.content[:_NUMBER_BYTES])
             if number > self._last_id:
@@ -150,21 +189,21 @@ class TerminalSession:
             if len(message.content) == _NUMBER_BYTES:
                 self._input.confirmed = int.from_bytes(message.content)
         else:
-            return self._take_text(_document_in(message))
-        return None
+            self._take_text(_document_in(message))
 
-    def _take_text(self, document: Any) -> RunShell | None:
+    def _take_text(self, document: Any) -> None:
         kind = document.get("type")
         if kind == "gap":
             self._last_id = max(self._last_id, int(document["to"]))
             self.terminal.note("some output is no longer stored, and is left out here")
         if kind not in ("session", "end"):
-            return None
+            return
         before, self.shell = self.shell, document["session"]
         notice = self.shell.get("notice")
         if notice and before["state"] != self.shell["state"] == "open" and self.terminal.is_typed:
             self.terminal.note(printable(notice))
-        return self.shell if kind == "end" else None
+        if kind == "end":
+            self._ended = self.shell
 
     def _check_silence(self) -> None:
         if time.monotonic() - self._heard_at > IDLE_S:

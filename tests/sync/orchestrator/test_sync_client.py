@@ -16,8 +16,8 @@ from django.db import connection
 
 from partita_client.command.halves import StoreCommand
 from partita_client.command.program import run_words
-from partita_client.errors import NoServer
-from partita_client.sync_server import choose_sync_server
+from partita_client.errors import NoConnection, NoServer
+from partita_client.sync_server import SyncClient, choose_sync_server
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from sync_stack.orchestrator.server.http_api import HttpApi
@@ -223,6 +223,23 @@ def test_a_watch_ends_as_its_task_does(world, url, type_in: Type, monkeypatch):
     assert "SUCCEEDED, completed" in out
     failed = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
     assert type_in("watch", failed.id)[0] == 1
+
+
+def test_a_watch_outlives_an_absence(world, url, type_in: Type, monkeypatch):
+    task, failures = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"})), [1, 2]
+    read_task = SyncClient.task
+
+    def cut_first(client: SyncClient, task_id: str) -> Any:
+        if failures and failures.pop():
+            raise NoConnection("it was cut")
+        return read_task(client, task_id)
+
+    monkeypatch.setattr(SyncClient, "task", cut_first)
+
+    code, out, err = type_in("watch", task.id)
+
+    assert (code, err) == (0, "it was cut; waiting for the orchestrator\n")
+    assert "SUCCEEDED, completed" in out
 
 
 def test_a_watch_that_is_over_or_left_says_how_to_come_back(world, url, type_in: Type, monkeypatch):
