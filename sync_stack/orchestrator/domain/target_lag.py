@@ -53,7 +53,7 @@ class TargetLag:
         elif self.code in _BY_CODE:
             text = _BY_CODE[self.code]
         elif self.file:
-            text = f"fix {self.place} in Git and push"
+            text = "fix {place} in Git and push"
         elif self.task_id:
             text = f"partita sync show {{task}}; {_MEND}"
         else:
@@ -63,6 +63,7 @@ class TargetLag:
             rule=self.rule or "RULE",
             repo=self.repo,
             datasource=self.datasource,
+            place=self.place,
         )
 
     @property
