@@ -26,6 +26,7 @@ MAX_UNAPPLIED: Final = 200
 _MAX_LIVE: Final = 1000
 _LIVE: Final = (State.PENDING, State.RUNNING, State.RETRYING)
 _FAILED: Final = (State.FAILED, State.DEAD)
+_LEFT: Final = ("skipped", "restored", "inconsistent")  # of a target, when another one failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class LagReader:
             if sync.is_for(target.rule_id, target.platform, segment)
             and sync.commit != target.commit
         ]
-        if record and (failed := self._lag_of_record(base, record, target.id)):
+        if record and (failed := self._lag_of_record(base, record, target)):
             found.append(failed)
         if target.stale_since:
             found.append(self._lag_of_stale(base))
@@ -98,23 +99,27 @@ class LagReader:
             for sync in self.live.get((name.repo, name.ref), ())
             if sync.is_for(name.rule, record.platform, record.datasource)
         ]
-        if failed := self._lag_of_record(base, record, ""):
+        if failed := self._lag_of_record(base, record, None):
             found.append(failed)
         return _first_with_earliest_time(found)
 
     def _lag_of_record(
-        self, base: TargetLag, record: RecordedRef, target_id: str
+        self, base: TargetLag, record: RecordedRef, target: LedgerTarget | None
     ) -> TargetLag | None:
         """Return the lag after a task that handled the ref last and failed at this target."""
-        task = self.named.get(record.observed.task_id) if record.observed else None
-        if task is None or task.state not in _FAILED:
+        observed = record.observed
+        task = self.named.get(observed.task_id) if observed else None
+        if observed is None or task is None:
             return None
-        outcomes = TaskResult.of(task.result).targets
-        error = _error_at(outcomes, record.name, target_id)
+        error = _error_at(
+            TaskResult.of(task.result).targets,
+            record.name,
+            target.id if target else "",
+            holds_head=target is not None and observed.commit == target.commit,
+        )
         if error is None:
             return None
-        commit = record.observed.commit if record.observed else ""
-        return replace(_lag_of_task(base, task, error), commit=commit)
+        return replace(_lag_of_task(base, task, error), commit=observed.commit)
 
     def _lag_of_stale(self, base: TargetLag) -> TargetLag:
         """Return the lag of a stale target, with the newest failure of its repository."""
@@ -250,18 +255,28 @@ def _lag_of_task(base: TargetLag, task: Task, error: StoredError | None) -> Targ
 
 
 def _error_at(
-    outcomes: Iterable[TargetOutcome], name: RefName, target_id: str
+    outcomes: Iterable[TargetOutcome], name: RefName, target_id: str, *, holds_head: bool
 ) -> StoredError | None:
-    """Return the error at a target, else that of its rule sync; None if the target is well."""
-    of_sync = None
-    for outcome in outcomes:
-        if target_id and outcome.unit_id == target_id:
-            return outcome.error
-        is_elsewhere = bool(target_id and outcome.destination_id)
-        is_of_ref = (outcome.rule_id, outcome.repo, outcome.ref) == (name.rule, name.repo, name.ref)
-        if is_of_ref and not is_elsewhere:
-            of_sync = of_sync or outcome.error
-    return of_sync
+    """Return the error at a target, else that of its rule sync; None if the target is well.
+
+    A rule sync that fails at one target leaves the others as they were: they are well only if they
+    held the head before.
+    """
+    of_ref = [
+        outcome
+        for outcome in outcomes
+        if (outcome.rule_id, outcome.repo, outcome.ref) == (name.rule, name.repo, name.ref)
+    ]
+    own = next((outcome for outcome in of_ref if outcome.unit_id == target_id), None)
+    if not target_id:
+        causes = of_ref
+    elif own is None:
+        causes = [outcome for outcome in of_ref if not outcome.destination_id]
+    elif own.error or (own.outcome in _LEFT and not holds_head):
+        causes = [own, *of_ref]
+    else:
+        causes = []
+    return next((outcome.error for outcome in causes if outcome.error), None)
 
 
 def _first_with_earliest_time(found: Sequence[TargetLag]) -> TargetLag | None:

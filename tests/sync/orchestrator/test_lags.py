@@ -11,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from kernel import clock
+from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.orchestrator.management.base import age_of
 from sync_stack.orchestrator.models import LedgerTarget, Task
@@ -45,6 +46,24 @@ def test_people_read_an_age(passed_s: int, age: str, monkeypatch):
 @pytest.fixture
 def guarded(tmp_path) -> World:
     return World(tmp_path, rules=(rule(prune=Prune(enabled=True)),))
+
+
+@pytest.fixture
+def two_environments(tmp_path) -> World:
+    entries = (
+        FileEnvironment(path="p.yaml", env="production", by_env=True),
+        FileEnvironment(path="s.yaml", env="staging", by_env=True),
+    )
+    rules = (
+        rule(file_name="", branch_map={}, file_path_map=entries, prune=Prune(enabled=True)),
+    )
+    return World(tmp_path, rules=rules)
+
+
+def lags_by_environment():
+    targets = list(LedgerTarget.objects.all())
+    found = lags.list_lags(targets)
+    return {target.env: found.get(target.id) for target in targets}
 
 
 def test_a_target_with_the_head_of_its_ref_is_not_behind(world):
@@ -90,6 +109,49 @@ def test_a_guard_that_kept_keys_is_named_with_what_approves_it(guarded):
     assert re.search(r"behind for \d+[sm]: failed, prune_guard: ", shown)
     guarded.finish(guarded.commit_and_push({"app.yaml": "a: 1\nb: 2\nc: 3\n"}))
     assert lag_of_the_target() is None
+
+
+def test_a_target_left_alone_because_another_one_failed_is_behind_too(two_environments):
+    world = two_environments
+    world.finish(world.commit_and_push({"p.yaml": "a: 1\nb: 2\nc: 3\n", "s.yaml": "a: 1\n"}))
+    first = world.repository.head()
+    stopped = world.finish(world.commit_and_push({"p.yaml": "a: 1\n", "s.yaml": "a: 2\n"}))
+    outcomes = {each["env"]: each["outcome"] for each in stopped.result["targets"]}
+    assert outcomes == {"production": "failed", "staging": "skipped"}
+    assert set(LedgerTarget.objects.values_list("commit", flat=True)) == {first}
+
+    found = lags_by_environment()
+
+    assert {env: lag and lag.code for env, lag in found.items()} == {
+        "production": "prune_guard",
+        "staging": "prune_guard",
+    }
+    shown = json.loads(status("--behind", "-o", "json"))["targets"]
+    assert sorted(target["env"] for target in shown) == ["production", "staging"]
+
+
+def test_a_new_environment_whose_file_is_broken_makes_the_others_behind(two_environments):
+    world = two_environments
+    world.finish(world.commit_and_push({"p.yaml": "a: 1\n"}))
+    failed = world.finish(world.commit_and_push({"p.yaml": "a: 2\n", "s.yaml": "a: [\n"}))
+
+    (lag,) = lags_by_environment().values()
+
+    assert (lag.task_id, lag.code, lag.file) == (failed.id, "parse_error", "s.yaml")
+
+
+def test_a_target_that_held_the_head_before_the_failure_is_well(two_environments):
+    world = two_environments
+    files: dict[str, str | None] = {"p.yaml": "a: 1\nb: 2\nc: 3\n", "s.yaml": "a: 1\n"}
+    world.finish(world.commit_and_push(files))
+    world.finish(world.commit_and_push({"p.yaml": "a: 1\n"}))
+    head = world.repository.head()
+    LedgerTarget.objects.filter(env="staging").update(commit=head)
+
+    found = lags_by_environment()
+
+    assert found["production"]
+    assert found["staging"] is None
 
 
 def test_a_file_that_does_not_parse_is_named_with_its_line(world):
