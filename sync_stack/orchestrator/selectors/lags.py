@@ -31,12 +31,16 @@ _LEFT: Final = ("skipped", "restored", "inconsistent")  # of a target, when anot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSync:
-    """A task that has not ended and will bring one ref to its head; no `rules`: any."""
+    """A task that has not ended and will bring one ref to its head; no `rules`: any.
+
+    `names_head`: its event tells the head, or that the ref was deleted.
+    """
 
     task: Task
     repo: str
     ref: str
     commit: str
+    names_head: bool
     rules: tuple[str, ...]
 
     def is_for(self, rule: str, platform: str, segment: str) -> bool:
@@ -80,13 +84,26 @@ class LagReader:
             _lag_of_live(base, sync)
             for sync in self.live.get((target.repo, target.ref), ())
             if sync.is_for(target.rule_id, target.platform, segment)
-            and sync.commit != target.commit
+            and self._brings_more(sync, record, target)
         ]
         if record and (failed := self._lag_of_record(base, record, target)):
             found.append(failed)
         if target.stale_since:
             found.append(self._lag_of_stale(base))
         return _first_with_earliest_time(found)
+
+    def _brings_more(
+        self, sync: LiveSync, record: RecordedRef | None, target: LedgerTarget
+    ) -> bool:
+        """Return whether a task may bring more than a target holds.
+
+        A task of `sync trigger` or a reconcile looks for a head: nothing more is known while the
+        target holds the last one and no attempt has failed.
+        """
+        if sync.names_head or sync.task.error or record is None or record.observed is None:
+            return sync.commit != target.commit
+        observed = record.observed
+        return observed.commit != target.commit or observed.task_id in self.named
 
     def unapplied_lag(self, record: RecordedRef) -> TargetLag | None:
         """Return why nothing of a ref was applied; None if there was nothing to apply."""
@@ -231,6 +248,7 @@ def _live_syncs() -> dict[tuple[str, str], list[LiveSync]]:
                 repo=event.repo,
                 ref=event.ref,
                 commit=event.commit,
+                names_head=bool(event.commit or event.deleted),
                 rules=request.rules,
             )
             found.setdefault((event.repo, event.ref), []).append(sync)

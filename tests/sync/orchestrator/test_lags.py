@@ -16,6 +16,7 @@ from sync_stack.core.bundle.rules import Prune
 from sync_stack.orchestrator.management.base import age_of
 from sync_stack.orchestrator.models import LedgerTarget, Task
 from sync_stack.orchestrator.selectors import lags
+from sync_stack.orchestrator.services.operator_requests import trigger_manual
 from tests.support.sync_world import World, rule
 
 pytestmark = pytest.mark.store
@@ -87,6 +88,42 @@ def test_a_push_that_waits_makes_its_target_behind_since_it_came(world):
     assert "sync watch " + task.id in lag.next_step
     world.finish(task)
     assert lag_of_the_target() is None
+
+
+def trigger_head(world: World) -> Task:
+    ports = world.ports()
+    (task,) = trigger_manual(ports, world.rules[0], repo="acme/shop")
+    return task
+
+
+def test_a_request_to_look_makes_nothing_behind_that_holds_the_last_head(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = trigger_head(world)
+
+    assert lag_of_the_target() is None
+    Task.objects.filter(id=task.id).update(
+        state="RETRYING", error={"code": "sink_auth", "detail": "refused", "retryable": True}
+    )
+    assert lag_of_the_target().code == "sink_auth"
+
+
+def test_a_deleted_branch_makes_its_target_behind_until_it_is_cleaned_up(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop"))
+    task = world.push("0" * 40, "develop", deleted=True)
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.task_id) == ("pending", task.id)
+
+
+def test_a_request_to_look_after_a_failure_is_what_brings_the_head(world):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    task = trigger_head(world)
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.task_id) == ("pending", task.id)
 
 
 def test_a_push_to_another_branch_leaves_the_target_alone(world):
