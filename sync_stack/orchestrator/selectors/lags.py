@@ -6,13 +6,15 @@ A head that nothing has told yet, by a webhook or a reconcile, is not known here
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
+
+from django.db.models import Q
 
 from kernel import clock
 from sync_stack.core.tasks import State
 from sync_stack.orchestrator.domain.identity import RecordedRef, RefName
-from sync_stack.orchestrator.domain.target_lag import STALE, TargetLag
+from sync_stack.orchestrator.domain.target_lag import STALE, UNPARSED, UNREAD_PREFIX, TargetLag
 from sync_stack.orchestrator.domain.task_documents import (
     StoredError,
     TargetOutcome,
@@ -20,20 +22,26 @@ from sync_stack.orchestrator.domain.task_documents import (
     TaskResult,
 )
 from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
-from sync_stack.orchestrator.selectors import refs, tasks
+from sync_stack.orchestrator.selectors import refs
 
 MAX_UNAPPLIED: Final = 200
 _MAX_LIVE: Final = 1000
+_MAX_FAILURES: Final = 500
+_COLUMNS: Final = (
+    *("id", "state", "message", "platform", "datasource", "created_at", "finished_at"),
+    *("request", "error"),
+)
 _LIVE: Final = (State.PENDING, State.RUNNING, State.RETRYING)
 _FAILED: Final = (State.FAILED, State.DEAD)
 _LEFT: Final = ("skipped", "restored", "inconsistent")  # of a target, when another one failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSync:
-    """A task that has not ended and will bring one ref to its head; no `rules`: any.
+class TaskRef:
+    """A ref that a task is about; no `rules`: any.
 
-    `names_head`: its event tells the head, or that the ref was deleted.
+    `names_head`: its event tells the head, or that the ref was deleted. `brings_head`: the targets
+    will hold it; a heal, a plan and a purge bring none.
     """
 
     task: Task
@@ -41,11 +49,20 @@ class LiveSync:
     ref: str
     commit: str
     names_head: bool
+    brings_head: bool
     rules: tuple[str, ...]
 
     def is_for(self, rule: str, platform: str, segment: str) -> bool:
         placed = (self.task.platform, self.task.datasource) == (platform, segment)
         return rule in self.rules if self.rules else placed
+
+    def has_staled(self, target: LedgerTarget) -> bool:
+        """Return whether the task failed so that the target cannot follow Git since."""
+        ended = self.task.finished_at
+        if self.repo != target.repo or (ended and clock.rfc3339(ended) < target.stale_since):
+            return False
+        code = str(self.task.error.get("code", ""))
+        return code.startswith(UNREAD_PREFIX) or (code in UNPARSED and self.ref == target.ref)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +80,10 @@ class UnappliedRef:
 class LagReader:
     """What the lags of one list are found with, read once."""
 
-    live: Mapping[tuple[str, str], Sequence[LiveSync]]  # by repository and ref
+    live: Mapping[tuple[str, str], Sequence[TaskRef]]  # by repository and ref
     records: Mapping[str, RecordedRef]
     named: Mapping[str, Task]
-    failures: dict[str, Task | None] = field(default_factory=dict)
+    failures: Sequence[TaskRef] = ()  # that made targets stale, newest first
 
     def target_lag(self, target: LedgerTarget) -> TargetLag | None:
         """Return why a target is behind; None if it holds the head that is known."""
@@ -89,12 +106,10 @@ class LagReader:
         if record and (failed := self._lag_of_record(base, record, target)):
             found.append(failed)
         if target.stale_since:
-            found.append(self._lag_of_stale(base))
+            found.append(self._lag_of_stale(base, target, segment))
         return _first_with_earliest_time(found)
 
-    def _brings_more(
-        self, sync: LiveSync, record: RecordedRef | None, target: LedgerTarget
-    ) -> bool:
+    def _brings_more(self, sync: TaskRef, record: RecordedRef | None, target: LedgerTarget) -> bool:
         """Return whether a task may bring more than a target holds.
 
         A task of `sync trigger` or a reconcile looks for a head: nothing more is known while the
@@ -138,26 +153,30 @@ class LagReader:
             return None
         return replace(_lag_of_task(base, task, error), commit=observed.commit)
 
-    def _lag_of_stale(self, base: TargetLag) -> TargetLag:
-        """Return the lag of a stale target, with the newest failure of its repository."""
-        if base.repo not in self.failures:
-            where = {"state__in": [*_FAILED, State.RETRYING]}
-            newest = tasks.list_tasks(where, [f"repo:{base.repo}\n"], before="", limit=1)
-            self.failures[base.repo] = next(iter(newest), None)
-        task = self.failures[base.repo]
+    def _lag_of_stale(self, base: TargetLag, target: LedgerTarget, segment: str) -> TargetLag:
+        """Return the lag of a stale target, with the newest failure that kept Git from it."""
         detail = "Git could not be read, or the head of the ref could not be parsed"
-        stale = replace(base, detail=detail)
-        if task is None or not task.error:
-            return stale
-        error = StoredError.of(task.error)
-        return replace(stale, task_id=task.id, code=error.code, detail=error.detail)
+        for failed in self.failures:
+            if failed.is_for(target.rule_id, target.platform, segment) and failed.has_staled(
+                target
+            ):
+                error = StoredError.of(failed.task.error)
+                return replace(
+                    base,
+                    task_id=failed.task.id,
+                    code=error.code,
+                    detail=error.detail,
+                    file=error.file,
+                    line=error.line,
+                )
+        return replace(base, detail=detail)
 
 
 def list_lags(targets: Sequence[LedgerTarget]) -> dict[str, TargetLag]:
     """Return target → why it is behind, for those that are."""
     names = {RefName(rule=row.rule_id, repo=row.repo, ref=row.ref).hash for row in targets}
     rows = RefRecord.objects.filter(id__in=sorted(names))
-    reader = _reader([refs.ref_record_of(row) for row in rows])
+    reader = _reader([refs.ref_record_of(row) for row in rows], targets)
     found = {target.id: reader.target_lag(target) for target in targets}
     return {target_id: lag for target_id, lag in found.items() if lag}
 
@@ -192,7 +211,7 @@ def list_unapplied(where: Mapping[str, str]) -> list[UnappliedRef]:
 
 
 def _refs_of_first_tasks(
-    live: Mapping[tuple[str, str], Sequence[LiveSync]],
+    live: Mapping[tuple[str, str], Sequence[TaskRef]],
     known: set[tuple[str, str]],
     where: Mapping[str, str],
 ) -> list[UnappliedRef]:
@@ -221,41 +240,57 @@ def _refs_of_first_tasks(
     return found
 
 
-def _reader(records: Sequence[RecordedRef]) -> LagReader:
+def _reader(records: Sequence[RecordedRef], targets: Sequence[LedgerTarget] = ()) -> LagReader:
     task_ids = {record.observed.task_id for record in records if record.observed}
     named = Task.objects.filter(id__in=sorted(task_ids), state__in=list(_FAILED))
     return LagReader(
         live=_live_syncs(),
         records={record.name.hash: record for record in records},
         named={task.id: task for task in named},
+        failures=_failures_of_stale(targets),
     )
 
 
-def _live_syncs() -> dict[tuple[str, str], list[LiveSync]]:
-    """Return by repository and ref what the oldest tasks that have not ended will bring.
+def _failures_of_stale(targets: Iterable[LedgerTarget]) -> list[TaskRef]:
+    """Return what the newest tasks were about that failed since a target is stale."""
+    times = [target.stale_since for target in targets if target.stale_since]
+    if not times:
+        return []
+    is_cause = Q(message__startswith=UNREAD_PREFIX) | Q(message__in=sorted(UNPARSED))
+    since = clock.parse_rfc3339(min(times))
+    ended = is_cause & Q(state__in=list(_FAILED), finished_at__gte=since)
+    rows = Task.objects.filter(ended | Q(state=State.RETRYING)).order_by("-id").only(*_COLUMNS)
+    return [found for task in rows[:_MAX_FAILURES] for found in _refs_of(task)]
 
-    Heals, plans and purges bring no head.
-    """
-    rows = Task.objects.filter(state__in=list(_LIVE)).order_by("id").defer("memory", "result")
-    found: dict[tuple[str, str], list[LiveSync]] = {}
+
+def _live_syncs() -> dict[tuple[str, str], list[TaskRef]]:
+    """Return by repository and ref what the oldest tasks that have not ended will bring."""
+    rows = Task.objects.filter(state__in=list(_LIVE)).order_by("id").only(*_COLUMNS)
+    found: dict[tuple[str, str], list[TaskRef]] = {}
     for task in rows[:_MAX_LIVE]:
-        request = TaskRequest.of(task.request)
-        if request.heal or request.dry_run or request.purge:
-            continue
-        for event in request.events:
-            sync = LiveSync(
-                task=task,
-                repo=event.repo,
-                ref=event.ref,
-                commit=event.commit,
-                names_head=bool(event.commit or event.deleted),
-                rules=request.rules,
-            )
-            found.setdefault((event.repo, event.ref), []).append(sync)
+        for each in _refs_of(task):
+            if each.brings_head:
+                found.setdefault((each.repo, each.ref), []).append(each)
     return found
 
 
-def _lag_of_live(base: TargetLag, sync: LiveSync) -> TargetLag:
+def _refs_of(task: Task) -> list[TaskRef]:
+    request = TaskRequest.of(task.request)
+    return [
+        TaskRef(
+            task=task,
+            repo=event.repo,
+            ref=event.ref,
+            commit=event.commit,
+            names_head=bool(event.commit or event.deleted),
+            brings_head=not (request.heal or request.dry_run or request.purge),
+            rules=request.rules,
+        )
+        for event in request.events
+    ]
+
+
+def _lag_of_live(base: TargetLag, sync: TaskRef) -> TargetLag:
     error = StoredError.of(sync.task.error) if sync.task.error else None
     return replace(_lag_of_task(base, sync.task, error), commit=sync.commit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
@@ -55,9 +55,7 @@ def two_environments(tmp_path) -> World:
         FileEnvironment(path="p.yaml", env="production", by_env=True),
         FileEnvironment(path="s.yaml", env="staging", by_env=True),
     )
-    rules = (
-        rule(file_name="", branch_map={}, file_path_map=entries, prune=Prune(enabled=True)),
-    )
+    rules = (rule(file_name="", branch_map={}, file_path_map=entries, prune=Prune(enabled=True)),)
     return World(tmp_path, rules=rules)
 
 
@@ -213,6 +211,55 @@ def test_a_repository_that_is_away_is_the_reason_while_it_is_tried_again(world):
 
     assert (lag.state, lag.code) == (found.state.lower(), found.error["code"])
     assert lag.detail == found.error["detail"]
+
+
+STALE_SINCE = "2026-01-05T10:00:00.000Z"
+PLAIN = "Git could not be read, or the head of the ref could not be parsed"
+
+
+def failed_task(world: World, code: str, *, branch: str = "main", **columns) -> Task:
+    """A task that failed so; the targets of `main` are stale for some other reason."""
+    task = world.push(world.repository.head(), branch)
+    error = {"code": code, "detail": "it failed", "retryable": False}
+    known = {"state": "FAILED", "message": code, "error": error, "finished_at": clock.now()}
+    Task.objects.filter(id=task.id).update(**known | columns)
+    LedgerTarget.objects.update(stale_since=STALE_SINCE)
+    return task
+
+
+@pytest.mark.parametrize(
+    ("code", "branch", "columns"),
+    [
+        ("prune_guard", "main", {}),
+        ("sink_auth", "main", {}),
+        ("parse_error", "develop", {}),
+        ("git_auth", "main", {"datasource": "other"}),
+        ("git_auth", "main", {"platform": "gitlab"}),
+        ("git_auth", "main", {"finished_at": datetime(2026, 1, 5, 9, 59, tzinfo=UTC)}),
+    ],
+)
+def test_a_stale_target_shows_no_failure_that_did_not_make_it_stale(world, code, branch, columns):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    failed_task(world, code, branch=branch, **columns)
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.code, lag.task_id, lag.detail) == ("stale", "", "", PLAIN)
+    assert lag.next_step.startswith("partita sync history --repo acme/shop")
+
+
+@pytest.mark.parametrize(
+    ("code", "branch"), [("git_auth", "main"), ("git_auth", "develop"), ("parse_error", "main")]
+)
+def test_a_stale_target_shows_the_failure_that_made_it_stale(world, code, branch):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = failed_task(world, code, branch=branch)
+    failed_task(world, "prune_guard", branch="develop")
+
+    lag = lag_of_the_target()
+
+    assert (lag.state, lag.code, lag.task_id, lag.detail) == ("stale", code, task.id, "it failed")
+    assert lag.since == STALE_SINCE
 
 
 def test_a_heal_and_a_plan_make_nothing_behind(world):
