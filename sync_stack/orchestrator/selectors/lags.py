@@ -215,15 +215,18 @@ def _refs_of_first_tasks(
     known: set[tuple[str, str]],
     where: Mapping[str, str],
 ) -> list[UnappliedRef]:
-    """Return the refs of tasks that no worker has ended, with the oldest task of each."""
+    """Return the refs of tasks that no worker has ended, with the oldest task of each.
+
+    Of a webhook only the worker finds the rules: it is of none that `where` may name.
+    """
     rule, repo = where.get("rule_id", ""), where.get("repo", "")
     found = []
     for place, syncs in live.items():
-        wanted = [sync for sync in syncs if not rule or not sync.rules or rule in sync.rules]
+        wanted = [sync for sync in syncs if not rule or rule in sync.rules]
         if place in known or not wanted or repo not in ("", place[0]):
             continue
         first = wanted[0]
-        of_rule = first.rules[0] if len(first.rules) == 1 else ""
+        of_rule = rule or (first.rules[0] if len(first.rules) == 1 else "")
         datasource = first.task.datasource
         base = TargetLag(
             rule=of_rule, repo=first.repo, datasource=datasource, state=STALE, since=""

@@ -285,6 +285,19 @@ def test_a_first_push_that_was_never_applied_is_listed_although_it_has_no_target
     assert lags.list_unapplied({"rule_id": "other"}) == []
 
 
+def test_a_waiting_first_push_is_of_a_rule_only_when_its_task_says_so(world):
+    world.repository.commit({"app.yaml": "a: 1\n"})
+    pushed = world.push(world.repository.head())
+
+    assert [ref.lag.task_id for ref in lags.list_unapplied({})] == [pushed.id]
+    assert lags.list_unapplied({"rule_id": "shop"}) == []
+    Task.objects.all().delete()
+    task = trigger_head(world)
+    (ref,) = lags.list_unapplied({"rule_id": "shop"})
+    assert (ref.rule, ref.lag.task_id) == ("shop", task.id)
+    assert lags.list_unapplied({"rule_id": "other"}) == []
+
+
 def test_a_branch_with_nothing_to_apply_is_not_listed(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="feature/x"))
 
