@@ -9,60 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from django.db.models import Q
-
 from kernel import clock
-from sync_stack.core.tasks import State
-from sync_stack.orchestrator.domain.identity import RecordedRef, RefName
-from sync_stack.orchestrator.domain.target_lag import STALE, UNPARSED, UNREAD_PREFIX, TargetLag
-from sync_stack.orchestrator.domain.task_documents import (
-    StoredError,
-    TargetOutcome,
-    TaskRequest,
-    TaskResult,
-)
-from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
-from sync_stack.orchestrator.selectors import refs
+from sync_stack.core.tasks import MESSAGES
+from sync_stack.orchestrator.domain.identity import RecordedRef, RefName, branch_key
+from sync_stack.orchestrator.domain.target_lag import STALE, TargetLag
+from sync_stack.orchestrator.domain.task_documents import StoredError, TargetOutcome, TaskResult
+from sync_stack.orchestrator.models import LedgerTarget, Task
+from sync_stack.orchestrator.selectors import refs, task_refs
+from sync_stack.orchestrator.selectors.task_refs import LiveTasks, TaskRef
 
 MAX_UNAPPLIED: Final = 200
-_MAX_LIVE: Final = 1000
-_MAX_FAILURES: Final = 500
-_COLUMNS: Final = (
-    *("id", "state", "message", "platform", "datasource", "created_at", "finished_at"),
-    *("request", "error"),
-)
-_LIVE: Final = (State.PENDING, State.RUNNING, State.RETRYING)
-_FAILED: Final = (State.FAILED, State.DEAD)
+MAX_RECORDS: Final = 10_000
 _LEFT: Final = ("skipped", "restored", "inconsistent")  # of a target, when another one failed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRef:
-    """A ref that a task is about; no `rules`: any.
-
-    `names_head`: its event tells the head, or that the ref was deleted. `brings_head`: the targets
-    will hold it; a heal, a plan and a purge bring none.
-    """
-
-    task: Task
-    repo: str
-    ref: str
-    commit: str
-    names_head: bool
-    brings_head: bool
-    rules: tuple[str, ...]
-
-    def is_for(self, rule: str, platform: str, segment: str) -> bool:
-        placed = (self.task.platform, self.task.datasource) == (platform, segment)
-        return rule in self.rules if self.rules else placed
-
-    def has_staled(self, target: LedgerTarget) -> bool:
-        """Return whether the task failed so that the target cannot follow Git since."""
-        ended = self.task.finished_at
-        if self.repo != target.repo or (ended and clock.rfc3339(ended) < target.stale_since):
-            return False
-        code = str(self.task.error.get("code", ""))
-        return code.startswith(UNREAD_PREFIX) or (code in UNPARSED and self.ref == target.ref)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +32,22 @@ class UnappliedRef:
     ref: str
     datasource: str
     lag: TargetLag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnappliedRefs:
+    """The refs of a list; `is_cut`: there may be more of them."""
+
+    refs: Sequence[UnappliedRef]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetLags:
+    """Target → why it is behind; `is_cut`: more tasks wait than were read, perhaps for others."""
+
+    by_target: Mapping[str, TargetLag]
+    is_cut: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,27 +146,50 @@ class LagReader:
         return replace(base, detail=detail)
 
 
-def list_lags(targets: Sequence[LedgerTarget]) -> dict[str, TargetLag]:
+def list_lags(targets: Sequence[LedgerTarget]) -> TargetLags:
     """Return target → why it is behind, for those that are."""
     names = {RefName(rule=row.rule_id, repo=row.repo, ref=row.ref).hash for row in targets}
-    rows = RefRecord.objects.filter(id__in=sorted(names))
-    reader = _reader([refs.ref_record_of(row) for row in rows], targets)
+    records = {record.name.hash: record for record in refs.list_observed_of(names)}
+    live = task_refs.list_live_of(_branch_keys(targets, records))
+    reader = LagReader(
+        live=live.of_ref,
+        records=records,
+        named=_failed_tasks(records.values()),
+        failures=task_refs.list_failures(targets),
+    )
     found = {target.id: reader.target_lag(target) for target in targets}
-    return {target_id: lag for target_id, lag in found.items() if lag}
+    by_target = {target_id: lag for target_id, lag in found.items() if lag}
+    return TargetLags(by_target=by_target, is_cut=live.is_cut)
 
 
-def list_unapplied(where: Mapping[str, str]) -> list[UnappliedRef]:
+def _branch_keys(targets: Sequence[LedgerTarget], records: Mapping[str, RecordedRef]) -> set[str]:
+    """Return the keys of the tasks that may bring something to targets."""
+    keys = set()
+    for target in targets:
+        record = records.get(RefName(rule=target.rule_id, repo=target.repo, ref=target.ref).hash)
+        segment = record.datasource if record else target.datasource
+        for rules in ((), (target.rule_id,)):
+            keys.add(branch_key(target.platform, segment, target.repo, target.ref, rules))
+    return keys
+
+
+def list_unapplied(where: Mapping[str, str]) -> UnappliedRefs:
     """Return refs of which nothing was applied though something should be, at most 200.
 
     `where` filters by `rule_id` and `repo`.
     """
-    applied = set(LedgerTarget.objects.filter(**where).values_list("rule_id", "repo", "ref"))
-    records = [
-        refs.ref_record_of(row)
-        for row in RefRecord.objects.filter(**where).order_by("id")
-        if (row.rule_id, row.repo, row.ref) not in applied
-    ]
-    reader = _reader(records)
+    live = task_refs.list_live()
+    records = refs.list_observed(where, limit=MAX_RECORDS + 1)
+    is_cut = live.is_cut or len(records) > MAX_RECORDS
+    waiting = [record for record in records[:MAX_RECORDS] if _has_cause(record, live)]
+    repos = {record.name.repo for record in waiting} | {repo for repo, _ in live.of_ref}
+    applied = refs.list_applied(repos, where)
+    waiting = [record for record in waiting if record.name not in applied]
+    reader = LagReader(
+        live=live.of_ref,
+        records={record.name.hash: record for record in waiting},
+        named=_failed_tasks(waiting),
+    )
     found = [
         UnappliedRef(
             rule=record.name.rule,
@@ -201,13 +198,23 @@ def list_unapplied(where: Mapping[str, str]) -> list[UnappliedRef]:
             datasource=record.datasource,
             lag=lag,
         )
-        for record in records
+        for record in waiting
         if (lag := reader.unapplied_lag(record))
     ]
-    known = {(repo, ref) for _, repo, ref in applied}
+    known = {(name.repo, name.ref) for name in applied}
     known |= {(record.name.repo, record.name.ref) for record in records}
-    found += _refs_of_first_tasks(reader.live, known, where)
-    return found[:MAX_UNAPPLIED]
+    found += _refs_of_first_tasks(live.of_ref, known, where)
+    return UnappliedRefs(refs=found[:MAX_UNAPPLIED], is_cut=is_cut or len(found) > MAX_UNAPPLIED)
+
+
+def _has_cause(record: RecordedRef, live: LiveTasks) -> bool:
+    """Return whether a task waits for a ref, or did not end well there."""
+    is_well = record.observed is not None and record.observed.outcome in MESSAGES
+    return not is_well or (record.name.repo, record.name.ref) in live.of_ref
+
+
+def _failed_tasks(records: Iterable[RecordedRef]) -> dict[str, Task]:
+    return task_refs.failed_tasks({each.observed.task_id for each in records if each.observed})
 
 
 def _refs_of_first_tasks(
@@ -241,56 +248,6 @@ def _refs_of_first_tasks(
             )
         )
     return found
-
-
-def _reader(records: Sequence[RecordedRef], targets: Sequence[LedgerTarget] = ()) -> LagReader:
-    task_ids = {record.observed.task_id for record in records if record.observed}
-    named = Task.objects.filter(id__in=sorted(task_ids), state__in=list(_FAILED))
-    return LagReader(
-        live=_live_syncs(),
-        records={record.name.hash: record for record in records},
-        named={task.id: task for task in named},
-        failures=_failures_of_stale(targets),
-    )
-
-
-def _failures_of_stale(targets: Iterable[LedgerTarget]) -> list[TaskRef]:
-    """Return what the newest tasks were about that failed since a target is stale."""
-    times = [target.stale_since for target in targets if target.stale_since]
-    if not times:
-        return []
-    is_cause = Q(message__startswith=UNREAD_PREFIX) | Q(message__in=sorted(UNPARSED))
-    since = clock.parse_rfc3339(min(times))
-    ended = is_cause & Q(state__in=list(_FAILED), finished_at__gte=since)
-    rows = Task.objects.filter(ended | Q(state=State.RETRYING)).order_by("-id").only(*_COLUMNS)
-    return [found for task in rows[:_MAX_FAILURES] for found in _refs_of(task)]
-
-
-def _live_syncs() -> dict[tuple[str, str], list[TaskRef]]:
-    """Return by repository and ref what the oldest tasks that have not ended will bring."""
-    rows = Task.objects.filter(state__in=list(_LIVE)).order_by("id").only(*_COLUMNS)
-    found: dict[tuple[str, str], list[TaskRef]] = {}
-    for task in rows[:_MAX_LIVE]:
-        for each in _refs_of(task):
-            if each.brings_head:
-                found.setdefault((each.repo, each.ref), []).append(each)
-    return found
-
-
-def _refs_of(task: Task) -> list[TaskRef]:
-    request = TaskRequest.of(task.request)
-    return [
-        TaskRef(
-            task=task,
-            repo=event.repo,
-            ref=event.ref,
-            commit=event.commit,
-            names_head=bool(event.commit or event.deleted),
-            brings_head=not (request.heal or request.dry_run or request.purge),
-            rules=request.rules,
-        )
-        for event in request.events
-    ]
 
 
 def _lag_of_live(base: TargetLag, sync: TaskRef) -> TargetLag:

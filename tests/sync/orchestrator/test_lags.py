@@ -13,9 +13,11 @@ from django.core.management import CommandError, call_command
 from kernel import clock
 from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Prune
+from sync_stack.orchestrator.domain.identity import RefName
 from sync_stack.orchestrator.management.base import age_of
-from sync_stack.orchestrator.models import LedgerTarget, Task
-from sync_stack.orchestrator.selectors import lags
+from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
+from sync_stack.orchestrator.selectors import lags, task_refs
+from sync_stack.orchestrator.selectors.lags import UnappliedRef
 from sync_stack.orchestrator.services.operator_requests import trigger_manual
 from tests.support.sync_world import World, rule
 
@@ -24,7 +26,13 @@ pytestmark = pytest.mark.store
 
 def lag_of_the_target():
     (target,) = LedgerTarget.objects.all()
-    return lags.list_lags([target]).get(target.id)
+    return lags.list_lags([target]).by_target.get(target.id)
+
+
+def unapplied(where: dict[str, str]) -> list[UnappliedRef]:
+    found = lags.list_unapplied(where)
+    assert not found.is_cut
+    return list(found.refs)
 
 
 def status(*words: str) -> str:
@@ -61,7 +69,7 @@ def two_environments(tmp_path) -> World:
 
 def lags_by_environment():
     targets = list(LedgerTarget.objects.all())
-    found = lags.list_lags(targets)
+    found = lags.list_lags(targets).by_target
     return {target.env: found.get(target.id) for target in targets}
 
 
@@ -69,7 +77,7 @@ def test_a_target_with_the_head_of_its_ref_is_not_behind(world):
     task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
 
     assert lag_of_the_target() is None
-    assert lags.list_unapplied({}) == []
+    assert unapplied({}) == []
     world.push(json.loads(json.dumps(task.request))["events"][0]["commit"])
     assert lag_of_the_target() is None  # delivered once more
 
@@ -273,35 +281,119 @@ def test_a_heal_and_a_plan_make_nothing_behind(world):
 def test_a_first_push_that_was_never_applied_is_listed_although_it_has_no_target(world):
     waiting = world.commit_and_push({"app.yaml": "a: [\n"})
 
-    (ref,) = lags.list_unapplied({})
+    (ref,) = unapplied({})
     assert (ref.rule, ref.repo, ref.ref) == ("", "acme/shop", "refs/heads/main")
     assert ref.lag.state == "pending"
     world.finish(waiting)
 
-    (ref,) = lags.list_unapplied({"rule_id": "shop"})
+    (ref,) = unapplied({"rule_id": "shop"})
     assert (ref.rule, ref.lag.code, ref.lag.file) == ("shop", "parse_error", "app.yaml")
     assert "nothing applied for " in status()
     assert "fix app.yaml" in status("--repo", "acme/shop")
-    assert lags.list_unapplied({"rule_id": "other"}) == []
+    assert unapplied({"rule_id": "other"}) == []
 
 
 def test_a_waiting_first_push_is_of_a_rule_only_when_its_task_says_so(world):
     world.repository.commit({"app.yaml": "a: 1\n"})
     pushed = world.push(world.repository.head())
 
-    assert [ref.lag.task_id for ref in lags.list_unapplied({})] == [pushed.id]
-    assert lags.list_unapplied({"rule_id": "shop"}) == []
+    assert [ref.lag.task_id for ref in unapplied({})] == [pushed.id]
+    assert unapplied({"rule_id": "shop"}) == []
     Task.objects.all().delete()
     task = trigger_head(world)
-    (ref,) = lags.list_unapplied({"rule_id": "shop"})
+    (ref,) = unapplied({"rule_id": "shop"})
     assert (ref.rule, ref.lag.task_id) == ("shop", task.id)
-    assert lags.list_unapplied({"rule_id": "other"}) == []
+    assert unapplied({"rule_id": "other"}) == []
 
 
 def test_a_branch_with_nothing_to_apply_is_not_listed(world):
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="feature/x"))
 
-    assert lags.list_unapplied({}) == []
+    assert unapplied({}) == []
+
+
+def many_targets(number: int) -> None:
+    """Copies of the only target and its record, each in a repository of its own, and stale."""
+    (target,) = LedgerTarget.objects.all()
+    (record,) = RefRecord.objects.all()
+    for count in range(number):
+        repo = f"acme/copy-{count}"
+        target.id, target.key, target.repo = f"{count:036d}", f"{count:064d}", repo
+        target.stale_since = STALE_SINCE
+        target.save(force_insert=True)
+        record.id = RefName(rule=record.rule_id, repo=repo, ref=record.ref).hash
+        record.repo = repo
+        record.save(force_insert=True)
+
+
+def waiting_copies(task: Task, number: int) -> None:
+    for count in range(number):
+        task.id, task.idempotency_key = f"{count:036d}", f"copy-{count}"
+        task.save(force_insert=True)
+
+
+def test_a_page_of_targets_costs_as_many_queries_as_one_target(
+    world, django_assert_max_num_queries
+):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    many_targets(40)
+    targets = list(LedgerTarget.objects.all())
+
+    with django_assert_max_num_queries(5) as asked:
+        found = lags.list_lags(targets)
+
+    assert len(found.by_target) == 40
+    assert not any('"recent"' in query["sql"] for query in asked.captured_queries)
+
+
+def test_refs_of_many_repositories_cost_as_many_queries_as_those_of_one(
+    world, django_assert_max_num_queries
+):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    many_targets(40)
+    LedgerTarget.objects.all().delete()
+    world.finish(world.commit_and_push({"app.yaml": "a: [\n"}, branch="develop"))
+
+    with django_assert_max_num_queries(4) as asked:
+        found = lags.list_unapplied({})
+
+    assert [ref.ref for ref in found.refs] == ["refs/heads/develop"]
+    assert not any('"recent"' in query["sql"] for query in asked.captured_queries)
+
+
+def test_a_push_behind_a_thousand_tasks_of_others_makes_its_target_behind(world, monkeypatch):
+    monkeypatch.setattr(task_refs, "MAX_LIVE", 3)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    waiting_copies(world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop"), 5)
+    task = world.commit_and_push({"app.yaml": "a: 2\n"})
+    (target,) = LedgerTarget.objects.all()
+
+    found = lags.list_lags([target])
+
+    assert found.by_target[target.id].task_id == task.id
+    assert not found.is_cut
+
+
+def test_a_list_says_when_it_has_not_read_all_tasks_that_wait(world, monkeypatch):
+    monkeypatch.setattr(task_refs, "MAX_LIVE", 3)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    waiting_copies(world.commit_and_push({"app.yaml": "a: 2\n"}), 5)
+
+    assert lags.list_lags(list(LedgerTarget.objects.all())).is_cut
+    assert lags.list_unapplied({}).is_cut
+    assert "not all that is behind may be shown" in status()
+    assert json.loads(status("-o", "json"))["incomplete"]
+
+
+def test_a_list_says_when_there_are_more_refs(world, monkeypatch):
+    monkeypatch.setattr(lags, "MAX_UNAPPLIED", 1)
+    world.commit_and_push({"app.yaml": "a: 1\n"})
+    assert not lags.list_unapplied({}).is_cut
+    world.commit_and_push({"app.yaml": "a: 1\n"}, branch="develop")
+
+    found = lags.list_unapplied({})
+
+    assert (len(found.refs), found.is_cut) == (1, True)
 
 
 def test_only_what_is_behind_is_listed_on_request(world):
