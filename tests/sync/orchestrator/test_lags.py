@@ -14,11 +14,13 @@ from kernel import clock
 from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.orchestrator.domain.identity import RefName
+from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.management.base import age_of
 from sync_stack.orchestrator.models import LedgerTarget, RefRecord, Task
 from sync_stack.orchestrator.selectors import lags, task_refs
 from sync_stack.orchestrator.selectors.lags import UnappliedRef
-from sync_stack.orchestrator.services.operator_requests import trigger_manual
+from sync_stack.orchestrator.services.operator_requests import trigger_manual, trigger_purge
+from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 from tests.support.sync_world import World, rule
 
 pytestmark = pytest.mark.store
@@ -270,11 +272,39 @@ def test_a_stale_target_shows_the_failure_that_made_it_stale(world, code, branch
     assert lag.since == STALE_SINCE
 
 
-def test_a_heal_and_a_plan_make_nothing_behind(world):
+def test_a_plan_a_heal_and_a_purge_make_nothing_behind(world):
+    world.with_rules(self_heal=True)
     world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
-    task = world.commit_and_push({"app.yaml": "a: 2\n"})
-    Task.objects.filter(id=task.id).update(request=task.request | {"dry_run": True})
+    (target,) = LedgerTarget.objects.all()
+    world.repository.commit({"app.yaml": "a: 2\n"})
+    heal = Heal(
+        datasource="sink",
+        rule="shop",
+        repo=target.repo,
+        env=target.env,
+        destination_id=target.destination_id,
+        idempotency_key="heal",
+        commit=target.commit,
+    )
 
+    made = [
+        *trigger_manual(world.ports(), world.rules[0], repo="acme/shop", dry_run=True),
+        trigger_heal(heal, world.bundle, world.published.extend).task,
+        trigger_purge(world.bundle, target),
+    ]
+
+    requests = [TaskRequest.of(task.request) for task in made]
+    assert [(each.dry_run, bool(each.heal), each.purge) for each in requests] == [
+        (True, False, ""),
+        (False, True, ""),
+        (False, False, target.id),
+    ]
+    assert lag_of_the_target() is None
+    assert unapplied({}) == []
+    # nor where they name a commit
+    for task in made[:2]:
+        events = [task.request["events"][0] | {"commit": "0" * 39 + "1"}]
+        Task.objects.filter(id=task.id).update(request=task.request | {"events": events})
     assert lag_of_the_target() is None
 
 
