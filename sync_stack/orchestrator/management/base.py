@@ -16,6 +16,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
 from kernel.commands import ExitCode, add_output
+from partita_client.command.output import printable_lines
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
@@ -57,6 +58,8 @@ class CommandOutput(Protocol):
     def write(self, text: str) -> object:
         """Write a line."""
 
+    def isatty(self) -> bool: ...
+
 
 class SyncVerb:
     """A verb that prints a table, or with `-o json` a document.
@@ -88,18 +91,30 @@ class SyncVerb:
         """Add the arguments of the verb itself; none by default."""
 
     def run(self, options: Mapping[str, Any], stdout: CommandOutput, stderr: CommandOutput) -> None:
-        """Print the answer. Raises CommandError."""
+        """Print the answer. Raises CommandError.
+
+        What Git, a webhook or a datasource named must not drive a terminal.
+        """
+        try:
+            answer = self._answer_options(options)
+        except CommandError as error:
+            text = printable_lines(str(error))
+            raise CommandError(text, returncode=error.returncode) from error
+        text = self.show(options["output"], answer)
+        stdout.write(printable_lines(text) if stdout.isatty() else text)
+        for problem in answer.problems:
+            stderr.write(printable_lines(problem))
+        if answer.failure:
+            raise CommandError(printable_lines(answer.failure))
+
+    def _answer_options(self, options: Mapping[str, Any]) -> CommandAnswer:
+        """Check filters and choices, and return the answer."""
         chosen = {name: _choice(name, options[name], words) for name, words in self.choices.items()}
         if self.limit:
             chosen["limit"] = max(1, options["limit"])
         if "rule" in self.filters:
             self.check_rule(options["rule"])
-        answer = self.answer({**options, **chosen})
-        stdout.write(self.show(options["output"], answer))
-        for problem in answer.problems:
-            stderr.write(problem)
-        if answer.failure:
-            raise CommandError(answer.failure)
+        return self.answer({**options, **chosen})
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
         """Do what the verb is for; filters and choices have been checked."""

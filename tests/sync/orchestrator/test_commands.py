@@ -397,3 +397,40 @@ def test_documents_come_as_yaml_too(world, capsys):
 
 def test_drift_of_nobody_is_an_empty_list(world):
     assert told("drift") == {"drift": []}
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("verb", ["status", "show"])
+def test_what_others_named_cannot_drive_a_terminal(world, verb):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    error = task.error | {"detail": "\x1b]0;owned\x07\r\x9b2Jgone", "file": "a\x1b[2J.yaml"}
+    result = json.loads(json.dumps(task.result))
+    for target in result["targets"]:
+        target["error"] = error
+    Task.objects.filter(id=task.id).update(error=error, result=result)
+    words = [verb, task.id] if verb == "show" else [verb]
+    out = Terminal()
+
+    call_command("sync", *words, stdout=out)
+
+    text = out.getvalue()
+    assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+    assert "?]0;owned???2Jgone" in text
+    assert len(text.splitlines()) > 3
+
+
+def test_the_failure_of_a_watched_task_cannot_drive_a_terminal_either(world):
+    task = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    error = task.error | {"detail": "\x1b]0;owned\x07"}
+    Task.objects.filter(id=task.id).update(error=error)
+
+    with pytest.raises(CommandError) as refused:
+        call_command("sync", "watch", task.id)
+
+    assert str(refused.value).startswith("parse_error: ?]0;owned?")
+    assert refused.value.returncode == 1
