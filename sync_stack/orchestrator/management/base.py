@@ -15,7 +15,7 @@ import yaml
 from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
-from kernel.commands import ExitCode, add_output
+from kernel.commands import OUTPUTS, WIDE_OUTPUTS, ExitCode, add_output
 from partita_client.command.output import printable_lines
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
@@ -64,7 +64,8 @@ class CommandOutput(Protocol):
 class SyncVerb:
     """A verb that prints a table, or with `-o json` a document.
 
-    `columns` heads the table. `filters` are options of the rows to show; `choices` are further
+    `columns` heads the table, and `wide_columns` what `-o wide` adds to it: every row has cells for
+    both. `filters` are options of the rows to show; `choices` are further
     ones, each with the words that it takes, in any case. With `limit`, `--limit` says how many.
     """
 
@@ -73,12 +74,13 @@ class SyncVerb:
     help: ClassVar[str]
     examples: ClassVar[str]
     columns: ClassVar[Sequence[str]] = ()
+    wide_columns: ClassVar[Sequence[str]] = ()
     filters: ClassVar[Sequence[str]] = ()
     choices: ClassVar[Mapping[str, type[StrEnum]]] = {}
     limit: ClassVar[int] = 0
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_output(parser)
+        add_output(parser, WIDE_OUTPUTS if self.wide_columns else OUTPUTS)
         self.add_more(parser)
         for name in self.filters:
             parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
@@ -166,7 +168,8 @@ class SyncVerb:
         """Return the answer as a document or as a table."""
         if output in ("json", "yaml"):
             return write_document(answer.document, output)
-        table = [tuple(self.columns), *[tuple(map(str, row)) for row in answer.rows]]
+        heads = [*self.columns, *(self.wide_columns if output == "wide" else ())]
+        table = [heads, *[list(map(str, row[: len(heads)])) for row in answer.rows]]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = (
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -40,6 +40,7 @@ class StatusVerb(SyncVerb):
         *("RULE", "REPOSITORY", "ENV", "DESTINATION", "COMMIT", "GENERATION"),
         *("KEYS", "AGE", "STATUS", "BEHIND"),
     )
+    wide_columns = ("SINCE", "REF", "DATASOURCE", "APPLIED", "ID")
     filters = ("rule", "repo", "env", "datasource")
     choices: ClassVar = {"status": TargetStatus}
 
@@ -84,6 +85,11 @@ def _row(target: LedgerTarget, lag: TargetLag | None) -> tuple[Any, ...]:
         _age(target.applied_at),
         f"{target.status}{', stale' if target.stale_since else ''}",
         (lag.code or lag.state) if lag else "-",
+        (lag.since or "-") if lag else "-",
+        target.ref or "-",
+        target.datasource,
+        target.applied_at or "-",
+        target.id,
     )
 
 
