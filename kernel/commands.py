@@ -8,15 +8,17 @@ from typing import Any, ClassVar, Final
 
 from kernel.exit_codes import EXIT_CODES_HELP, ExitCode
 
-__all__ = ["EXIT_CODES_HELP", "OUTPUTS", "CommandHelp", "ExitCode", "add_output"]
+__all__ = ["EXIT_CODES_HELP", "OUTPUTS", "WIDE_OUTPUTS", "CommandHelp", "ExitCode", "add_output"]
 
 PROCESS_EXIT_CODES: Final = (
     "exit codes: 0 stopped, 69 an address or a folder is in use or a server is away,\n"
     "  78 wrong configuration"
 )
 OUTPUTS: Final = ("text", "table", "json", "yaml")
+WIDE_OUTPUTS: Final = ("text", "table", "wide", "json", "yaml")  # of a table with more columns
 OUTPUT_HELP: Final = "text or table for people (text is the default), json or yaml for programs"
-_LIST_HELP: Final = "; wide: more columns; name: the ids; ndjson: one entry per line"
+_WIDE_HELP: Final = "; wide: more columns, and times"
+_LIST_HELP: Final = "; name: the ids; ndjson: one entry per line"
 # options of Django that say nothing to those who use a command; they work all the same
 HIDDEN_OPTIONS: Final[set[str]] = {
     *("--version", "--verbosity", "--settings", "--pythonpath", "--traceback"),
@@ -48,5 +50,6 @@ class CommandHelp:
 
 
 def add_output(parser: argparse.ArgumentParser, outputs: Sequence[str] = OUTPUTS) -> None:
-    words = OUTPUT_HELP + (_LIST_HELP if "wide" in outputs else "")
+    words = OUTPUT_HELP + (_WIDE_HELP if "wide" in outputs else "")
+    words += _LIST_HELP if "ndjson" in outputs else ""
     parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=words)

@@ -77,7 +77,12 @@ def _given_key() -> str:
 
 
 class SyncClient:
-    """The HTTP API of an orchestrator, for one thread; it only reads."""
+    """The HTTP API of an orchestrator, for one thread; it only reads.
+
+    `is_incomplete`: an answer said that it leaves out what was too much to read.
+    """
+
+    is_incomplete = False
 
     def __init__(
         self, url: str, *, key: str = "", ca_file: str = "", timeout_s: float = 30.0
@@ -141,9 +146,12 @@ class SyncClient:
         if answer.status != HTTPStatus.OK:
             raise self._no_orchestrator(path)
         try:
-            return json.loads(answer.body)
+            document = json.loads(answer.body)
         except ValueError:
             raise self._no_orchestrator(path) from None
+        if isinstance(document, dict) and {"incomplete", "behindIncomplete"} & document.keys():
+            self.is_incomplete = True
+        return document
 
     def _no_orchestrator(self, path: str) -> NotPartita:
         return NotPartita(

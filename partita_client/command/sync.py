@@ -25,6 +25,7 @@ from partita_client.command.parser import (
 )
 from partita_client.command.sync_views import (
     DRIFT_COLUMNS,
+    INCOMPLETE,
     NONE,
     TARGET_COLUMNS,
     TASK_COLUMNS,
@@ -104,16 +105,20 @@ def show_status(session: CommandSession) -> int:
         # a ref without a target has neither environment nor status
         has_more = not wanted.keys() & {"env", "datasource", "status"}
         unapplied = client.unapplied_refs(**wanted) if has_more else []
+        is_incomplete = client.is_incomplete
     behind = [target for target in targets if "behind" in target]
     shown = behind if session.options.behind else targets
     if session.form in ("json", "yaml"):
-        show_document({"targets": shown, "unapplied": unapplied}, session.form)
+        more = {"incomplete": True} if is_incomplete else {}
+        show_document({"targets": shown, "unapplied": unapplied, **more}, session.form)
         return ExitCode.OK
     show_list("targets", shown, TARGET_COLUMNS, session.form, key="unit_id")
     if session.is_for_people:
         for line in status_lines(shown, unapplied):
             say(line)
         note(count_text(len(targets), len(behind), len(unapplied)))
+        if is_incomplete:
+            note(INCOMPLETE)
     return ExitCode.OK
 
 

@@ -8,6 +8,9 @@ from typing import Any, Final
 from partita_client.command.output import ListColumn, age_of, printable
 
 NONE: Final = "–"
+INCOMPLETE: Final = (
+    "not all that is behind may be shown: too many tasks wait, or too many refs were never applied"
+)
 _BY_HAND: Final = ("drifted", "flapping", "healing")
 
 

@@ -59,6 +59,8 @@ READ_WHOLE: Final = {  # filters that no index serves, and why that is as it sho
     "sync_ledgerunit {'$nor': [{'journal': '='}]}": "the sweep, as above",
     "sync_ledgerunit {'$nor': [{'stale_since': '='}]}": "a gauge of the metrics",
     "sync_ledgerunit {'repo': '='}": "the status of one repository, when an operator asks",
+    "sync_ledgerunit {'repo': ['$in']}":
+        "which refs were applied, three columns of it, when an operator asks",
     "sync_ledgerunit {}": "the sweep: refs and tasks that a ledger names",
     "sync_refrecord {'repo': '='}": "likewise",
     "sync_refrecord {}": "the sweep, and the page of all refs",

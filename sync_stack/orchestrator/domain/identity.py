@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -58,6 +59,12 @@ class RefName:
     @property
     def hash(self) -> str:
         return hashlib.sha256("\n".join((self.rule, self.repo, self.ref)).encode()).hexdigest()
+
+
+def branch_key(platform: str, segment: str, repo: str, ref: str, rules: Collection[str]) -> str:
+    """Return the key that tasks of one branch or tag and the same rules share."""
+    text = "\n".join((platform, segment, repo, ref, ",".join(sorted(rules))))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

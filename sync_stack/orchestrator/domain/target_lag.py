@@ -8,6 +8,10 @@ from typing import Final
 from sync_stack.core.tasks import State
 
 STALE: Final = "stale"
+UNREAD_PREFIX: Final = "git_"  # of errors with which a repository cannot be read
+UNPARSED: Final = frozenset(  # errors with which the head of a ref cannot be parsed
+    {"parse_error", "unsupported_expression", "unknown_format", "root_key_missing"}
+)
 _MEND: Final = "when it is mended: partita sync trigger --rule {rule} --repo {repo}"
 _BY_CODE: Final = {
     "prune_guard": "if the keys may go: partita sync approve-prune {task}; if not, bring them back "
@@ -53,7 +57,7 @@ class TargetLag:
         elif self.code in _BY_CODE:
             text = _BY_CODE[self.code]
         elif self.file:
-            text = f"fix {self.place} in Git and push"
+            text = "fix {place} in Git and push"
         elif self.task_id:
             text = f"partita sync show {{task}}; {_MEND}"
         else:
@@ -63,6 +67,7 @@ class TargetLag:
             rule=self.rule or "RULE",
             repo=self.repo,
             datasource=self.datasource,
+            place=self.place,
         )
 
     @property

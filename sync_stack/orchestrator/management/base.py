@@ -15,7 +15,8 @@ import yaml
 from django.core.management.base import CommandError, CommandParser
 
 from kernel import clock
-from kernel.commands import ExitCode, add_output
+from kernel.commands import OUTPUTS, WIDE_OUTPUTS, ExitCode, add_output
+from partita_client.command.output import printable_lines
 from sync_stack.configuration.process_configuration import Configuration
 from sync_stack.configuration.secrets import SecretError
 from sync_stack.configuration.startup import refusing
@@ -57,11 +58,14 @@ class CommandOutput(Protocol):
     def write(self, text: str) -> object:
         """Write a line."""
 
+    def isatty(self) -> bool: ...
+
 
 class SyncVerb:
     """A verb that prints a table, or with `-o json` a document.
 
-    `columns` heads the table. `filters` are options of the rows to show; `choices` are further
+    `columns` heads the table, and `wide_columns` what `-o wide` adds to it: every row has cells for
+    both. `filters` are options of the rows to show; `choices` are further
     ones, each with the words that it takes, in any case. With `limit`, `--limit` says how many.
     """
 
@@ -70,12 +74,13 @@ class SyncVerb:
     help: ClassVar[str]
     examples: ClassVar[str]
     columns: ClassVar[Sequence[str]] = ()
+    wide_columns: ClassVar[Sequence[str]] = ()
     filters: ClassVar[Sequence[str]] = ()
     choices: ClassVar[Mapping[str, type[StrEnum]]] = {}
     limit: ClassVar[int] = 0
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_output(parser)
+        add_output(parser, WIDE_OUTPUTS if self.wide_columns else OUTPUTS)
         self.add_more(parser)
         for name in self.filters:
             parser.add_argument(f"--{name}", default="", help=_FILTERS[name])
@@ -88,18 +93,30 @@ class SyncVerb:
         """Add the arguments of the verb itself; none by default."""
 
     def run(self, options: Mapping[str, Any], stdout: CommandOutput, stderr: CommandOutput) -> None:
-        """Print the answer. Raises CommandError."""
+        """Print the answer. Raises CommandError.
+
+        What Git, a webhook or a datasource named must not drive a terminal.
+        """
+        try:
+            answer = self._answer_options(options)
+        except CommandError as error:
+            text = printable_lines(str(error))
+            raise CommandError(text, returncode=error.returncode) from error
+        text = self.show(options["output"], answer)
+        stdout.write(printable_lines(text) if stdout.isatty() else text)
+        for problem in answer.problems:
+            stderr.write(printable_lines(problem))
+        if answer.failure:
+            raise CommandError(printable_lines(answer.failure))
+
+    def _answer_options(self, options: Mapping[str, Any]) -> CommandAnswer:
+        """Check filters and choices, and return the answer."""
         chosen = {name: _choice(name, options[name], words) for name, words in self.choices.items()}
         if self.limit:
             chosen["limit"] = max(1, options["limit"])
         if "rule" in self.filters:
             self.check_rule(options["rule"])
-        answer = self.answer({**options, **chosen})
-        stdout.write(self.show(options["output"], answer))
-        for problem in answer.problems:
-            stderr.write(problem)
-        if answer.failure:
-            raise CommandError(answer.failure)
+        return self.answer({**options, **chosen})
 
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
         """Do what the verb is for; filters and choices have been checked."""
@@ -151,7 +168,8 @@ class SyncVerb:
         """Return the answer as a document or as a table."""
         if output in ("json", "yaml"):
             return write_document(answer.document, output)
-        table = [tuple(self.columns), *[tuple(map(str, row)) for row in answer.rows]]
+        heads = [*self.columns, *(self.wide_columns if output == "wide" else ())]
+        table = [heads, *[list(map(str, row[: len(heads)])) for row in answer.rows]]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = (
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -185,14 +185,19 @@ def list_targets_page(request: ApiRequest) -> ApiResponse:
     limit = limit_of(parameters)
     rows = ledgers.list_targets(where, after=_cursor(parameters), limit=limit + 1)
     behind = lags.list_lags(rows[:limit])
-    return _page("targets", rows, limit, lambda row: target_document(row, behind.get(row.id)))
+    more: dict[str, object] = {"behindIncomplete": True} if behind.is_cut else {}
+    of_target = behind.by_target
+    return _page(
+        "targets", rows, limit, lambda row: target_document(row, of_target.get(row.id)), **more
+    )
 
 
 def unapplied_refs(request: ApiRequest) -> ApiResponse:
-    """Return the refs of which nothing was applied yet, at most 200."""
+    """Return the refs of which nothing was applied yet, at most 200, and if there may be more."""
     parameters = request.parameters(("rule", "repo"))
     found = lags.list_unapplied(_columns(parameters, {"rule": "rule_id"}, ("rule", "repo")))
-    return json_response({"refs": [unapplied_document(ref) for ref in found]})
+    document: dict[str, object] = {"refs": [unapplied_document(ref) for ref in found.refs]}
+    return json_response(document | ({"incomplete": True} if found.is_cut else {}))
 
 
 def list_drift_page(request: ApiRequest) -> ApiResponse:
@@ -251,9 +256,14 @@ def _cursor(parameters: QueryParameters) -> str:
 
 
 def _page(
-    name: str, rows: Sequence[Any], limit: int, document: Callable[[Any], dict[str, object]]
+    name: str,
+    rows: Sequence[Any],
+    limit: int,
+    document: Callable[[Any], dict[str, object]],
+    **more: object,
 ) -> ApiResponse:
-    body: dict[str, object] = {name: [document(row) for row in rows[:limit]]}
+    """Return a page of a list; `more` are further members of the document."""
+    body: dict[str, object] = {name: [document(row) for row in rows[:limit]], **more}
     if len(rows) > limit:
         cursor = base64.urlsafe_b64encode(rows[limit - 1].id.encode()).decode().rstrip("=")
         body["nextCursor"] = cursor

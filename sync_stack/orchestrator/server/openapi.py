@@ -64,9 +64,12 @@ def _texts(names: str) -> dict[str, str]:
     return dict.fromkeys(names.split(), "string")
 
 
-def _page(name: str, item: str, *, pages: bool = True) -> dict[str, object]:
+def _page(name: str, item: str, *, pages: bool = True, incomplete: str = "") -> dict[str, object]:
+    """Return a list; `incomplete` names the member that says what was not read."""
     items = {"type": "array", "items": {"$ref": f"#/components/schemas/{item}"}}
     properties: dict[str, object] = {name: items}
+    if incomplete:
+        properties[incomplete] = {"type": "boolean"}
     if pages:
         properties["nextCursor"] = {"type": "string"}
     return {"type": "object", "required": [name], "properties": properties}
@@ -160,7 +163,7 @@ OPENAPI: Final = {
             "UnappliedRef": _record(
                 rule_id="string", repo="string", ref="string", datasource="string", behind="Lag"
             ),
-            "UnappliedRefs": _page("refs", "UnappliedRef", pages=False),
+            "UnappliedRefs": _page("refs", "UnappliedRef", pages=False, incomplete="incomplete"),
             "Drift": _record(
                 generation="integer",
                 flapping="boolean",
@@ -174,7 +177,7 @@ OPENAPI: Final = {
                 ),
             ),
             "Tasks": _page("tasks", "Task"),
-            "Targets": _page("targets", "Target"),
+            "Targets": _page("targets", "Target", incomplete="behindIncomplete"),
             "Drifts": _page("drift", "Drift"),
         },
     },

@@ -12,6 +12,7 @@ from typing import Final, TypedDict
 from kernel import clock
 from sync_stack.core.tasks import State, TaskError
 from sync_stack.orchestrator.domain.identity import ObservedRef, RecordedRef, RefName
+from sync_stack.orchestrator.domain.target_lag import UNPARSED, UNREAD_PREFIX
 from sync_stack.orchestrator.domain.task_documents import RuleSyncOutcome
 from sync_stack.orchestrator.models import RefRecord
 from sync_stack.orchestrator.selectors import ledgers, refs
@@ -20,9 +21,6 @@ from sync_stack.orchestrator.services.execution.attempt import Attempt, RuleSync
 
 _RACES: Final = 20
 _APPLIED: Final = ("completed", "no_changes")
-_UNPARSED: Final = frozenset(
-    {"parse_error", "unsupported_expression", "unknown_format", "root_key_missing"}
-)
 
 
 class RefColumns(TypedDict):
@@ -99,9 +97,9 @@ def mark_failure(sync: RuleSync, error: TaskError) -> None:
     parsed.
     """
     rule, event = sync.rule.name, sync.event
-    if error.code.startswith("git_"):
+    if error.code.startswith(UNREAD_PREFIX):
         targets = set(ledgers.versions(rule, event.repo))
-    elif error.code in _UNPARSED:
+    elif error.code in UNPARSED:
         targets = set(ledgers.intents_of_ref(rule, event.repo, event.ref))
     else:
         return
@@ -117,7 +115,7 @@ def mark_read(sync: RuleSync) -> None:
     unparsed = {
         record.name.ref
         for record in records
-        if record and record.observed and record.observed.outcome in _UNPARSED
+        if record and record.observed and record.observed.outcome in UNPARSED
     }
     ledger_records.unmark_stale(rule, repo, but=unparsed)
 

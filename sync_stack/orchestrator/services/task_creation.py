@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +12,7 @@ from kernel.ids import new_uuid7
 from sync_stack.core.events import EventKind
 from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator import conf
+from sync_stack.orchestrator.domain.identity import branch_key
 from sync_stack.orchestrator.domain.task_documents import TaskRequest
 from sync_stack.orchestrator.models import Task
 from sync_stack.orchestrator.selectors import tasks
@@ -148,9 +148,7 @@ def coalesce_key(new: NewTask) -> str:
     event = new.request.events[0]
     if event.kind is EventKind.PULL_REQUEST:
         return ""
-    scope = ",".join(sorted(new.request.rules))
-    text = "\n".join((new.platform, new.segment, event.repo, event.ref, scope))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return branch_key(new.platform, new.segment, event.repo, event.ref, new.request.rules)
 
 
 def facets(new: NewTask) -> str:

@@ -11,17 +11,19 @@ import yaml
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, ProgrammingError
 
+from kernel.clock import rfc3339
 from sync_stack.core.bundle.file_maps import FileEnvironment
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.core.sink import Destination
 from sync_stack.orchestrator.management.base import SyncVerb
 from sync_stack.orchestrator.management.commands.sync import VERBS
-from sync_stack.orchestrator.models import LedgerTarget, Task
+from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
 from sync_stack.orchestrator.selectors import ledgers
 from sync_stack.orchestrator.services.execution.rule_scope import is_orphan
 from sync_stack.orchestrator.services.operator_requests import trigger_purge
 from sync_stack.orchestrator.services.triggers import Heal, trigger_heal
 from tests.support.sync_world import World, rule
+from tests.sync.orchestrator.test_sync_client import drift_of
 
 
 class Opened:
@@ -397,3 +399,72 @@ def test_documents_come_as_yaml_too(world, capsys):
 
 def test_drift_of_nobody_is_an_empty_list(world):
     assert told("drift") == {"drift": []}
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("verb", ["status", "show"])
+def test_what_others_named_cannot_drive_a_terminal(world, verb):
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    task = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    error = task.error | {"detail": "\x1b]0;owned\x07\r\x9b2Jgone", "file": "a\x1b[2J.yaml"}
+    result = json.loads(json.dumps(task.result))
+    for target in result["targets"]:
+        target["error"] = error
+    Task.objects.filter(id=task.id).update(error=error, result=result)
+    words = [verb, task.id] if verb == "show" else [verb]
+    out = Terminal()
+
+    call_command("sync", *words, stdout=out)
+
+    text = out.getvalue()
+    assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+    assert "?]0;owned???2Jgone" in text
+    assert len(text.splitlines()) > 3
+
+
+def test_the_failure_of_a_watched_task_cannot_drive_a_terminal_either(world):
+    task = world.finish(world.commit_and_push({"app.yaml": "a: [\n"}))
+    error = task.error | {"detail": "\x1b]0;owned\x07"}
+    Task.objects.filter(id=task.id).update(error=error)
+
+    with pytest.raises(CommandError) as refused:
+        call_command("sync", "watch", task.id)
+
+    assert str(refused.value).startswith("parse_error: ?]0;owned?")
+    assert refused.value.returncode == 1
+
+
+def test_wide_tables_have_times(world):
+    task = world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    (target,) = LedgerTarget.objects.all()
+    drift_of(target)
+    drift = Drift.objects.get()
+    waiting = world.commit_and_push({"app.yaml": "a: 2\n"})
+
+    def table(*words: str) -> list[str]:
+        out = StringIO()
+        call_command("sync", *words, stdout=out)
+        return out.getvalue().splitlines()
+
+    status = table("status", "-o", "wide")
+    assert status[0].split()[-5:] == ["SINCE", "REF", "DATASOURCE", "APPLIED", "ID"]
+    assert status[1].split()[-5:] == [
+        *(rfc3339(waiting.created_at), "refs/heads/main", "sink", target.applied_at, target.id)
+    ]
+    history = table("history", "-o", "wide")
+    assert history[0].split()[-4:] == ["CREATED", "FINISHED", "ATTEMPT", "DELIVERY"]
+    assert history[2].split()[-4:-1] == [
+        *(rfc3339(task.created_at), rfc3339(task.finished_at), "1")
+    ]
+    episodes = table("drift", "-o", "wide")
+    assert episodes[1].split()[-3:] == [
+        *(drift.destination, rfc3339(drift.first_seen_at), rfc3339(drift.last_seen_at))
+    ]
+    assert len(table("status")[0]) < len(status[0])
+    assert rfc3339(task.created_at) not in "\n".join(table("history"))
+    with pytest.raises(CommandError):
+        table("trigger", "--rule", "shop", "-o", "wide")

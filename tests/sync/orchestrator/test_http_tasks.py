@@ -32,10 +32,12 @@ def _close() -> None:
     connection.close()
 
 
-def asked(paths: Sequence[str]) -> list[httpx.Response]:
+def asked(
+    paths: Sequence[str], *, keys: tuple[str, ...] = (), key: str = ""
+) -> list[httpx.Response]:
     thread = ThreadPoolExecutor(1)
     api = HttpApi(
-        keys=(),
+        keys=keys,
         origins=(),
         checks=dict,
         metrics=OrchestratorMetrics(version="test"),
@@ -44,7 +46,10 @@ def asked(paths: Sequence[str]) -> list[httpx.Response]:
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(app=api)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://test", headers=headers
+        ) as client:
             return [await client.get(path) for path in paths]
 
     found = asyncio.run(ask())
@@ -106,3 +111,16 @@ def test_refs_without_a_target_are_listed_by_rule_and_repository(world):
     assert of_rule.json() == every.json()
     assert of_other.json() == {"refs": []}
     assert (unknown.status_code, unknown.json()["code"]) == (400, "unknown_parameter")
+
+
+@pytest.mark.parametrize("key", ["", "wrong"])
+def test_no_list_is_answered_without_the_key(world, key):
+    task = world.commit_and_push({"app.yaml": "a: [\n"})
+    paths = ["/v1/refs/unapplied", "/v1/targets", "/v1/tasks", f"/v1/tasks/{task.id}", "/v1/drift"]
+
+    refused = asked(paths, keys=("right",), key=key)
+
+    assert {(each.status_code, each.json()["code"]) for each in refused} == {
+        (401, "unauthenticated")
+    }
+    assert {each.status_code for each in asked(paths, keys=("right",), key="right")} == {200}

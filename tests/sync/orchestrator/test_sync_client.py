@@ -20,6 +20,7 @@ from partita_client.errors import NoConnection, NoServer
 from partita_client.sync_server import SyncClient, choose_sync_server
 from sync_stack.core.bundle.rules import Prune
 from sync_stack.orchestrator.models import Drift, LedgerTarget, Task
+from sync_stack.orchestrator.selectors import task_refs
 from sync_stack.orchestrator.server.http_api import HttpApi
 from sync_stack.orchestrator.server.metrics import OrchestratorMetrics
 from sync_stack.orchestrator.server.openapi import OPENAPI
@@ -133,6 +134,17 @@ def test_programs_get_documents_with_times_and_the_whole_reason(world, url, type
     assert type_in("status", "-o", "name")[1] == f"{target.id}\n"
     assert type_in("status", "--jq", ".targets[].behind.state")[1] == "pending\n"
     assert target.applied_at in type_in("status", "-o", "wide")[1]
+
+
+def test_a_status_that_may_leave_something_out_says_so(world, url, type_in: Type, monkeypatch):
+    monkeypatch.setattr(task_refs, "MAX_LIVE", 1)
+    world.finish(world.commit_and_push({"app.yaml": "a: 1\n"}))
+    assert "may be shown" not in type_in("status")[2]
+    world.commit_and_push({"app.yaml": "a: 2\n"})
+    world.commit_and_push({"app.yaml": "a: 3\n"})
+
+    assert "not all that is behind may be shown" in type_in("status")[2]
+    assert json.loads(type_in("status", "-o", "json")[1])["incomplete"] is True
 
 
 def test_documents_are_what_the_api_is_described_to_answer(world, url, type_in: Type):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from kernel import clock
 from sync_stack.core.drift import Episode
 from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb, age_of
 from sync_stack.orchestrator.selectors import drift
@@ -22,6 +23,7 @@ class DriftVerb(SyncVerb):
         *("DRIFT", "RULE", "REPOSITORY", "ENV", "STATE", "AGE"),
         *("POLLS", "CHANGED", "ADDED", "REMOVED"),
     )
+    wide_columns = ("DESTINATION", "SINCE", "SEEN")
     filters = ("rule", "repo", "env", "datasource")
     choices: ClassVar = {"state": Episode}
     limit = 200
@@ -39,6 +41,9 @@ class DriftVerb(SyncVerb):
                 age_of(drift.first_seen_at),
                 drift.polls,
                 *(drift.counts.get(name, 0) for name in ("changed", "added", "removed")),
+                drift.destination,
+                clock.rfc3339(drift.first_seen_at),
+                clock.rfc3339(drift.last_seen_at),
             )
             for drift in found
         ]

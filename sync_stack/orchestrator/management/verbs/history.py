@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from django.core.management.base import CommandError, CommandParser
 
+from kernel import clock
 from kernel.commands import ExitCode
 from sync_stack.core.tasks import State, TaskKind
 from sync_stack.orchestrator.domain.task_documents import TaskRequest, TaskResult
@@ -29,6 +30,7 @@ class HistoryVerb(SyncVerb):
   partita sync history --commit 9f1c22ab
   partita sync history --state failed --limit 5 -o json"""
     columns = ("TASK", "AGE", "KIND", "STATE", "MESSAGE", "COMMIT", "WRITTEN", "PRUNED")
+    wide_columns = ("CREATED", "FINISHED", "ATTEMPT", "DELIVERY")
     filters = ("rule", "repo", "ref", "env")
     choices: ClassVar = {"state": State, "kind": TaskKind}
     limit = 50
@@ -57,6 +59,10 @@ class HistoryVerb(SyncVerb):
                 _commit(task, result) or "-",
                 result.written,
                 result.pruned,
+                clock.rfc3339(task.created_at),
+                clock.rfc3339(task.finished_at) if task.finished_at else "-",
+                task.attempt,
+                task.delivery_id or "-",
             )
             for task in found
             for result in [TaskResult.of(task.result)]

@@ -8,15 +8,17 @@ from typing import Any, ClassVar, Final
 from django.core.management.base import CommandParser
 
 from kernel import clock
+from partita_client.command.sync_views import INCOMPLETE
 from sync_stack.core.drift import TargetStatus
 from sync_stack.orchestrator.domain.target_lag import TargetLag
 from sync_stack.orchestrator.management.base import CommandAnswer, SyncVerb, age_of
 from sync_stack.orchestrator.models import LedgerTarget
 from sync_stack.orchestrator.selectors import lags, ledgers
-from sync_stack.orchestrator.selectors.lags import UnappliedRef
+from sync_stack.orchestrator.selectors.lags import UnappliedRef, UnappliedRefs
 from sync_stack.orchestrator.server.documents import target_document, unapplied_document
 
 _MOST: Final = 10_000
+_NO_REFS: Final = UnappliedRefs(refs=(), is_cut=False)
 _BY_HAND: Final = (TargetStatus.DRIFTED, TargetStatus.FLAPPING, TargetStatus.HEALING)
 _UNFILTERABLE: Final = ("env", "datasource", "status")  # what a ref without a target has not
 
@@ -38,6 +40,7 @@ class StatusVerb(SyncVerb):
         *("RULE", "REPOSITORY", "ENV", "DESTINATION", "COMMIT", "GENERATION"),
         *("KEYS", "AGE", "STATUS", "BEHIND"),
     )
+    wide_columns = ("SINCE", "REF", "DATASOURCE", "APPLIED", "ID")
     filters = ("rule", "repo", "env", "datasource")
     choices: ClassVar = {"status": TargetStatus}
 
@@ -47,18 +50,26 @@ class StatusVerb(SyncVerb):
     def answer(self, options: Mapping[str, Any]) -> CommandAnswer:
         where = self.column_filters(options)
         targets = ledgers.list_targets(where, after="", limit=_MOST)
-        behind = lags.list_lags(targets)
+        found = lags.list_lags(targets)
+        behind = found.by_target
         if options["behind"]:
             targets = [target for target in targets if target.id in behind]
-        unapplied = [] if where.keys() & set(_UNFILTERABLE) else lags.list_unapplied(where)
-        shown = {target.id: target_document(target, behind.get(target.id)) for target in targets}
+        has_refs = not where.keys() & set(_UNFILTERABLE)
+        unapplied = lags.list_unapplied(where) if has_refs else _NO_REFS
+        is_cut = found.is_cut or unapplied.is_cut
         return CommandAnswer(
             document={
-                "targets": list(shown.values()),
-                "unapplied": [unapplied_document(ref) for ref in unapplied],
+                "targets": [target_document(each, behind.get(each.id)) for each in targets],
+                "unapplied": [unapplied_document(ref) for ref in unapplied.refs],
+                **({"incomplete": True} if is_cut else {}),
             },
             rows=[_row(target, behind.get(target.id)) for target in targets],
-            notes=[*_lag_notes(targets, behind), *_unapplied_notes(unapplied), *_drift(targets)],
+            notes=[
+                *_lag_notes(targets, behind),
+                *_unapplied_notes(unapplied.refs),
+                *_drift(targets),
+                *([INCOMPLETE] if is_cut else []),
+            ],
         )
 
 
@@ -74,6 +85,11 @@ def _row(target: LedgerTarget, lag: TargetLag | None) -> tuple[Any, ...]:
         _age(target.applied_at),
         f"{target.status}{', stale' if target.stale_since else ''}",
         (lag.code or lag.state) if lag else "-",
+        (lag.since or "-") if lag else "-",
+        target.ref or "-",
+        target.datasource,
+        target.applied_at or "-",
+        target.id,
     )
 
 
