@@ -15,7 +15,7 @@ from urllib.parse import quote
 from partita_client.downloads import download_file
 from partita_client.errors import NotPartita
 from partita_client.event_stream import ResumingStream, StreamFrame
-from partita_client.paging import read_entries
+from partita_client.list_pages import read_entries
 from partita_client.transport import HttpTransport, Query
 
 if TYPE_CHECKING:  # dictionaries by another name: a command does without

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from partita_client.client import Client, drop_unset
-from partita_client.paging import read_pages
+from partita_client.list_pages import read_pages
 
 
 class SuiteMocks:

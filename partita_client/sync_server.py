@@ -13,7 +13,7 @@ from urllib.parse import quote
 from partita_client import conf
 from partita_client.addresses import parse_address
 from partita_client.errors import ApiProblem, NoConnection, NoServer, NotPartita
-from partita_client.paging import read_entries
+from partita_client.list_pages import read_entries
 from partita_client.server_choice import read_token_file
 from partita_client.transport import HttpTransport
 
