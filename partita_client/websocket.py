@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Final
 
+from partita_client.connection_failures import explain_failure
 from partita_client.errors import NoConnection, NotPartita
-from partita_client.transport import HttpTransport, Query, UpgradedConnection, explain_failure
+from partita_client.transport import HttpTransport, Query, UpgradedConnection
 from partita_client.websocket_frames import (
     NORMAL,
     BrokenFrame,

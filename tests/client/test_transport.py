@@ -13,9 +13,9 @@ import pytest
 
 from partita_client import ApiProblem, Client, ClientError, NoConnection, NotPartita
 from partita_client.addresses import parse_address, proxy_for
+from partita_client.connection_failures import explain_failure
 from partita_client.errors import BadConfiguration
 from partita_client.patience import is_passing
-from partita_client.transport import explain_failure
 from tests.support.fake_partita import (
     RUN,
     TOKEN,
