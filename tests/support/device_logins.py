@@ -46,7 +46,7 @@ class DeviceLogin:
         """Decide on the page behind the link, by the form that it has; return what it says."""
         page = browser.get(self.link)
         assert f"data-user-code>{self.code}<" in page.text
-        assert re.search(r"It calls itself</dt><dd>partita \S+ on \S+</dd>", page.text)
+        assert re.search(r"Program</dt><dd>partita \S+ on \S+</dd>", page.text)
         form = hidden_fields(page) | choice
         done = browser.post(f"/device/{decision}", data=form, headers=_referer(browser))
         assert done.status_code == 200, done.text
