@@ -10,16 +10,15 @@ from partita_client import conf
 from partita_client.ci.job import CiJob, event_member
 from partita_client.ci.job_log import JobLog
 from partita_client.ci.outcome import CheckState
+from partita_client.ci.own_remarks import RemarkSearch
 from partita_client.ci.plain_text import cut_text, plain_line
-from partita_client.ci.report_text import Run, comment_mark, comment_text
+from partita_client.ci.report_text import Run, comment_text
 from partita_client.ci.web_api import WebAnswer, WebApi
 from partita_client.errors import BadConfiguration
 
 _DESCRIPTION_CHARACTERS: Final = 140
 _PULLS_MAX: Final = 5
 _WITHOUT_PERSON: Final = (401, 403)  # answers of GET /user
-_PAGE: Final = 100
-_PAGES_MAX: Final = 10
 _STATUSES: Final = "statuses: write"
 _PULL_REQUESTS: Final = "pull-requests: write"
 
@@ -98,30 +97,20 @@ class GitHubChecks:
             self._say_refused(answer, _PULL_REQUESTS)
 
     def _find_comment(self, pull: int) -> int | None:
-        """Return the comment to edit, 0 where there is none, None where that is not known.
-
-        Only one of this job's own account counts: everybody can write the mark.
-        """
+        """Return the comment to edit, 0 where there is none, None where that is not known."""
         own_name = self._own_name()
         if own_name is None:
             return None
-        for page in range(1, _PAGES_MAX + 1):
-            answer = self.api.ask("GET", f"/issues/{pull}/comments?per_page={_PAGE}&page={page}")
-            if not answer.is_success:
-                self._say_refused(answer, _PULL_REQUESTS)
-                return None
-            for comment in answer.document:
-                if _is_own(comment, own_name) and self._has_mark(comment):
-                    return int(comment["id"])
-            if len(answer.document) < _PAGE:
-                return 0
-        self.output.warn(
-            f"the pull request has more than {_PAGE * _PAGES_MAX} comments: none written"
+        search = RemarkSearch(
+            api=self.api,
+            check=self.check,
+            output=self.output,
+            is_own=lambda comment: _is_own(comment, own_name),
+            say_refused=lambda answer: self._say_refused(answer, _PULL_REQUESTS),
+            request="pull request",
+            remarks="comments",
         )
-        return None
-
-    def _has_mark(self, comment: Any) -> bool:
-        return str(comment.get("body") or "").startswith(comment_mark(self.check))
+        return search.find(f"/issues/{pull}/comments")
 
     def _own_name(self) -> str | None:
         """Return the name of the token's person, empty for a token of the job, which has none.

@@ -14,13 +14,12 @@ from partita_client import conf
 from partita_client.ci.job import CiJob
 from partita_client.ci.job_log import JobLog
 from partita_client.ci.outcome import CheckState
-from partita_client.ci.report_text import Run, comment_mark, comment_text
+from partita_client.ci.own_remarks import RemarkSearch
+from partita_client.ci.report_text import Run, comment_text
 from partita_client.ci.web_api import WebAnswer, WebApi
 from partita_client.errors import BadConfiguration
 
 _REQUESTS_MAX: Final = 5
-_PAGE: Final = 100
-_PAGES_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,29 +77,21 @@ class GitLabNotes:
             self._say_refused(answer)
 
     def _find_note(self, notes: str) -> int | None:
-        """Return the note to edit, 0 where there is none, None where that is not known.
-
-        Only one of the token's own account counts: everybody can write the mark.
-        """
+        """Return the note to edit, 0 where there is none, None where that is not known."""
         person = self.api.ask("GET", "/user")
         if not person.is_success:
             self._say_refused(person)
             return None
-        for page in range(1, _PAGES_MAX + 1):
-            answer = self.api.ask("GET", f"{notes}?per_page={_PAGE}&page={page}")
-            if not answer.is_success:
-                self._say_refused(answer)
-                return None
-            for note in answer.document:
-                is_own = note["author"]["id"] == person.document["id"]
-                if is_own and str(note["body"]).startswith(comment_mark(self.check)):
-                    return int(note["id"])
-            if len(answer.document) < _PAGE:
-                return 0
-        self.output.warn(
-            f"the merge request has more than {_PAGE * _PAGES_MAX} notes: none written"
+        search = RemarkSearch(
+            api=self.api,
+            check=self.check,
+            output=self.output,
+            is_own=lambda note: bool(note["author"]["id"] == person.document["id"]),
+            say_refused=self._say_refused,
+            request="merge request",
+            remarks="notes",
         )
-        return None
+        return search.find(notes)
 
     def _say_refused(self, answer: WebAnswer) -> None:
         did = f"answers {answer.status}" if answer.status else "does not answer"
