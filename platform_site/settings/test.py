@@ -11,7 +11,7 @@ os.environ.setdefault("JWT_SECRET", "a-secret-for-tests-only-0123456789abcdef")
 os.environ.setdefault("AGENT_SHARED_SECRET", "an-agent-secret-for-tests-0123456789")
 
 from platform_site.settings.base import *
-from platform_site.settings.base import DATABASES, DB_DRIVER
+from platform_site.settings.base import DATABASES, DB_DRIVER, LOGGING
 
 # that of `make test` ends with it, also with what a killed process leaves beside its store
 _folder = Path(os.environ.get("PARTITA_TEST_FOLDER") or tempfile.gettempdir())
@@ -26,3 +26,7 @@ DOCUMENTATION_DIR = _folder / "documentation-that-was-not-built"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AUDIT_ROWS = False  # its thread would write beside the test's transaction
 AUTH_SIGNUP_ENABLED = True  # also beside an administrator
+# a command in the process of the tests sets Django up again while its test captures `sys.stderr`:
+# lines of later tests must not go to the file that ended with that test
+for _handler in LOGGING["handlers"].values():
+    _handler["stream"] = "ext://sys.__stderr__"
