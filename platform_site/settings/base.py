@@ -334,6 +334,18 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = api_description.SPECTACULAR_SETTINGS
+LOG_HANDLERS: dict[str, dict[str, object]] = {
+    "stderr": {
+        "class": "logging.StreamHandler",
+        "formatter": "line",
+        "filters": ["request_id", "without_credentials"],
+    },
+    "audit": {
+        "class": "logging.StreamHandler",
+        "formatter": "bare",
+        "filters": ["without_credentials"],
+    },
+}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -346,18 +358,7 @@ LOGGING = {
         "with_stack": {"()": "apps.observability.logs.WithStackFilter"},
         "without_credentials": {"()": "apps.observability.logs.WithoutCredentialsFilter"},
     },
-    "handlers": {
-        "stderr": {
-            "class": "logging.StreamHandler",
-            "formatter": "line",
-            "filters": ["request_id", "without_credentials"],
-        },
-        "audit": {
-            "class": "logging.StreamHandler",
-            "formatter": "bare",
-            "filters": ["without_credentials"],
-        },
-    },
+    "handlers": LOG_HANDLERS,
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING")},
     "loggers": {
         "partita": {"level": env.text("LOG_LEVEL", "INFO")},

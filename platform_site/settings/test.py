@@ -11,7 +11,7 @@ os.environ.setdefault("JWT_SECRET", "a-secret-for-tests-only-0123456789abcdef")
 os.environ.setdefault("AGENT_SHARED_SECRET", "an-agent-secret-for-tests-0123456789")
 
 from platform_site.settings.base import *
-from platform_site.settings.base import DATABASES, DB_DRIVER, LOGGING
+from platform_site.settings.base import DATABASES, DB_DRIVER, LOG_HANDLERS
 
 # that of `make test` ends with it, also with what a killed process leaves beside its store
 _folder = Path(os.environ.get("PARTITA_TEST_FOLDER") or tempfile.gettempdir())
@@ -28,5 +28,5 @@ AUDIT_ROWS = False  # its thread would write beside the test's transaction
 AUTH_SIGNUP_ENABLED = True  # also beside an administrator
 # a command in the process of the tests sets Django up again while its test captures `sys.stderr`:
 # lines of later tests must not go to the file that ended with that test
-for _handler in LOGGING["handlers"].values():
+for _handler in LOG_HANDLERS.values():
     _handler["stream"] = "ext://sys.__stderr__"
