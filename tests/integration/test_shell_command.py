@@ -268,7 +268,7 @@ def test_a_shell_goes_on_after_kill_9_of_the_server(
     person.type(b"one\r")
     person.await_text(b"said: one")
     server.kill()
-    person.await_text(b"waiting for the server, no output will be missed (~. leaves)")
+    person.await_text(b"reconnecting, no output will be missed (~. or Ctrl-C leaves)")
     shell = await_opened(runtime)
     runner.do(lambda: shell.print(b"meanwhile\r\n"))
     person.type(b"typed while it was away\r")
@@ -284,7 +284,7 @@ def test_a_shell_goes_on_after_kill_9_of_the_server(
 def test_a_person_can_leave_while_the_server_is_away(person: PersonAtTerminal, server: Server):
     person.await_text(b"$ ")
     server.kill()
-    person.await_text(b"(~. leaves)")
+    person.await_text(b"(~. or Ctrl-C leaves)")
     person.type(b"\r~.")
 
     assert person.process.wait(60) == 0

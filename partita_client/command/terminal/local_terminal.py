@@ -38,11 +38,12 @@ class HungUp(Exception):
 
 
 class Waited(Protocol):
-    """A connection that is waited for beside the keys."""
-
-    has_more: bool
+    """A connection that is waited for beside the keys, or a call that opens one."""
 
     def fileno(self) -> int: ...
+
+    @property
+    def has_more(self) -> bool: ...
 
     @property
     def wants_write(self) -> bool: ...
@@ -174,6 +175,11 @@ class LocalTerminal:
     def note(self, words: str) -> None:
         """Write a line for a person to stderr, also while the terminal is raw."""
         sys.stderr.write(f"{words}\r\n" if self.is_typed else f"{words}\n")
+        sys.stderr.flush()
+
+    def ring(self) -> None:
+        """Ring the bell of the terminal."""
+        sys.stderr.write("\a")
         sys.stderr.flush()
 
     def _write_ready(self) -> None:
