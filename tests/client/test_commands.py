@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -219,6 +220,29 @@ def test_a_server_that_is_away_when_the_log_has_ended_is_waited_for(
 
     assert (code, "Failed" in out) == (10, True)
     assert err.count("waiting for the server") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "watch", RUN), ("run", "wait", RUN), ("sync", "watch", "1")]
+)
+def test_no_watch_waits_for_a_host_that_nobody_knows(
+    type_in: Type, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+):
+    def look_up(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setenv("PARTITA_URL", "https://partita.exmaple")
+    monkeypatch.setenv("PARTITA_SYNC_URL", "https://partita.exmaple")
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr("partita_client.patience.UNKNOWN_HOST_S", 0.05)
+    for module in ("transport", "patience"):
+        monkeypatch.setattr(f"partita_client.{module}.pause_s", lambda _failures: 0.01)
+
+    code, _, err = type_in(*words)
+
+    assert code == 6
+    assert "there is no host partita.exmaple (unknown)" in err
+    assert "next: check the spelling of the address" in err
 
 
 def test_a_watch_for_programs_has_one_document_on_stdout(signed_in: FakePartita, type_in: Type):

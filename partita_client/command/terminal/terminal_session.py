@@ -28,7 +28,7 @@ from partita_client.errors import (
     NotPartita,
     advice_for,
 )
-from partita_client.event_stream import require_passing
+from partita_client.patience import require_passing
 from partita_client.transport import pause_s
 from partita_client.websocket import SocketClosed, WebSocket, open_websocket
 from partita_client.websocket_frames import Opcode, SocketMessage
