@@ -108,10 +108,8 @@ def _change_state(session: CommandSession, space: SuiteMocks) -> int:
     record = space.set_fields(options.key, fields, unset=options.unset, surface=options.surface)
     if session.is_for_people:
         say(printable(f"{record['key']}  {_fields(record)}  version {record['version']}"))
-    elif session.form == "name":
-        say(printable(record["key"]))
     else:
-        show_document(record, session.form)
+        show_document(record, session.form, name=record["key"])
     return ExitCode.OK
 
 

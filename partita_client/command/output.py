@@ -92,9 +92,14 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def show_document(document: Any, form: str) -> None:
-    """Print a document for programs in one of the formats `json`, `yaml` and `ndjson`."""
-    if form == "yaml":
+def show_document(document: Any, form: str, *, name: str = "") -> None:
+    """Print a document for programs in one of the formats `json`, `yaml` and `ndjson`.
+
+    With the format `name` print that of what the document describes.
+    """
+    if form == "name":
+        say(printable(name))
+    elif form == "yaml":
         sys.stdout.write(yaml_text(document))
     elif form == "ndjson":
         say(json.dumps(document, ensure_ascii=False))

@@ -114,10 +114,9 @@ def show_run(session: CommandSession) -> int:
     options, client = session.options, session.client
     run = client.run(options.run)
     found = client.since_green(options.run) if options.since_green else None
-    if session.form == "name":
-        say(printable(run["id"]))
-    elif not session.is_for_people:
-        show_document({**run, "sinceGreen": found} if found else run, session.form)
+    if not session.is_for_people:
+        document = {**run, "sinceGreen": found} if found else run
+        show_document(document, session.form, name=run["id"])
     else:
         say(head_line(run))
         lines = [*run_lines(run, every_step=options.all)]
@@ -138,10 +137,8 @@ def explain_run(session: CommandSession) -> int:
     """Print the verdict, and of a failed run what differs from the last healthy one."""
     run_id = session.options.run
     run = session.client.run(run_id, parts=("verdict", "steps"))
-    if session.form == "name":
-        say(printable(run["id"]))
-    elif not session.is_for_people:
-        show_document(run["verdict"], session.form)
+    if not session.is_for_people:
+        show_document(run["verdict"], session.form, name=run["id"])
     else:
         for line in failure_lines(run["verdict"]):
             say(line)

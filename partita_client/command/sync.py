@@ -171,11 +171,8 @@ def show_task(session: CommandSession) -> int:
 
 
 def _print_task(task: Any, session: CommandSession) -> None:
-    if session.form == "name":
-        say(printable(task["task_id"]))
-        return
     if not session.is_for_people:
-        show_document(task, session.form)
+        show_document(task, session.form, name=task["task_id"])
         return
     for line in task_lines(task):
         say(printable(line))

@@ -136,6 +136,36 @@ def test_a_status_is_known_in_any_case(signed_in: FakePartita, type_in: Type):
     assert type_in("run", "list", "--status", "healthy", "-o", "name")[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("run", "show", RUN), RUN),
+        (("run", "why", RUN), RUN),
+        (("run", "wait", RUN), RUN),
+        (("run", "keep", RUN, "--end"), RUN),
+        (("run", "rerun", RUN, "--dry-run"), RUN),
+        (("run", "cancel", RUN), RUN),
+        (("whoami",), "ada@example.org"),
+        (("context", "show"), None),
+        (("environment", "show", "demo-1"), "demo-1"),
+    ],
+)
+def test_each_verb_that_knows_names_prints_one(
+    signed_in: FakePartita, type_in: Type, words: tuple[str, ...], name: str | None
+):
+    environment = {"sandboxId": "demo-1", "suite": "demo", "owner": "ada", "status": "Running"}
+    signed_in.answers["GET /api/v1/sandboxes"] = lambda *_: (200, {"sandboxes": [environment]})
+    for route in ("POST %s/cancel", "POST %s/rerun", "DELETE %s/keep"):
+        signed_in.answers[route % f"/api/v1/executions/{RUN}"] = lambda *_: (
+            200,
+            {"id": RUN, "status": ""},
+        )
+
+    _, out, _ = type_in(*words, "-o", "name")
+
+    assert out == f"{name or signed_in.url}\n"
+
+
 def test_why_says_cause_cases_lines_changes_and_the_next_command(
     signed_in: FakePartita, type_in: Type
 ):
@@ -593,6 +623,17 @@ def test_login_by_a_code_goes_on_while_the_server_is_away(
 
     assert code == 0, err
     assert waited == [1, 6, 11, 16, 21]
+
+
+def test_login_by_a_code_ends_where_no_waiting_helps(fake: FakePartita, type_in: Type, monkeypatch):
+    monkeypatch.setattr("partita_client.command.device_sign_in.time.sleep", lambda _seconds: None)
+    device_server(fake)
+    fake.answers["POST /api/v1/auth/device/token"] = lambda *_: (403, b"<html>no entry")
+
+    code, _, err = type_in("login", fake.url, "--device")
+
+    assert (code, fake.count("POST /api/v1/auth/device/token")) == (6, 1)
+    assert "answered 403 without a problem document" in err
 
 
 @pytest.mark.parametrize(("given", "first"), [(0, 1), (-5, 1), (7, 7), (1e9, 60), ("x", 1)])
