@@ -12,7 +12,7 @@ from partita_client import conf
 from partita_client.addresses import ServerAddress, proxy_for
 from partita_client.errors import NoConnection, NoTls, NotPartita, UnknownHost
 
-AWAY: Final = (502, 503, 504)  # of a proxy, for a server that does not answer
+AWAY: Final = (502, 503, 504)  # the server gave no answer: asked again at once, unlike after a 429
 _TUNNEL_REFUSED: Final = re.compile(r"Tunnel connection failed: (\d{3}) ?(.{0,200})")
 _CUTS: Final = (http.client.IncompleteRead, http.client.RemoteDisconnected)
 _TLS_CUTS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)

@@ -19,6 +19,7 @@ from partita_client.errors import (
 from partita_client.transport import pause_s
 
 UNKNOWN_HOST_S: Final = 15.0  # the DNS of a machine that has just started may lag
+_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 _Answer = TypeVar("_Answer")
 
 
@@ -88,14 +89,18 @@ def is_passing(error: ClientError) -> bool:
         case NoConnection():
             return True
         case NotPartita():  # a page in place of a document, or no document at all
-            return error.status == 0 or _is_absence(error.status)
+            return error.status == 0 or is_absence(error.status)
         case ApiProblem():
-            return _is_absence(error.status)
+            return is_absence(error.status)
         case _:
             return False
 
 
-def _is_absence(status: int) -> bool:
+def is_absence(status: int) -> bool:
+    """Return whether the same request may have another answer later, with no change of it.
+
+    Also those that proxies make up, as 520 to 527.
+    """
     if status == HTTPStatus.NOT_IMPLEMENTED:
         return False
-    return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR

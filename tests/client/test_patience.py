@@ -39,8 +39,8 @@ def answers_after(error: ClientError, times: int) -> Callable[[], str]:
 @pytest.mark.parametrize(
     "error",
     [NoConnection("cut"), NotPartita("a page"), NotPartita("a page", status=502),
-     problem(429), problem(500), problem(503)],
-    ids=["cut", "page", "page of a proxy", "429", "500", "503"],
+     problem(408), problem(429), problem(500), problem(503), problem(524)],
+    ids=["cut", "page", "page of a proxy", "408", "429", "500", "503", "524"],
 )  # fmt: skip
 def test_an_absence_is_waited_for_and_told_once(error: ClientError):
     told: list[str] = []
