@@ -22,6 +22,7 @@ from websockets.sync.server import ServerConnection
 
 from partita_client import Client, websocket
 from partita_client.command.program import run_words
+from partita_client.command.standard_streams import prepare_streams
 from partita_client.command.terminal import local_terminal, terminal_session
 from partita_client.command.terminal.background_call import BackgroundCall
 from partita_client.command.terminal.local_terminal import LocalTerminal
@@ -133,9 +134,11 @@ def test_the_program_of_a_closed_input_gets_its_end(
     use_pipes()
     monkeypatch.setattr(sys, "stdin", None)
     shell = ServedShell(0)
+    prepare_streams()
 
     with peer(shell.talk) as port:
         ended, _ = run_session(port)
+    sys.stdin.close()
 
     assert ended == EXITED
     assert shell.typed == b"\x04"

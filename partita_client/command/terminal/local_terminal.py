@@ -15,7 +15,7 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from partita_client.command.terminal.terminal_modes import PlainOutput, TerminalModes
 
@@ -56,7 +56,7 @@ class LocalTerminal:
     """
 
     def __init__(self) -> None:
-        self._input, self._output = _descriptor(sys.stdin), _descriptor(sys.stdout)
+        self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
         self.is_typed = os.isatty(self._input)
         self._is_shown = os.isatty(self._output)
         self._pending = bytearray()
@@ -194,11 +194,6 @@ class LocalTerminal:
                     raise HungUp from error
                 raise
             del self._pending[:written]
-
-
-def _descriptor(stream: IO[str] | None) -> int:
-    """Return the descriptor of a standard stream; one without anything where it is closed."""
-    return os.open(os.devnull, os.O_RDWR) if stream is None else stream.fileno()
 
 
 @contextmanager
