@@ -228,6 +228,13 @@ class CommandLine(argparse.ArgumentParser):
         note(f"next: {self.prog} --help")
         raise SystemExit(USAGE)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is no choice, as argparse does, and name the one that was meant."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(each) for each in action.choices]
+            words = f"{value!r}: choose from {', '.join(known)}{hint_at(str(value), known)}"
+            raise argparse.ArgumentError(action, words)
+
 
 class _HelpText(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal; argparse makes one for each option that it is given."""
@@ -297,11 +304,17 @@ def nearest_name(word: str, known: Sequence[str]) -> str:
     return close[0] if close else ""
 
 
-def closest_names(word: str, known: Sequence[str]) -> Sequence[str]:
+def closest_names(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> Sequence[str]:
     """Return the name that is spelled most alike, nothing if none is."""
     import difflib  # for mistakes alone
 
-    return difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+
+
+def hint_at(word: str, known: Sequence[str]) -> str:
+    """Return what ends a sentence about a wrong word: the name that was most likely meant."""
+    close = closest_names(word.lower(), known)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 # types of arguments
@@ -309,7 +322,7 @@ def closest_names(word: str, known: Sequence[str]) -> Sequence[str]:
 
 def run_id_of(text: str) -> str:
     """Return a run's id, also from the address of its page."""
-    name = urlsplit(text).path.rstrip("/").rpartition("/")[2]
+    name = urlsplit(text.strip()).path.rstrip("/").rpartition("/")[2]
     if not name:
         raise ArgumentTypeError(f"{text!r}: expected a run, such as run-0123456789ab")
     return name

@@ -15,7 +15,7 @@ from partita_client.command.output import (
     show_document,
     show_list,
 )
-from partita_client.command.parser import CommandSession, CommandVerb, add_run, limit
+from partita_client.command.parser import CommandSession, CommandVerb, add_run, hint_at, limit
 from partita_client.command.run_views import (
     attempt_lines,
     exit_code_of,
@@ -30,6 +30,7 @@ from partita_client.errors import ApiProblem
 from partita_client.exit_codes import ExitCode
 
 STATUSES: Final = ("Queued", "Booting", "Healthy", "Failed", "Canceling", "Canceled")
+_NO_FILES: Final = "the steps of this run exported no files"
 _OTHER_WORDS: Final = {
     **dict.fromkeys(("running", "active", "live"), "Booting"),
     **dict.fromkeys(("green", "passed", "success", "succeeded"), "Healthy"),
@@ -71,7 +72,8 @@ def statuses(text: str) -> list[str]:
     known = {status.lower(): status for status in STATUSES} | _OTHER_WORDS
     names = [name.strip() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name.lower() not in known]:
-        raise ArgumentTypeError(f"{unknown[0]!r}: expected one of {', '.join(STATUSES)}")
+        hint = hint_at(unknown[0], list(known))
+        raise ArgumentTypeError(f"{unknown[0]!r}: expected one of {', '.join(STATUSES)}{hint}")
     return [known[name.lower()] for name in names]
 
 
@@ -170,7 +172,7 @@ def show_artifacts(session: CommandSession) -> int:
     found = session.client.artifacts(session.options.run)
     show_list("artifacts", found, FILE_COLUMNS, session.form, key="id")
     if not found and session.is_for_people:
-        note("the steps of this run exported no files")
+        note(_NO_FILES)
     return ExitCode.OK
 
 
@@ -208,6 +210,8 @@ def _download_all(session: CommandSession, run_id: str, folder: Path, *, only: s
         (files if is_there else lost).append(str(target))
     if not session.is_for_people and session.form != "name":
         show_document({"files": files, "lost": lost}, session.form)
+    if not wanted and session.is_for_people:
+        note(_NO_FILES)
     for name in lost:
         note(f"{printable(name)}: gone from the storage of artifacts")
     return ExitCode.ERROR if lost else ExitCode.OK

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import get_commands
 
 from partita_client.command.halves import StoreCommand
-from partita_client.command.program import run_words
+from partita_client.command.program import nearest_noun, run_words
 from tests.support.fake_partita import RUN, FakePartita, problem
 
 TYPED = [
@@ -15,6 +16,12 @@ TYPED = [
     (["ls"], 2, "next: partita run list"),
     (["logs", RUN], 2, "next: partita run logs RUN"),
     (["auth"], 2, "next: partita login URL"),
+    (["runn", "list"], 2, "did you mean `partita run`?"),
+    (["Suite", "list"], 2, "did you mean `partita suite`?"),
+    (["lgoin"], 2, "did you mean `partita login`?"),
+    (["-v"], 2, "next: partita --version"),
+    (["--verson"], 2, "did you mean `partita --version`?"),
+    (["-x", "run"], 2, "there is no option '-x'"),
     (["config"], 2, "next: partita context list"),
     (["validate"], 2, "partita suite validate"),
     (["run"], 2, "name a verb: launch, rerun"),
@@ -26,6 +33,9 @@ TYPED = [
     (["run", "frobnicate"], 2, "known: launch"),
     (["run", "list", "--statsu", "failed"], 2, "did you mean --status?"),
     (["run", "list", "--status", "broken"], 2, "expected one of Queued, Booting, Healthy"),
+    (["run", "list", "--status", "Faild"], 2, "Canceled; did you mean failed?"),
+    (["run", "list", "-o", "jsn"], 2, "json, yaml, ndjson; did you mean json?"),
+    (["run", "list", "-o", "JSON"], 2, "did you mean json?"),
     (["run", "list", "--limit", "0"], 2, "expected 1 to 1000"),
     (["run", "list", "-o", "xml"], 2, "choose from"),
     (["run", "launch"], 2, "the following arguments are required: SUITE"),
@@ -40,6 +50,7 @@ TYPED = [
     (["run", "logs", RUN, "--failed", "--follow"], 2, "leave out --follow"),
     (["run", "logs", RUN, "--regex", "("], 2, "is not a valid pattern"),
     (["run", "keep", RUN], 2, "one of the arguments --for --end is required"),
+    (["run", "download", RUN], 0, "the steps of this run exported no files"),
     (["run", "download", RUN, "nope"], 3, "no artifact 'nope'; known: none"),
     (["profile", "show", "shop", "prod.yaml"], 3, "has no profile 'prod.yaml'; known: ci.yaml"),
     (["context", "use", "prod"], 2, "next: known: none; partita login URL makes one"),
@@ -94,6 +105,22 @@ def test_a_mistake_is_answered_by_the_next_step(
     assert (ended, output.out) == (code, "")
     assert said in output.err
     assert "Traceback" not in output.err
+
+
+def test_no_command_beside_the_store_is_taken_for_a_misspelling():
+    taken = [name for name in get_commands() if nearest_noun(name) not in ("", name)]
+
+    assert taken == []
+
+
+def test_blanks_around_a_run_are_not_part_of_its_id(signed_in: FakePartita, capsys):
+    assert run_words(["run", "show", f" {RUN}\n", "-o", "name"]) == 0
+
+
+def test_the_overview_fits_a_terminal_of_80_columns(capsys):
+    run_words([])
+
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 80
 
 
 @pytest.mark.parametrize("words", [["run", "list"], ["run", "launch", "shop"], ["whoami"]])
