@@ -119,7 +119,7 @@ class TerminalSession:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the last connection was not cut, which it also was not when the person left."""
+        """Whether there is a connection, or was one when the session ended."""
         return self._is_connected
 
     def _stay_connected(self) -> RunShell:
