@@ -63,13 +63,23 @@ def _explain_connection(error: Exception, address: ServerAddress) -> NoConnectio
         case socket.gaierror():
             return _explain_lookup(error, address)
         case TimeoutError():
-            return NoConnection(f"{url} does not answer in time", advice="partita doctor")
+            words, advice = _name_way(address, "partita doctor")
+            return NoConnection(f"{url}{words} does not answer in time", advice=advice)
         case _:
             cause = None if isinstance(error, _TLS_CUTS) else getattr(error, "strerror", None)
+            words, advice = _name_way(address, "is it running there? On this machine: partita up")
             return NoConnection(
-                f"no connection to {url}: {cause or 'it was cut'}",
-                advice="is it running there? On this machine: partita up",
+                f"no connection to {url}{words}: {cause or 'it was cut'}", advice=advice
             )
+
+
+def _name_way(address: ServerAddress, advice: str) -> tuple[str, str]:
+    """Return which proxy is on the way, and what to do next: the given advice without one."""
+    proxy = proxy_for(address, conf.environment())
+    if proxy is None:
+        return "", advice
+    way = f" through {proxy.host}:{proxy.port}, the proxy of {proxy.variable}"
+    return way, f"check {proxy.variable}, or go without: no_proxy={address.host}"
 
 
 def _explain_tls(reason: str, address: ServerAddress) -> NoTls:
@@ -90,9 +100,10 @@ def _explain_lookup(error: socket.gaierror, address: ServerAddress) -> NoConnect
     proxy = proxy_for(address, conf.environment())
     host = f"{proxy.host}, the proxy of {proxy.variable}" if proxy else address.host
     if error.errno in _UNKNOWN_NAMES:
+        what = proxy.variable if proxy else "the address"
         return UnknownHost(
             f"there is no host {host} ({error.strerror})",
-            advice="check the spelling of the address, and the DNS of this machine",
+            advice=f"check the spelling of {what}, and the DNS of this machine",
         )
     return NoConnection(
         f"the host {host} cannot be looked up: {error.strerror}",

@@ -322,6 +322,19 @@ def test_a_proxy_that_does_not_exist_is_named_with_its_variable(monkeypatch: pyt
     error = explain_failure(unknown, parse_address("https://partita.example"))
 
     assert error.detail == "there is no host proxi, the proxy of https_proxy (why)"
+    assert "check the spelling of https_proxy" in error.advice
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), TimeoutError()])
+def test_a_proxy_on_the_way_is_named_where_nothing_answers(
+    monkeypatch: pytest.MonkeyPatch, error: OSError
+):
+    monkeypatch.setenv("https_proxy", "http://ada:secret@proxy:3128")
+
+    explained = explain_failure(error, parse_address("https://partita.example"))
+
+    assert "https://partita.example through proxy:3128, the proxy of https_proxy" in str(explained)
+    assert explained.advice == "check https_proxy, or go without: no_proxy=partita.example"
 
 
 def test_a_server_without_tls_is_told_from_one_that_hangs_up(fake: FakePartita, open_client: Open):
