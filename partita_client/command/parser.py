@@ -218,13 +218,9 @@ class CommandLine(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         known = [each for action in self._actions for each in action.option_strings]
         wrong = re.findall(r"(?<![\w-])--?[a-z][\w-]*", message.partition(":")[2])
-        hints = [
-            f"did you mean {close[0]}?"
-            for word in wrong
-            if (close := closest_names(word, known)) and word not in known
-        ]
+        hints = filter(None, (hint_at(word, known) for word in wrong if word not in known))
         self.print_usage(_Stderr())
-        note(f"error: {message}" + (f"; {hints[0]}" if hints else ""))
+        note(f"error: {message}{next(hints, '')}")
         note(f"next: {self.prog} --help")
         raise SystemExit(USAGE)
 
@@ -312,9 +308,13 @@ def closest_names(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> Se
 
 
 def hint_at(word: str, known: Sequence[str]) -> str:
-    """Return what ends a sentence about a wrong word: the name that was most likely meant."""
-    close = closest_names(word.lower(), known)
-    return f"; did you mean {close[0]}?" if close else ""
+    """Return what ends a sentence about a wrong word: the name that was most likely meant.
+
+    Case and dashes count for nothing: they make short names alike, or unlike.
+    """
+    names = {each.lower().strip("-"): each for each in known}
+    close = closest_names(word.lower().strip("-"), list(names), cutoff=0.65)
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 # types of arguments

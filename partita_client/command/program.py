@@ -70,6 +70,8 @@ commands: run, suite, profile, environment, catalog, mock, settings, worker,
 _MISTAKES: Final = {
     **dict.fromkeys(("launch", "start", "exec"), "partita run launch SUITE --watch"),
     **dict.fromkeys(("list", "ls", "ps", "status", "runs", "executions"), "partita run list"),
+    **dict.fromkeys(("get", "describe", "show"), "partita run show RUN, or partita run list"),
+    **dict.fromkeys(("use", "switch"), "partita context use NAME"),
     **dict.fromkeys(("logs", "log", "tail"), "partita run logs RUN -f"),
     **dict.fromkeys(("why", "explain"), "partita run why RUN"),
     **dict.fromkeys(("rerun", "retry"), "partita run rerun RUN --failed"),

@@ -72,7 +72,7 @@ def statuses(text: str) -> list[str]:
     known = {status.lower(): status for status in STATUSES} | _OTHER_WORDS
     names = [name.strip() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name.lower() not in known]:
-        hint = hint_at(unknown[0], list(known))
+        hint = hint_at(unknown[0], [*_OTHER_WORDS, *STATUSES])
         raise ArgumentTypeError(f"{unknown[0]!r}: expected one of {', '.join(STATUSES)}{hint}")
     return [known[name.lower()] for name in names]
 

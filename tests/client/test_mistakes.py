@@ -33,9 +33,12 @@ TYPED = [
     (["run", "frobnicate"], 2, "known: launch"),
     (["run", "list", "--statsu", "failed"], 2, "did you mean --status?"),
     (["run", "list", "--status", "broken"], 2, "expected one of Queued, Booting, Healthy"),
-    (["run", "list", "--status", "Faild"], 2, "Canceled; did you mean failed?"),
+    (["run", "list", "--status", "Faild"], 2, "Canceled; did you mean Failed?"),
     (["run", "list", "-o", "jsn"], 2, "json, yaml, ndjson; did you mean json?"),
     (["run", "list", "-o", "JSON"], 2, "did you mean json?"),
+    (["run", "launch", "shop", "--trigger", "ci"], 2, "API; did you mean CI?"),
+    (["get", "runs"], 2, "next: partita run show RUN, or partita run list"),
+    (["switch", "prod"], 2, "next: partita context use NAME"),
     (["run", "list", "--limit", "0"], 2, "expected 1 to 1000"),
     (["run", "list", "-o", "xml"], 2, "choose from"),
     (["run", "launch"], 2, "the following arguments are required: SUITE"),
@@ -138,3 +141,10 @@ def test_without_a_token_the_sign_in_is_named(fake: FakePartita, capsys, monkeyp
     assert run_words(["run", "list"]) == 4
 
     assert f"partita login {fake.url}" in capsys.readouterr().err
+
+
+def test_an_option_that_is_only_as_short_is_not_named(capsys):
+    with pytest.raises(SystemExit):
+        run_words(["run", "logs", RUN, "--tail", "5"])
+
+    assert "did you mean" not in capsys.readouterr().err
