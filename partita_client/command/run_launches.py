@@ -108,6 +108,8 @@ def launch_run(session: CommandSession) -> int:
         return int(ci_launch.launch_in_ci(session))
     _require_watch(options)
     require_group(options)
+    if not options.suite.strip():
+        raise BadConfiguration("no suite is named", advice="`partita suite list` shows the suites")
     run = session.client.launch(
         options.suite, idempotency_key=options.idempotency_key, **launch_body(options)
     )

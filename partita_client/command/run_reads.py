@@ -91,7 +91,12 @@ def list_runs(session: CommandSession) -> int:
     )
     show_list("executions", runs, RUN_COLUMNS, session.form, key="id")
     if not runs and session.is_for_people:
-        note("no runs yet; next: partita suite list, then partita run launch SUITE --watch")
+        is_filtered = options.status or options.suite or options.search
+        note(
+            "no run is like that; next: partita run list"
+            if is_filtered
+            else "no runs yet; next: partita suite list, then partita run launch SUITE --watch"
+        )
     return ExitCode.OK
 
 

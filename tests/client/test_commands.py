@@ -223,6 +223,17 @@ def test_a_server_without_runs_says_how_to_launch_one(signed_in: FakePartita, ty
     assert err == ("no runs yet; next: partita suite list, then partita run launch SUITE --watch\n")
 
 
+@pytest.mark.parametrize(
+    "words", [("--search", "two words"), ("--suite", "x"), ("--status", "red")]
+)
+def test_a_filter_that_finds_nothing_is_not_an_empty_server(
+    signed_in: FakePartita, type_in: Type, words: tuple[str, ...]
+):
+    signed_in.runs = []
+
+    assert type_in("run", "list", *words)[2] == "no run is like that; next: partita run list\n"
+
+
 def test_a_watch_shows_every_line_and_then_the_verdict(signed_in: FakePartita, type_in: Type):
     code, out, _ = type_in("run", "watch", RUN)
 

@@ -42,6 +42,7 @@ TYPED = [
     (["run", "list", "--limit", "0"], 2, "expected 1 to 1000"),
     (["run", "list", "-o", "xml"], 2, "choose from"),
     (["run", "launch"], 2, "the following arguments are required: SUITE"),
+    (["run", "launch", " "], 2, "no suite is named\nnext: `partita suite list` shows the suites"),
     (["run", "launch", "nosuch"], 3, "there is no suite 'nosuch'; known: shop"),
     (["run", "launch", "shop", "--timeout", "5m"], 2, "it needs --watch or --wait"),
     (["run", "launch", "shop", "--watch", "--timeout", "5 minutes"], 2, "expected a duration"),
@@ -133,6 +134,13 @@ def test_without_a_server_both_ways_are_named(capsys, words: list[str]):
     said = capsys.readouterr().err
     for way in ("partita login", "partita up"):
         assert way in said
+
+
+def test_a_doctor_without_a_server_names_both_ways_as_well(capsys):
+    assert run_words(["doctor"]) == 6
+
+    said = capsys.readouterr().err
+    assert said.endswith("partita login https://partita.example.com\n  this machine: partita up\n")
 
 
 def test_without_a_token_the_sign_in_is_named(fake: FakePartita, capsys, monkeypatch):
